@@ -1,0 +1,80 @@
+"""Holdfast: many agents and people, one repository, locks that hold.
+
+    from holdfast import LockManager
+
+    manager = LockManager.open(".")
+    with manager.hold(write_paths=["app/x.rb"]) as grant:
+        ...
+
+Everything public is named here; it is imported when it is first used, because a hook that is
+started for every edit must not pay for what it does not need.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.core.errors import (
+        BadKeyError,
+        FencingError,
+        HoldfastError,
+        InvalidInput,
+        LockConflictError,
+        LockCycleError,
+        LockExpiredError,
+        LockNotHeldError,
+        LockTimeoutError,
+        LockViolationError,
+        Lost,
+        OverLockError,
+        Refused,
+        StoreBusyError,
+        StoreCorruptError,
+        StoreError,
+        StoreFullError,
+        StoreNetworkError,
+        StoreReadonlyError,
+        StoreVersionError,
+    )
+    from holdfast.core.model import ConflictInfo, Event, Holder, Verdict
+    from holdfast.manager.grants import GrantSnapshot, LockGrant
+    from holdfast.manager.manager import LockManager
+
+_HOMES = {
+    "holdfast.core.errors": (
+        "BadKeyError", "FencingError", "HoldfastError", "InvalidInput", "LockConflictError",
+        "LockCycleError", "LockExpiredError", "LockNotHeldError", "LockTimeoutError",
+        "LockViolationError", "Lost", "OverLockError", "Refused", "StoreBusyError",
+        "StoreCorruptError", "StoreError", "StoreFullError", "StoreNetworkError",
+        "StoreReadonlyError", "StoreVersionError",
+    ),
+    "holdfast.core.model": ("ConflictInfo", "Event", "Holder", "Verdict"),
+    "holdfast.manager.grants": ("GrantSnapshot", "LockGrant"),
+    "holdfast.manager.manager": ("LockManager",),
+}  # fmt: skip
+
+__all__ = [
+    "BadKeyError", "ConflictInfo", "Event", "FencingError", "GrantSnapshot", "Holder",
+    "HoldfastError", "InvalidInput", "LockConflictError", "LockCycleError", "LockExpiredError",
+    "LockGrant", "LockManager", "LockNotHeldError", "LockTimeoutError", "LockViolationError",
+    "Lost", "OverLockError", "Refused", "StoreBusyError", "StoreCorruptError", "StoreError",
+    "StoreFullError", "StoreNetworkError", "StoreReadonlyError", "StoreVersionError", "Verdict",
+    "__version__",
+]  # fmt: skip
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            from importlib import import_module
+
+            value: object = getattr(import_module(home), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
