@@ -1,0 +1,16 @@
+"""The rulebook: what is true about locks, and nothing else.
+
+Everything here is pure: no clock, no files, no threads, no randomness, no environment.
+Same inputs, same answer, for ever. It imports nothing but itself, and next to nothing of
+the standard library, because it is on the path of every hook.
+
+    errors    what can go wrong, with stable codes
+    keys      the text of one thing that can be held, and which of them overlap
+    model     the values: Holder, Request, Grant, Ticket, Event, Decision
+    events    the vocabulary of the ledger, and what each event changes
+    view      what a decision may ask of a store, and the draft it builds on top
+    rules     take, hold, give back
+    waiting   tickets, reservations, circles
+    table     the state on dictionaries: the reference model
+    codec     values to JSON and back
+"""

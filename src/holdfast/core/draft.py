@@ -1,0 +1,248 @@
+"""A draft: a view that does not change, plus what one decision has changed so far.
+
+It keeps the rules pure: they read through it and write into it, and in the end it is a list of
+events. The store applies them, or throws them away, all at once.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import codec, events, keys
+from holdfast.core.model import Decision, Ending, Event, Grant, Request, Ticket, Witness
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, TypeVar
+
+    from holdfast.core.model import View
+
+    T = TypeVar("T")
+
+NOTHING: dict[str, Any] = {}
+LAST = 1 << 61  # the arrival of somebody who has no ticket yet: behind all who have one
+
+
+_reached: dict[tuple[str, ...], tuple[list[str], list[tuple[str, str]]]] = {}
+REACHED_MAX = 4096
+
+
+def reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Where to look for all that overlaps these keys: exact keys, and ranges below them.
+
+    Remembered, because whoever asks for some keys gives the same ones back. Not to be changed.
+    """
+    known = _reached.get(wanted)
+    if known is None:
+        if len(_reached) >= REACHED_MAX:
+            _reached.clear()
+        known = _reached[wanted] = _reach(wanted)
+    return known
+
+
+def _reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
+    at: dict[str, None] = {}
+    below: list[tuple[str, str]] = []
+    for key in wanted:
+        at[key] = None
+        for ancestor in keys.ancestors(key):
+            at[ancestor] = None
+        inside = keys.below(key)
+        if inside is not None:
+            below.append(inside)
+    return list(at), below
+
+
+def within(key: str, at: list[str], below: list[tuple[str, str]]) -> bool:
+    """Whether a key is one of those, or inside one of those ranges."""
+    return key in at or any(low < key < high for low, high in below)
+
+
+def granted(view: View, request: Request, last_token: int) -> Grant:
+    """The grant that a request becomes."""
+    now, ttl, token = view.now, request.ttl, last_token + 1
+    return Grant(
+        request.id,
+        request.holder,
+        request.keys,
+        request.modes,
+        request.paths,
+        token if token > view.wall else view.wall,
+        now,
+        ttl,
+        None if ttl is None else now + ttl,
+        None,
+        view.slept,
+        request.reason,
+    )
+
+
+class Draft:
+    """What a decision has learnt and changed. Not for use after `done`."""
+
+    __slots__ = (
+        "_dead", "_dropped", "_ended", "_granted", "_queued",
+        "_token", "events", "freed", "hint", "now", "view", "wake",
+    )  # fmt: skip
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.now = view.now
+        self.events: list[Event] = []
+        self.wake: list[str] = []
+        self.hint: list[str] = []
+        self.freed: list[str] = []
+        self._token = 0
+        self._ended: dict[str, Event] = {}
+        self._granted: dict[str, Grant] = {}
+        self._queued: dict[str, Ticket] = {}
+        self._dropped: set[str] = set()
+        self._dead: dict[tuple[Witness, tuple[str, ...]], bool] = {}
+
+    def done(self, outcome: T) -> Decision[T]:
+        """The decision."""
+        return Decision(outcome, tuple(self.events), tuple(self.wake), tuple(self.hint))
+
+    # What is true, with the changes so far
+
+    def grant(self, id: str) -> Grant | Ending | None:
+        """A grant, or how it ended."""
+        granted = self._granted.get(id)
+        if granted is not None:
+            return granted
+        ended = self._ended.get(id)
+        return self.view.grant(id) if ended is None else events.ending(ended)
+
+    def live_grant(self, id: str) -> Grant | None:
+        """A grant that has not ended."""
+        found = self.grant(id)
+        return found if isinstance(found, Grant) else None
+
+    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+        """(key, mode, grant id) of all that is held there."""
+        rows = self.view.scopes(at, below)
+        if self._ended or self._granted:
+            known = self._ended.keys() | self._granted.keys()
+            rows = [row for row in rows if row[2] not in known]
+            for grant in self._granted.values():
+                for key, mode in zip(grant.keys, grant.modes, strict=True):
+                    if within(key, at, below):
+                        rows.append((key, mode, grant.id))
+        return rows
+
+    def ticket(self, id: str) -> Ticket | None:
+        """A ticket that still waits."""
+        if id in self._dropped or not (self._queued or self.view.anybody_waits):
+            return None
+        return self._queued.get(id) or self.view.ticket(id)
+
+    def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
+        """The tickets that want something there, by rank as it was when the decision began."""
+        for ticket in self.view.tickets(at, below):
+            current = self._current(ticket)
+            if current is not None:
+                yield current
+
+    def ripe(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
+        """Those of them that are, or are due to become, reservations."""
+        for ticket in self.view.ripe(at, below):
+            current = self._current(ticket)
+            if current is not None:
+                yield current
+
+    def waiting(self, holder_key: str) -> Iterator[Ticket]:
+        """The tickets of one holder."""
+        for ticket in self.view.waiting(holder_key):
+            current = self._current(ticket)
+            if current is not None:
+                yield current
+
+    def _current(self, ticket: Ticket) -> Ticket | None:
+        if ticket.id in self._dropped:
+            return None
+        return self._queued.get(ticket.id, ticket)
+
+    def is_dead(self, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool:
+        """Whether a process, and all that carry its marks, are proven to be gone.
+
+        Asked once per decision for each: one process may be several holders, whose marks differ.
+        """
+        if witness is None:
+            return False
+        known = self._dead.get((witness, marks))
+        if known is None:
+            known = self._dead[witness, marks] = self.view.dead(witness, marks)
+        return known
+
+    # What changes
+
+    def emit(
+        self, type: str, data: Mapping[str, Any], *, once: str = "", subject: Grant | None = None
+    ) -> None:
+        """Add an event. One that says `once` must be the last of its decision."""
+        seq = self.view.head + len(self.events) + 1
+        event = Event(seq=seq, type=type, at=self.now, data=data, once=once, subject=subject)
+        self.events.append(event)
+
+    def admit(self, request: Request, *, ticket: bool) -> Grant:
+        """Give a request what it wants."""
+        grant = granted(self.view, request, self._token or self.view.last_token)
+        self._token = grant.token
+        if ticket:
+            self.emit(events.LOCK_ACQUIRED, {"ticket": True}, subject=grant)
+            self._dropped.add(request.id)
+            if request.wake:
+                self.wake.append(request.wake)
+        else:
+            self.emit(events.LOCK_ACQUIRED, NOTHING, subject=grant)
+        self._granted[grant.id] = grant
+        return grant
+
+    def extend(self, grant: Grant, *, expires_at: int | None, idle_at: int | None) -> Grant:
+        """Move the limits of a grant."""
+        extended = grant.extended(expires_at=expires_at, idle_at=idle_at, slept=self.view.slept)
+        data = {
+            "grant": grant.id,
+            "holder": grant.holder.id,
+            "expires_at": expires_at,
+            "idle_at": idle_at,
+            "slept": self.view.slept,
+        }
+        self.emit(events.LOCK_RENEWED, data)
+        self._granted[grant.id] = extended
+        return extended
+
+    def end(self, grant: Grant, type: str, **facts: Any) -> Event:
+        """End a grant, and remember what came free."""
+        self.emit(type, facts, subject=grant)
+        self._granted.pop(grant.id, None)
+        self._ended[grant.id] = event = self.events[-1]
+        self.freed.extend(grant.keys)
+        return event
+
+    def enqueue(self, request: Request) -> Ticket:
+        """Let a request wait. What had one name when it came may have two when its turn comes, so
+        from now on nothing of it is silent."""
+        if request.silent:
+            request = request.aloud()
+        self.emit(events.TICKET_ADDED, codec.request_to_dict(request))
+        ticket = Ticket(request=request, added_at=self.now, arrival=self.events[-1].seq)
+        self._queued[ticket.id] = ticket
+        return ticket
+
+    def reserve(self, ticket: Ticket) -> Ticket:
+        """Make a ticket a reservation."""
+        self.emit(events.TICKET_RESERVED, {"ticket": ticket.id, "holder": ticket.request.holder.id})
+        reserved = ticket.as_reserved()
+        self._queued[ticket.id] = reserved
+        return reserved
+
+    def drop(self, ticket: Ticket, why: str) -> None:
+        """Take a ticket out of the queue. If it was a reservation, others may start now."""
+        self.emit(
+            events.TICKET_DROPPED,
+            {"ticket": ticket.id, "holder": ticket.request.holder.id, "why": why},
+        )
+        self._dropped.add(ticket.id)
+        self._queued.pop(ticket.id, None)
+        if ticket.reserved:
+            self.freed.extend(ticket.request.keys)

@@ -1,0 +1,416 @@
+"""The rules: take, hold, give back. Each is a pure function of a view and a command.
+
+A refusal is an outcome, not an exception: what was learnt on the way (a dead owner, a ticket
+whose time has come) is committed together with it.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import events, keys
+from holdfast.core.conflicts import (
+    EXPIRED,
+    expiry,
+    fate,
+    in_the_way,
+    looked_up,
+    steal_only,
+    waiter_is_dead,
+)
+from holdfast.core.draft import LAST, NOTHING, Draft, granted, reach
+from holdfast.core.model import (
+    READ,
+    WRITE,
+    Decision,
+    Ending,
+    Event,
+    Grant,
+    Holder,
+    Refusal,
+    Ticket,
+    Verdict,
+    Waiting,
+)
+from holdfast.core.waiting import circle, hand_over, is_young
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.model import ConflictInfo, Request, View, Witness
+
+CONFLICT = "E_LOCK_CONFLICT"
+CYCLE = "E_LOCK_CYCLE"
+TIMEOUT = "E_LOCK_TIMEOUT"
+EXPIRED_CODE = "E_LOCK_EXPIRED"
+NOT_HELD = "E_LOCK_NOT_HELD"
+FENCED = "E_FENCING_MISMATCH"
+VIOLATION = "E_LOCK_VIOLATION"
+
+#: What a late user is told, by how its grant ended.
+_ENDED_CODES = {"expired": EXPIRED_CODE, "idle": EXPIRED_CODE, "stolen": FENCED, "forced": FENCED}
+
+
+def acquire(
+    view: View, request: Request, *, wait: bool, again: bool = True
+) -> Decision[Grant | Waiting | Refusal]:
+    """Take all of it, or nothing; if that cannot be now, queue (with `wait`) or refuse.
+
+    Repeating a request is harmless; `again=False` says that it is certainly the first time.
+    """
+    known = view.grant(request.id) if again else None
+    if known is not None:  # an answer that was lost, or a waiter that has been served
+        return _already_decided(Draft(view), known)
+    if not again:
+        short = at_once(view, request)
+        if short.outcome is not None:
+            return Decision(short.outcome, short.events)
+    draft = Draft(view)
+    ticket = draft.ticket(request.id)
+    if again and wait and request.silent:
+        request = request.aloud()  # it may be old: what had one name then may have two by now
+    conflicts = in_the_way(draft, request, ticket.arrival if ticket else LAST)
+    while draft.freed:
+        # Those who have waited for what was just reaped come first.
+        hand_over(draft)
+        known = draft.grant(request.id)
+        if known is not None:
+            return _already_decided(draft, known)
+        ticket = draft.ticket(request.id)
+        conflicts = in_the_way(draft, request, ticket.arrival if ticket else LAST)
+    if not conflicts:
+        return draft.done(draft.admit(request, ticket=ticket is not None))
+    if not wait:
+        return _refuse(draft, request, ticket, conflicts)
+    return _wait(draft, request, ticket, conflicts)
+
+
+def at_once(view: View, request: Request) -> Decision[Grant | None]:
+    """The short way to the usual answer: nobody is to be served first, nothing is held there.
+
+    None is no refusal: it says that only `acquire` can tell. Not for repeating a request.
+    """
+    if view.stirs or view.scopes(*reach(looked_up(request))):
+        return Decision(None)
+    grant = granted(view, request, view.last_token)
+    event = Event(view.head + 1, events.LOCK_ACQUIRED, view.now, NOTHING, subject=grant)
+    return Decision(grant, (event,))
+
+
+def _already_decided(draft: Draft, known: Grant | Ending) -> Decision[Grant | Waiting | Refusal]:
+    if isinstance(known, Ending):
+        return draft.done(_lost(known))
+    why = fate(draft, known)
+    if why in ("", "owner dead"):
+        return draft.done(known)
+    if steal_only(known):
+        return draft.done(Refusal(code=EXPIRED_CODE, message=f"grant {known.id} has expired"))
+    ended = draft.end(known, events.LOCK_REAPED, why=why)
+    hand_over(draft)
+    return draft.done(_lost(events.ending(ended)))
+
+
+def _refuse(
+    draft: Draft, request: Request, ticket: Ticket | None, conflicts: list[ConflictInfo]
+) -> Decision[Grant | Waiting | Refusal]:
+    expired = all(_expired_and_not_stolen(draft, conflict) for conflict in conflicts)
+    code = EXPIRED_CODE if expired else CONFLICT
+    refusal = Refusal(code=code, conflicts=tuple(conflicts))
+    return _record_refusal(draft, request, ticket, refusal)
+
+
+def _expired_and_not_stolen(draft: Draft, conflict: ConflictInfo) -> bool:
+    grant = draft.live_grant(conflict.grant_id)
+    return grant is not None and steal_only(grant) and fate(draft, grant) == EXPIRED
+
+
+def _record_refusal(
+    draft: Draft, request: Request, ticket: Ticket | None, refusal: Refusal
+) -> Decision[Grant | Waiting | Refusal]:
+    if ticket is not None:
+        draft.drop(ticket, "refused")
+    hand_over(draft)
+    blockers = sorted({conflict.grant_id for conflict in refusal.conflicts})
+    data = {
+        "holder": request.holder.id,
+        "paths": request.paths,
+        "modes": request.modes,
+        "code": refusal.code,
+        "blockers": blockers,
+    }
+    once = "\n".join((refusal.code, request.holder.key, request.modes, *request.keys, *blockers))
+    draft.emit(events.LOCK_REFUSED, data, once=once)
+    return draft.done(refusal)
+
+
+def _wait(
+    draft: Draft, request: Request, ticket: Ticket | None, conflicts: list[ConflictInfo]
+) -> Decision[Grant | Waiting | Refusal]:
+    if draft.is_dead(request.holder.witness, request.holder.marks):
+        refusal = Refusal(code=NOT_HELD, message=f"{request.holder.id} is no longer alive")
+        return _record_refusal(draft, request, ticket, refusal)
+    if _is_upgrade(draft, request, conflicts):
+        refusal = Refusal(
+            code=CONFLICT,
+            message="a read lock cannot become a write lock while others read",
+            conflicts=tuple(conflicts),
+        )
+        return _record_refusal(draft, request, ticket, refusal)
+    steps = circle(draft, request, conflicts)
+    ticket = draft.ticket(request.id)  # on the way round, others may have met it and reserved it
+    if steps:
+        refusal = Refusal(code=CYCLE, conflicts=tuple(conflicts), circle=steps)
+        return _record_refusal(draft, request, ticket, refusal)
+    if any(_expired_and_not_stolen(draft, conflict) for conflict in conflicts):
+        return _refuse(draft, request, ticket, conflicts)
+    if ticket is None:
+        ticket = draft.enqueue(request)
+    elif not ticket.reserved and draft.now >= ticket.ripe_at:
+        ticket = draft.reserve(ticket)
+    hand_over(draft)
+    moments = [conflict.until for conflict in conflicts if conflict.until is not None]
+    if not ticket.reserved:
+        moments.append(ticket.ripe_at)
+    if is_young(draft, ticket):
+        moments.append(ticket.stirs_at)
+    look_in = max(0, min(moments) - draft.now) if moments else None
+    return draft.done(Waiting(ticket=ticket, conflicts=tuple(conflicts), look_in=look_in))
+
+
+def _is_upgrade(draft: Draft, request: Request, conflicts: list[ConflictInfo]) -> bool:
+    """Whether the requester reads what it now wants to write, and others read it too.
+
+    Two of those would wait for each other for ever.
+    """
+    contested = {
+        conflict.path
+        for conflict in conflicts
+        if conflict.mode == WRITE and conflict.held_mode == READ and conflict.kind == "grant"
+    }
+    if not contested:
+        return False
+    wanted = [
+        key for key, path in zip(request.keys, request.paths, strict=True) if path in contested
+    ]
+    for key, _mode, id in draft.scopes(*reach(tuple(wanted))):
+        grant = draft.live_grant(id)
+        mine = grant is not None and grant.holder.key == request.holder.key
+        if mine and any(keys.overlap(key, want) for want in wanted):
+            return True
+    return False
+
+
+def ensure(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
+    """Reuse a live grant of the same holder that covers the request already, or acquire."""
+    draft = Draft(view)
+    at, _below = reach(request.keys)
+    for id in sorted({id for _key, _mode, id in draft.scopes(at, [])}):
+        grant = draft.live_grant(id)
+        if grant is None or grant.holder.key != request.holder.key:
+            continue
+        if covers(grant, request) and not fate(draft, grant):
+            return Decision(grant)
+    return acquire(view, request, wait=False)
+
+
+def covers(grant: Grant, request: Request) -> bool:
+    """Whether a grant already gives all that a request wants."""
+    held = list(zip(grant.keys, grant.modes, strict=True))
+    for key, mode in zip(request.keys, request.modes, strict=True):
+        if key in request.silent:
+            continue
+        if mode == WRITE:
+            if (key, WRITE) not in held:
+                return False
+        elif not any(key == have or have in keys.ancestors(key) for have, _mode in held):
+            return False
+    return True
+
+
+def cancel(view: View, id: str, why: str) -> Decision[Grant | None]:
+    """Stop waiting. If the request was served in the meantime, here is its grant."""
+    draft = Draft(view)
+    grant = draft.live_grant(id)
+    if grant is not None and not fate(draft, grant):
+        return draft.done(grant)
+    ticket = draft.ticket(id)
+    if ticket is not None:
+        draft.drop(ticket, why)
+        hand_over(draft)
+    return draft.done(None)
+
+
+def release(view: View, id: str, holder_key: str | None) -> Decision[bool | Refusal]:
+    """Give back. Giving back what has ended is no error; giving back another's grant is."""
+    grant = view.grant(id)
+    if not isinstance(grant, Grant):
+        return Decision(False)
+    if holder_key is not None and holder_key != grant.holder.key:
+        return Decision(_not_the_holder(grant))
+    if not view.stirs:
+        event = Event(view.head + 1, events.LOCK_RELEASED, view.now, NOTHING, subject=grant)
+        return Decision(True, (event,), (), grant.keys if view.anybody_waits else ())
+    draft = Draft(view)
+    draft.end(grant, events.LOCK_RELEASED)
+    hand_over(draft)
+    return draft.done(True)
+
+
+def renew(
+    view: View,
+    id: str,
+    *,
+    holder_key: str | None,
+    caller: Witness | None = None,
+    ttl: int | None = None,
+    rest: int | None = None,
+) -> Decision[Grant | Refusal]:
+    """Extend a lease, by its own ttl if none is given; it is never shortened.
+
+    The caller is the holder by its key, or by being the process that the holder's life hangs on.
+    With `rest` the grant also ends that long from now, unless it is renewed before.
+    """
+    draft = Draft(view)
+    grant = draft.grant(id)
+    if not isinstance(grant, Grant):
+        return draft.done(_lost(grant, id))
+    if holder_key is None:
+        is_holder = caller is None or caller == grant.holder.witness
+    else:
+        is_holder = holder_key == grant.holder.key
+    if not is_holder:
+        return draft.done(_not_the_holder(grant))
+    why = fate(draft, grant)
+    if why in ("expired", "idle") and not steal_only(grant):
+        ended = draft.end(grant, events.LOCK_REAPED, why=why)
+        hand_over(draft)
+        return draft.done(_lost(events.ending(ended)))
+    expires_at = expiry(draft, grant)  # with what the machine slept: that is counted anew from now
+    if expires_at is not None:
+        expires_at = max(expires_at, draft.now + (ttl or grant.ttl or 0))
+    idle_at = None if rest is None else draft.now + rest
+    return draft.done(draft.extend(grant, expires_at=expires_at, idle_at=idle_at))
+
+
+def steal(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
+    """Take over what has expired, and only that. Of many who try, one wins."""
+    draft = Draft(view)
+    known = draft.grant(request.id)
+    if known is not None:
+        return _already_decided(draft, known)
+    targets = _expired_in_the_way(draft, request)
+    by = {"holder": request.holder.id, "grant": request.id}
+    for grant in targets:
+        draft.end(grant, events.LOCK_STOLEN, by=by)
+    if targets and not in_the_way(draft, request):
+        stolen = draft.admit(request, ticket=False)
+        hand_over(draft)
+        return draft.done(stolen)
+    return _refuse_steal(Draft(view), request)
+
+
+def _expired_in_the_way(draft: Draft, request: Request) -> list[Grant]:
+    found: dict[str, Grant] = {}
+    for key, mode, id in sorted(draft.scopes(*reach(looked_up(request)))):
+        grant = draft.live_grant(id)
+        if grant is None or id in found or grant.holder.key == request.holder.key:
+            continue
+        clashes = any(
+            (mode == WRITE or want == WRITE) and keys.overlap(key, other)
+            for other, want in zip(request.keys, request.modes, strict=True)
+        )
+        if clashes and fate(draft, grant) == EXPIRED:
+            found[id] = grant
+    return list(found.values())
+
+
+def _refuse_steal(draft: Draft, request: Request) -> Decision[Grant | Waiting | Refusal]:
+    conflicts = in_the_way(draft, request)
+    hand_over(draft)
+    conflicts = in_the_way(draft, request)
+    if conflicts:
+        refusal = Refusal(code=CONFLICT, conflicts=tuple(conflicts))
+    else:
+        refusal = Refusal(code=NOT_HELD, message="nothing here has expired: nothing to steal")
+    return _record_refusal(draft, request, None, refusal)
+
+
+def force(view: View, id: str, *, by: Holder, reason: str) -> Decision[Grant | Refusal]:
+    """Take a grant away from its holder, whoever it is. Both parties are recorded, and why."""
+    draft = Draft(view)
+    grant = draft.grant(id)
+    if not isinstance(grant, Grant):
+        return draft.done(_lost(grant, id))
+    draft.end(grant, events.LOCK_FORCED, by={"holder": by.id}, reason=reason)
+    hand_over(draft)
+    return draft.done(grant)
+
+
+def reap(view: View, ids: Iterable[str]) -> Decision[list[Ending]]:
+    """End those of these grants that are not live, and the tickets with which nobody waits.
+
+    Nobody depends on its being called: whoever meets one does it.
+    """
+    draft = Draft(view)
+    endings = []
+    for id in ids:
+        ticket = draft.ticket(id)
+        if ticket is not None and waiter_is_dead(draft, ticket):
+            draft.drop(ticket, "waiter dead")
+        grant = draft.live_grant(id)
+        why = "" if grant is None else fate(draft, grant)
+        if grant is not None and why and not steal_only(grant):
+            endings.append(events.ending(draft.end(grant, events.LOCK_REAPED, why=why)))
+    hand_over(draft)
+    return draft.done(endings)
+
+
+def look(view: View, request: Request) -> list[ConflictInfo]:
+    """What would conflict, without asking for anything: nothing is written."""
+    return in_the_way(Draft(view), request)
+
+
+def is_live(view: View, grant: Grant) -> bool:
+    """Whether a grant still counts."""
+    draft = Draft(view)
+    return not fate(draft, grant) or steal_only(grant)
+
+
+def is_waited_with(view: View, ticket: Ticket) -> bool:
+    """Whether somebody still waits with a ticket."""
+    return not waiter_is_dead(Draft(view), ticket)
+
+
+def verify(view: View, id: str, key: str | None, token: int) -> Verdict:
+    """May a write proceed? The grant lives, the token is its own, the path is covered."""
+    draft = Draft(view)
+    grant = draft.grant(id)
+    if not isinstance(grant, Grant):
+        refusal = _lost(grant, id)
+        return Verdict(allowed=False, code=refusal.code, reason=refusal.message)
+    if grant.token != token:
+        reason = f"token {token} is not the token of grant {id}"
+        return Verdict(allowed=False, code=FENCED, reason=reason)
+    why = fate(draft, grant)
+    if why:
+        code = NOT_HELD if why == "owner dead" else EXPIRED_CODE
+        return Verdict(allowed=False, code=code, reason=f"grant {id} is not live: {why}")
+    writes = [held for held, mode in zip(grant.keys, grant.modes, strict=True) if mode == WRITE]
+    if key is not None and key not in writes:
+        reason = f"grant {id} does not cover writing {key}"
+        return Verdict(allowed=False, code=VIOLATION, reason=reason)
+    return Verdict(allowed=True)
+
+
+def _lost(ending: Ending | None, id: str = "") -> Refusal:
+    if ending is None:
+        message = f"there is no grant {id}: it was given back, or never was"
+        return Refusal(code=NOT_HELD, message=message)
+    code = _ENDED_CODES.get(ending.why, NOT_HELD)
+    by = f" by {ending.by}" if ending.by else ""
+    message = f"grant {ending.id} of {ending.holder} has ended: {ending.why}{by}"
+    return Refusal(code=code, message=message, ending=ending)
+
+
+def _not_the_holder(grant: Grant) -> Refusal:
+    message = f"grant {grant.id} belongs to {grant.holder.id}"
+    return Refusal(code=NOT_HELD, message=message)

@@ -1,0 +1,265 @@
+"""The state on dictionaries: the reference model, and the whole of the memory store.
+
+Answers in the time of a few look-ups however much is held: one dictionary from a key to the
+grants that hold it, one from a folder to what is directly inside it.
+"""
+
+from __future__ import annotations
+
+from _bisect import insort_right as insort
+
+from holdfast.core import codec, events, keys
+from holdfast.core.draft import reach
+from holdfast.core.model import WRITE, Ending, Grant, Ticket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from holdfast.core.model import Event
+
+
+class Shelf:
+    """Which ids stand at which keys, with the keys below a folder in reach.
+
+    A key with a single id, by far the most common, costs no container of its own.
+    """
+
+    __slots__ = ("ids", "inside")
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str | tuple[str, ...]] = {}
+        self.inside: dict[str, dict[str, None]] = {}
+
+    def add(self, key: str, id: str) -> None:
+        """Put an id at a key."""
+        there = self.ids.get(key)
+        if there is None:
+            self.ids[key] = id
+            self._link(key)
+        elif isinstance(there, str):
+            if there != id:
+                self.ids[key] = (there, id)
+        elif id not in there:
+            self.ids[key] = (*there, id)
+
+    def remove(self, key: str, id: str) -> None:
+        """Take an id from a key."""
+        there = self.ids.get(key)
+        if isinstance(there, tuple):
+            left = tuple(other for other in there if other != id)
+            self.ids[key] = left if len(left) > 1 else left[0]
+        elif there == id:
+            del self.ids[key]
+            self._unlink(key)
+
+    def _link(self, key: str) -> None:
+        inside = self.inside
+        for parent in reach((key,))[0][1:]:
+            siblings = inside.get(parent)
+            if siblings is not None:
+                siblings[key] = None
+                return
+            inside[parent] = {key: None}
+            key = parent
+
+    def _unlink(self, key: str) -> None:
+        inside = self.inside
+        if key in inside:  # a folder that still contains something
+            return
+        for parent in reach((key,))[0][1:]:
+            siblings = inside[parent]
+            del siblings[key]
+            if siblings:
+                return
+            del inside[parent]
+            if parent in self.ids:
+                return
+            key = parent
+
+    def at(self, key: str) -> tuple[str, ...]:
+        """The ids at a key."""
+        there = self.ids.get(key, ())
+        return (there,) if isinstance(there, str) else there
+
+    def below(self, folder: str) -> Iterator[tuple[str, str]]:
+        """(key, id) of all inside a folder."""
+        pending = [folder]
+        while pending:
+            for key in self.inside.get(pending.pop(), ()):
+                for id in self.at(key):
+                    yield key, id
+                pending.append(key)
+
+
+class LockTable:
+    """Grants and tickets, changed by events only."""
+
+    __slots__ = (
+        "_endings", "_grants", "_held_by", "_shelf", "_tickets", "_waiting", "_wanted",
+        "head", "last_at", "last_token", "stirs_at",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.head = 0
+        self.last_at = 0
+        self.last_token = 0
+        self.stirs_at: list[int] = []  # of all tickets, in order
+        self._grants: dict[str, Grant] = {}
+        self._endings: dict[str, Event] = {}
+        self._held_by: dict[str, dict[str, None]] = {}
+        self._shelf = Shelf()
+        self._tickets: dict[str, Ticket] = {}
+        self._waiting: dict[str, dict[str, None]] = {}
+        self._wanted = Shelf()
+
+    # Change
+
+    def apply(self, event: Event) -> None:
+        """Let an event change the state."""
+        self.head = event.seq
+        if event.at > self.last_at:
+            self.last_at = event.at
+        for op, id in events.changes(event):
+            if op is events.PUT_GRANT:
+                self._put_grant(event.subject or codec.grant_of(event))
+            elif op is events.END_GRANT:
+                self._end_grant(id, event)
+            elif op is events.EXTEND_GRANT:
+                self._extend_grant(id, event.data)
+            elif op is events.PUT_TICKET:
+                self._put_ticket(codec.ticket_of(event))
+            elif op is events.RESERVE_TICKET:
+                self._reserve_ticket(id)
+            else:
+                self._drop_ticket(id)
+
+    def _put_grant(self, grant: Grant) -> None:
+        if grant.token > self.last_token:
+            self.last_token = grant.token
+        self._grants[grant.id] = grant
+        self._held_by.setdefault(grant.holder.key, {})[grant.id] = None
+        for key in grant.keys:
+            self._shelf.add(key, grant.id)
+
+    def _extend_grant(self, id: str, data: Mapping[str, Any]) -> None:
+        self._grants[id] = self._grants[id].extended(
+            expires_at=data["expires_at"], idle_at=data["idle_at"], slept=data["slept"]
+        )
+
+    def _end_grant(self, id: str, event: Event) -> None:
+        grant = self._grants.pop(id)
+        if event.type != events.LOCK_RELEASED:
+            self._endings[id] = event
+        _discard(self._held_by, grant.holder.key, id)
+        for key in grant.keys:
+            self._shelf.remove(key, id)
+
+    def _put_ticket(self, ticket: Ticket) -> None:
+        self._tickets[ticket.id] = ticket
+        insort(self.stirs_at, ticket.stirs_at)
+        self._waiting.setdefault(ticket.request.holder.key, {})[ticket.id] = None
+        for key in ticket.request.keys:
+            self._wanted.add(key, ticket.id)
+
+    def _reserve_ticket(self, id: str) -> None:
+        self._tickets[id] = self._tickets[id].as_reserved()
+
+    def _drop_ticket(self, id: str) -> None:
+        ticket = self._tickets.pop(id)
+        self.stirs_at.remove(ticket.stirs_at)
+        _discard(self._waiting, ticket.request.holder.key, id)
+        for key in ticket.request.keys:
+            self._wanted.remove(key, id)
+
+    def forget(self, before: int) -> None:
+        """Forget how grants were lost before an event. State is not touched."""
+        self._endings = {id: end for id, end in self._endings.items() if end.seq >= before}
+
+    # Ask
+
+    def grant(self, id: str) -> Grant | Ending | None:
+        """A grant, or how it ended."""
+        grant = self._grants.get(id)
+        if grant is not None:
+            return grant
+        ended = self._endings.get(id)
+        return None if ended is None else events.ending(ended)
+
+    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+        """(key, mode, grant id) of all that is held there."""
+        ids, inside = self._shelf.ids, self._shelf.inside
+        found: list[tuple[str, str]] = []
+        for key in at:
+            if key in ids:
+                found += [(key, id) for id in self._shelf.at(key)]
+        for low, _high in below:
+            folder = low[:-1] or keys.ROOT
+            if folder in inside:
+                found.extend(self._shelf.below(folder))
+        return [(key, self._mode(id, key), id) for key, id in found] if found else []
+
+    def _mode(self, id: str, key: str) -> str:
+        grant = self._grants[id]
+        modes = [mode for held, mode in zip(grant.keys, grant.modes, strict=True) if held == key]
+        return WRITE if WRITE in modes else modes[0]
+
+    def held_by(self, holder_key: str) -> list[Grant]:
+        """What one holder has."""
+        return [self._grants[id] for id in self._held_by.get(holder_key, ())]
+
+    def grants(self) -> list[Grant]:
+        """All grants, oldest first."""
+        return list(self._grants.values())
+
+    def due(self, now: int) -> list[Grant]:
+        """The grants whose lease or rest has run out."""
+        return [
+            grant
+            for grant in self._grants.values()
+            if (grant.expires_at is not None and grant.expires_at <= now)
+            or (grant.idle_at is not None and grant.idle_at <= now)
+        ]
+
+    def ticket(self, id: str) -> Ticket | None:
+        """A ticket that still waits."""
+        return self._tickets.get(id)
+
+    def tickets(self, at: list[str], below: list[tuple[str, str]]) -> list[Ticket]:
+        """The tickets that want something there, by rank."""
+        if not self._tickets:
+            return []
+        ids: dict[str, None] = {}
+        for key in at:
+            ids.update(dict.fromkeys(self._wanted.at(key)))
+        for low, _high in below:
+            folder = low[:-1] or keys.ROOT
+            ids.update(dict.fromkeys(id for _key, id in self._wanted.below(folder)))
+        return self._by_rank(ids)
+
+    def waiting(self, holder_key: str) -> list[Ticket]:
+        """The tickets of one holder, by rank."""
+        return self._by_rank(self._waiting.get(holder_key, ()))
+
+    def queue(self) -> list[Ticket]:
+        """All tickets, by rank."""
+        return self._by_rank(self._tickets)
+
+    def _by_rank(self, ids: Iterable[str]) -> list[Ticket]:
+        return sorted((self._tickets[id] for id in ids), key=lambda ticket: ticket.rank)
+
+
+def _discard(index: dict[str, dict[str, None]], key: str, id: str) -> None:
+    ids = index[key]
+    del ids[id]
+    if not ids:
+        del index[key]
+
+
+def fold(history: Iterable[Event]) -> LockTable:
+    """The state that a history leads to."""
+    table = LockTable()
+    for event in history:
+        table.apply(event)
+    return table

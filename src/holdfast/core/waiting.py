@@ -1,0 +1,137 @@
+"""Waiting: who gets what came free, and who may not wait at all.
+
+Tickets stand in order: reservations by arrival, then priority, then arrival. Who can start may
+pass who cannot. When something comes free, the decision that freed it also hands it over: the
+first ticket that can start becomes a grant in the same transaction, whether its process is
+awake or not, so nobody barges in between.
+
+Handing over to a sleeping process costs its waking up, many times what a short hold costs. So a
+ticket may ask for a grace: while it has not waited that long it is only woken, and whoever is
+awake may take what is free before it. Crowds that hold for microseconds stay fast that way, and
+no wait gets longer than the grace.
+
+A ticket that has waited out its patience is a reservation: no later overlapping request passes
+it, except those of holders that it waits for. So nothing starves as long as grants end.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import keys
+from holdfast.core.conflicts import in_the_way, waiter_is_dead
+from holdfast.core.draft import reach
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.core.draft import Draft
+    from holdfast.core.model import ConflictInfo, Request, Ticket
+
+
+def hand_over(draft: Draft) -> None:
+    """Give all that came free in this decision to those who wait for it, in order."""
+    if not draft.view.stirs:
+        if draft.view.anybody_waits:
+            draft.hint.extend(draft.freed)
+        draft.freed.clear()
+        return
+    freed: dict[str, None] = {}
+    served: dict[str, None] = {}
+    while draft.freed:
+        freed.update(dict.fromkeys(draft.freed))
+        draft.freed.clear()
+        if _serve(draft, freed, served):
+            freed.clear()
+            served.clear()
+
+
+def _serve(draft: Draft, freed: dict[str, None], served: dict[str, None]) -> bool:
+    """Go through the queue once. False if a look has found still more that is free (a dead owner,
+    an expired lease): somebody further ahead may have waited for that, so begin again."""
+    taken: dict[str, str] = {}
+    hinted: dict[str, str] = {}  # keeps nobody but the young from it: a hint may go unheard
+    for ticket in draft.tickets(*reach(tuple(freed))):
+        if freed.keys() <= taken.keys():
+            break  # all of it is written by others now: nobody behind can start
+        if not _concerns(ticket, freed):
+            continue
+        if _lost_to_another(ticket, taken):
+            continue
+        if is_young(draft, ticket):
+            if not _lost_to_another(ticket, hinted) and not (
+                in_the_way(draft, ticket.request, ticket.arrival) or draft.freed
+            ):
+                _hint(draft, ticket, hinted)
+        elif admit_if_free(draft, ticket):
+            _note_taken(ticket, taken)
+            served[ticket.request.holder.key] = None
+        if draft.freed:
+            return False
+    for holder_key in served:
+        # A holder is not refused by its own grants, so its other tickets may start with it.
+        for ticket in list(draft.waiting(holder_key)):
+            if not is_young(draft, ticket):
+                admit_if_free(draft, ticket)
+            if draft.freed:
+                return False
+    return True
+
+
+def _concerns(ticket: Ticket, freed: dict[str, None]) -> bool:
+    """Whether a ticket wants any of it. A store may find more: the root's range is everything."""
+    return any(keys.overlap(key, free) for key in ticket.request.keys for free in freed)
+
+
+def _hint(draft: Draft, ticket: Ticket, hinted: dict[str, str]) -> None:
+    if waiter_is_dead(draft, ticket):
+        draft.drop(ticket, "waiter dead")
+        return
+    draft.hint.extend(ticket.request.keys)
+    _note_taken(ticket, hinted)
+
+
+def is_young(draft: Draft, ticket: Ticket) -> bool:
+    """Whether a ticket has not waited out its grace."""
+    return draft.now < ticket.stirs_at
+
+
+def _lost_to_another(ticket: Ticket, taken: dict[str, str]) -> bool:
+    holder_key = ticket.request.holder.key
+    return any(taken.get(key, holder_key) != holder_key for key in ticket.request.keys)
+
+
+def _note_taken(ticket: Ticket, taken: dict[str, str]) -> None:
+    for key, mode in zip(ticket.request.keys, ticket.request.modes, strict=True):
+        if mode == "w":
+            taken[key] = ticket.request.holder.key
+
+
+def admit_if_free(draft: Draft, ticket: Ticket) -> bool:
+    """Turn a ticket into a grant if nothing stands in its way and somebody still waits with it."""
+    if in_the_way(draft, ticket.request, ticket.arrival) or draft.freed:
+        return False
+    if waiter_is_dead(draft, ticket):
+        draft.drop(ticket, "waiter dead")
+        return False
+    draft.admit(ticket.request, ticket=True)
+    return True
+
+
+def circle(
+    draft: Draft, request: Request, conflicts: list[ConflictInfo]
+) -> tuple[ConflictInfo, ...]:
+    """The circle that a wait would close, as the steps from the requester back to itself."""
+    asked: set[str] = set()
+    trails: list[tuple[ConflictInfo, ...]] = [(conflict,) for conflict in conflicts]
+    while trails:
+        trail = trails.pop()
+        holder_key = trail[-1].holder_key
+        if holder_key == request.holder.key:
+            return trail
+        if holder_key in asked:
+            continue
+        asked.add(holder_key)
+        for ticket in list(draft.waiting(holder_key)):
+            if waiter_is_dead(draft, ticket):
+                continue
+            for conflict in in_the_way(draft, ticket.request, ticket.arrival):
+                trails.append((*trail, conflict))
+    return ()
