@@ -1,0 +1,42 @@
+"""Where state lives. A store executes what the core decided; none has rules of its own.
+
+    contract   what every store promises
+    memory     one table and one mutex, for one process
+    sqlite     the embedded default, for any number of processes on one machine
+    schema     its file, and everything that can be wrong with it
+    sqlview    its state, to read
+    rows       its tables, to write
+    sections   two ways into it: to read it as it is, and to keep it as it is
+    gate       a lock around every write, with a deadline that holds
+    forking    what a forked child must not inherit
+    driver     SQLite for Python
+    wake       how a process that waits is woken
+
+Imports the core only. A further store is one file here and one line in `open_store`.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.errors import BadKeyError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.core.time import Clock
+    from holdfast.store.contract import IsDead, Store
+
+
+def open_store(url: str, *, clock: Clock, is_dead: IsDead) -> Store:
+    """The store that a URL names: `memory:` or `sqlite:///absolute/path/to/ledger.db`."""
+    if url in ("memory:", "memory://"):
+        from holdfast.store.memory import MemoryStore
+
+        return MemoryStore(clock=clock, is_dead=is_dead)
+    if url.startswith("sqlite:///"):
+        from holdfast.store.sqlite import SqliteStore
+
+        return SqliteStore(url[len("sqlite://") :], clock=clock, is_dead=is_dead)
+    raise BadKeyError(
+        f"{url!r} does not name a store",
+        hint="use memory: or sqlite:///absolute/path/to/ledger.db",
+        url=url,
+    )

@@ -1,0 +1,132 @@
+"""The gate: one process at a time changes the ledger.
+
+An advisory `flock` on a file of its own, held for the length of one transaction. It keeps two
+connections from writing or checkpointing at once (which old SQLite versions do not survive),
+and it is what a fenced section stands on. The kernel opens it when its holder dies.
+
+A plain blocking `flock` has no deadline, and a process that was stopped inside it would stop
+everybody else for ever; so this one tries again and again, with growing, jittered pauses.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic, sleep
+
+from holdfast.core.errors import StoreBusyError
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+except ImportError:  # Windows: one process at a time is left to SQLite's own lock
+    LOCK_EX = LOCK_NB = LOCK_UN = 0  # type: ignore[misc]
+
+    def flock(fd: int, operation: int, /) -> None:  # type: ignore[misc]
+        """Everybody may go in."""
+
+
+_TRY = LOCK_EX | LOCK_NB
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+__all__ = ["LOCK_UN", "Gate", "flock", "whose_lock"]
+
+PAUSE_SECONDS_MIN = 0.00003
+PAUSE_SECONDS_MAX = 0.002
+#: A transaction takes a tenth of a millisecond: for so many pauses the next may be the one.
+SHORT_PAUSES = 40
+
+_open: list[int] = []  # every gate of this process: a forked child must not keep them open
+
+
+class Gate:
+    """Open for one process at a time. Threads of one process need a mutex in front of it."""
+
+    __slots__ = ("fd", "inode", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path: Final = path
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        status = os.fstat(self.fd)
+        self.inode: Final = (status.st_dev, status.st_ino)
+        _open.append(self.fd)
+
+    def try_enter(self) -> bool:
+        """Go in, if nobody is inside."""
+        try:
+            flock(self.fd, _TRY)
+        except BlockingIOError:
+            return False
+        return True
+
+    def enter(self, deadline: float) -> None:
+        """Go in, or raise StoreBusyError at the deadline."""
+        pause, pauses = PAUSE_SECONDS_MIN, 0
+        while not self.try_enter():
+            left = deadline - monotonic()
+            if left <= 0:
+                raise self._busy()
+            # The clock's low digits are as good as dice for keeping two processes out of step.
+            sleep(min(left, pause * (0.5 + monotonic() * 1e6 % 1)))
+            pauses += 1
+            if pauses > SHORT_PAUSES:
+                pause = min(pause * 1.5, PAUSE_SECONDS_MAX)
+
+    def leave(self) -> None:
+        """Go out."""
+        flock(self.fd, LOCK_UN)
+
+    @property
+    def note(self) -> str:
+        """What the last one who opened the ledger wrote down here."""
+        return os.pread(self.fd, 200, 0).decode("ascii", "replace")
+
+    @note.setter
+    def note(self, text: str) -> None:
+        if text != self.note:
+            os.pwrite(self.fd, text.encode("ascii"), 0)
+            os.ftruncate(self.fd, len(text))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.fd in _open:
+            _open.remove(self.fd)
+            os.close(self.fd)
+
+    def _busy(self) -> StoreBusyError:
+        inside = whose_lock(self.inode[1])
+        who = f"process {inside} has been" if inside else "another process has been"
+        return StoreBusyError(
+            f"the ledger is busy: {who} inside {self.path} for too long",
+            hint=f"let it go on (kill -CONT {inside}) or end it" if inside else "try again",
+            pid=inside,
+        )
+
+
+def whose_lock(inode: int) -> int | None:
+    """The process that holds a lock on an inode, where the system tells."""
+    try:
+        with open("/proc/locks", encoding="ascii") as lines:
+            for line in lines:
+                fields = line.split()
+                if fields[1] == "FLOCK" and fields[5].rsplit(":", 1)[-1] == str(inode):
+                    return int(fields[4]) or None
+    except (OSError, IndexError, ValueError):
+        pass
+    return None
+
+
+def _close_in_child() -> None:
+    # A lock belongs to the open file, which a fork shares: if the parent dies inside, a child
+    # that kept the descriptor would keep the gate shut.
+    for fd in _open:
+        try:
+            os.close(fd)
+        except OSError:
+            pass
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)

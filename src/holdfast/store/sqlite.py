@@ -1,0 +1,452 @@
+"""The embedded default: one SQLite file, any number of processes on one machine, no daemon.
+
+Events and state change in one transaction, inside a gate that one process at a time enters. A
+process that dies at any moment leaves a ledger that the next one opens and trusts: committed is
+committed, the rest never happened. After a power cut the very last grants may be missing; their
+tokens are not issued again, because tokens follow the wall clock.
+"""
+
+from __future__ import annotations
+
+import os
+from os import getpid
+from time import monotonic, sleep, time_ns
+
+from holdfast.core.draft import reach
+from holdfast.core.errors import StoreBusyError, StoreError
+from holdfast.core.model import Event, Grant
+from holdfast.core.time import Anchor, ledger_time
+from holdfast.store.driver import driver
+from holdfast.store.forking import Mutex, watch
+from holdfast.store.gate import LOCK_UN, Gate, flock
+from holdfast.store.rows import Rows
+from holdfast.store.schema import CHECKPOINT_PAGES, connect, make_folder, translated, trouble
+from holdfast.store.sections import Fence, Snapshot
+from holdfast.store.sqlview import SqlView, build_or_fail
+from holdfast.store.wake import FOLLOWER, WAITER, Mailbox, PooledMailbox, Post
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from sqlite3 import Connection
+    from typing import TypeVar
+
+    from holdfast.core.model import Decision, View
+    from holdfast.core.time import Clock
+    from holdfast.store.contract import IsDead
+
+    T = TypeVar("T")
+
+HEAD = (
+    "select seq, at, token, (select min(stirs_at) from tickets)"
+    " from events order by seq desc limit 1"
+)
+HISTORY = (
+    "select e.seq, type, version, at, data, ifnull(count, 0) from events e"
+    " left join repeats r on r.seq = e.seq where e.seq > ? order by e.seq limit ?"
+)
+OPEN_SECONDS = 10.0
+TICK_NS = 50_000_000
+EVENTS_AT_ONCE = 500
+FALLBACK_SECONDS = 1.0
+#: How often those who wait are told that they might try their luck.
+HINT_SECONDS = 0.05
+#: A process that has written this often is no short command: its log may grow longer.
+WRITES_OF_A_SHORT_COMMAND = 100
+
+_inherited: list[object] = []  # connections of a parent process: never touched, never closed
+
+
+class SqliteStore:
+    """The sqlite store. Safe for threads; a forked child gets a connection of its own."""
+
+    def __init__(self, path: str, *, clock: Clock, is_dead: IsDead) -> None:
+        self.path = os.path.abspath(path)
+        self.folder = os.path.dirname(self.path)
+        self.url = f"sqlite://{self.path}"
+        self._clock = clock
+        self._is_dead = is_dead
+        self.mutex = Mutex()
+        self.in_fence = False
+        watch(self)
+        self._pid = 0
+        self._closed = False
+        self._mailboxes: list[Mailbox] = []
+        self._bodies: dict[int, Grant] = {}
+        self._open(monotonic() + OPEN_SECONDS)
+
+    # Opening and closing
+
+    def _open(self, deadline: float) -> None:
+        try:
+            make_folder(self.folder)
+            self.gate = Gate(f"{self.folder}/gate")
+        except OSError as error:
+            raise trouble(error, self.path) from error
+        self._post = Post(self.folder)
+        self.gate.enter(deadline)
+        try:
+            self._drop_foreign_log()
+            self.connection: Connection = connect(self.path)
+            self._file = _identity(self.path)
+            self.gate.note = self._note()
+        except BaseException:
+            self.gate.leave()
+            self.gate.close()
+            raise
+        self.gate.leave()
+        # One cursor for everything: nobody asks a second thing while the first is being read.
+        self.ask = self.connection.cursor().execute
+        self._view = SqlView(self.ask, self.path, self._bodies, self._is_dead)
+        self._rows = Rows(self.ask, self._bodies)
+        self._folder_seen: tuple[int, int] | None = None
+        self._anchor: Anchor | None = None
+        self._new_anchor: Anchor | None = None
+        self._writes = 0
+        self._hinted = 0.0
+        self._pid = getpid()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        if self._closed:
+            return
+        self._closed = True
+        for mailbox in self._mailboxes:
+            mailbox.close()
+        self._post.close()
+        if self._pid != getpid():
+            return
+        try:  # the last one out writes the log back into the file: not beside another writer
+            self.gate.enter(monotonic() + OPEN_SECONDS)
+        except StoreBusyError:
+            _inherited.append(self.connection)
+        else:
+            self.connection.close()
+            self.gate.leave()
+        self.gate.close()
+
+    def _reopen(self, deadline: float) -> None:
+        _inherited.append(self.connection)
+        if self._pid == getpid():
+            self.gate.close()
+        self._mailboxes.clear()
+        self._bodies.clear()
+        self._open(deadline)
+
+    def _note(self) -> str:
+        return f"{self.gate.inode[1]} {_identity(self.path)}"
+
+    def _drop_foreign_log(self) -> None:
+        """Inside the gate: a log that belongs to a ledger which is no longer there is not for the
+        one that took its place, such as a backup; it would be mixed into it.
+
+        If the gate itself is another, then the whole folder was copied, and the log is right.
+        """
+        said = self.gate.note
+        try:
+            if not said or said == self._note() or said.split(" ")[0] != str(self.gate.inode[1]):
+                return
+        except FileNotFoundError:
+            return
+        for end in ("-wal", "-shm"):
+            try:
+                os.unlink(self.path + end)
+            except FileNotFoundError:
+                pass
+
+    # Inside
+
+    def enter(self, deadline: float) -> bool:
+        """Through the mutex and the gate. An interrupt leaves us outside."""
+        mutex = self.mutex
+        if mutex._is_owned():
+            self.refuse_twice()
+        try:
+            if self._closed or self._pid != getpid() or not mutex.acquire(False):
+                self._lock(deadline)
+            if not self.gate.try_enter():
+                self.gate.enter(deadline)
+            return True
+        except BaseException:
+            if self.mutex._is_owned():
+                self.gate.leave()
+                self.mutex.release()
+            raise
+
+    def leave(self) -> None:
+        """Out again."""
+        if self._pid != getpid():
+            return  # a forked child: its parent is inside, not we
+        try:
+            self.gate.leave()
+        finally:
+            self.mutex.release()
+
+    def refuse_twice(self) -> None:
+        """One who is inside already would wait for itself."""
+        if self._pid == getpid() and self.mutex._is_owned():
+            raise StoreBusyError(
+                "the ledger cannot be used from within a fenced section",
+                hint="do one rename inside the section, and everything else outside",
+            )
+
+    def lock(self, deadline: float) -> bool:
+        """Through the mutex, with a connection of this very process."""
+        self.refuse_twice()
+        try:
+            self._lock(deadline)
+            return True
+        except BaseException:
+            if self.mutex._is_owned():
+                self.mutex.release()
+            raise
+
+    def _lock(self, deadline: float) -> None:
+        if self._closed:
+            raise StoreError("this store is closed", hint="open it again")
+        if not self.mutex.acquire(False) and not self.mutex.acquire(
+            timeout=max(0.0, deadline - monotonic())
+        ):
+            raise StoreBusyError(
+                "the ledger is in use by another thread of this process",
+                hint="give more time, or look for a thread that is stuck in a fenced section",
+            )
+        if self._pid != getpid():
+            self._reopen(deadline)
+
+    def unlock(self) -> None:
+        """Out of the mutex."""
+        if self._pid == getpid():
+            self.mutex.release()
+
+    def still_there(self) -> bool:
+        """Whether the files that we have open are those that everybody else opens.
+
+        Their folder's time of change tells almost always; only when it moved are they looked at.
+        """
+        try:
+            status = os.stat(self.folder)
+            seen = (status.st_ino, status.st_mtime_ns)
+            if seen == self._folder_seen:
+                return True
+            if _identity(self.gate.path) != self.gate.inode or _identity(self.path) != self._file:
+                return False
+        except OSError:
+            return False
+        # A change within the same tick of the kernel's clock would not show: believe it later.
+        self._folder_seen = seen if time_ns() - status.st_mtime_ns > TICK_NS else None
+        self._post.look()
+        return True
+
+    def look(self) -> SqlView:
+        """The present state. There must be a transaction."""
+        row = self.ask(HEAD).fetchone()
+        head, last_at, last_token, stirs_at = row or (0, 0, 0, None)
+        reading = self._clock.read()
+        now, slept, self._new_anchor = ledger_time(self._anchor, reading, last_at)
+        if self._new_anchor is not None:  # somebody else may have stored a newer one already
+            self._anchor = self._stored_anchor()
+            now, slept, self._new_anchor = ledger_time(self._anchor, reading, last_at)
+        view = self._view
+        view.now = now
+        view.slept = slept
+        view.wall = reading.wall
+        view.head = head
+        view.last_token = last_token
+        view.anybody_waits = stirs_at is not None
+        view.stirs = stirs_at is not None and now >= stirs_at
+        return view
+
+    def _stored_anchor(self) -> Anchor | None:
+        sql = "select boot, uptime, ledger, slept, asleep from anchor"
+        row = self.ask(sql).fetchone()
+        if row is None:
+            return None
+        boot, uptime, ledger, slept, asleep = row
+        return Anchor(boot=boot, uptime=uptime, ledger=ledger, slept=slept, asleep=asleep)
+
+    # Deciding
+
+    def transact(self, decide: Callable[[View], Decision[T]], *, deadline: float) -> T:
+        """Decide on the present state, commit what was decided, wake whom it concerns."""
+        while True:
+            inside = False
+            try:
+                inside = self.enter(deadline)
+                decision = self._decide_and_commit(decide, deadline)
+                if decision.wake:  # at once: they only read, and need not wait for us to leave
+                    self._post.call(decision.wake)
+                hopeful = self._hopeful(decision.hint) if decision.hint else ()
+                if self.still_there():
+                    break
+                # What was decided went to a ledger that has been taken away: nobody will ever see
+                # it. Once more, on the one that is there now.
+                self._reopen(deadline)
+            finally:
+                # Written out, as an interrupt may come where any function begins.
+                if inside:
+                    try:
+                        flock(self.gate.fd, LOCK_UN)
+                    finally:
+                        self.mutex.release()
+        if hopeful:
+            self._post.call(hopeful)
+        elif decision.events and not decision.wake:
+            self._post.call(())
+        return decision.outcome
+
+    def _hopeful(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """The first of those who may try their luck, unless they were told a moment ago."""
+        now = monotonic()
+        if now - self._hinted < HINT_SECONDS:
+            return ()
+        self._hinted = now
+        return tuple(self._view.addresses(*reach(keys)))
+
+    def _decide_and_commit(
+        self, decide: Callable[[View], Decision[T]], deadline: float
+    ) -> Decision[T]:
+        ask = self.ask
+        try:
+            try:
+                try:
+                    ask("begin immediate")
+                except driver.OperationalError:
+                    self._begin(deadline)
+                view = self.look()
+                decision = decide(view)
+                if decision.events or self._new_anchor is not None:
+                    self._write(view.last_token, decision.events)
+                ask("commit")
+            except BaseException:
+                self._anchor = None
+                self._bodies.clear()
+                self._view.forget()
+                if self.connection.in_transaction:
+                    ask("rollback")
+                raise
+        except driver.Error as error:
+            raise translated(error, self.path) from error
+        return decision
+
+    def _begin(self, deadline: float) -> None:
+        """Nobody of ours is inside: who keeps us waiting is another program."""
+        while True:
+            try:
+                self.ask("begin immediate")
+                return
+            except driver.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != driver.SQLITE_BUSY or monotonic() >= deadline:
+                    raise
+            sleep(0.005)
+
+    def _write(self, token: int, history: tuple[Event, ...]) -> None:
+        self._writes += 1
+        if self._writes == WRITES_OF_A_SHORT_COMMAND:
+            self.ask(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        if self._new_anchor is not None:
+            self._anchor = self._new_anchor
+            self._rows.put_anchor(self._anchor)
+        self._rows.write(token, history)
+
+    # The rest of the contract
+
+    def fenced(self, grant_id: str, token: int, *, deadline: float) -> Fence:
+        """A short section in which nothing changes hands, entered only by a current token."""
+        return Fence(self, grant_id, token, deadline)
+
+    def view(self, *, deadline: float) -> Snapshot:
+        """The present state, to read. Nobody is kept from writing meanwhile."""
+        return Snapshot(self, deadline)
+
+    def reopen_if_gone(self, deadline: float) -> None:
+        """Inside the mutex: make sure that the ledger is the one that is there."""
+        if not self.still_there():
+            self._reopen(deadline)
+
+    def events(self, after: int = 0, limit: int | None = None) -> Iterator[Event]:
+        """The history, oldest first."""
+        left = limit
+        while left is None or left > 0:
+            count = EVENTS_AT_ONCE if left is None else min(left, EVENTS_AT_ONCE)
+            some = self._read_events(after, count)
+            yield from some
+            if len(some) < count:
+                return
+            after = some[-1].seq
+            left = None if left is None else left - len(some)
+
+    def _read_events(self, after: int, count: int) -> list[Event]:
+        self.lock(monotonic() + OPEN_SECONDS)
+        try:
+            self.reopen_if_gone(monotonic() + OPEN_SECONDS)
+            rows = self.ask(HISTORY, (after, count)).fetchall()
+        except driver.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self.mutex.release()
+        return [build_or_fail(row, lambda event: event, self.path) for row in rows]
+
+    def wait(self, after: int, timeout: float) -> int:
+        """Wait until there is an event after this one, at most so many seconds."""
+        head = self._head()
+        if head > after or timeout <= 0:
+            return head
+        mailbox = Mailbox(self._post, FOLLOWER)
+        end = monotonic() + timeout
+        try:
+            while (head := self._head()) <= after and (left := end - monotonic()) > 0:
+                mailbox.wait(min(left, FALLBACK_SECONDS))
+        finally:
+            mailbox.close()
+        return head
+
+    def _head(self) -> int:
+        with self.view(deadline=monotonic() + OPEN_SECONDS) as view:
+            return view.head
+
+    def waiter(self) -> PooledMailbox:
+        """Somebody who can be woken by a decision."""
+        self.lock(monotonic() + OPEN_SECONDS)
+        try:
+            mailbox = self._mailboxes.pop() if self._mailboxes else Mailbox(self._post, WAITER)
+        finally:
+            self.mutex.release()
+        if not mailbox.reset():
+            mailbox = Mailbox(self._post, WAITER)
+        return PooledMailbox(self._mailboxes, mailbox)
+
+    def trim(self, before: int) -> int:
+        """Forget history before an event; the state is not touched."""
+        self.enter(monotonic() + OPEN_SECONDS)
+        ask = self.ask
+        try:
+            try:
+                ask("begin immediate")
+                gone = ask(
+                    "delete from events where seq < ? and seq < (select max(seq) from events)"
+                    " and seq not in (select seq from live where seq is not null)"
+                    " and seq not in (select seq from tickets)",
+                    (before,),
+                ).rowcount
+                ask("delete from repeats where seq < ?", (before,))
+                ask("delete from lost where seq < ?", (before,))
+                ask("commit")
+            except BaseException:
+                if self.connection.in_transaction:
+                    ask("rollback")
+                raise
+        except driver.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self.leave()
+        return gone
+
+    def sweep(self) -> int:
+        """Remove the addresses that dead waiters left behind. How many there were."""
+        return self._post.sweep()
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
