@@ -1,0 +1,17 @@
+"""The one way to take and give back: text to keys, processes to holders, rules to exceptions.
+
+    manager    LockManager, which everybody uses
+    grants     what it hands out
+    asking     what may be asked for
+    opening    where the ledger of a place is
+    keeper     `with manager.hold(...)`: a grant that renews itself
+    paths      text to key
+    realpath   where a path really leads
+    liveness   who is proven to be dead
+    processes  the tree of processes above a command
+    identity   whose lock it is when somebody types a command
+    clock      the only source of time
+    ids        the only source of chance
+
+Imports stores and the core.
+"""

@@ -1,0 +1,175 @@
+"""Keeping a grant alive, and a reaper for those who want one. Both are threads of this process.
+
+A holder knows three states: `held`; `suspect` when the store cannot be reached, so nobody can
+say; `lost` when it has been told so, or when its lease must have run out meanwhile. Write only
+while it is held.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+
+from holdfast.core.errors import HoldfastError, LockExpiredError, Lost, StoreError
+from holdfast.core.model import SECOND
+from holdfast.manager.grants import LockGrant
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from holdfast.core.model import Grant, Holder
+    from holdfast.manager.manager import LockManager
+
+HELD = "held"
+SUSPECT = "suspect"
+LOST = "lost"
+
+#: Renew when a third of the lease has passed; stop by oneself when this much of it is left.
+RENEW_PART = 1 / 3
+MARGIN_PART = 1 / 10
+
+
+class HeldGrant(LockGrant):
+    """A grant that somebody keeps alive for us."""
+
+    __slots__ = ("_state",)
+
+    def __init__(
+        self, grant: Grant, has_ended: Callable[[str], bool], state: Callable[[], str]
+    ) -> None:
+        super().__init__(grant, has_ended)
+        self._state = state
+
+    @property
+    def state(self) -> str:
+        """`held`, `suspect` or `lost`."""
+        return self._state()
+
+
+class Hold:
+    """`with manager.hold(...)`. Leaving it gives back; if it was lost meanwhile, that is raised."""
+
+    def __init__(
+        self,
+        manager: LockManager,
+        holder: str | Holder,
+        read_paths: tuple[str | os.PathLike[str], ...],
+        write_paths: tuple[str | os.PathLike[str], ...],
+        *,
+        timeout: float,
+        ttl: float | None,
+        reason: str,
+    ) -> None:
+        self._manager = manager
+        self._holder = manager.holder(holder)
+        self._wanted = (read_paths, write_paths)
+        self._timeout = timeout
+        self._ttl = ttl
+        self._reason = reason
+        self._stop = threading.Event()
+        self._loss: HoldfastError | None = None
+        self._doubt = False
+        self._good_until = 0.0
+        self._thread: threading.Thread | None = None
+        self._id = ""
+
+    def __enter__(self) -> HeldGrant:
+        grant = self._manager.acquire(
+            holder=self._holder,
+            read_paths=self._wanted[0],
+            write_paths=self._wanted[1],
+            timeout=self._timeout,
+            ttl=self._ttl,
+            reason=self._reason,
+        )
+        self._id = grant._grant.id
+        try:
+            if self._ttl is not None:
+                # It may have begun long ago, if we were asleep when our turn came.
+                asked = monotonic()
+                ends_in = (grant._grant.expires_at or 0) - self._manager.now()
+                self._good_until = asked + ends_in / SECOND
+                self._thread = threading.Thread(
+                    target=self._keep, name="holdfast-keeper", daemon=True
+                )
+                self._thread.start()
+            return HeldGrant(grant._grant, self._manager._has_ended, self.state)
+        except BaseException:
+            self._stop.set()
+            self._manager.release(self._id)
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._stop.set()
+            if self._thread is not None:
+                self._thread.join()
+            self.state()
+        finally:
+            try:
+                self._manager.release(self._id, holder=self._holder)
+            except BaseException:  # interrupted, perhaps: once more
+                self._manager.release(self._id, holder=self._holder)
+                raise
+        if self._loss is not None and kind is None:
+            raise self._loss
+
+    def state(self) -> str:
+        """`held`, `suspect` or `lost`. Once it is lost it stays so."""
+        if self._loss is None and self._ttl is not None:
+            left = self._good_until - monotonic()
+            if left <= 0:
+                self._loss = LockExpiredError(
+                    f"grant {self._id} ran out while the store could not be reached",
+                    hint="what was written since may have been written by somebody else too",
+                )
+            elif left <= self._ttl * MARGIN_PART:
+                return SUSPECT
+        if self._loss is not None:
+            return LOST
+        return SUSPECT if self._doubt else HELD
+
+    def _keep(self) -> None:
+        assert self._ttl is not None
+        pause = max(0.0, self._ttl * RENEW_PART - (self._ttl - (self._good_until - monotonic())))
+        while not self._stop.wait(pause):
+            asked = monotonic()
+            try:
+                self._manager.renew(self._id, holder=self._holder)
+            except Lost as loss:
+                self._loss = loss
+                return
+            except StoreError:
+                self._doubt = True
+                pause = min(1.0, self._ttl * RENEW_PART / 4)
+            else:
+                self._doubt = False
+                self._good_until = asked + self._ttl
+                pause = self._ttl * RENEW_PART
+
+
+class Reaper:
+    """A thread that looks for what has ended. A convenience: nothing depends on it."""
+
+    def __init__(self, manager: LockManager, interval: float) -> None:
+        self._manager = manager
+        self._interval = interval
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="holdfast-reaper", daemon=True)
+
+    def __enter__(self) -> Reaper:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            try:
+                self._manager.reap()
+            except StoreError:
+                continue  # the next round looks again

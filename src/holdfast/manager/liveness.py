@@ -1,0 +1,311 @@
+"""Is the owner still alive? Dead only if it is proven.
+
+A process is named by its host, its boot, its pid namespace, its pid and its start time, because
+each of these alone comes back: pids are reused, and every container has a pid 1. Whatever is
+foreign, hidden or cannot be read counts as alive; its lease then ends by time.
+
+A dead owner may have left writers behind: a killed agent's shell goes on. So dead means also
+that no process which carries one of the owner's marks (`NAME=value`) in its environment is left.
+The marks are looked for among the processes that we may read, which are those of the same user.
+
+What this does not promise: that a descendant which cleaned its environment is found. On macOS
+and other systems without a Linux /proc, only the absence of the pid is seen, a reused pid counts
+as alive, and marks are not looked for. On Windows everybody counts as alive.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import sleep
+
+from holdfast.core.model import Witness
+from holdfast.manager.clock import boot_id, read_line, time_namespace
+
+_LINUX = sys.platform == "linux"
+_POSIX = os.name == "posix"
+
+#: Positions of the fields of /proc/PID/stat, counted after the name of the program.
+STATE, PARENT, SESSION, TERMINAL, THREADS, START = 0, 1, 3, 4, 17, 19
+ENVIRON_START, ENVIRON_END = 47, 48
+
+#: How often to look for those that appeared while we looked. Where they change faster than we
+#: can look, nothing is proven.
+SCAN_ROUNDS_MAX = 8
+
+#: What /proc answers about a process that is gone. Other errors, such as too many open files,
+#: are our own trouble and prove nothing.
+_NOT_THERE = (FileNotFoundError, ProcessLookupError)
+
+_EXEC_LOOKS_MAX = 10
+_EXEC_LOOK_SECONDS = 0.0005
+_ENVIRON_BYTES = 65_536
+
+
+class _Here:
+    """What is the same for every process that we could name from this one."""
+
+    __slots__ = ("boot", "host", "namespace", "own", "sees")
+
+    def __init__(self) -> None:
+        self.host = _host()
+        self.boot = boot_id()
+        self.namespace = _namespace()
+        self.sees: bool | None = None
+        self.own = self.witness(os.getpid(), _own_start())
+
+    def witness(self, pid: int, start: int) -> Witness:
+        return Witness(
+            host=self.host, boot=self.boot, namespace=self.namespace, pid=pid, start=start
+        )
+
+
+_here: _Here | None = None
+
+
+def _forget() -> None:
+    global _here
+    _here = None
+
+
+if hasattr(os, "register_at_fork"):  # a child in a new pid namespace may have its parent's pid
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _of_this_process() -> _Here:
+    global _here
+    here = _here
+    if here is None or here.own.pid != os.getpid():
+        here = _here = _Here()
+    return here
+
+
+def own_witness() -> Witness:
+    """The witness of this process."""
+    return _of_this_process().own
+
+
+def witness_of(pid: int) -> Witness | None:
+    """The witness of another process, or None when there is none that lives.
+
+    Its start is 0 where that cannot be read: then nobody will notice that the pid was reused.
+    """
+    here = _of_this_process()
+    if pid == here.own.pid:
+        return here.own
+    if sees_processes():
+        try:
+            stat = read_stat(pid)
+        except OSError:
+            pass
+        else:
+            if stat is not None:
+                return None if _ended(stat[1]) else here.witness(pid, int(stat[1][START]))
+    return None if pid <= 0 or _absent(pid) else here.witness(pid, 0)
+
+
+def is_dead(witness: Witness, marks: tuple[str, ...]) -> bool:
+    """Whether the process is proven to be gone, and with it all that carry one of its marks."""
+    here = _of_this_process()
+    if witness is here.own or witness.host != here.host:
+        return False
+    if not _LINUX:
+        return witness.boot == here.boot and _absent(witness.pid)
+    if not (witness.boot and here.boot):
+        return False
+    if witness.boot != here.boot:
+        return True
+    if witness.namespace != here.namespace or not sees_processes():
+        return False
+    if witness.pid == here.own.pid and witness.start == here.own.start:
+        return False
+    try:
+        return _gone(witness) and not (marks and _carried(marks))
+    except OSError:
+        return False
+
+
+def _gone(witness: Witness) -> bool:
+    stat = read_stat(witness.pid)
+    if stat is None:
+        return _absent(witness.pid)
+    fields = stat[1]
+    return _ended(fields) or (witness.start != 0 and int(fields[START]) != witness.start)
+
+
+def _ended(fields: list[bytes]) -> bool:
+    # A program may end its first thread and go on with the others: then it looks like a zombie,
+    # but still has more threads than the one that every zombie is counted with.
+    return fields[STATE] in b"ZXx" and int(fields[THREADS]) <= 1
+
+
+def _absent(pid: int) -> bool:
+    # Where /proc hides the processes of others, only the kernel itself can say that one is gone.
+    # Windows must not come here: there signal 0 is Ctrl-C.
+    if not _POSIX or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def sees_processes() -> bool:
+    """Whether /proc is mounted and shows the pids of our own pid namespace.
+
+    In a new pid namespace that kept the old /proc, its numbers mean other processes.
+    """
+    here = _of_this_process()
+    if here.sees is None:
+        here.sees = _LINUX and _shows_us()
+    return here.sees
+
+
+def _shows_us() -> bool:
+    try:
+        status = _read("/proc/self/status")
+    except OSError:
+        return False
+    at = status.find(b"\nNSpid:")
+    if at < 0:
+        return False
+    # One number for each namespace from that of /proc down to our own.
+    numbers = status[at + 7 : status.index(b"\n", at + 7)].split()
+    return numbers == [b"%d" % os.getpid()]
+
+
+def read_stat(pid: int | str) -> tuple[str, list[bytes]] | None:
+    """The name of a process and its other facts from /proc, or None when it is not there.
+
+    Raises OSError when it is there and may not be read.
+    """
+    try:
+        data = _read(f"/proc/{pid}/stat")
+    except _NOT_THERE:
+        return None
+    end = data.rfind(b")")  # the name may contain blanks and parentheses itself
+    if end < 0:
+        return None
+    return data[data.find(b"(") + 1 : end].decode("utf-8", "replace"), data[end + 2 :].split()
+
+
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
+
+
+def _carried(marks: tuple[str, ...]) -> bool:
+    """Whether any process that we may read carries one of the marks, or might have just now."""
+    wanted = [os.fsencode(mark) for mark in marks]
+    seen: set[str] = set()
+    for _ in range(SCAN_ROUNDS_MAX):
+        new = [name for name in os.listdir("/proc") if name.isdigit() and name not in seen]
+        missed = False
+        for name in new:
+            environ = _environ(name)
+            if environ is None:
+                missed = True
+                continue
+            for mark in wanted:
+                if mark in environ and mark in environ.split(b"\0"):
+                    return True
+        # One that ended before we read it may have started another one after we listed them.
+        if not missed:
+            return False
+        seen.update(new)
+    return True
+
+
+def _environ(name: str) -> bytes | None:
+    """The environment of a process; empty when it is not ours to read; None when it has none.
+
+    The threads of the kernel have none, nor do zombies and those who ended while we looked.
+    """
+    path = f"/proc/{name}/environ"
+    try:
+        found = _read_all(path)
+        if not found and _is_program(name):
+            return _environ_after_exec(path, name)
+    except _NOT_THERE:
+        return None
+    except PermissionError:
+        return None if _is_ours(name) else b""
+    return found or None
+
+
+def _environ_after_exec(path: str, name: str) -> bytes | None:
+    # While a process executes a new program its environment reads empty, on a busy machine for
+    # milliseconds. It is really empty if its end is known and is where it starts.
+    for _ in range(_EXEC_LOOKS_MAX):
+        stat = read_stat(name)
+        if stat is None or _ended(stat[1]):
+            return None
+        starts, ends = stat[1][ENVIRON_START], stat[1][ENVIRON_END]
+        if ends != b"0":
+            found = _read_all(path)
+            if found or starts == ends:
+                return found
+        sleep(_EXEC_LOOK_SECONDS)
+    raise TimeoutError(f"process {name} has been starting for too long")
+
+
+def _is_program(name: str) -> bool:
+    # Threads of the kernel and zombies run no file.
+    try:
+        os.readlink(f"/proc/{name}/exe")
+    except (*_NOT_THERE, PermissionError):
+        return False
+    return True
+
+
+def _is_ours(name: str) -> bool:
+    # What has ended no longer lets even its own user read it.
+    try:
+        return os.stat(f"/proc/{name}").st_uid == os.geteuid()
+    except _NOT_THERE:
+        return True
+
+
+def _read_all(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        found = chunk = os.read(descriptor, _ENVIRON_BYTES)
+        while chunk:
+            chunk = os.read(descriptor, _ENVIRON_BYTES)
+            found += chunk
+        return found
+    finally:
+        os.close(descriptor)
+
+
+def _own_start() -> int:
+    if not _LINUX:
+        return 0
+    try:
+        stat = read_stat("self")
+    except PermissionError:
+        return 0
+    return int(stat[1][START]) if stat else 0
+
+
+def _host() -> str:
+    machine = read_line("/etc/machine-id")
+    if machine and machine != "uninitialized":  # so it says during the very first boot
+        return machine
+    return os.uname().nodename if _POSIX else os.environ.get("COMPUTERNAME", "")
+
+
+def _namespace() -> str:
+    try:
+        link = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+    # Start times of the same process read differently in another time namespace.
+    other_time = time_namespace()
+    return f"{link} {other_time}" if other_time else link

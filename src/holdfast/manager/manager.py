@@ -1,0 +1,492 @@
+"""LockManager: take, hold, give back.
+
+Every method is safe for threads, and on an embedded store for processes. What is asked for in
+one call is granted as a whole or not at all. A refusal is recorded first and raised then.
+
+It does not make anybody obey: a lock keeps out those who ask for it. What enforces it is
+`verify` and `fenced` where an effect becomes visible.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+from holdfast.core import rules, words
+from holdfast.core.errors import BadKeyError, Refused, StoreBusyError
+from holdfast.core.model import (
+    PATIENCE_DEFAULT_SECONDS,
+    SECOND,
+    TTL_DEFAULT_SECONDS,
+    Grant,
+    Holder,
+    Refusal,
+    Request,
+    Waiting,
+)
+from holdfast.manager import asking, realpath
+from holdfast.manager.clock import SystemClock
+from holdfast.manager.grants import GrantSnapshot, LockGrant
+from holdfast.manager.identity import process_holder
+from holdfast.manager.ids import about, new_id
+from holdfast.manager.liveness import is_dead, own_witness
+from holdfast.manager.opening import is_url, ledger_of, root_of
+from holdfast.manager.paths import Tree, Words, home_root
+from holdfast.store import open_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any, TypeVar
+
+    from holdfast.core.model import ConflictInfo, Ending, Event, Ticket, Verdict
+    from holdfast.core.time import Clock
+    from holdfast.manager.keeper import Hold, Reaper
+    from holdfast.store.contract import IsDead, Store, Waiter
+
+    T = TypeVar("T")
+    Path = str | os.PathLike[str]
+
+#: How long one call to the store may take, whatever other processes do.
+DEADLINE_SECONDS = 10.0
+#: How long a waiter trusts that it will be woken.
+FALLBACK_SECONDS = 1.0
+#: How many grants one transaction looks at when everything is looked at.
+REAPED_AT_ONCE = 100
+REMEMBERED_MAX = 4096
+
+#: How long a waiter may be passed by those who are awake; see `holdfast.core.waiting`.
+GRACE = SECOND // 10
+
+_TTL_DEFAULT = TTL_DEFAULT_SECONDS * SECOND
+_PATIENCE_DEFAULT = PATIENCE_DEFAULT_SECONDS * SECOND
+
+
+class LockManager:
+    """The locks of one repository, or of this process alone."""
+
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        tree: Tree | None = None,
+        clock: Clock | None = None,
+        is_dead: IsDead = is_dead,
+    ) -> None:
+        """In memory, with paths taken by their text, unless a store and a tree are given."""
+        clock = clock or SystemClock()
+        self.store = store or open_store("memory:", clock=clock, is_dead=is_dead)
+        self.tree = tree
+        self._places = tree or Words()
+        self._holders: dict[str, Holder] = {}
+        self._holders_of = 0
+        self._footprints = asking.Footprints(self._places, fixed=tree is None)
+
+    @classmethod
+    def open(cls, where: Path = ".", *, store: str | None = None) -> LockManager:
+        """The locks of the repository around a path; or a store by its URL (`memory:`,
+        `sqlite:///…`). The embedded store is made where it is missing."""
+        clock = SystemClock()
+        place = os.fspath(where)
+        if store is None and is_url(place):
+            store, place = place, ""
+        if store == "memory:":
+            return cls(clock=clock)
+        if store is not None:
+            tree = Tree(root_of(store, place))
+        else:
+            tree = Tree(home_root(realpath.absolute(place)))
+            store = f"sqlite://{ledger_of(tree.root)}"
+        return cls(open_store(store, clock=clock, is_dead=is_dead), tree=tree, clock=clock)
+
+    def close(self) -> None:
+        """Let go of the store. Grants stay."""
+        self.store.close()
+
+    def __enter__(self) -> LockManager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Take
+
+    def try_acquire(
+        self,
+        *,
+        holder: str | Holder,
+        read_paths: Iterable[Path] = (),
+        write_paths: Iterable[Path] = (),
+        ttl: float | None = TTL_DEFAULT_SECONDS,
+        reason: str = "",
+    ) -> LockGrant | None:
+        """All of it now, or None. Raises OverLockError for a write on a folder."""
+        request = self.request(holder, read_paths, write_paths, ttl, reason)
+        try:  # here and not in `_put`: an interrupt may come on the way back from it
+            outcome = self.store.transact(
+                lambda view: rules.acquire(view, request, wait=False, again=False),
+                deadline=monotonic() + DEADLINE_SECONDS,
+            )
+            return LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else None
+        except StoreBusyError:
+            raise
+        except BaseException:
+            self._give_up(request.id, "cancelled")
+            raise
+
+    def ask(
+        self,
+        holder: str | Holder,
+        read_paths: Iterable[Path] = (),
+        write_paths: Iterable[Path] = (),
+        *,
+        ttl: float | None = TTL_DEFAULT_SECONDS,
+        reason: str = "",
+    ) -> LockGrant | Refusal:
+        """All of it now, or the refusal with everything that stands in the way."""
+        request = self.request(holder, read_paths, write_paths, ttl, reason)
+        return self._put(
+            request, lambda view: rules.acquire(view, request, wait=False, again=False)
+        )
+
+    def _put(self, request: Request, decide: Any) -> LockGrant | Refusal:
+        """Decide about a request that does not wait. Interrupted, it leaves nothing behind."""
+        try:
+            outcome = self.store.transact(decide, deadline=monotonic() + DEADLINE_SECONDS)
+            return LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else outcome
+        except StoreBusyError:
+            raise
+        except BaseException:
+            self._give_up(request.id, "cancelled")
+            raise
+
+    def acquire(
+        self,
+        *,
+        holder: str | Holder,
+        read_paths: Iterable[Path] = (),
+        write_paths: Iterable[Path] = (),
+        timeout: float = 300,
+        ttl: float | None = TTL_DEFAULT_SECONDS,
+        reason: str = "",
+        priority: int = 0,
+        patience: float = PATIENCE_DEFAULT_SECONDS,
+    ) -> LockGrant:
+        """All of it, waiting in line for up to `timeout` seconds; then LockTimeoutError.
+
+        Raises LockCycleError at once if waiting would close a circle, LockConflictError if it
+        would upgrade a read that others share. After `patience` seconds nobody passes any more.
+        """
+        end = monotonic() + asking.seconds(timeout, "timeout")
+        request = self.request(
+            holder, read_paths, write_paths, ttl, reason, priority=priority, patience=patience
+        )
+        try:
+            # Usually nobody has to wait, and then nothing is needed that a waiter needs.
+            outcome = self.store.transact(
+                lambda view: rules.at_once(view, request), deadline=monotonic() + DEADLINE_SECONDS
+            )
+            if outcome is not None:
+                return LockGrant(outcome, self._has_ended)
+            return self._stand_in_line(request, end, timeout)
+        except BaseException as error:
+            if not isinstance(error, (Refused, StoreBusyError)):
+                self._give_up(request.id, "cancelled")
+            raise
+
+    def _stand_in_line(self, request: Request, end: float, timeout: float) -> LockGrant:
+        waiter = self.store.waiter()
+        try:
+            me = own_witness()
+            patient = request.waiting(
+                waiter=None if me == request.holder.witness else me,
+                wake=waiter.address,
+                grace=about(GRACE),  # or the turns of a crowd would keep their lengths for ever
+            )
+            return self._wait_for(patient, waiter, end, timeout)
+        finally:
+            waiter.close()
+
+    def _wait_for(self, request: Request, waiter: Waiter, end: float, timeout: float) -> LockGrant:
+        while True:
+            outcome = self._transact(lambda view: rules.acquire(view, request, wait=True))
+            if not isinstance(outcome, Waiting):
+                break
+            served = self._served(outcome, waiter, end)
+            if served is not None:
+                return self._lock_grant(served)
+            if monotonic() >= end:
+                break
+        if isinstance(outcome, Grant):
+            return self._lock_grant(outcome)
+        if isinstance(outcome, Refusal):
+            raise self._error(outcome, request.holder.id)
+        late = self._transact(lambda view: rules.cancel(view, request.id, "timeout"))
+        if late is not None:
+            return self._lock_grant(late)
+        raise words.timeout_error(outcome.conflicts, now=self.now(), seconds=timeout)
+
+    def _served(self, waiting: Waiting, waiter: Waiter, end: float) -> Grant | None:
+        """Wait for the grant that the ticket becomes, until it is time to look again."""
+        look_at = monotonic() + FALLBACK_SECONDS
+        if waiting.look_in is not None:
+            look_at = min(look_at, monotonic() + waiting.look_in / SECOND)
+        look_at = min(look_at, end)
+        while (left := look_at - monotonic()) > 0 and waiter.wait(left):
+            with self.store.view(deadline=self._deadline()) as view:
+                grant = view.grant(waiting.ticket.id)
+                if isinstance(grant, Grant) and rules.is_live(view, grant):
+                    return grant
+                if waiting.ticket.request.grace:
+                    return None  # woken to try
+        return None
+
+    def _give_up(self, id: str, why: str) -> None:
+        """Leave nothing behind: neither a ticket nor a grant that nobody knows of."""
+        try:
+            late = self._transact(lambda view: rules.cancel(view, id, why))
+            if late is not None:
+                self.release(id)
+        except StoreBusyError:
+            pass  # whatever is left dies with this process
+
+    def ensure(
+        self,
+        *,
+        holder: str | Holder,
+        read_paths: Iterable[Path] = (),
+        write_paths: Iterable[Path] = (),
+        ttl: float | None = TTL_DEFAULT_SECONDS,
+        reason: str = "",
+    ) -> LockGrant:
+        """A grant of this holder that covers all of it: one that it has already, or a new one."""
+        request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
+        outcome = self._put(request, lambda view: rules.ensure(view, request))
+        if isinstance(outcome, Refusal):
+            raise self._error(outcome, request.holder.id)
+        return outcome
+
+    def steal(
+        self,
+        *,
+        holder: str | Holder,
+        read_paths: Iterable[Path] = (),
+        write_paths: Iterable[Path] = (),
+        ttl: float | None = TTL_DEFAULT_SECONDS,
+        reason: str = "",
+    ) -> LockGrant:
+        """Take over what has expired. LockConflictError if it is live, LockNotHeldError if free."""
+        request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
+        outcome = self._put(request, lambda view: rules.steal(view, request))
+        if isinstance(outcome, Refusal):
+            raise self._error(outcome, request.holder.id)
+        return outcome
+
+    # Hold
+
+    def renew(
+        self,
+        grant_id: str,
+        *,
+        holder: str | Holder | None = None,
+        ttl: float | None = None,
+        rest: float | None = None,
+    ) -> LockGrant:
+        """Extend a lease; only its holder can. Without a name the caller is this process."""
+        key = None if holder is None else self.holder(holder).key
+        lease = asking.lease(ttl)
+        pause = None if rest is None else asking.microseconds(rest, "rest")
+        me = own_witness()
+        outcome = self._transact(
+            lambda view: rules.renew(
+                view, grant_id, holder_key=key, caller=me, ttl=lease, rest=pause
+            )
+        )
+        if isinstance(outcome, Grant):
+            return self._lock_grant(outcome)
+        raise self._error(outcome)
+
+    def verify(self, grant_id: str, path: Path | None = None, *, token: int) -> Verdict:
+        """May this write proceed? A verdict that is true, or says the exact reason why not."""
+        key = None if path is None else self._places.place(path).key
+        with self.store.view(deadline=self._deadline()) as view:
+            return rules.verify(view, grant_id, key, token)
+
+    def fenced(
+        self, grant: LockGrant | str, token: int | None = None
+    ) -> AbstractContextManager[None]:
+        """A short section, for one rename, in which nothing changes hands.
+
+        Entered only with a live grant and its current token, else the exact error is raised. The
+        whole ledger stands still meanwhile: do the work before, and only the last step inside.
+        """
+        if isinstance(grant, GrantSnapshot):
+            return self.store.fenced(
+                grant.id, grant.token if token is None else token, deadline=self._deadline()
+            )
+        if token is None:
+            raise BadKeyError("a grant's id alone is not enough", hint="give its token too")
+        return self.store.fenced(grant, token, deadline=self._deadline())
+
+    def hold(
+        self,
+        *,
+        holder: str | Holder | None = None,
+        read_paths: Iterable[Path] = (),
+        write_paths: Iterable[Path] = (),
+        timeout: float = 300,
+        ttl: float | None = TTL_DEFAULT_SECONDS,
+        reason: str = "",
+    ) -> Hold:
+        """`with manager.hold(...) as grant:` waits, renews by itself, and gives back at the end.
+
+        The holder is one of its own for every call unless one is given.
+        """
+        from holdfast.manager.keeper import Hold
+
+        owner = holder if holder is not None else f"hold-{new_id()[-12:]}"
+        return Hold(
+            self, owner, tuple(read_paths), tuple(write_paths),
+            timeout=timeout, ttl=ttl, reason=reason,
+        )  # fmt: skip
+
+    # Give back
+
+    def release(self, grant_id: str, *, holder: str | Holder | None = None) -> bool:
+        """Give a grant back. True if it ended now; giving back twice is no error.
+
+        A holder that is given must be the one who holds it, else LockNotHeldError.
+        """
+        key = None if holder is None else self.holder(holder).key
+        outcome = self.store.transact(
+            lambda view: rules.release(view, grant_id, key),
+            deadline=monotonic() + DEADLINE_SECONDS,
+        )
+        if isinstance(outcome, Refusal):
+            raise self._error(outcome)
+        return outcome
+
+    def force(self, grant_id: str, *, by: str | Holder, reason: str) -> GrantSnapshot:
+        """Take a grant away from its holder. Both parties are recorded; the holder is fenced."""
+        if not reason.strip():
+            raise BadKeyError("forcing needs a reason", hint="say why, for whoever reads the log")
+        person = self.holder(by)
+        outcome = self._transact(
+            lambda view: rules.force(view, grant_id, by=person, reason=asking.one_line(reason))
+        )
+        if isinstance(outcome, Grant):
+            return GrantSnapshot(outcome)
+        raise self._error(outcome)
+
+    def reap(self) -> list[Ending]:
+        """End every grant that is no longer live, and every wait that nobody waits for.
+
+        Nothing depends on it: whoever meets one does it.
+        """
+        with self.store.view(deadline=self._deadline()) as view:
+            ids = [grant.id for grant in view.grants() if not rules.is_live(view, grant)]
+            ids += [ticket.id for ticket in view.queue() if not rules.is_waited_with(view, ticket)]
+        endings: list[Ending] = []
+        for start in range(0, len(ids), REAPED_AT_ONCE):
+            some = ids[start : start + REAPED_AT_ONCE]
+            endings += self._transact(lambda view, some=some: rules.reap(view, some))
+        return endings
+
+    def reaper(self, interval: float = 60) -> Reaper:
+        """A thread that reaps now and then: `with manager.reaper():`."""
+        from holdfast.manager.keeper import Reaper
+
+        return Reaper(self, asking.seconds(interval, "interval"))
+
+    # Look
+
+    def check_conflicts(
+        self, *, read_paths: Iterable[Path] = (), write_paths: Iterable[Path] = ()
+    ) -> list[ConflictInfo]:
+        """What would stand in the way of such a request, reservations included."""
+        nobody = Holder(id="nobody", key="\n")  # no holder can have a key like that
+        request = self.request(nobody, read_paths, write_paths)
+        with self.store.view(deadline=self._deadline()) as view:
+            return rules.look(view, request)
+
+    def active_grants(self) -> list[GrantSnapshot]:
+        """All that is held now, oldest first."""
+        with self.store.view(deadline=self._deadline()) as view:
+            return [GrantSnapshot(grant) for grant in view.grants() if rules.is_live(view, grant)]
+
+    def queue(self) -> list[Ticket]:
+        """All who wait, in order."""
+        with self.store.view(deadline=self._deadline()) as view:
+            return [ticket for ticket in view.queue() if rules.is_waited_with(view, ticket)]
+
+    def events(self, after: int = 0, limit: int | None = None) -> Iterator[Event]:
+        """The history, oldest first."""
+        return self.store.events(after, limit)
+
+    def now(self) -> int:
+        """Ledger time in microseconds."""
+        with self.store.view(deadline=self._deadline()) as view:
+            return view.now
+
+    # From the outside to the rulebook
+
+    def holder(self, holder: str | Holder) -> Holder:
+        """Somebody by name is that name in this process; another process is somebody else."""
+        if not isinstance(holder, str):
+            return holder
+        if self._holders_of != os.getpid():  # a forked child is somebody else
+            self._holders.clear()
+            self._holders_of = os.getpid()
+        known = self._holders.get(holder)
+        if known is None:
+            if len(self._holders) >= REMEMBERED_MAX:
+                self._holders.clear()
+            known = self._holders[holder] = process_holder(holder)
+        return known
+
+    def request(
+        self,
+        holder: str | Holder,
+        read_paths: Iterable[Path] = (),
+        write_paths: Iterable[Path] = (),
+        ttl: float | None = TTL_DEFAULT_SECONDS,
+        reason: str = "",
+        *,
+        priority: int = 0,
+        patience: float = PATIENCE_DEFAULT_SECONDS,
+    ) -> Request:
+        """The request in the rulebook's terms. Raises for what cannot be locked."""
+        owner = self.holder(holder)
+        keys, modes, paths, silent = self._footprints.of(read_paths, write_paths)
+        return Request(
+            new_id(),
+            owner,
+            keys,
+            modes,
+            paths,
+            silent,
+            _TTL_DEFAULT if ttl == TTL_DEFAULT_SECONDS else asking.lease(ttl),
+            asking.one_line(reason) if reason else "",
+            asking.priority(priority) if priority else 0,
+            _PATIENCE_DEFAULT
+            if patience == PATIENCE_DEFAULT_SECONDS
+            else asking.microseconds(patience, "patience"),
+        )
+
+    def _transact(self, decide: Any) -> Any:
+        return self.store.transact(decide, deadline=monotonic() + DEADLINE_SECONDS)
+
+    def _deadline(self) -> float:
+        return monotonic() + DEADLINE_SECONDS
+
+    def _lock_grant(self, grant: Grant) -> LockGrant:
+        return LockGrant(grant, self._has_ended)
+
+    def _has_ended(self, id: str) -> bool:
+        with self.store.view(deadline=self._deadline()) as view:
+            grant = view.grant(id)
+            return not (isinstance(grant, Grant) and rules.is_live(view, grant))
+
+    def _error(self, refusal: Refusal, requester: str = "") -> Exception:
+        return words.refusal_error(refusal, now=self.now(), requester=requester)
