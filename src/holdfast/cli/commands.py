@@ -1,0 +1,136 @@
+"""The commands and their options, as one table.
+
+The parser, `--help`, the completions and the guide's list of commands are all read from here.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+#: What a value is, which is how it is completed.
+FILE = "file"
+FOLDER = "folder"
+TEXT = "text"
+
+
+class Option:
+    """One option. Without a placeholder it is a switch; `maybe` if its value may be left out."""
+
+    __slots__ = ("help", "many", "maybe", "name", "placeholder", "short", "value")
+
+    def __init__(
+        self,
+        name: str,
+        placeholder: str,
+        help: str,
+        *,
+        value: str = TEXT,
+        many: bool = False,
+        maybe: bool = False,
+        short: str = "",
+    ) -> None:
+        self.name: Final = name
+        self.placeholder: Final = placeholder
+        self.help: Final = help
+        self.value: Final = value
+        self.many: Final = many
+        self.maybe: Final = maybe
+        self.short: Final = short
+
+    @property
+    def spelled(self) -> str:
+        """As it is written: `--ttl TIME`, `--wait [TIME]`."""
+        names = f"{self.short}, --{self.name}" if self.short and self.name else ""
+        names = names or self.short or f"--{self.name}"
+        if not self.placeholder:
+            return names
+        return f"{names} [{self.placeholder}]" if self.maybe else f"{names} {self.placeholder}"
+
+
+class Command:
+    """One command: the words that it takes, its options, and where it lives."""
+
+    __slots__ = ("help", "module", "name", "options", "summary", "takes", "words")
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        words: str,
+        summary: str,
+        options: tuple[Option, ...] = (),
+        *,
+        takes: str = "",
+        help: str = "",
+    ) -> None:
+        self.name: Final = name
+        self.module: Final = module
+        self.words: Final = words
+        self.summary: Final = summary
+        self.options: Final = options
+        self.takes: Final = takes
+        self.help: Final = help
+
+
+READ = Option("read", "PATH", "also lock this for reading; a folder covers all in it",
+              value=FILE, many=True)  # fmt: skip
+WRITE = Option("write", "PATH", "lock this for writing", value=FILE, many=True)
+HOLDER = Option("holder", "ID", "whose lock it is, instead of whoever calls")
+TTL = Option("ttl", "TIME", "how long it lasts unless renewed: 90s, 30m, 2h, 1d, none")
+REASON = Option("reason", "TEXT", "what for; others see it")
+WAIT = Option("wait", "TIME", "wait in line until it is free, or for this long", maybe=True)
+
+#: These may stand before the command or after it.
+GLOBALS = (
+    Option("json", "", "print one JSON document instead of words"),
+    Option("store", "URL", "the store to use, instead of the repository's own (HOLDFAST_STORE)"),
+    Option("", "DIR", "as if called from this folder", value=FOLDER, short="-C"),
+    Option("help", "", "say how it is used", short="-h"),
+    Option("version", "", "say which version this is"),
+)
+
+COMMANDS = (
+    Command("lock", "locks", "PATH…", "lock files for writing, all or none",
+            (READ, HOLDER, TTL, REASON, WAIT), takes=FILE,
+            help="A PATH may also be a resource: port:5432, db:test, git:index, res:anything."),
+    Command("unlock", "locks", "GRANT|PATH…", "give back what you have locked",
+            (HOLDER, Option("force", "", "take it away from its holder; only a person may"),
+             Option("reason", "TEXT", "why it is taken away; its holder and the log will say so")),
+            takes=FILE),
+    Command("renew", "locks", "GRANT|PATH…", "extend what you have locked", (HOLDER, TTL),
+            takes=FILE),
+    Command("steal", "locks", "PATH…", "take over what has expired and was not given back",
+            (READ, HOLDER, TTL, REASON), takes=FILE),
+    Command("check", "looking", "PATH…", "say what would be in the way, without locking",
+            (READ, HOLDER), takes=FILE),
+    Command("status", "status", "", "show what is locked, and who waits",
+            (Option("all", "", "also what has ended but was not cleared away, and all details"),
+             Option("watch", "", "draw it again whenever something changes"))),
+    Command("log", "history", "", "show what happened, oldest first",
+            (Option("follow", "", "go on with what happens from now on", short="-f"),
+             Option("since", "SEQ", "only what came after the event of this number"))),
+    Command("whoami", "looking", "", "say whose lock it would be", (HOLDER,)),
+    Command("run", "running", "-- COMMAND…", "lock, run a command, give back when it ends",
+            (WRITE, READ, HOLDER, REASON, WAIT), takes="command"),
+    Command("reap", "history", "", "clear away what has ended; nothing depends on it"),
+    Command("trim", "history", "", "forget old history; what is locked stays",
+            (Option("before", "SEQ", "forget the events before this number"),
+             Option("keep", "N", "keep the last N events"))),
+    Command("demo", "demo", "", "watch agents share a repository, for ten seconds",
+            (Option("keep", "", "keep the made-up repository, to look at"),)),
+    Command("completion", "completion", "bash|zsh|fish", "print the completions for a shell",
+            takes="bash zsh fish"),
+)  # fmt: skip
+
+#: What `--help` and `--version` run.
+HELP = Command("usage", "helping", "", "")
+VERSION = Command("version", "helping", "", "")
+
+#: The environment that the commands read.
+VARIABLES = (
+    ("HOLDFAST_STORE", "the store to use, as with --store"),
+    ("HOLDFAST_HOLDER", "whose lock it is, as a runner of agents tells them"),
+    ("NO_COLOR", "no colours, whatever the terminal can do"),
+)

@@ -1,0 +1,206 @@
+"""log, reap, trim: what happened, and the little housekeeping that there is."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.cli import DONE
+from holdfast.cli.opening import Desk, view_of
+from holdfast.cli.parser import UsageError
+from holdfast.cli.printing import document, listed, local, out, plain, talk
+from holdfast.core import events
+from holdfast.core.keys import INODE, kind
+from holdfast.core.model import READ, SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from holdfast.cli.parser import Call
+    from holdfast.core.model import Event
+    from holdfast.manager.manager import LockManager
+
+LOOK_SECONDS = 2.0
+
+_REASONS = {
+    "E_LOCK_CYCLE": "waiting would have closed a circle",
+    "E_LOCK_EXPIRED": "its lease has expired, but it was not stolen",
+    "E_LOCK_NOT_HELD": "there was nothing to steal",
+}
+
+
+def log(call: Call) -> int:
+    """Show the events, oldest first, and with --follow go on with those to come."""
+    desk = Desk(call)
+    after, follow = call.number("since") or 0, call.flag("follow")
+    manager = desk.find([])
+    teller = Teller()
+    while manager is None:
+        talk("there is no ledger here yet")
+        if not follow:
+            return DONE
+        manager = _appeared(desk)
+    after = _print(call, manager, teller, after)
+    while follow:
+        from holdfast.cli.status import reader_is_gone
+
+        manager.store.wait(after, LOOK_SECONDS)
+        if reader_is_gone():
+            return DONE
+        after = _print(call, manager, teller, after)
+    return DONE
+
+
+def _appeared(desk: Desk) -> LockManager:
+    while (manager := desk.find([])) is None:
+        time.sleep(LOOK_SECONDS)
+    return manager
+
+
+def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
+    """Print what came after an event, in batches. The number of the last."""
+    lines: list[str] = []
+    for event in manager.events(after):
+        after = event.seq
+        if call.flag("json"):
+            from holdfast.cli.data import event_data
+
+            document(event_data(event))
+            continue
+        lines.append(teller.line(event))
+        if len(lines) >= 500:
+            out("\n".join(lines))
+            lines.clear()
+    if lines:
+        out("\n".join(lines))
+    return after
+
+
+class Teller:
+    """Events as sentences. It remembers what a grant covers, for events that only name it."""
+
+    def __init__(self) -> None:
+        self._covers: dict[str, str] = {}
+
+    def line(self, event: Event) -> str:
+        """One event as one line."""
+        moment = event.at / SECOND
+        at = time.localtime(moment)
+        told = self._sentence(event.type, event.data, event.at)
+        if event.repeats:
+            told += f" (×{event.repeats + 1})"
+        day = f"{at.tm_year}-{at.tm_mon:02d}-{at.tm_mday:02d}"
+        clock = f"{at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d}"
+        return f"{event.seq:>6}  {day} {clock}  {plain(told)}"
+
+    def _sentence(self, type: str, data: Mapping[str, Any], at: int) -> str:
+        if type == events.LOCK_ACQUIRED:
+            return self._acquired(data, at)
+        if type in events.ENDINGS:
+            return self._ended(type, data)
+        who = _name(data.get("holder"))
+        if type == events.LOCK_RENEWED:
+            what = self._covers.get(data.get("grant", ""), f"grant {data.get('grant')}")
+            return f"{who} renewed {what}{_until(data.get('expires_at'))}"
+        if type == events.LOCK_REFUSED:
+            why = _REASONS.get(data.get("code", ""), "somebody was in the way")
+            return f"{who} was refused {_covered(data)}: {why}"
+        if type == events.TICKET_ADDED:
+            self._covers[data.get("id", "")] = _covered(data)
+            return f"{who} waits for {_covered(data)}{_reason(data)}"
+        what = self._covers.get(data.get("ticket", ""), f"ticket {data.get('ticket')}")
+        if type == events.TICKET_RESERVED:
+            return f"{who} has waited long enough: {what} is reserved"
+        if type == events.TICKET_DROPPED:
+            self._covers.pop(data.get("ticket", ""), None)
+            return f"{who} no longer waits for {what}: {data.get('why')}"
+        return f"{type}, which this version does not know"
+
+    def _acquired(self, data: Mapping[str, Any], at: int) -> str:
+        what = self._covers[data.get("id", "")] = _covered(data)
+        waited = " after a wait" if data.get("ticket") else ""
+        ttl = data.get("ttl")
+        until = _until(at + ttl if isinstance(ttl, int) else None)
+        return f"{_name(data.get('holder'))} locked {what}{waited}{until}{_reason(data)}"
+
+    def _ended(self, type: str, data: Mapping[str, Any]) -> str:
+        self._covers.pop(data.get("grant", ""), None)
+        who, what = _name(data.get("holder")), listed(dict.fromkeys(data.get("paths", ())))
+        by = _name(data.get("by"))
+        if type == events.LOCK_RELEASED:
+            return f"{who} gave back {what}"
+        if type == events.LOCK_STOLEN:
+            return f"{by} stole {what} from {who}, whose lease had expired"
+        if type == events.LOCK_FORCED:
+            return f"{by} took {what} away from {who}{_reason(data)}"
+        why = {"owner dead": "it is gone", "idle": "it was idle", "expired": "its lease expired"}
+        return f"{who} lost {what}: {why.get(data.get('why', ''), data.get('why'))}"
+
+
+def _name(holder: object) -> str:
+    if isinstance(holder, dict):
+        holder = holder.get("id") or holder.get("holder")
+    return str(holder or "somebody")
+
+
+def _covered(data: Mapping[str, Any]) -> str:
+    """The paths of a request or a grant, those to read apart."""
+    paths = list(data.get("paths") or data.get("keys") or ())
+    keys, modes = list(data.get("keys") or paths), data.get("modes", "")
+    writes: dict[str, None] = {}
+    reads: dict[str, None] = {}
+    for key, mode, path in zip(keys, modes, paths, strict=False):
+        if kind(key) != INODE:
+            (reads if mode == READ else writes)[path] = None
+    parts = [listed(writes)] if writes else []
+    if reads:
+        parts.append(f"{listed(reads)} (to read)")
+    return " and ".join(parts) or "something"
+
+
+def _until(end: int | None) -> str:
+    return f" until {local(end / SECOND)}" if isinstance(end, int) else ""
+
+
+def _reason(data: Mapping[str, Any]) -> str:
+    return f": {data['reason']}" if data.get("reason") else ""
+
+
+def reap(call: Call) -> int:
+    """Clear away what has ended."""
+    manager = Desk(call).find([])
+    endings = [] if manager is None else manager.reap()
+    if manager is not None:
+        sweep = getattr(manager.store, "sweep", None)
+        if sweep is not None:
+            sweep()  # the addresses of waiters that died
+    if call.flag("json"):
+        from holdfast.cli.data import ending_data
+
+        document({"reaped": list(map(ending_data, endings))})
+        return DONE
+    for ending in endings:
+        out(f"cleared away {plain(ending.holder)}'s grant {ending.id}: {plain(ending.why)}")
+    if not endings:
+        talk("there was nothing to clear away")
+    return DONE
+
+
+def trim(call: Call) -> int:
+    """Forget old events."""
+    before, keep = call.number("before"), call.number("keep")
+    if (before is None) == (keep is None):
+        raise UsageError("trim needs either --before or --keep", hint="holdfast trim --keep 10000")
+    manager = Desk(call).find([])
+    gone = 0
+    if manager is not None:
+        if before is None:
+            with view_of(manager) as view:
+                before = max(0, view.head + 1 - (keep or 0))
+        gone = manager.store.trim(before)
+    if call.flag("json"):
+        document({"trimmed": gone})
+    else:
+        out(f"forgot {gone} events")
+    return DONE

@@ -1,0 +1,50 @@
+"""check and whoami: answers that change nothing."""
+
+from __future__ import annotations
+
+from holdfast.cli import CONFLICT, DONE
+from holdfast.cli.opening import Desk, view_of
+from holdfast.cli.parser import UsageError
+from holdfast.cli.printing import document, out, plain
+from holdfast.core import rules, words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parser import Call
+    from holdfast.core.model import ConflictInfo
+
+
+def check(call: Call) -> int:
+    """What would be in the way of the caller if it locked this now."""
+    desk = Desk(call)
+    reads, writes = desk.places(call.many("read")), desk.places(call.words)
+    if not reads and not writes:
+        raise UsageError("check needs at least one path", hint="holdfast check PATH…")
+    conflicts: list[ConflictInfo] = []
+    now = 0
+    manager = desk.find(writes + reads)
+    if manager is not None:
+        request = manager.request(desk.me().holder, reads, writes)
+        with view_of(manager) as view:
+            conflicts, now = rules.look(view, request), view.now
+    if call.flag("json"):
+        from holdfast.cli.data import conflict_data
+
+        document({"free": not conflicts, "conflicts": list(map(conflict_data, conflicts))})
+    elif not conflicts:
+        out("free")
+    for conflict in () if call.flag("json") else conflicts:
+        out(plain(words.conflict_sentence(conflict, now)))
+    return CONFLICT if conflicts else DONE
+
+
+def whoami(call: Call) -> int:
+    """Whose lock it would be."""
+    me = Desk(call).me()
+    if call.flag("json"):
+        from holdfast.cli.data import holder_data
+
+        document({**holder_data(me.holder), "key": me.holder.key, "how": me.how})
+    else:
+        out(f"{plain(me.holder.id)}: {plain(me.how)}")
+    return DONE

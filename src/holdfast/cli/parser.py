@@ -1,0 +1,218 @@
+"""How a command line is read.
+
+Options and paths may stand in any order, global options also before the command. What comes
+after `--` is never an option. `run` is different: the first word that is no option begins the
+command, and everything from there on belongs to it.
+
+Written by hand because the standard library's parser takes as long to import as a lock takes,
+cannot mix options with several words, and would swallow a path after a bare `--wait`.
+"""
+
+from __future__ import annotations
+
+from holdfast.cli.commands import COMMANDS, GLOBALS, HELP, VERSION, Command, Option
+from holdfast.core.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Final
+
+#: Longer than anybody waits: a wait without a limit.
+FOREVER_SECONDS = 10 * 366 * 86400.0
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class UsageError(InvalidInput):
+    """A command line that means nothing."""
+
+    code = "E_USAGE"
+
+
+class Call:
+    """One command line, understood."""
+
+    __slots__ = ("_values", "command", "words")
+
+    def __init__(
+        self, command: Command, words: list[str], values: dict[str, list[str | None]]
+    ) -> None:
+        self.command: Final = command
+        self.words: Final = words
+        self._values = values
+
+    def flag(self, name: str) -> bool:
+        """Whether an option was given."""
+        return name in self._values
+
+    def text(self, name: str) -> str | None:
+        """The value of an option, the last if it was given several times."""
+        values = self._values.get(name)
+        return values[-1] if values else None
+
+    def many(self, name: str) -> list[str]:
+        """All values of an option."""
+        return [value for value in self._values.get(name, ()) if value is not None]
+
+    def number(self, name: str) -> int | None:
+        """The value of an option as a whole number."""
+        text = self.text(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 19):
+            raise UsageError(f"--{name} {text!r} is no number", hint="give a whole number")
+        return int(text)
+
+    def ttl(self, default: float | None) -> float | None:
+        """For how long, in seconds; None if without end."""
+        text = self.text("ttl")
+        if text is None:
+            return default
+        return None if text == "none" else duration(text, "--ttl")
+
+    def wait(self) -> float | None:
+        """How long to wait, in seconds; None if not at all."""
+        if not self.flag("wait"):
+            return None
+        text = self.text("wait")
+        return FOREVER_SECONDS if text is None else duration(text, "--wait")
+
+
+def duration(text: str, source: str = "") -> float:
+    """The seconds that a text like `90s`, `30m`, `2h`, `1d` or `45` means."""
+    seconds = _duration(text)
+    if seconds is None:
+        raise UsageError(
+            f"{source} {text!r} is no length of time".strip(),
+            hint="give seconds, or a number with s, m, h or d: 90s, 30m, 2h, 1d",
+        )
+    return seconds
+
+
+def _duration(text: str) -> float | None:
+    unit = _UNITS.get(text[-1:], 0)
+    number = text[:-1] if unit else text
+    whole, _, part = number.partition(".")
+    # Not just float(): that takes "nan", "1e999" and digits of other scripts.
+    if not (number.isascii() and whole.isdigit() and len(number) < 12):
+        return None
+    if "." in number and not part.isdigit():
+        return None
+    return min(float(number) * (unit or 1), FOREVER_SECONDS)
+
+
+def wants_json(words: list[str]) -> bool:
+    """Whether a line asks for JSON, as far as that can be said of one that may be wrong."""
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
+def parse(words: list[str]) -> Call:
+    """The command line, understood. Raises UsageError."""
+    line = _Line(words)
+    line.read_options(GLOBALS, stop_at_word=True)
+    name = line.next_word()
+    if name is None:
+        if "version" in line.values:
+            return Call(VERSION, [], line.values)
+        if "help" in line.values:
+            return Call(HELP, [], line.values)
+        raise UsageError("no command was given", hint="holdfast --help lists them")
+    command = _command(name)
+    line.read_options((*command.options, *GLOBALS), stop_at_word=command.takes == "command")
+    if "help" in line.values:
+        return Call(HELP, [command.name], line.values)
+    if "version" in line.values:
+        return Call(VERSION, [], line.values)
+    found = line.rest()
+    if found and not command.takes:
+        raise UsageError(
+            f"{command.name} takes no {found[0]!r}", hint=f"holdfast {command.name} --help"
+        )
+    return Call(command, found, line.values)
+
+
+def _command(name: str) -> Command:
+    for command in COMMANDS:
+        if command.name == name:
+            return command
+    raise UsageError(
+        f"there is no command {name!r}",
+        hint=_nearest(name, (command.name for command in COMMANDS)) or "holdfast --help lists them",
+    )
+
+
+class _Line:
+    """The words of a line, of which some have been read."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.values: dict[str, list[str | None]] = {}
+        self._words = words
+        self._at = 0
+        self._found: list[str] = []
+
+    def next_word(self) -> str | None:
+        """The next word as it stands."""
+        if self._at >= len(self._words):
+            return None
+        self._at += 1
+        return self._words[self._at - 1]
+
+    def rest(self) -> list[str]:
+        """All words that are neither options nor values of options."""
+        return self._found + self._words[self._at :]
+
+    def read_options(self, options: tuple[Option, ...], *, stop_at_word: bool) -> None:
+        """Read options up to `--`, or up to the first other word."""
+        while (word := self.next_word()) is not None:
+            if word == "--":
+                return
+            if word.startswith("-") and word != "-":
+                self._read_option(word, options)
+            elif stop_at_word:
+                self._at -= 1
+                return
+            else:
+                self._found.append(word)
+
+    def _read_option(self, word: str, options: tuple[Option, ...]) -> None:
+        name, equals, value = word.partition("=")
+        for option in options:
+            if option.name and name == f"--{option.name}":
+                return self._read_value(option, name, value if equals else None)
+            if option.short and word.startswith(option.short):
+                value = word[2:]
+                if option.placeholder or not value:
+                    return self._read_value(option, option.short, value or None)
+        known = [f"--{option.name}" for option in options if option.name]
+        raise UsageError(
+            f"there is no option {name}",
+            hint=_nearest(name, known)
+            or f"there is {', '.join(known)}; write ./{word} or put -- before it if it is a path",
+        )
+
+    def _read_value(self, option: Option, name: str, value: str | None) -> None:
+        if not option.placeholder:
+            if value is not None:
+                raise UsageError(f"{name} takes no value", hint=f"write just {name}")
+        elif value is None and option.maybe:
+            # A path may follow, so only what reads as a time is one.
+            if self._at < len(self._words) and _duration(self._words[self._at]) is not None:
+                value = self.next_word()
+        elif value is None:
+            value = self.next_word()
+            if value is None or value.startswith("--"):
+                raise UsageError(
+                    f"{name} needs a value",
+                    hint=f"write {name} {option.placeholder}, or {name}={option.placeholder} "
+                    "if it begins with two dashes",
+                )
+        self.values.setdefault(option.name or option.short, []).append(value)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """A word for somebody who mistyped another."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]}?" if near else ""

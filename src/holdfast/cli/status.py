@@ -1,0 +1,290 @@
+"""status: what is locked, by whom, for how long, until when, what for, and who waits."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from holdfast.cli import DONE
+from holdfast.cli.opening import Desk, tree_of, view_of
+from holdfast.cli.printing import colours, document, is_terminal, local, out, plain, talk
+from holdfast.cli.tables import (
+    BOLD,
+    DIM,
+    MORE,
+    RED,
+    YELLOW,
+    Cell,
+    Column,
+    cut,
+    render,
+    terminal_height,
+    terminal_width,
+)
+from holdfast.core.conflicts import expiry, fate, in_the_way, steal_only, waiter_is_dead
+from holdfast.core.draft import Draft
+from holdfast.core.errors import BadKeyError
+from holdfast.core.keys import INODE, kind
+from holdfast.core.model import READ, SECOND
+from holdfast.core.words import duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.cli.parser import Call
+    from holdfast.core.model import ConflictInfo, Grant, Holder, Request, Ticket
+    from holdfast.manager.manager import LockManager
+
+#: How many paths of one grant are shown before the rest is counted.
+PATHS_MAX = 8
+#: How long to look at one picture before looking again: what dies tells nobody.
+LOOK_SECONDS = 2.0
+#: How often it is drawn anew at most.
+DRAW_SECONDS = 0.1
+
+
+class Picture:
+    """What the ledger says at one moment, in the order in which it is shown."""
+
+    __slots__ = ("grants", "head", "now", "root", "store", "waiting")
+
+    def __init__(self, manager: LockManager | None, everything: bool) -> None:
+        self.root = "" if manager is None else tree_of(manager).root
+        self.store = "" if manager is None else manager.store.url
+        self.head, self.now = 0, 0
+        #: Each with why it is no longer live, if so, and its end.
+        self.grants: list[tuple[Grant, str, int | None]] = []
+        #: Each with whether nobody waits there any more, and what is in its way.
+        self.waiting: list[tuple[Ticket, bool, list[ConflictInfo]]] = []
+        if manager is not None:
+            self._look(manager, everything)
+
+    def _look(self, manager: LockManager, everything: bool) -> None:
+        with view_of(manager) as view:
+            self.head, self.now = view.head, view.now
+            draft = Draft(view)
+            for grant in view.grants():
+                why = fate(draft, grant)
+                if everything or not why or steal_only(grant):
+                    self.grants.append((grant, why, expiry(draft, grant)))
+            for ticket in view.queue():
+                is_dead = waiter_is_dead(draft, ticket)
+                if everything or not is_dead:
+                    # A draft of its own: looking ends what it finds dead, and we only look.
+                    behind = in_the_way(Draft(view), ticket.request, ticket.arrival)
+                    self.waiting.append((ticket, is_dead, behind))
+
+    def essence(self) -> tuple[Any, ...]:
+        """What must differ for a change to be worth telling."""
+        return (
+            [(grant.id, why, grant.expires_at) for grant, why, _until in self.grants],
+            [(ticket.id, ticket.reserved, dead) for ticket, dead, _behind in self.waiting],
+        )
+
+
+def status(call: Call) -> int:
+    """Show it once, or whenever it changes."""
+    desk = Desk(call)
+    me = _me(desk)
+    if call.flag("watch"):
+        return _watch(desk, me)
+    picture = _picture(desk)
+    if call.flag("json"):
+        document(_data(picture))
+    else:
+        if not picture.store:
+            talk("there is no ledger here yet")
+        out("\n".join(_drawn(picture, me, call.flag("all"))))
+    return DONE
+
+
+def _picture(desk: Desk) -> Picture:
+    return Picture(desk.find([]), desk.call.flag("all"))
+
+
+def _me(desk: Desk) -> Holder | None:
+    try:
+        return desk.me().holder
+    except BadKeyError:  # a name that cannot lock anything; looking is for everybody
+        return None
+
+
+def _watch(desk: Desk, me: Holder | None) -> int:
+    """Draw it again and again, until somebody interrupts or stops reading."""
+    as_json, everything = desk.call.flag("json"), desk.call.flag("all")
+    manager = desk.find([])
+    shown: object = None
+    while True:
+        picture = Picture(manager, everything)
+        lines = [] if as_json else _drawn(picture, me, everything)
+        essence: object = lines if is_terminal() and not as_json else picture.essence()
+        if essence != shown:
+            if as_json:
+                document(_data(picture))
+            else:
+                _draw(lines, again=shown is not None)
+            shown = essence
+        time.sleep(DRAW_SECONDS)
+        if manager is None:
+            time.sleep(LOOK_SECONDS - DRAW_SECONDS)
+            manager = desk.find([])
+        else:
+            manager.store.wait(picture.head, LOOK_SECONDS)
+        if reader_is_gone():
+            return DONE
+
+
+def reader_is_gone() -> bool:
+    """Whether whoever read our output has gone away, as far as the system tells beforehand."""
+    try:
+        from select import POLLERR, poll
+
+        pipe = poll()
+        pipe.register(1, 0)
+        return any(event & POLLERR for _descriptor, event in pipe.poll(0))
+    except (ImportError, OSError):
+        return False
+
+
+def _draw(lines: list[str], *, again: bool) -> None:
+    if not is_terminal():
+        out("\n".join([""] * again + lines))
+        return
+    height = terminal_height()
+    if height is not None and len(lines) > height - 1:
+        hidden = len(lines) - (height - 2)
+        lines = [*lines[: max(0, height - 2)], f"{MORE} and {hidden} lines more"]
+    out("\x1b[H\x1b[2J" + "\n".join(lines))
+
+
+def _drawn(picture: Picture, me: Holder | None, everything: bool) -> list[str]:
+    width, coloured = terminal_width(), colours()
+    lines = [_headline(picture, width, coloured)]
+    if picture.grants:
+        lines += ["", *_grants_drawn(picture, me, everything, width, coloured)]
+    if picture.waiting:
+        lines += ["", *_waiting_drawn(picture, me, width, coloured)]
+    return lines
+
+
+def _headline(picture: Picture, width: int | None, coloured: bool) -> str:
+    count, waits = len(picture.grants), len(picture.waiting)
+    told = "nothing is locked" if not count else f"{count} lock{'s' * (count > 1)}"
+    if waits:
+        told += f", {waits} waiting"
+    if picture.root and (count or waits):
+        told += f" in {plain(picture.root)}"
+    told = told if width is None else cut(told, width)
+    return f"\x1b[{BOLD}m{told}\x1b[0m" if coloured and count else told
+
+
+def _grants_drawn(
+    picture: Picture, me: Holder | None, everything: bool, width: int | None, coloured: bool
+) -> list[str]:
+    columns = [
+        Column("WHAT", 16), Column("HOW"), Column("WHO", 10), Column("FOR"), Column("UNTIL"),
+        Column("STATE"), Column("WHY", 4, prose=True),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = []
+    details: dict[int, list[str]] = {}
+    for grant, why, until in picture.grants:
+        facts = [
+            _who(grant.holder, me),
+            Cell(duration(picture.now - grant.acquired_at)),
+            _until(grant, until, picture.now),
+            Cell(why or ("live" if everything else ""), RED if why else ""),
+            Cell(grant.reason),
+        ]
+        rows += _rows(_covered(grant), facts, everything)
+        if everything:
+            details[len(rows)] = _details(grant)
+    lines = render(columns, rows, width=width, colours=coloured)
+    for at in sorted(details, reverse=True):
+        lines[at + 1 : at + 1] = [
+            f"    {line}" if width is None else cut(f"    {line}", width) for line in details[at]
+        ]
+    return lines
+
+
+def _waiting_drawn(
+    picture: Picture, me: Holder | None, width: int | None, coloured: bool
+) -> list[str]:
+    columns = [
+        Column("WAITS FOR", 16), Column("HOW"), Column("WHO", 10), Column("FOR"), Column("PLACE"),
+        Column("BEHIND", 8), Column("WHY", 4, prose=True),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = []
+    for place, (ticket, is_dead, behind) in enumerate(picture.waiting, 1):
+        request = ticket.request
+        mark = " dead" if is_dead else " reserved" if ticket.reserved else ""
+        facts = [
+            _who(request.holder, me),
+            Cell(duration(picture.now - ticket.added_at)),
+            Cell(f"{place}{mark}", RED if is_dead else YELLOW if mark else ""),
+            Cell(", ".join(dict.fromkeys(conflict.holder for conflict in behind))),
+            Cell(request.reason),
+        ]
+        rows += _rows(_covered(request), facts, True)
+    return render(columns, rows, width=width, colours=coloured)
+
+
+def _rows(covered: list[tuple[str, str]], facts: list[Cell], everything: bool) -> list[list[Cell]]:
+    """A line for each path; what is true of all stands in the first."""
+    if not everything and len(covered) > PATHS_MAX + 1:
+        covered = [*covered[:PATHS_MAX], (f"and {len(covered) - PATHS_MAX} more", "")]
+    empty = [Cell("")] * len(facts)
+    return [
+        [Cell(path), Cell(mode), *(facts if at == 0 else empty)]
+        for at, (path, mode) in enumerate(covered)
+    ]
+
+
+def _covered(what: Grant | Request) -> list[tuple[str, str]]:
+    return [
+        (path, "read" if mode == READ else "write")
+        for key, mode, path in zip(what.keys, what.modes, what.paths, strict=True)
+        if kind(key) != INODE
+    ]
+
+
+def _who(holder: Holder, me: Holder | None) -> Cell:
+    is_me = me is not None and holder.key == me.key
+    return Cell(f"{holder.id} (you)" if is_me else holder.id, BOLD if is_me else "")
+
+
+def _until(grant: Grant, until: int | None, now: int) -> Cell:
+    if until is not None:
+        # By the clock on the wall, which may have been set since the ledger began.
+        return Cell(local(time.time() + (until - now) / SECOND))
+    return Cell("its end" if grant.holder.witness is not None else "unlocked", DIM)
+
+
+def _details(grant: Grant) -> list[str]:
+    holder = grant.holder
+    facts = [f"user {holder.user}" if holder.user else ""]
+    facts.append(f"pid {holder.witness.pid}" if holder.witness else "no process")
+    for name in ("client", "session", "agent", "parent"):
+        value = getattr(holder, name)
+        facts.append(f"{name} {value}" if value else "")
+    told = ", ".join(filter(None, facts))
+    return [plain(f"grant {grant.id}, token {grant.token}"), plain(told)]
+
+
+def _data(picture: Picture) -> dict[str, Any]:
+    from holdfast.cli.data import grant_data, moment, ticket_data
+
+    return {
+        "root": picture.root or os.getcwd(),
+        "store": picture.store or None,
+        "head": picture.head,
+        "now": moment(picture.now or None),
+        "grants": [
+            {**grant_data(grant), "expires_at": moment(until), "state": why or "live"}
+            for grant, why, until in picture.grants
+        ],
+        "waiting": [
+            {"place": place, **ticket_data(ticket, behind), "state": "dead" if dead else "live"}
+            for place, (ticket, dead, behind) in enumerate(picture.waiting, 1)
+        ],
+    }
