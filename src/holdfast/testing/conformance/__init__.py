@@ -1,0 +1,91 @@
+"""The conformance suite: what every store must do, whoever wrote it.
+
+With pytest, one test for each check:
+
+    from holdfast.testing import conformance
+
+    @pytest.mark.parametrize("check", conformance.SHARED_CHECKS, ids=conformance.name_of)
+    def test_my_store_keeps_the_contract(check, tmp_path):
+        conformance.run(check, lambda name, **rest: MyStore(tmp_path / name, **rest))
+
+or all of it at once, with whatever you have: `conformance.check_store(open_store, shared=True)`.
+
+`CHECKS` are for every store; `SHARED_CHECKS` are these and those for a store that outlives its
+process and is used by several (they fork). All of it takes some seconds.
+
+What it does not show: how quick a store is, what it does on a broken disk, and that no rare
+interleaving breaks it; for that there is the simulator.
+
+    scene      one ledger with a clock and processes that are moved by hand
+    children   child processes
+    taking, waiting, history, trouble, sharing   the checks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+from holdfast.testing.conformance import history, sharing, taking, trouble, waiting
+from holdfast.testing.conformance.scene import OpenStore, Processes, Scene, refused, state_of
+
+Check = Callable[[Scene], None]
+
+__all__ = [
+    "CHECKS",
+    "SHARED_CHECKS",
+    "Check",
+    "OpenStore",
+    "Processes",
+    "Scene",
+    "check_store",
+    "name_of",
+    "refused",
+    "run",
+    "state_of",
+]
+
+
+def _checks_of(module: ModuleType) -> tuple[Check, ...]:
+    return tuple(
+        value
+        for name, value in vars(module).items()
+        if callable(value)
+        and getattr(value, "__module__", "") == module.__name__
+        and not name.startswith("_")
+        and value is not trouble.code_of
+    )
+
+
+#: What every store must do, also one that lives and dies with its process.
+CHECKS: tuple[Check, ...] = tuple(
+    check for module in (taking, waiting, history, trouble) for check in _checks_of(module)
+)
+#: What a store must do that several processes share.
+SHARED_CHECKS: tuple[Check, ...] = (*CHECKS, *_checks_of(sharing))
+
+
+def name_of(check: Check) -> str:
+    """What a check shows."""
+    return check.__name__
+
+
+def run(check: Check, open_store: OpenStore) -> None:
+    """Run one check on a ledger of its own."""
+    if not __debug__:
+        raise RuntimeError("the checks are assertions: run them without -O")
+    with Scene(open_store, check.__name__) as scene:
+        check(scene)
+
+
+def check_store(open_store: OpenStore, *, shared: bool = False) -> None:
+    """Run them all, and raise everything that was found in one group."""
+    failures = []
+    for check in SHARED_CHECKS if shared else CHECKS:
+        try:
+            run(check, open_store)
+        except Exception as failure:
+            failure.add_note(f"in the check {name_of(check)}")
+            failures.append(failure)
+    if failures:
+        raise ExceptionGroup("this store does not keep the contract", failures)

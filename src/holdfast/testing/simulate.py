@@ -1,0 +1,183 @@
+"""The simulator: `python -m holdfast.testing.simulate --seed 7 --steps 100000`.
+
+Runs the real rules on a real store among agents, crashes and clocks that follow a seed, checks
+the invariants of `docs/simulation.md` after every step, and says what happened. Exits 1 with the
+broken invariant, its step and the command that replays it.
+
+    sim_world      what can be locked, processes, clocks: the truth, apart from the core
+    sim_state      what is true: who holds, who waits, who stands in whose way
+    sim_model      what the ledger must say, worked out from its events
+    sim_checks     what somebody was told, against the model
+    sim_faults     a store that fails before, inside and after its commit
+    sim_agents     who asks for what
+    sim_commands   every way to use the ledger
+    sim_run        one run; sim_progress: one in which everybody must be served
+    mutants        bugs that a run must catch
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from holdfast.core.model import SECOND, Grant, Refusal, Waiting
+from holdfast.testing.mutants import MUTANTS
+from holdfast.testing.sim_progress import PATIENCE, Progress
+from holdfast.testing.sim_run import Simulation
+from holdfast.testing.sim_state import Broken
+from holdfast.testing.sim_world import Ask
+
+FOR_EVER = 1 << 60
+
+#: What a run tells, and by which of its counts.
+TOLD = (
+    ("grants", "lock_acquired"),
+    ("refusals written", "lock_refused"),
+    ("refusals counted", "refusals counted, not written"),
+    ("waits", "ticket_added"),
+    ("reservations", "ticket_reserved"),
+    ("reservations passed", "reservations passed"),
+    ("circles refused", "circles refused"),
+    ("hand-overs", "hand-overs"),
+    ("waits that ended by a look", "own looks that start"),
+    ("waits given up", "ticket_dropped"),
+    ("dead waiters", "dead waiters"),
+    ("renewals", "lock_renewed"),
+    ("releases", "lock_released"),
+    ("reaped: expired", "reaped: expired"),
+    ("reaped: idle", "reaped: idle"),
+    ("reaped: owner dead", "reaped: owner dead"),
+    ("steals", "lock_stolen"),
+    ("forces", "lock_forced"),
+    ("writes", "writes"),
+    ("writes refused", "writes refused"),
+    ("crashes", "crashes"),
+    ("pauses", "pauses"),
+    ("lost before the commit", "lost before the commit"),
+    ("lost inside the commit", "lost inside the commit"),
+    ("lost after the commit", "lost after the commit"),
+    ("commands repeated", "commands repeated"),
+    ("clock steps", "clock steps"),
+    ("machine sleeps", "machine sleeps"),
+    ("reboots", "reboots"),
+    ("backups restored", "restores"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    given = _parser().parse_args(arguments)
+    bug = MUTANTS[given.bug].applied() if given.bug else nullcontext()
+    broken: Exception | None = None
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, bug:
+        run = make(given.mode, given.seed, store=given.store, folder=folder, hasty=given.hasty)
+        if given.trace:
+            run.trace = lambda facts: print(line(facts))
+        try:
+            run.run(given.steps)
+        except Exception as error:  # whatever it is, it is told with its step and its seed
+            broken = error
+        finally:
+            run.close()
+    print(summary(run))
+    if broken is None:
+        return 0
+    options = f"--seed {given.seed} --store {given.store} --mode {given.mode}"
+    options += "" if given.hasty else " --no-reservations"
+    options += f" --bug {given.bug}" if given.bug else ""
+    if not isinstance(broken, Broken):
+        traceback.print_exception(broken)
+    print(failure(run, broken, f"{options} --steps {run.steps} --trace"))
+    return 1
+
+
+def make(
+    mode: str, seed: int, *, store: str = "memory", folder: str = "", hasty: bool = True
+) -> Simulation:
+    """A run of one mode. Without haste, whoever waits lets others pass for ever (progress)."""
+    if mode == "progress":
+        patience = PATIENCE if hasty else FOR_EVER
+        return Progress(seed, store=store, folder=folder, patience=patience)
+    return Simulation(seed, store=store, folder=folder)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m holdfast.testing.simulate",
+        description="Run agents, crashes and clocks that follow a seed, and check every step.",
+    )
+    parser.add_argument("--seed", type=int, default=7, help="the same seed is the same run")
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--store", choices=("memory", "sqlite"), default="memory")
+    parser.add_argument(
+        "--mode", choices=("safety", "progress"), default="safety",
+        help="progress: nothing fails but processes, and everybody must be served",
+    )  # fmt: skip
+    parser.add_argument("--bug", choices=sorted(MUTANTS), help="break the code in this way first")
+    parser.add_argument(
+        "--no-reservations", dest="hasty", action="store_false",
+        help="progress: whoever waits lets others pass for ever, and must starve",
+    )  # fmt: skip
+    parser.add_argument("--trace", action="store_true", help="print every step")
+    return parser
+
+
+def summary(run: Simulation) -> str:
+    """What happened, in one table."""
+    counts = run.model.counts
+    rows = [(name, f"{counts[count]:,}") for name, count in TOLD if counts.get(count)]
+    rows.insert(0, ("steps", f"{run.steps:,}"))
+    rows.append(("longest wait", f"{run.model.longest_wait / SECOND:.1f} s"))
+    rows.append(("simulated time", f"{run.world.elapsed / SECOND / 3600:.1f} h"))
+    rows.append(("seed", str(run.seed)))
+    rows.append(("digest", digest(run)))
+    return "\n".join(f"{name:28}{value:>34}" for name, value in rows)
+
+
+def digest(run: Simulation) -> str:
+    """A name for all that happened: two runs with the same one were the same run."""
+    found = run.model.digest.copy()
+    found.update(repr(sorted(run.model.counts.items())).encode())
+    return found.hexdigest()
+
+
+def failure(run: Simulation, broken: Exception, options: str) -> str:
+    """The broken invariant, what led to it, and how to see it again."""
+    name = broken.invariant if isinstance(broken, Broken) else f"the code raised {broken!r}"
+    facts = broken.facts if isinstance(broken, Broken) else "see the traceback"
+    return "\n".join(
+        (
+            "",
+            "The last steps:",
+            *(f"  {line(step)}" for step in run.recent),
+            "",
+            f"BROKEN at step {run.steps}: {name}",
+            f"  {facts}",
+            f"Replay: python -m holdfast.testing.simulate {options}",
+        )
+    )
+
+
+def line(facts: tuple[object, ...]) -> str:
+    """One step, for people."""
+    return " ".join(_word(fact) for fact in facts)
+
+
+def _word(fact: object) -> str:
+    if isinstance(fact, Ask):
+        wanted = zip(fact.footprint.keys, fact.footprint.modes, strict=True)
+        return f"{fact.id} [{fact.holder}] " + " ".join(f"{mode}({key})" for key, mode in wanted)
+    if isinstance(fact, Grant):
+        return f"-> {fact.id} token {fact.token}"
+    if isinstance(fact, Waiting | Refusal):
+        told = " ".join(f"{conflict.kind} {conflict.grant_id}" for conflict in fact.conflicts)
+        return f"-> {'waits' if isinstance(fact, Waiting) else fact.code} {told}".rstrip()
+    return str(fact)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
