@@ -1,0 +1,116 @@
+"""What the tests share: stores to run on, and a record of which tests have run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("holdfast.testing.conformance")
+
+from holdfast.manager.clock import FakeClock  # noqa: E402
+from holdfast.manager.manager import LockManager  # noqa: E402
+from holdfast.store import open_store  # noqa: E402
+from holdfast.testing.conformance import OpenStore, Processes, Scene  # noqa: E402
+
+# How long an example takes says more about what else the machine is doing.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
+
+STORES = ("memory", "sqlite")
+
+#: The tests that were collected, and how each of them ended; read by test_conformance_doc.py.
+COLLECTED: set[str] = set()
+OUTCOMES: dict[str, str] = {}
+
+
+def opener(store: str, folder: Path) -> OpenStore:
+    """How to open stores of one kind below a folder."""
+
+    def open_one(name, *, clock, is_dead):
+        url = "memory:" if store == "memory" else f"sqlite://{folder}/{name}/ledger.db"
+        if store == "sqlite":
+            (folder / name).mkdir(exist_ok=True)
+        return open_store(url, clock=clock, is_dead=is_dead)
+
+    return open_one
+
+
+@pytest.fixture(params=STORES)
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    """One ledger of each kind, with a clock and processes that the test moves."""
+    with Scene(opener(request.param, tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[Scene]:
+    """A ledger on disk."""
+    with Scene(opener("sqlite", tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def clock(scene: Scene) -> FakeClock:
+    return scene.clock
+
+
+@pytest.fixture
+def processes(scene: Scene) -> Processes:
+    return scene.processes
+
+
+@pytest.fixture
+def manager(scene: Scene) -> LockManager:
+    """A manager on that ledger, with paths taken by their words."""
+    return scene.manager
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A folder with some files, and git's mark that it is a repository."""
+    root = tmp_path / "repository"
+    for file in ("app/x.rb", "app/models/user.rb", "lib/y.rb"):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text("old\n")
+    (root / ".git").mkdir()
+    return root
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Put the tests that look back at the others last, after any shuffling."""
+    result = yield
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+    COLLECTED.update(plain_id(item.nodeid) for item in items)
+    return result
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    id = plain_id(report.nodeid)
+    if report.when == "call" or report.outcome != "passed":
+        worst = max(OUTCOMES.get(id, "passed"), report.outcome, key=_RANK.index)
+        OUTCOMES[id] = worst
+
+
+_RANK = ("passed", "skipped", "failed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "last: run after all other tests")
+
+
+def plain_id(nodeid: str) -> str:
+    """A test's id from the root of the project, without its parameters."""
+    return nodeid.partition("[")[0]
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Wait for a condition that other threads or processes bring about."""
+    end = monotonic() + seconds
+    while not condition():
+        assert monotonic() < end, f"waited {seconds} s in vain until {what}"
+        sleep(0.002)

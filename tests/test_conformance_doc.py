@@ -1,0 +1,83 @@
+"""docs/CONFORMANCE.md tells the truth: every promise is there, and every test it names passes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from conftest import COLLECTED, OUTCOMES, plain_id
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs/CONFORMANCE.md").read_text(encoding="utf-8")
+
+ROW = re.compile(r"^\| (\d{3}-P?\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+TEST = re.compile(r"`(tests/[\w/]+\.py::\w+)`")
+LATER = re.compile(r"not yet built \(([^)]+)\)")
+PARTS = ("gate", "dispatcher", "specs and proofs", "trees")
+
+ROWS = ROW.findall(TEXT)
+NAMED = sorted({test for _id, _promise, shown in ROWS for test in TEST.findall(shown)})
+
+
+def promises() -> list[str]:
+    """The number of every promise."""
+    counts = {"000": 26, "002": 29, "003": 17, "004": 36}
+    found = [f"{seed}-{n:02d}" for seed, count in counts.items() for n in range(1, count + 1)]
+    found += [f"001-P{n}" for n in range(1, 16)] + [f"001-{n}" for n in range(16, 23)]
+    return found
+
+
+def test_every_promise_is_there_once() -> None:
+    ids = [id for id, _promise, _shown in ROWS]
+    assert [id for id, count in Counter(ids).items() if count > 1] == []
+    assert sorted(ids) == sorted(promises())
+
+
+def test_every_row_of_the_tables_was_understood() -> None:
+    rows = [line for line in TEXT.splitlines() if line.startswith("| 0")]
+    assert len(rows) == len(ROWS)
+
+
+def test_every_promise_has_a_test_or_is_said_to_come_later() -> None:
+    for id, promise, shown in ROWS:
+        assert promise.strip(), id
+        left = LATER.sub("", TEST.sub("", shown)).replace("<br>", "").replace("the rest:", "")
+        assert not left.strip(), f"{id}: {left!r} is neither a test nor a part"
+        assert TEST.search(shown) or LATER.search(shown), id
+
+
+def test_what_comes_later_is_listed_once_more() -> None:
+    rows = {part: [] for part in PARTS}
+    for id, _promise, shown in ROWS:
+        for part in LATER.findall(shown):
+            rows[part].append(id)
+    section = TEXT.partition("## Not yet built")[2]
+    listed = dict(re.findall(r"^- ([a-z ]+): ((?:[\dP, -]|\n  )+)$", section, re.MULTILINE))
+    assert {part: re.findall(r"\d{3}-P?\d+", ids) for part, ids in listed.items()} == rows
+
+
+@pytest.mark.parametrize("test", NAMED)
+def test_a_test_that_is_named_exists(test: str) -> None:
+    file, _, name = test.partition("::")
+    body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+    assert name in [node.name for node in body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.last
+def test_every_test_that_is_named_has_passed_in_this_session(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Of those that were asked for: a part of the suite shows a part of the promises."""
+    if hasattr(request.config, "workerinput"):
+        pytest.skip("several processes share the tests, and none of them sees all that ran")
+    ran = {test: OUTCOMES.get(test, "not run") for test in NAMED if test in COLLECTED}
+    assert {test: how for test, how in ran.items() if how != "passed"} == {}
+
+
+@pytest.mark.last
+def test_the_record_of_what_ran_is_kept(request: pytest.FixtureRequest) -> None:
+    assert plain_id(request.node.nodeid) in COLLECTED

@@ -1,0 +1,266 @@
+"""What the documents show is what happens: their commands and their Python are run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers_cli import Repository, Terminal, environment
+from holdfast import Event, Holder, LockGrant, LockManager
+from holdfast.core import errors, events, rules
+from holdfast.core.model import Request
+from holdfast.manager.clock import FakeClock
+from holdfast.store import open_store, schema
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+FOREVER = 1e18
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    """The code of one kind in a page."""
+    return [text for found, text in BLOCK.findall((ROOT / page).read_text()) if found == kind]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "project")
+
+
+# Commands
+
+
+def shown() -> list[tuple[str, str]]:
+    """The commands of the README, each with the output that is shown below it."""
+    found: list[tuple[str, str]] = []
+    for block in blocks("README.md", "console"):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
+
+
+def alike(text: str) -> str:
+    """A text without what differs from run to run: who, when, where, and how wide columns are."""
+    for pattern, instead in (
+        (r"\b\w[\w.-]*@[\w./:-]+:\d+", "WHO"),
+        (r"\brun-[0-9a-f]{8}\b", "RUN"),
+        (r"\b\d{16}\b", "TOKEN"),
+        (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b", "WHEN"),
+        (r"\b(?:[A-Z][a-z]{2} )?\d\d:\d\d\b", "TIME"),
+        (r"\b\d+ (?:s|min)\b", "LONG"),
+        (r"\bpid \d+", "PID"),
+        (r"(?<=1 lock in ).*", "FOLDER"),
+        (r"[ \t]+", " "),
+    ):
+        text = re.sub(pattern, instead, text)
+    return text
+
+
+@pytest.fixture
+def terminal(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    command = repository.root.parent / "bin/holdfast"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    made = Terminal(repository)
+    yield made
+    made.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="types into a terminal")
+def test_the_commands_of_the_readme_say_what_it_shows(terminal: Terminal) -> None:
+    examples = shown()
+    assert len(examples) >= 6
+    for command, output in examples:
+        answer = terminal.do(command)
+        assert alike(answer.out + answer.err) == alike(output), command
+
+
+def test_what_makes_texts_alike_keeps_what_matters() -> None:
+    assert alike("held by ann@pts/1:7 for 3 s") == alike("held by bob@x:99 for 12 min")
+    assert alike("app/x.rb") != alike("app/y.rb")
+
+
+def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs() -> None:
+    lines = "".join(blocks("README.md", "sh")).splitlines()
+    assert len(lines) == 2
+    script = (ROOT / ".ci/run").read_text()
+    for line in lines:
+        assert line in script, line
+    assert lines[0].endswith("holdfast demo")
+    assert lines[1].endswith("./check")
+
+
+# Python
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_the_python_of_a_page_runs(page: str, repository: Repository) -> None:
+    (repository.root / "app/x.rb").write_text("old\n")
+    code = "\n".join(blocks(page, "python"))
+    assert code.count("\n") > 8
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], cwd=repository.root, env=environment(),
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (repository.root / "app/x.rb").read_text() in ("new\n", "better\n")
+    assert list(repository.root.glob("app/*.new")) == []
+
+
+# Pages
+
+
+def anchors(page: Path) -> set[str]:
+    """The places in a page that can be linked to."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {
+        re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in link:
+            continue
+        target, _, anchor = link.partition("#")
+        file = (page.parent / target).resolve() if target else page
+        assert file.is_file(), f"{page.name} links to {link}"
+        assert not anchor or anchor in anchors(file), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/ARCHITECTURE.md"])
+def test_files_that_a_page_names_are_there(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.S)
+    for name in re.findall(r"`((?:src|tests|bench|docs|core|store|manager|cli)/[\w./]+)`", text):
+        places = (ROOT / name, ROOT / "src/holdfast" / name)
+        assert any(place.exists() for place in places), name
+
+
+def test_the_map_has_every_file_of_the_rooms_that_it_shows() -> None:
+    shown = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    for room in ("core", "store", "manager"):
+        for file in (ROOT / "src/holdfast" / room).glob("[a-z]*.py"):
+            assert f"`{room}/{file.name}`" in shown, file.name
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) < 180
+
+
+# The ledger's page
+
+
+LEDGER = (ROOT / "docs/ledger.md").read_text()
+
+
+def test_every_error_code_is_documented_and_nothing_else() -> None:
+    def codes(cls: type[errors.HoldfastError]) -> set[str]:
+        found = {cls.code}
+        for sub in cls.__subclasses__():
+            if sub.__module__ == errors.__name__:
+                found |= codes(sub)
+        return found
+
+    table = LEDGER.partition("## Error codes")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(E_\w+)`", table, re.M)) == codes(errors.HoldfastError) - {
+        "E_HOLDFAST"
+    }
+
+
+def test_every_event_is_documented_with_the_version_of_its_vocabulary() -> None:
+    names = {value for name, value in vars(events).items() if name.startswith(("LOCK_", "TICKET_"))}
+    assert set(re.findall(r"^### `(\w+)`", LEDGER, re.M)) == names
+    assert f"version {events.VERSION}" in LEDGER
+
+
+def all_kinds_of_events() -> list[Event]:
+    """A history in which everything happens."""
+    clock = FakeClock()
+    store = open_store("memory:", clock=clock, is_dead=lambda witness, marks: False)
+    manager = LockManager(store, clock=clock)
+
+    def take(holder: str, **more: Any) -> LockGrant:
+        grant = manager.try_acquire(holder=holder, write_paths=["x"], **more)
+        assert grant is not None
+        return grant
+
+    def wait(holder: str, patience: float) -> Request:
+        request = manager.request(holder, [], ["x"], patience=patience)
+        store.transact(lambda view: rules.acquire(view, request, wait=True), deadline=FOREVER)
+        return request
+
+    grant = take("ann", reason="a reason")
+    manager.renew(grant.id, rest=5)
+    manager.release(grant.id)
+    take("ann", ttl=1)
+    clock.sleep_machine(2)
+    clock.advance(2)
+    manager.steal(holder="bob", write_paths=["x"], ttl=1)
+    clock.advance(2)
+    manager.reap()
+    grant = take("ann")
+    assert manager.try_acquire(holder="bob", write_paths=["x"]) is None
+    wait("bob", 1)
+    late = wait("cleo", 1000)
+    clock.advance(2)
+    assert manager.try_acquire(holder="dan", write_paths=["x"]) is None
+    store.transact(lambda view: rules.cancel(view, late.id, "cancelled"), deadline=FOREVER)
+    manager.force(grant.id, by="eve", reason="in a hurry")
+    return list(manager.events())
+
+
+def test_every_field_of_every_event_is_documented() -> None:
+    history = all_kinds_of_events()
+    sections = dict(re.findall(r"^### `(\w+)`\n(.*?)(?=^##)", LEDGER, re.M | re.S))
+    assert {event.type for event in history} == sections.keys()
+    for event in history:
+        section = sections[event.type]
+        if "as `lock_released`" in section:
+            section += sections["lock_released"]
+        assert event.version == events.VERSION
+        for field in event.data:
+            assert f"`{field}`" in section, f"{event.type} says {field}"
+    [holder, *_] = [event.data["holder"] for event in history if event.type == "lock_acquired"]
+    general = LEDGER.partition("A **holder**")[2].partition("**Keys**")[0]
+    for field in (*holder, *(name for name in Holder.__slots__ if name[0] != "_")):
+        assert f"`{field}`" in general, field
+
+
+def test_a_backup_can_be_made_and_put_back(repository: Repository) -> None:
+    copy, put_back = blocks("docs/ledger.md", "sh")
+
+    def run(line: str) -> None:
+        subprocess.run(line, shell=True, check=True, cwd=repository.root, env=environment())
+
+    with LockManager.open(repository.root) as manager:
+        kept = manager.try_acquire(holder="ann", write_paths=["app/x.rb"])
+        assert kept is not None
+        run(copy)
+        other = manager.try_acquire(holder="ann", write_paths=["app/y.rb"])
+        assert other is not None
+        run(put_back)
+        later = manager.try_acquire(holder="ann", write_paths=["lib/z.rb"])
+        assert later is not None
+        assert later.token > other.token
+        held = [grant.write_paths for grant in manager.active_grants()]
+        assert held == [("app/x.rb",), ("lib/z.rb",)]
+
+
+def test_the_tables_of_the_ledger_are_documented() -> None:
+    for table in re.findall(r"create table (\w+)", schema.TABLES):
+        assert f"| `{table}` |" in LEDGER
+    assert f"format {schema.VERSION}" in LEDGER
