@@ -1,0 +1,188 @@
+"""Holdfast and its rivals behind one face: open, acquire, release, close.
+
+Each rival is used in the way that its documentation shows and that is quickest for it: one
+object, made once, taken and given back many times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+OURS = "holdfast"
+FILELOCK = "filelock.FileLock"
+LEASE = "filelock.SoftFileLease"
+DISKCACHE = "diskcache.Lock"
+FASTENERS = "fasteners.InterProcessLock"
+PORTALOCKER = "portalocker.Lock"
+FLOCK = "flock(2)"
+OURS_MEMORY = "holdfast, memory"
+
+#: The one path that everybody fights over. It exists, as files that are edited mostly do.
+PATH = "app/x.rb"
+
+#: Long enough that a wait that ends here is a fault and not a slow machine.
+WAIT_SECONDS_MAX = 120.0
+
+
+class Lock(Protocol):
+    """One lock, ready to be taken."""
+
+    def acquire(self) -> object: ...
+    def release(self) -> object: ...
+    def close(self) -> object: ...
+
+
+class Plain:
+    """A lock that is made of the rival's own functions, with nothing of ours in between."""
+
+    def __init__(
+        self,
+        acquire: Callable[[], object],
+        release: Callable[[], object],
+        close: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.acquire = acquire
+        self.release = release
+        self.close = close
+
+
+class Ours:
+    """A manager, used as a program would use it."""
+
+    def __init__(self, manager: Any, who: str) -> None:
+        self.manager = manager
+        self.who = who
+        self.grant_id: Any = None
+
+    def acquire(self) -> None:
+        self.grant_id = self.manager.acquire(
+            holder=self.who, write_paths=[PATH], timeout=WAIT_SECONDS_MAX
+        ).id
+
+    def release(self) -> None:
+        self.manager.release(self.grant_id)
+
+    def close(self) -> None:
+        self.manager.close()
+
+
+def _holdfast(folder: Path, who: str) -> Lock:
+    from holdfast import LockManager
+
+    return Ours(LockManager.open(str(folder)), who)
+
+
+def _holdfast_in_memory(folder: Path, who: str) -> Lock:
+    from holdfast import LockManager
+
+    return Ours(LockManager(), who)
+
+
+def _filelock(folder: Path, who: str) -> Lock:
+    from filelock import FileLock
+
+    lock = FileLock(str(folder / "filelock"))
+    return Plain(lock.acquire, lock.release)
+
+
+def _lease(folder: Path, who: str) -> Lock:
+    from filelock import SoftFileLease
+
+    lock = SoftFileLease(str(folder / "lease"))
+    return Plain(lock.acquire, lock.release)
+
+
+def _diskcache(folder: Path, who: str) -> Lock:
+    import diskcache  # type: ignore[import-untyped]
+
+    cache = diskcache.Cache(str(folder / "diskcache"), eviction_policy="none")
+    lock = diskcache.Lock(cache, PATH)
+    return Plain(lock.acquire, lock.release, cache.close)
+
+
+def _fasteners(folder: Path, who: str) -> Lock:
+    import fasteners  # type: ignore[import-untyped]
+
+    lock = fasteners.InterProcessLock(str(folder / "fasteners"))
+    return Plain(lock.acquire, lock.release)
+
+
+def _portalocker(folder: Path, who: str) -> Lock:
+    import portalocker
+
+    # Without NON_BLOCKING it waits inside the kernel, which is its quickest way.
+    lock = portalocker.Lock(str(folder / "portalocker"), flags=portalocker.LockFlags.EXCLUSIVE)
+    return Plain(lock.acquire, lock.release)
+
+
+def _flock(folder: Path, who: str) -> Lock:
+    import fcntl
+    import os
+
+    opened = os.open(folder / "flock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return Plain(
+        lambda: fcntl.flock(opened, fcntl.LOCK_EX),
+        lambda: fcntl.flock(opened, fcntl.LOCK_UN),
+        lambda: os.close(opened),
+    )
+
+
+_MAKERS: dict[str, Callable[[Path, str], Lock]] = {
+    OURS: _holdfast,
+    OURS_MEMORY: _holdfast_in_memory,
+    FILELOCK: _filelock,
+    LEASE: _lease,
+    DISKCACHE: _diskcache,
+    FASTENERS: _fasteners,
+    PORTALOCKER: _portalocker,
+    FLOCK: _flock,
+}
+
+_opened: dict[str, Lock] = {}
+
+
+def repository(folder: Path) -> Path:
+    """A folder that looks like a repository, with the file that everybody wants."""
+    (folder / ".git").mkdir(parents=True, exist_ok=True)
+    file = folder / PATH
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    return folder
+
+
+def open_lock(name: str, folder: Path, who: str) -> None:
+    """In a child: opens a lock, and takes it once so that first-time work is behind it."""
+    lock = _opened[name] = _MAKERS[name](folder, who)
+    lock.acquire()
+    lock.release()
+
+
+def close_lock(name: str) -> None:
+    _opened.pop(name).close()
+
+
+def opened(name: str) -> Lock:
+    return _opened[name]
+
+
+def cycles(name: str, seconds: float) -> tuple[float, float]:
+    """In a child: takes and gives back as often as it can.
+
+    Cycles per second by the clock, and microseconds of processor time for one: the latter holds
+    still when others use the machine, but does not count what a lock spends asleep.
+    """
+    lock = _opened[name]
+    acquire, release, clock = lock.acquire, lock.release, time.perf_counter
+    count = 0
+    worked = time.process_time()
+    begun = now = clock()
+    end = begun + seconds
+    while now < end:
+        acquire()
+        release()
+        count += 1
+        now = clock()
+    return count / (now - begun), (time.process_time() - worked) / count * 1e6
