@@ -15,7 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.model import ConflictInfo, Holder, View
+    from holdfast.core.model import ConflictInfo, Holder
+    from holdfast.core.view import View
     from holdfast.manager.manager import LockManager
     from holdfast.manager.paths import Place
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from holdfast.cli.parser import Call
-    from holdfast.core.model import View
+    from holdfast.core.view import View
     from holdfast.manager.identity import Self
     from holdfast.manager.paths import Tree
 

@@ -8,9 +8,13 @@ the standard library, because it is on the path of every hook.
     keys      the text of one thing that can be held, and which of them overlap
     model     the values: Holder, Request, Grant, Ticket, Event, Decision
     events    the vocabulary of the ledger, and what each event changes
-    view      what a decision may ask of a store, and the draft it builds on top
-    rules     take, hold, give back
+    view      what a decision may ask of a store
+    draft     what one decision has changed so far
+    conflicts what stands in the way, and what no longer lives
     waiting   tickets, reservations, circles
+    rules     take, hold, give back
     table     the state on dictionaries: the reference model
+    time      ledger time
     codec     values to JSON and back
+    words     what a refusal says
 """

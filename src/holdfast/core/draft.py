@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any, TypeVar
 
-    from holdfast.core.model import View
+    from holdfast.core.view import View
 
     T = TypeVar("T")
 

@@ -36,11 +36,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.model import ConflictInfo, Request, View, Witness
+    from holdfast.core.model import ConflictInfo, Request, Witness
+    from holdfast.core.view import View
 
 CONFLICT = "E_LOCK_CONFLICT"
 CYCLE = "E_LOCK_CYCLE"
-TIMEOUT = "E_LOCK_TIMEOUT"
 EXPIRED_CODE = "E_LOCK_EXPIRED"
 NOT_HELD = "E_LOCK_NOT_HELD"
 FENCED = "E_FENCING_MISMATCH"

@@ -213,15 +213,6 @@ class LockTable:
         """All grants, oldest first."""
         return list(self._grants.values())
 
-    def due(self, now: int) -> list[Grant]:
-        """The grants whose lease or rest has run out."""
-        return [
-            grant
-            for grant in self._grants.values()
-            if (grant.expires_at is not None and grant.expires_at <= now)
-            or (grant.idle_at is not None and grant.idle_at <= now)
-        ]
-
     def ticket(self, id: str) -> Ticket | None:
         """A ticket that still waits."""
         return self._tickets.get(id)

@@ -38,14 +38,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
-    from typing import Any, TypeVar
+    from typing import Any
 
     from holdfast.core.model import ConflictInfo, Ending, Event, Ticket, Verdict
     from holdfast.core.time import Clock
     from holdfast.manager.keeper import Hold, Reaper
     from holdfast.store.contract import IsDead, Store, Waiter
 
-    T = TypeVar("T")
     Path = str | os.PathLike[str]
 
 #: How long one call to the store may take, whatever other processes do.

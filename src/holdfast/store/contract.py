@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from holdfast.core.model import Decision, Event, View, Witness
+from holdfast.core.model import Decision, Event, Witness
+from holdfast.core.view import View
 
 T = TypeVar("T")
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TypeVar
 
-    from holdfast.core.model import Decision, Grant, Ticket, View
+    from holdfast.core.model import Decision, Ticket
     from holdfast.core.time import Clock
+    from holdfast.core.view import View
     from holdfast.store.contract import IsDead
 
     T = TypeVar("T")
@@ -62,9 +63,6 @@ class TableView:
         self.anybody_waits = bool(table.stirs_at)
         self.stirs = self.anybody_waits and now >= table.stirs_at[0]
         return self
-
-    def due(self) -> list[Grant]:
-        return self._table.due(self.now)
 
     def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
         return iter(self._table.tickets(at, below))

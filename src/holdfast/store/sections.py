@@ -10,7 +10,7 @@ from holdfast.store.schema import translated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.core.model import View
+    from holdfast.core.view import View
     from holdfast.store.sqlite import SqliteStore
 
 

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
     from typing import TypeVar
 
-    from holdfast.core.model import Decision, View
+    from holdfast.core.model import Decision
     from holdfast.core.time import Clock
+    from holdfast.core.view import View
     from holdfast.store.contract import IsDead
 
     T = TypeVar("T")

@@ -103,10 +103,6 @@ class SqlView:
         rows = self._ask(ALL_GRANTS).fetchall()
         return sorted(map(self._grant, rows), key=lambda grant: grant.token)
 
-    def due(self) -> list[Grant]:
-        rows = self._ask(f"{ALL_GRANTS} and (expires_at <= ?1 or idle_at <= ?1)", (self.now,))
-        return [self._grant(row) for row in rows.fetchall()]
-
     # Tickets
 
     def _ticket(self, seq: int, reserved: int) -> Ticket:

@@ -18,7 +18,8 @@ from holdfast.core.model import SECOND, Event, Grant, Request, Ticket, Verdict, 
 from holdfast.store import memory, sqlite
 
 if TYPE_CHECKING:
-    from holdfast.core.model import ConflictInfo, Decision, View
+    from holdfast.core.model import ConflictInfo, Decision
+    from holdfast.core.view import View
 
 Patch = tuple[Any, str, Any]
 Row = tuple[str, str, str]

@@ -16,7 +16,7 @@ from holdfast.testing.sim_state import Broken, Held, Queued
 from holdfast.testing.sim_world import BIT, LINK, NAME, THINGS, Ask, Footprint, touches
 
 if TYPE_CHECKING:
-    from holdfast.core.model import View
+    from holdfast.core.view import View
 
 LAST = 1 << 62
 

@@ -31,7 +31,7 @@ from holdfast.testing.sim_state import Broken, Command
 from holdfast.testing.sim_world import Ask, Footprint, Process, World
 
 if TYPE_CHECKING:
-    from holdfast.core.model import View
+    from holdfast.core.view import View
 
 LOST = "lost"
 FALLBACK = SECOND

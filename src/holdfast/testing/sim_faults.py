@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from holdfast.core.model import Decision, Event
 
 if TYPE_CHECKING:
-    from holdfast.core.model import View
+    from holdfast.core.view import View
     from holdfast.store.contract import Store, Waiter
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from holdfast.core.table import fold
 from holdfast.testing.conformance.scene import Scene, refused, state_of
 
 if TYPE_CHECKING:
-    from holdfast.core.model import View
+    from holdfast.core.view import View
 
 
 def _busy_day(scene: Scene) -> list[Grant]:

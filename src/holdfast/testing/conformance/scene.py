@@ -35,8 +35,8 @@ from holdfast.manager.clock import FakeClock
 from holdfast.manager.manager import LockManager
 
 if TYPE_CHECKING:
-    from holdfast.core.model import View
     from holdfast.core.time import Clock
+    from holdfast.core.view import View
     from holdfast.store.contract import IsDead, Store
 
 T = TypeVar("T")
