@@ -2,69 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Protocol
 
-from holdfast.core.model import Ending, Grant, Ticket, Witness
+    from holdfast.core.model import Ending, Grant, Ticket, Witness
 
+    class View(Protocol):
+        """What a decision may ask. Answers come from indexes and hold for the whole transaction."""
 
-class View(Protocol):
-    """What a decision may ask. Answers come from indexes and hold for the whole transaction."""
+        @property
+        def now(self) -> int:
+            """Ledger time. It never goes back."""
 
-    @property
-    def now(self) -> int:
-        """Ledger time. It never goes back."""
+        @property
+        def slept(self) -> int:
+            """How long the machine has slept, in all that the ledger has seen."""
 
-    @property
-    def slept(self) -> int:
-        """How long the machine has slept, in all that the ledger has seen."""
+        @property
+        def wall(self) -> int:
+            """The wall clock, for tokens only."""
 
-    @property
-    def wall(self) -> int:
-        """The wall clock, for tokens only."""
+        @property
+        def head(self) -> int:
+            """The sequence number of the last event."""
 
-    @property
-    def head(self) -> int:
-        """The sequence number of the last event."""
+        @property
+        def anybody_waits(self) -> bool:
+            """Whether there is any ticket at all."""
 
-    @property
-    def anybody_waits(self) -> bool:
-        """Whether there is any ticket at all."""
+        @property
+        def stirs(self) -> bool:
+            """Whether any ticket has waited out its grace. Until then none concerns others."""
 
-    @property
-    def stirs(self) -> bool:
-        """Whether any ticket has waited out its grace. Until then none concerns others."""
+        @property
+        def last_token(self) -> int:
+            """The largest token that was ever issued."""
 
-    @property
-    def last_token(self) -> int:
-        """The largest token that was ever issued."""
+        def dead(self, witness: Witness, marks: tuple[str, ...]) -> bool:
+            """Whether the process and all that carry its marks are proven to be gone."""
 
-    def dead(self, witness: Witness, marks: tuple[str, ...]) -> bool:
-        """Whether the process and all that carry its marks are proven to be gone."""
+        def grant(self, id: str) -> Grant | Ending | None:
+            """A grant, or how it was lost, as long as history remembers."""
 
-    def grant(self, id: str) -> Grant | Ending | None:
-        """A grant, or how it was lost, as long as history remembers."""
+        def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+            """(key, mode, grant id) of all that is held at these keys or inside these ranges."""
 
-    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-        """(key, mode, grant id) of all that is held at these keys or inside these ranges."""
+        def held_by(self, holder_key: str) -> list[Grant]:
+            """What one holder has."""
 
-    def held_by(self, holder_key: str) -> list[Grant]:
-        """What one holder has."""
+        def grants(self) -> list[Grant]:
+            """All grants that have not ended, oldest first. For people; no rule asks for it."""
 
-    def grants(self) -> list[Grant]:
-        """All grants that have not ended, oldest first. For people; no rule asks for it."""
+        def ticket(self, id: str) -> Ticket | None:
+            """A ticket that still waits."""
 
-    def ticket(self, id: str) -> Ticket | None:
-        """A ticket that still waits."""
+        def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
+            """The tickets that want these keys or something inside these ranges, by rank."""
 
-    def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
-        """The tickets that want these keys or something inside these ranges, by rank."""
+        def ripe(self, at: list[str], below: list[tuple[str, str]]) -> list[Ticket]:
+            """Those of them that are reservations, or have waited long enough to be, by rank."""
 
-    def ripe(self, at: list[str], below: list[tuple[str, str]]) -> list[Ticket]:
-        """Those of them that are reservations, or have waited long enough to be, by rank."""
+        def waiting(self, holder_key: str) -> list[Ticket]:
+            """The tickets of one holder, by rank."""
 
-    def waiting(self, holder_key: str) -> list[Ticket]:
-        """The tickets of one holder, by rank."""
-
-    def queue(self) -> list[Ticket]:
-        """All tickets, by rank. For people; no rule asks for it."""
+        def queue(self) -> list[Ticket]:
+            """All tickets, by rank. For people; no rule asks for it."""
