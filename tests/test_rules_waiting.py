@@ -10,7 +10,7 @@ import pytest
 
 from conftest import until
 from holdfast import LockGrant, LockManager, LockTimeoutError
-from holdfast.core.model import Grant, Holder, Waiting
+from holdfast.core.model import Grant, Holder, Ticket, Waiting
 from holdfast.testing.conformance import Scene, refused
 
 TEN_MINUTES = 600
@@ -254,11 +254,57 @@ def test_in_its_grace_a_waiter_may_be_passed_by_who_is_awake(scene: Scene) -> No
     waiting = scene.queue_up("bob", writes=["x"], grace=1)
     scene.release(held)
     assert scene.waiting() == [waiting.id]
+    scene.clock.advance(0.99)
     passing = scene.take("cid", writes=["x"])
-    scene.clock.advance(0.999999)
+    scene.clock.advance(0.009999)
     scene.release(passing)
     assert scene.waiting() == [waiting.id]
     assert isinstance(scene.put(waiting, wait=True), Grant)
+
+
+def test_after_a_long_hold_a_waiter_is_served_even_in_its_grace(scene: Scene) -> None:
+    held = scene.take("ann", writes=["x"])
+    waiting = scene.queue_up("bob", writes=["x"], grace=1)
+    scene.clock.advance(0.01)
+    scene.release(held)
+    assert scene.holds(waiting)
+
+
+def test_in_a_crowd_one_turn_follows_the_other(scene: Scene) -> None:
+    held = scene.take("ann", writes=["x"])
+    first = scene.queue_up("bob", writes=["x"], grace=0.2)
+    second = scene.queue_up("cid", writes=["x"], grace=0.2)
+    scene.release(held)
+    scene.clock.advance(0.2)
+    scene.release(scene.take("dan", writes=["x"]))
+    assert scene.holds(first)
+    scene.release(first.id)
+    assert scene.waiting() == [second.id]  # its own turn has not come
+    scene.clock.advance(0.2)
+    scene.release(scene.take("dan", writes=["x"]))
+    assert scene.holds(second)
+
+
+def queue(scene: Scene) -> list[Ticket]:
+    with scene.view() as view:
+        return view.queue()
+
+
+def test_a_turn_does_not_wait_for_those_who_are_less_urgent(scene: Scene) -> None:
+    scene.take("ann", writes=["x"])
+    scene.queue_up("bob", writes=["x"], grace=0.2)
+    scene.queue_up("cid", writes=["x"], grace=0.2, priority=1)
+    scene.queue_up("dan", writes=["y", "x"], grace=0.2)
+    assert [ticket.stirs_at - ticket.added_at for ticket in queue(scene)] == [
+        200_000, 200_000, 400_000,
+    ]  # fmt: skip
+
+
+def test_however_many_wait_no_turn_is_further_away_than_a_second(scene: Scene) -> None:
+    scene.take("ann", writes=["x"])
+    for number in range(9):
+        scene.queue_up(f"bob-{number}", writes=["x"], grace=0.4)
+    assert max(ticket.stirs_at - ticket.added_at for ticket in queue(scene)) == 1_400_000
 
 
 def test_no_wait_is_longer_by_more_than_the_grace(scene: Scene) -> None:

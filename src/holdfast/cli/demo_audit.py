@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.core import codec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -39,7 +41,7 @@ def held(event: Event) -> Held:
     """What a `lock_acquired` event is about."""
     data = event.data
     keys = tuple(data["keys"])
-    paths = tuple(data.get("paths", keys))
+    paths = tuple(data.get("paths") or codec.paths_of(keys))
     return Held(data["holder"]["id"], data["token"], keys, data["modes"], paths)
 
 

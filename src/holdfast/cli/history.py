@@ -8,7 +8,7 @@ from holdfast.cli import DONE
 from holdfast.cli.opening import Desk, view_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, listed, local, out, plain, talk
-from holdfast.core import events
+from holdfast.core import codec, events
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND
 
@@ -146,7 +146,7 @@ def _name(holder: object) -> str:
 
 def _covered(data: Mapping[str, Any]) -> str:
     """The paths of a request or a grant, those to read apart."""
-    paths = list(data.get("paths") or data.get("keys") or ())
+    paths = list(data.get("paths") or codec.paths_of(tuple(data.get("keys") or ())))
     keys, modes = list(data.get("keys") or paths), data.get("modes", "")
     writes: dict[str, None] = {}
     reads: dict[str, None] = {}

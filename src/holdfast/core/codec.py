@@ -109,6 +109,19 @@ def holder_from_dict(fields: Mapping[str, Any]) -> Holder:
     )
 
 
+def paths_of(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The spellings that keys have unless others were given: a file's identity stands behind
+    the file."""
+    if len(keys) == 1:
+        return keys
+    if len(keys) == 2 and keys[1].startswith("inode:"):
+        return (keys[0], keys[0])
+    paths: list[str] = []
+    for key in keys:
+        paths.append(paths[-1] if paths and key.startswith("inode:") else key)
+    return tuple(paths)
+
+
 def spelled(type: str, grant: Grant, more: Mapping[str, Any]) -> dict[str, Any]:
     """What an event about a grant says: all of it when it begins, what names it when it ends."""
     if type != "lock_acquired":
@@ -125,7 +138,7 @@ def spelled(type: str, grant: Grant, more: Mapping[str, Any]) -> dict[str, Any]:
         "token": grant.token,
         "ttl": grant.ttl,
     }
-    if grant.paths != grant.keys:
+    if grant.paths != paths_of(grant.keys):
         found["paths"] = grant.paths
     if grant.slept:
         found["slept"] = grant.slept
@@ -144,24 +157,39 @@ def written(event: Event) -> str:
         return dumps(event.data)
     holder = grant.holder
     if event.type != "lock_acquired":
-        paths = ",".join(map(quoted, dict.fromkeys(grant.paths)))
         return (
             f'{{"grant":{quoted(grant.id)},"holder":{quoted(holder.id)},'
-            f'"token":{grant.token},"paths":[{paths}]}}'
+            f'"token":{grant.token},"paths":{_listed(tuple(dict.fromkeys(grant.paths)))}}}'
         )
     if holder._json is None:
         holder._json = dumps(holder_to_dict(holder))
-    ttl = "null" if grant.ttl is None else grant.ttl
-    keys = ",".join(map(quoted, grant.keys))
-    paths = ""
-    if grant.paths != grant.keys:
-        paths = f',"paths":[{",".join(map(quoted, grant.paths))}]'
-    slept = f',"slept":{grant.slept}' if grant.slept else ""
-    reason = f',"reason":{quoted(grant.reason)}' if grant.reason else ""
+    keys, ttl = grant.keys, grant.ttl
+    rest = ""
+    if grant.paths != paths_of(keys):
+        rest = f',"paths":{_listed(grant.paths)}'
+    if grant.slept:
+        rest = f'{rest},"slept":{grant.slept}'
+    if grant.reason:
+        rest = f'{rest},"reason":{quoted(grant.reason)}'
     return (
-        f'{{"id":{quoted(grant.id)},"holder":{holder._json},"keys":[{keys}],'
-        f'"modes":"{grant.modes}","token":{grant.token},"ttl":{ttl}{paths}{slept}{reason}}}'
+        f'{{"id":{quoted(grant.id)},"holder":{holder._json},"keys":{_listed(keys)},'
+        f'"modes":"{grant.modes}","token":{grant.token},'
+        f'"ttl":{"null" if ttl is None else ttl}{rest}}}'
     )
+
+
+_lists: dict[tuple[str, ...], str] = {}
+LISTS_MAX = 1024
+
+
+def _listed(texts: tuple[str, ...]) -> str:
+    """Texts as a JSON list. Remembered: who takes some files gives the same ones back."""
+    known = _lists.get(texts)
+    if known is None:
+        if len(_lists) >= LISTS_MAX:
+            _lists.clear()
+        known = _lists[texts] = f"[{','.join(map(quoted, texts))}]"
+    return known
 
 
 def grant_of(event: Event) -> Grant:
@@ -175,7 +203,7 @@ def grant_of(event: Event) -> Grant:
         holder=holder_from_dict(data["holder"]),
         keys=keys,
         modes=data["modes"],
-        paths=tuple(data["paths"]) if "paths" in data else keys,
+        paths=tuple(data["paths"]) if "paths" in data else paths_of(keys),
         token=data["token"],
         acquired_at=at,
         ttl=ttl,

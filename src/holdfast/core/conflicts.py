@@ -44,9 +44,12 @@ def expiry(draft: Draft, grant: Grant) -> int | None:
 
 def looked_up(request: Request) -> tuple[str, ...]:
     """The keys by which a request meets others."""
-    if not request.silent:
-        return request.keys
-    return tuple(key for key in request.keys if key not in request.silent)
+    silent, wanted = request.silent, request.keys
+    if not silent:
+        return wanted
+    if len(wanted) == 2 and silent == wanted[1:]:  # one file, as nearly always
+        return wanted[:1]
+    return tuple([key for key in wanted if key not in silent])
 
 
 def steal_only(grant: Grant) -> bool:

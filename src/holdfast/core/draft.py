@@ -7,7 +7,7 @@ events. The store applies them, or throws them away, all at once.
 from __future__ import annotations
 
 from holdfast.core import codec, events, keys
-from holdfast.core.model import Decision, Ending, Event, Grant, Request, Ticket, Witness
+from holdfast.core.model import SECOND, Decision, Ending, Event, Grant, Request, Ticket, Witness
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 NOTHING: dict[str, Any] = {}
+#: To wake somebody costs little beside a hold of this length.
+LONG = SECOND // 100
+#: However many wait: after this long they are served in order, not by turns.
+TURNS_MAX = SECOND
 LAST = 1 << 61  # the arrival of somebody who has no ticket yet: behind all who have one
 
 
@@ -27,7 +31,8 @@ REACHED_MAX = 4096
 
 
 def reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Where to look for all that overlaps these keys: exact keys, and ranges below them.
+    """Where to look for all that overlaps these keys: exact keys (those of inodes come last), and
+    ranges below them.
 
     Remembered, because whoever asks for some keys gives the same ones back. Not to be changed.
     """
@@ -49,7 +54,8 @@ def _reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
         inside = keys.below(key)
         if inside is not None:
             below.append(inside)
-    return list(at), below
+    inodes = [key for key in at if key.startswith("inode:")]
+    return [key for key in at if not key.startswith("inode:")] + inodes, below
 
 
 def within(key: str, at: list[str], below: list[tuple[str, str]]) -> bool:
@@ -81,7 +87,7 @@ class Draft:
 
     __slots__ = (
         "_dead", "_dropped", "_ended", "_granted", "_queued",
-        "_token", "events", "freed", "hint", "now", "view", "wake",
+        "_token", "after_long", "events", "freed", "hint", "now", "view", "wake",
     )  # fmt: skip
 
     def __init__(self, view: View) -> None:
@@ -91,6 +97,7 @@ class Draft:
         self.wake: list[str] = []
         self.hint: list[str] = []
         self.freed: list[str] = []
+        self.after_long = False  # whether something that came free had been held for long
         self._token = 0
         self._ended: dict[str, Event] = {}
         self._granted: dict[str, Grant] = {}
@@ -217,6 +224,8 @@ class Draft:
         self._granted.pop(grant.id, None)
         self._ended[grant.id] = event = self.events[-1]
         self.freed.extend(grant.keys)
+        if self.now - grant.acquired_at >= LONG:
+            self.after_long = True
         return event
 
     def enqueue(self, request: Request) -> Ticket:
@@ -224,10 +233,22 @@ class Draft:
         from now on nothing of it is silent."""
         if request.silent:
             request = request.aloud()
+        if request.grace:
+            request = request.after(self._turns_ahead(request))
         self.emit(events.TICKET_ADDED, codec.request_to_dict(request))
         ticket = Ticket(request=request, added_at=self.now, arrival=self.events[-1].seq)
         self._queued[ticket.id] = ticket
         return ticket
+
+    def _turns_ahead(self, request: Request) -> int:
+        """How long the graces of those ahead still last. They end one after the other, so that
+        in a crowd each has a turn of its own, and all turns are equally long."""
+        ends = [
+            ticket.stirs_at
+            for ticket in self.tickets(*reach(request.keys))
+            if ticket.request.priority >= request.priority
+        ]
+        return min(max(0, max(ends, default=0) - self.now), TURNS_MAX)
 
     def reserve(self, ticket: Ticket) -> Ticket:
         """Make a ticket a reservation."""

@@ -166,6 +166,10 @@ class Request(Value):
             self.priority, self.patience, self.waiter, self.wake, self.grace,
         )  # fmt: skip
 
+    def after(self, turns: int) -> Request:
+        """The same request with a grace that is longer by the turns of those ahead."""
+        return self.waiting(waiter=self.waiter, wake=self.wake, grace=self.grace + turns)
+
     def waiting(self, *, waiter: Witness | None, wake: str, grace: int) -> Request:
         """The same request by somebody who stands in line."""
         return Request(

@@ -16,7 +16,7 @@ from holdfast.core.conflicts import (
     steal_only,
     waiter_is_dead,
 )
-from holdfast.core.draft import LAST, NOTHING, Draft, granted, reach
+from holdfast.core.draft import LAST, LONG, NOTHING, Draft, granted, reach
 from holdfast.core.model import (
     READ,
     WRITE,
@@ -246,7 +246,7 @@ def release(view: View, id: str, holder_key: str | None) -> Decision[bool | Refu
         return Decision(False)
     if holder_key is not None and holder_key != grant.holder.key:
         return Decision(_not_the_holder(grant))
-    if not view.stirs:
+    if not view.anybody_waits or not (view.stirs or view.now - grant.acquired_at >= LONG):
         event = Event(view.head + 1, events.LOCK_RELEASED, view.now, NOTHING, subject=grant)
         return Decision(True, (event,), (), grant.keys if view.anybody_waits else ())
     draft = Draft(view)

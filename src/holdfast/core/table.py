@@ -121,6 +121,14 @@ class LockTable:
         self.head = event.seq
         if event.at > self.last_at:
             self.last_at = event.at
+        grant = event.subject
+        if grant is not None and not event._data:  # two kinds of event are nearly all there are
+            if event.type == events.LOCK_ACQUIRED:
+                self._put_grant(grant)
+                return
+            if event.type == events.LOCK_RELEASED:
+                self._end_grant(grant.id, event)
+                return
         for op, id in events.changes(event):
             if op is events.PUT_GRANT:
                 self._put_grant(event.subject or codec.grant_of(event))

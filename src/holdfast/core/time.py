@@ -81,6 +81,10 @@ def ledger_time(
     The new anchor is None when the given one still holds. A new one is made after a reboot, and
     after a sleep so that a later reboot cannot lose it. Not stored, nothing breaks but that.
     """
+    if anchor is not None and anchor.boot == reading.boot != "":  # the same boot, as nearly always
+        now = anchor.ledger + reading.uptime - anchor.uptime
+        if now >= last_event_at and reading.slept - anchor.asleep < SLEEP_NOTICED:
+            return now, anchor.slept, None
     if not reading.boot:
         seen = last_event_at if anchor is None else max(last_event_at, anchor.ledger)
         return max(reading.wall, seen), 0 if anchor is None else anchor.slept, None

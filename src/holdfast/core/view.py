@@ -47,7 +47,8 @@ if TYPE_CHECKING:
             """A grant, or how it was lost, as long as history remembers."""
 
         def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-            """(key, mode, grant id) of all that is held at these keys or inside these ranges."""
+            """(key, mode, grant id) of all that is held at these keys or inside these ranges.
+            The keys of inodes come last."""
 
         def held_by(self, holder_key: str) -> list[Grant]:
             """What one holder has."""

@@ -6,9 +6,9 @@ first ticket that can start becomes a grant in the same transaction, whether its
 awake or not, so nobody barges in between.
 
 Handing over to a sleeping process costs its waking up, many times what a short hold costs. So a
-ticket may ask for a grace: while it has not waited that long it is only woken, and whoever is
-awake may take what is free before it. Crowds that hold for microseconds stay fast that way, and
-no wait gets longer than the grace.
+ticket may ask for a grace: while it has not waited that long, and what came free was held only
+for a moment, it is woken but not served, and whoever is awake may take it first. Crowds that hold
+for microseconds stay fast that way, and no wait gets longer than the grace.
 
 A ticket that has waited out its patience is a reservation: no later overlapping request passes
 it, except those of holders that it waits for. So nothing starves as long as grants end.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def hand_over(draft: Draft) -> None:
     """Give all that came free in this decision to those who wait for it, in order."""
-    if not draft.view.stirs:
+    if not (draft.view.stirs or draft.after_long):
         if draft.view.anybody_waits:
             draft.hint.extend(draft.freed)
         draft.freed.clear()
@@ -55,7 +55,7 @@ def _serve(draft: Draft, freed: dict[str, None], served: dict[str, None]) -> boo
             continue
         if _lost_to_another(ticket, taken):
             continue
-        if is_young(draft, ticket):
+        if is_young(draft, ticket) and not draft.after_long:
             if not _lost_to_another(ticket, hinted) and not (
                 in_the_way(draft, ticket.request, ticket.arrival) or draft.freed
             ):
@@ -68,7 +68,7 @@ def _serve(draft: Draft, freed: dict[str, None], served: dict[str, None]) -> boo
     for holder_key in served:
         # A holder is not refused by its own grants, so its other tickets may start with it.
         for ticket in list(draft.waiting(holder_key)):
-            if not is_young(draft, ticket):
+            if draft.after_long or not is_young(draft, ticket):
                 admit_if_free(draft, ticket)
             if draft.freed:
                 return False

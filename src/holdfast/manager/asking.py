@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from holdfast.manager.paths import Tree, Words
+    from holdfast.manager.paths import Place, Tree, Words
 
     Path = str | os.PathLike[str]
     #: Keys, modes and paths of a request, by position, and the keys that are not looked up.
@@ -96,10 +96,13 @@ class Footprints:
 
     def of(self, read_paths: Iterable[Path], write_paths: Iterable[Path]) -> Footprint:
         """Raises for a path that cannot be locked, or not like that."""
-        for texts in (read_paths, write_paths):
-            if isinstance(texts, str):
-                raise not_a_list(texts)
+        if isinstance(read_paths, str):
+            raise not_a_list(read_paths)
+        if isinstance(write_paths, str):
+            raise not_a_list(write_paths)
         if self._known is None:
+            if read_paths == () and isinstance(write_paths, list) and len(write_paths) == 1:
+                return _to_write(self._find(write_paths[0]))
             return self._made(read_paths, write_paths)
         asked = (tuple(read_paths), tuple(write_paths))
         known = self._known.get(asked)
@@ -130,3 +133,13 @@ class Footprints:
         paths = (*reads.values(), *writes.values())
         modes = READ * len(reads) + WRITE * len(writes)
         return keys, modes, keys if keys == paths else paths, tuple(silent)
+
+
+def _to_write(place: Place) -> Footprint:
+    """One thing to write: what nearly everybody asks for, and the same as the long way finds."""
+    if place.folder:
+        raise over_lock(place.path)
+    if not place.inode:
+        return (place.key,), WRITE, (place.path,), ()
+    silent = (place.inode,) if place.links == 1 else ()
+    return (place.key, place.inode), WRITE + WRITE, (place.path, place.path), silent

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import time
+from time import monotonic_ns, time_ns
 
 from holdfast.core.model import SECOND
-from holdfast.core.time import Reading
+from holdfast.core.time import SLEEP_NOTICED, Reading
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _TIME_NAMESPACE = "/proc/self/ns/time"
 _TIME_NAMESPACE_FIRST = "time:[4026531834]"  # the same number on every Linux kernel
+
+#: How often to look whether the machine has slept: more often than a sleep is long that counts.
+LOOK_EVERY = SLEEP_NOTICED // 2
 
 _boot_id: str | None = None
 
@@ -60,24 +64,27 @@ class SystemClock:
     Where there is no boot id `uptime` belongs to this process at best and `slept` is 0.
     """
 
-    __slots__ = ("_boot", "_boottime", "_slept")
+    __slots__ = ("_boot", "_boottime", "_look_at", "_slept")
 
     def __init__(self) -> None:
         self._boot = " ".join(filter(None, (boot_id(), time_namespace()))) if boot_id() else ""
         self._boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
         self._slept = 0
+        self._look_at = 0
 
     def read(self) -> Reading:
         """All clocks at nearly one moment."""
         if self._boottime is None:
-            return Reading(time.time_ns() // 1000, self._boot, time.monotonic_ns() // 1000, 0)
-        # In this order a pause between the two reads makes the sleep look shorter, never longer;
-        # and it never gets shorter, so the longest that was seen is the truest.
+            return Reading(time_ns() // 1000, self._boot, monotonic_ns() // 1000, 0)
         uptime = time.clock_gettime_ns(self._boottime) // 1000
-        slept = uptime - time.monotonic_ns() // 1000
-        if slept > self._slept:
-            self._slept = slept
-        return Reading(time.time_ns() // 1000, self._boot, uptime, self._slept)
+        if uptime >= self._look_at:  # within so short a time nobody has slept long
+            # In this order a pause between the two reads makes the sleep look shorter, never
+            # longer; and it never gets shorter, so the longest that was seen is the truest.
+            slept = uptime - monotonic_ns() // 1000
+            if slept > self._slept:
+                self._slept = slept
+            self._look_at = uptime + LOOK_EVERY
+        return Reading(time_ns() // 1000, self._boot, uptime, self._slept)
 
     def monotonic(self) -> float:
         """Seconds, for the deadlines of this process."""

@@ -22,7 +22,7 @@ from time import time_ns
 
 from holdfast.core.errors import BadKeyError
 from holdfast.core.model import Holder, Value, Witness
-from holdfast.manager.liveness import own_witness, sees_processes, witness_of
+from holdfast.manager.liveness import NAMESPACE_FIRST, own_witness, sees_processes, witness_of
 from holdfast.manager.processes import CLIENTS, Process, ancestors, plain, process_of
 
 TYPE_CHECKING = False
@@ -334,7 +334,8 @@ def _own_key(id: str) -> str:
 
 def _process_key(id: str, witness: Witness) -> str:
     # It is written with every grant: short, and still unlike any other process of this machine.
-    place = f"{witness.boot[:8]}{witness.namespace.removeprefix('pid:')}"
+    space = "" if witness.namespace == NAMESPACE_FIRST else f"[{witness.namespace}]"
+    place = f"{witness.boot[:8]}{space}"
     return f"{id}@{place}:{witness.pid}:{witness.start}"
 
 

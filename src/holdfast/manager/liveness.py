@@ -42,6 +42,12 @@ _EXEC_LOOK_SECONDS = 0.0005
 _ENVIRON_BYTES = 65_536
 
 
+#: How much of a long random name is kept: a witness is written with every grant.
+ENOUGH = 12
+#: The number of the machine's own pid namespace: the same on every Linux kernel.
+NAMESPACE_FIRST = "4026531836"
+
+
 class _Here:
     """What is the same for every process that we could name from this one."""
 
@@ -49,7 +55,7 @@ class _Here:
 
     def __init__(self) -> None:
         self.host = _host()
-        self.boot = boot_id()
+        self.boot = boot_id().replace("-", "")[:ENOUGH]
         self.namespace = _namespace()
         self.sees: bool | None = None
         self.own = self.witness(os.getpid(), _own_start())
@@ -297,13 +303,13 @@ def _own_start() -> int:
 def _host() -> str:
     machine = read_line("/etc/machine-id")
     if machine and machine != "uninitialized":  # so it says during the very first boot
-        return machine
+        return machine[:ENOUGH]
     return os.uname().nodename if _POSIX else os.environ.get("COMPUTERNAME", "")
 
 
 def _namespace() -> str:
     try:
-        link = os.readlink("/proc/self/ns/pid")
+        link = os.readlink("/proc/self/ns/pid")[len("pid:[") : -len("]")]
     except OSError:
         return ""
     # Start times of the same process read differently in another time namespace.

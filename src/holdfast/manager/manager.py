@@ -28,7 +28,7 @@ from holdfast.manager import asking, realpath
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.grants import GrantSnapshot, LockGrant
 from holdfast.manager.identity import process_holder
-from holdfast.manager.ids import about, new_id
+from holdfast.manager.ids import new_id
 from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.opening import is_url, ledger_of, root_of
 from holdfast.manager.paths import Tree, Words, home_root
@@ -56,7 +56,7 @@ REAPED_AT_ONCE = 100
 REMEMBERED_MAX = 4096
 
 #: How long a waiter may be passed by those who are awake; see `holdfast.core.waiting`.
-GRACE = SECOND // 10
+GRACE = SECOND // 80
 
 _TTL_DEFAULT = TTL_DEFAULT_SECONDS * SECOND
 _PATIENCE_DEFAULT = PATIENCE_DEFAULT_SECONDS * SECOND
@@ -201,7 +201,7 @@ class LockManager:
             patient = request.waiting(
                 waiter=None if me == request.holder.witness else me,
                 wake=waiter.address,
-                grace=about(GRACE),  # or the turns of a crowd would keep their lengths for ever
+                grace=GRACE,
             )
             return self._wait_for(patient, waiter, end, timeout)
         finally:
@@ -232,14 +232,12 @@ class LockManager:
         if waiting.look_in is not None:
             look_at = min(look_at, monotonic() + waiting.look_in / SECOND)
         look_at = min(look_at, end)
-        while (left := look_at - monotonic()) > 0 and waiter.wait(left):
+        if (left := look_at - monotonic()) > 0 and waiter.wait(left):
             with self.store.view(deadline=self._deadline()) as view:
                 grant = view.grant(waiting.ticket.id)
                 if isinstance(grant, Grant) and rules.is_live(view, grant):
                     return grant
-                if waiting.ticket.request.grace:
-                    return None  # woken to try
-        return None
+        return None  # look again: woken to try, or a moment before the grant can be seen
 
     def _give_up(self, id: str, why: str) -> None:
         """Leave nothing behind: neither a ticket nor a grant that nobody knows of."""

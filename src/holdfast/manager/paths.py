@@ -55,6 +55,8 @@ _TYPE_BITS = 0o170000
 _REGULAR = stat.S_IFREG
 _FOLDER = stat.S_IFDIR
 
+REMEMBERED_MAX = 1024
+
 
 class Place(Value):
     """Where one requested text leads.
@@ -87,11 +89,11 @@ class Place(Value):
 class Tree:
     """The tree of files that one ledger is about.
 
-    It holds no state but its root and whether case folds there (`folds`): every question is
+    All that it knows is its root and whether case folds there (`folds`): every question is
     answered by the disk as it is now.
     """
 
-    __slots__ = ("_prefix", "folds", "root")
+    __slots__ = ("_plain", "_prefix", "folds", "root")
 
     def __init__(self, root: str) -> None:
         real, status, _ = realpath.resolve(realpath.absolute(root), root)
@@ -100,6 +102,7 @@ class Tree:
         self.root: Final = real
         self._prefix: Final = real if real.endswith("/") else f"{real}/"
         self.folds = _folds_case(real)
+        self._plain: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {}
 
     def place(self, text: str | os.PathLike[str], *, base: str | None = None) -> Place:
         """Where a text leads: a resource (`port:5432`), or a path inside this tree.
@@ -137,30 +140,14 @@ class Tree:
         The short way for nearly every path that is ever asked for: a file, there or about to be
         made, below folders that are no links and have no ledger. Everything else goes the long way.
         """
-        if (
-            WINDOWS
-            or self.folds
-            or not given
-            or len(given) > 255
-            or not given.isascii()
-            or not given.isprintable()
-            or given[0] in " ./"
-            or given[-1] in " /"
-            or ":" in given
-            or "//" in given
-            or "/." in given
-        ):
+        plain = self._plain.get(given) or self._read(given)
+        if plain is None or self.folds:
             return None
-        whole = self._prefix + given
-        end = whole.find("/", len(self._prefix))
+        whole, folders = plain
         try:
-            while end > 0:
-                folder = whole[:end]
-                if os.lstat(folder).st_mode & _TYPE_BITS != _FOLDER:
+            for folder, ledger in folders:
+                if os.lstat(folder).st_mode & _TYPE_BITS != _FOLDER or realpath.is_there(ledger):
                     return None
-                if realpath.is_there(f"{folder}/{LEDGER_FOLDER}"):
-                    return None
-                end = whole.find("/", end + 1)
         except OSError:
             return None
         try:
@@ -173,6 +160,33 @@ class Tree:
             return None
         inode = f"inode:{status.st_dev}-{status.st_ino}"
         return Place(given, given, whole, False, inode, status.st_nlink)
+
+    def _read(self, given: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+        """The whole of a path whose text has nothing special, with the folders on the way and
+        where their ledgers would be. Remembered: this much of it does not depend on the disk."""
+        if (
+            WINDOWS
+            or not given
+            or len(given) > 255
+            or not given.isascii()
+            or not given.isprintable()
+            or given[0] in " ./"
+            or given[-1] in " /"
+            or ":" in given
+            or "//" in given
+            or "/." in given
+        ):
+            return None
+        whole = self._prefix + given
+        folders = []
+        end = whole.find("/", len(self._prefix))
+        while end > 0:
+            folders.append((whole[:end], f"{whole[:end]}/{LEDGER_FOLDER}"))
+            end = whole.find("/", end + 1)
+        if len(self._plain) >= REMEMBERED_MAX:
+            self._plain.clear()
+        plain = self._plain[given] = (whole, tuple(folders))
+        return plain
 
     def _joined(self, given: str, base: str | None) -> str:
         """The text as an absolute path, with nothing resolved yet."""

@@ -20,7 +20,8 @@ IsDead = Callable[[Witness, tuple[str, ...]], bool]
 
 
 class Waiter(Protocol):
-    """One who waits to be woken. A wake-up is a hint: read the state again."""
+    """One who waits to be woken. A wake-up is a hint, and may come a moment before what it tells
+    of can be seen: decide again."""
 
     @property
     def address(self) -> str:

@@ -24,13 +24,36 @@ except ImportError:  # Windows: one process at a time is left to SQLite's own lo
         """Everybody may go in."""
 
 
+try:
+    from os import pread, pwrite
+except ImportError:  # Windows
+
+    def pread(fd: int, length: int, offset: int, /) -> bytes:
+        """Read at a place."""
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, length)
+
+    def pwrite(fd: int, data: bytes, offset: int, /) -> int:  # type: ignore[misc]
+        """Write at a place."""
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.write(fd, data)
+
+
 _TRY = LOCK_EX | LOCK_NB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["LOCK_UN", "Gate", "flock", "whose_lock"]
+__all__ = [
+    "LOCK_EX", "LOCK_NB", "LOCK_UN", "MARK_AT", "MARK_BYTES", "Gate", "flock", "pread", "pwrite",
+    "whose_lock",
+]  # fmt: skip
+
+#: What stands in the gate's file: a note on the ledger it belongs to, and the mark of the one who
+#: wrote last, or was about to.
+NOTE_BYTES = MARK_AT = 256
+MARK_BYTES = 16
 
 PAUSE_SECONDS_MIN = 0.00003
 PAUSE_SECONDS_MAX = 0.002
@@ -80,13 +103,12 @@ class Gate:
     @property
     def note(self) -> str:
         """What the last one who opened the ledger wrote down here."""
-        return os.pread(self.fd, 200, 0).decode("ascii", "replace")
+        return pread(self.fd, NOTE_BYTES, 0).rstrip(b"\0").decode("ascii", "replace")
 
     @note.setter
     def note(self, text: str) -> None:
         if text != self.note:
-            os.pwrite(self.fd, text.encode("ascii"), 0)
-            os.ftruncate(self.fd, len(text))
+            pwrite(self.fd, text.encode("ascii").ljust(NOTE_BYTES, b"\0"), 0)
 
     def close(self) -> None:
         """Let go of the file."""

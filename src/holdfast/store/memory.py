@@ -55,13 +55,14 @@ class TableView:
     def at(self, now: int, slept: int, wall: int) -> TableView:
         """The table as it is at this time."""
         table = self._table
-        self.now = now
-        self.slept = slept
-        self.wall = wall
+        self.now, self.slept, self.wall = now, slept, wall
         self.head = table.head
         self.last_token = table.last_token
-        self.anybody_waits = bool(table.stirs_at)
-        self.stirs = self.anybody_waits and now >= table.stirs_at[0]
+        stirs_at = table.stirs_at
+        if stirs_at:
+            self.anybody_waits, self.stirs = True, now >= stirs_at[0]
+        else:
+            self.anybody_waits = self.stirs = False
         return self
 
     def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
@@ -144,22 +145,24 @@ class MemoryStore:
         try:
             decision = decide(self._view())
             for event in decision.events:
-                self._commit(event)
+                if event.once:
+                    self._say_once(event)
+                else:
+                    self._table.apply(event)
+                    self._history[event.seq] = event
+            if len(self._history) > 2 * self._history_events_max:
+                self._trim(self._table.head - self._history_events_max)
         finally:
             self._mutex.release()
         if decision.wake or decision.hint or self._followers:
             self._ring(decision)
         return decision.outcome
 
-    def _commit(self, event: Event) -> None:
-        if event.once:
-            if self._repeat(event):
-                return
+    def _say_once(self, event: Event) -> None:
+        if not self._repeat(event):
             self._said[event.once] = event.seq
-        self._table.apply(event)
-        self._history[event.seq] = event
-        if len(self._history) > 2 * self._history_events_max:
-            self._trim(event.seq - self._history_events_max)
+            self._table.apply(event)
+            self._history[event.seq] = event
 
     def _repeat(self, event: Event) -> bool:
         said = self._history.get(self._said.get(event.once, 0))

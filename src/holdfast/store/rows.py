@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core import codec, events
 from holdfast.core.model import WRITE
-from holdfast.store.sqlview import remember
+from holdfast.store.sqlview import BODIES_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,16 +13,26 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Event, Grant
     from holdfast.core.time import Anchor
+    from holdfast.store.sqlview import SqlView
+
+    #: Sequence number, time and largest token of the last event; when the first ticket stirs.
+    Head = tuple[int, int, int, int | None]
+
+ADD = "insert into events values (?, ?, ?, ?, ?, ?)"
 
 
 class Rows:
     """The tables, to be changed. There must be a transaction."""
 
-    __slots__ = ("_ask", "_bodies")
+    __slots__ = ("_ask", "_bodies", "_fresh", "_held")
 
-    def __init__(self, ask: Callable[..., Cursor], bodies: dict[int, Grant]) -> None:
+    def __init__(
+        self, ask: Callable[..., Cursor], bodies: dict[int, Grant], fresh: dict[str, Grant]
+    ) -> None:
         self._ask = ask
         self._bodies = bodies
+        self._fresh = fresh
+        self._held: dict[str, list[tuple[str, str, str | None]]] = {}
 
     def put_anchor(self, anchor: Anchor) -> None:
         """Where ledger time is counted from."""
@@ -31,19 +41,40 @@ class Rows:
             (anchor.boot, anchor.uptime, anchor.ledger, anchor.slept, anchor.asleep),
         )
 
-    def write(self, token: int, history: tuple[Event, ...]) -> None:
-        """Add events, and change what they change. `token` is the last that was issued."""
+    def write(self, view: SqlView, history: tuple[Event, ...]) -> Head | None:
+        """Add events, and change what they change. What the head is after them, if it is known."""
+        if len(history) == 1 and (head := self._write_plain(view, history[0])) is not None:
+            return head
+        token = view.last_token
         for event in history:
             if event.once and self._repeat(event):
                 continue
             if event.type == events.LOCK_ACQUIRED and event.subject is not None:
                 token = event.subject.token
             self._ask(
-                "insert into events values (?, ?, ?, ?, ?, ?)",
-                (event.seq, event.at, token, event.type, event.version, codec.written(event)),
+                ADD, (event.seq, event.at, token, event.type, event.version, codec.written(event))
             )
             for op, id in events.changes(event):
                 self._apply(op, id, event)
+        self._fresh.clear()
+        return None
+
+    def _write_plain(self, view: SqlView, event: Event) -> Head | None:
+        """The short way for the two kinds of event that make up nearly all of a ledger."""
+        grant = event.subject
+        if grant is None or event._data:
+            return None
+        type, seq, at = event.type, event.seq, event.at
+        if type == events.LOCK_ACQUIRED:
+            token = grant.token
+            self._put_grant(grant, seq)
+        elif type == events.LOCK_RELEASED:
+            token = view.last_token
+            self._remove_grant(grant)
+        else:
+            return None
+        self._ask(ADD, (seq, at, token, type, event.version, codec.written(event)))
+        return seq, at, token, view.stirs_at
 
     def _repeat(self, event: Event) -> bool:
         ask = self._ask
@@ -62,9 +93,7 @@ class Rows:
             self._put_grant(event.subject or codec.grant_of(event), event.seq)
         elif op is events.END_GRANT:
             assert event.subject is not None
-            for key in _held_keys(event.subject):
-                ask("delete from live where key = ? and grant_id = ?", (key, id))
-            ask("delete from live where key = ? and grant_id = ?", (f"grant:{id}", id))
+            self._remove_grant(event.subject)
             if event.type != events.LOCK_RELEASED:
                 ask("insert into lost values (?, ?)", (id, event.seq))
         elif op is events.EXTEND_GRANT:
@@ -87,15 +116,28 @@ class Rows:
         ask, id = self._ask, grant.id
         ask(
             "insert into live values (?, ?, ?, ?, ?, ?, ?, null)",
-            (f"grant:{id}", id, grant.holder.key, seq,
+            ("grant:" + id, id, grant.holder.key, seq,
              grant.expires_at, grant.idle_at, grant.slept),
         )  # fmt: skip
-        for key, (mode, inode) in _held_keys(grant).items():
+        held = _held_keys(grant)
+        for key, mode, inode in held:
             ask(
                 "insert into live values (?, ?, ?, null, null, null, null, ?)",
                 (key, id, mode, inode),
             )
-        remember(self._bodies, seq, grant)
+        if len(self._bodies) >= BODIES_MAX:
+            self._bodies.clear()
+            self._fresh.clear()
+            self._held.clear()
+        self._bodies[seq] = self._fresh[id] = grant
+        self._held[id] = held
+
+    def _remove_grant(self, grant: Grant) -> None:
+        ask, id = self._ask, grant.id
+        self._fresh.pop(id, None)
+        for key, _mode, _inode in self._held.pop(id, None) or _held_keys(grant):
+            ask("delete from live where key = ? and grant_id = ?", (key, id))
+        ask("delete from live where key = ? and grant_id = ?", ("grant:" + id, id))
 
     def _put_ticket(self, event: Event) -> None:
         ask = self._ask
@@ -120,18 +162,23 @@ class Rows:
         ask("delete from tickets where id = ?", (id,))
 
 
-def _held_keys(grant: Grant) -> dict[str, tuple[str, str | None]]:
+def _held_keys(grant: Grant) -> list[tuple[str, str, str | None]]:
     """Each key of a grant once, with its mode (a write if it is held both ways) and its inode.
 
     An inode stands in the row of its path: a row of its own would be one more to write for every
     file, and hardly anybody ever asks for a file by another name.
     """
+    keys, modes, paths = grant.keys, grant.modes, grant.paths
+    if len(keys) == 1:
+        return [(keys[0], modes, None)]
+    if len(keys) == 2 and paths[0] == paths[1] and keys[1][:6] == "inode:":
+        return [(keys[0], modes[0], keys[1])]
     found: dict[str, tuple[str, str | None]] = {}
     last = ("", "", "")
-    for key, mode, path in zip(grant.keys, grant.modes, grant.paths, strict=True):
+    for key, mode, path in zip(keys, modes, paths, strict=True):
         if key.startswith("inode:") and last[1:] == (mode, path):
             found[last[0]] = (found[last[0]][0], key)
         elif key not in found or mode == WRITE:
             found[key] = (mode, None)
             last = (key, mode, path)
-    return found
+    return [(key, mode, inode) for key, (mode, inode) in found.items()]

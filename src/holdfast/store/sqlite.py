@@ -18,7 +18,17 @@ from holdfast.core.model import Event, Grant
 from holdfast.core.time import Anchor, ledger_time
 from holdfast.store.driver import driver
 from holdfast.store.forking import Mutex, watch
-from holdfast.store.gate import LOCK_UN, Gate, flock
+from holdfast.store.gate import (
+    LOCK_EX,
+    LOCK_NB,
+    LOCK_UN,
+    MARK_AT,
+    MARK_BYTES,
+    Gate,
+    flock,
+    pread,
+    pwrite,
+)
 from holdfast.store.rows import Rows
 from holdfast.store.schema import CHECKPOINT_PAGES, connect, make_folder, translated, trouble
 from holdfast.store.sections import Fence, Snapshot
@@ -35,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.core.time import Clock
     from holdfast.core.view import View
     from holdfast.store.contract import IsDead
+    from holdfast.store.rows import Head
 
     T = TypeVar("T")
 
@@ -51,7 +62,7 @@ TICK_NS = 50_000_000
 EVENTS_AT_ONCE = 500
 FALLBACK_SECONDS = 1.0
 #: How often those who wait are told that they might try their luck.
-HINT_SECONDS = 0.05
+HINT_SECONDS = 1.0
 #: A process that has written this often is no short command: its log may grow longer.
 WRITES_OF_A_SHORT_COMMAND = 100
 
@@ -74,6 +85,7 @@ class SqliteStore:
         self._closed = False
         self._mailboxes: list[Mailbox] = []
         self._bodies: dict[int, Grant] = {}
+        self._fresh: dict[str, Grant] = {}
         self._open(monotonic() + OPEN_SECONDS)
 
     # Opening and closing
@@ -98,8 +110,11 @@ class SqliteStore:
         self.gate.leave()
         # One cursor for everything: nobody asks a second thing while the first is being read.
         self.ask = self.connection.cursor().execute
-        self._view = SqlView(self.ask, self.path, self._bodies, self._is_dead)
-        self._rows = Rows(self.ask, self._bodies)
+        self._fresh.clear()
+        self._view = SqlView(self.ask, self.path, self._bodies, self._fresh, self._is_dead)
+        self._rows = Rows(self.ask, self._bodies, self._fresh)
+        self._mark = os.urandom(MARK_BYTES)
+        self._head_known: Head | None = None
         self._folder_seen: tuple[int, int] | None = None
         self._anchor: Anchor | None = None
         self._new_anchor: Anchor | None = None
@@ -165,7 +180,9 @@ class SqliteStore:
         try:
             if self._closed or self._pid != getpid() or not mutex.acquire(False):
                 self._lock(deadline)
-            if not self.gate.try_enter():
+            try:
+                flock(self.gate.fd, LOCK_EX | LOCK_NB)
+            except BlockingIOError:
                 self.gate.enter(deadline)
             return True
         except BaseException:
@@ -239,23 +256,28 @@ class SqliteStore:
         self._post.look()
         return True
 
-    def look(self) -> SqlView:
+    def look(self, known: Head | None = None) -> SqlView:
         """The present state. There must be a transaction."""
-        row = self.ask(HEAD).fetchone()
-        head, last_at, last_token, stirs_at = row or (0, 0, 0, None)
-        reading = self._clock.read()
-        now, slept, self._new_anchor = ledger_time(self._anchor, reading, last_at)
-        if self._new_anchor is not None:  # somebody else may have stored a newer one already
-            self._anchor = self._stored_anchor()
-            now, slept, self._new_anchor = ledger_time(self._anchor, reading, last_at)
         view = self._view
+        view.wanting.clear()
+        if known is None:
+            self._fresh.clear()
+            known = self.ask(HEAD).fetchone() or (0, 0, 0, None)
+        view.head, last_at, view.last_token, stirs_at = known
+        reading = self._clock.read()
+        now, view.slept, anchor = ledger_time(self._anchor, reading, last_at)
+        if anchor is not None:  # somebody else may have stored a newer one already
+            self._anchor = self._stored_anchor()
+            now, view.slept, anchor = ledger_time(self._anchor, reading, last_at)
+        self._new_anchor = anchor
         view.now = now
-        view.slept = slept
         view.wall = reading.wall
-        view.head = head
-        view.last_token = last_token
-        view.anybody_waits = stirs_at is not None
-        view.stirs = stirs_at is not None and now >= stirs_at
+        view.stirs_at = stirs_at
+        if stirs_at is None:
+            view.anybody_waits = view.stirs = False
+        else:
+            view.anybody_waits = True
+            view.stirs = now >= stirs_at
         return view
 
     def _stored_anchor(self) -> Anchor | None:
@@ -275,8 +297,6 @@ class SqliteStore:
             try:
                 inside = self.enter(deadline)
                 decision = self._decide_and_commit(decide, deadline)
-                if decision.wake:  # at once: they only read, and need not wait for us to leave
-                    self._post.call(decision.wake)
                 hopeful = self._hopeful(decision.hint) if decision.hint else ()
                 if self.still_there():
                     break
@@ -292,7 +312,7 @@ class SqliteStore:
                         self.mutex.release()
         if hopeful:
             self._post.call(hopeful)
-        elif decision.events and not decision.wake:
+        elif decision.events:
             self._post.call(())
         return decision.outcome
 
@@ -314,20 +334,38 @@ class SqliteStore:
                     ask("begin immediate")
                 except driver.OperationalError:
                     self._begin(deadline)
-                view = self.look()
+                known = self._head_known
+                if known is not None and pread(self.gate.fd, MARK_BYTES, MARK_AT) != self._mark:
+                    known = None  # somebody else has written since
+                view = self.look(known)
                 decision = decide(view)
-                if decision.events or self._new_anchor is not None:
-                    self._write(view.last_token, decision.events)
+                if self._new_anchor is not None:
+                    self._anchor = self._new_anchor
+                    self._rows.put_anchor(self._anchor)
+                if decision.events:
+                    if known is None:
+                        pwrite(self.gate.fd, self._mark, MARK_AT)
+                    self._head_known = self._rows.write(view, decision.events)
+                    if decision.wake:
+                        # A moment early, for waking up takes longer than a commit; whoever is
+                        # quicker asks for its grant at the gate, and finds it.
+                        self._post.send(decision.wake)
                 ask("commit")
             except BaseException:
+                self._head_known = None
                 self._anchor = None
                 self._bodies.clear()
                 self._view.forget()
                 if self.connection.in_transaction:
                     ask("rollback")
                 raise
+            self._writes += 1
+            if self._writes == WRITES_OF_A_SHORT_COMMAND:
+                ask(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
         except driver.Error as error:
             raise translated(error, self.path) from error
+        except OSError as error:  # of the gate's file
+            raise trouble(error, self.path) from error
         return decision
 
     def _begin(self, deadline: float) -> None:
@@ -340,15 +378,6 @@ class SqliteStore:
                 if error.sqlite_errorcode & 0xFF != driver.SQLITE_BUSY or monotonic() >= deadline:
                     raise
             sleep(0.005)
-
-    def _write(self, token: int, history: tuple[Event, ...]) -> None:
-        self._writes += 1
-        if self._writes == WRITES_OF_A_SHORT_COMMAND:
-            self.ask(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        if self._new_anchor is not None:
-            self._anchor = self._new_anchor
-            self._rows.put_anchor(self._anchor)
-        self._rows.write(token, history)
 
     # The rest of the contract
 

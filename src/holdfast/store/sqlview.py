@@ -26,6 +26,7 @@ LOST = (
 ALL_GRANTS = (
     "select seq, expires_at, idle_at, slept from live where key > 'grant:' and key < 'grant;'"
 )
+HELD = "select key, mode, grant_id from live where "
 BY_INODE = "select inode, mode, grant_id from live where inode = ?"
 EVENT = "select seq, type, version, at, data, 0 from events where seq = ?"
 WANTING = "select rank, seq, ripe_at, reserved from wants join tickets on id = ticket_id where "
@@ -38,8 +39,8 @@ class SqlView:
     """What it says of the moment is set by the store at the start of each transaction."""
 
     __slots__ = (
-        "_ask", "_bodies", "_path", "_tickets", "anybody_waits", "dead", "head", "last_token",
-        "now", "slept", "stirs", "wall",
+        "_ask", "_bodies", "_fresh", "_path", "_tickets", "anybody_waits", "dead", "head",
+        "last_token", "now", "slept", "stirs", "stirs_at", "wall", "wanting",
     )  # fmt: skip
 
     def __init__(
@@ -47,12 +48,17 @@ class SqlView:
         ask: Callable[..., Cursor],
         path: str,
         bodies: dict[int, Grant],
+        fresh: dict[str, Grant],
         is_dead: IsDead,
     ) -> None:
+        """`bodies` are grants as they began, by their event; `fresh` are grants as they are."""
         self._ask = ask
         self._path = path
         self._bodies = bodies
+        self._fresh = fresh
         self._tickets: dict[int, Ticket] = {}
+        #: What was asked and answered in this transaction, by the identity of what was asked.
+        self.wanting: dict[int, tuple[object, object, list[tuple[int, int, int, int]]]] = {}
         self.dead = is_dead
         self.now = 0
         self.slept = 0
@@ -61,6 +67,7 @@ class SqlView:
         self.last_token = 0
         self.anybody_waits = False
         self.stirs = False
+        self.stirs_at: int | None = None
 
     def forget(self) -> None:
         """What was read in a transaction that was given up may never have been."""
@@ -69,7 +76,10 @@ class SqlView:
     # Grants
 
     def grant(self, id: str) -> Grant | Ending | None:
-        row = self._ask(GRANT, (f"grant:{id}", id)).fetchone()
+        fresh = self._fresh.get(id)
+        if fresh is not None:
+            return fresh
+        row = self._ask(GRANT, ("grant:" + id, id)).fetchone()
         if row is not None:
             return self._grant(row)
         lost = self._ask(LOST, (id,)).fetchone()
@@ -87,12 +97,16 @@ class SqlView:
         return grant.extended(expires_at=expires_at, idle_at=idle_at, slept=slept)
 
     def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-        found: list[tuple[str, str, str]] = []
-        for sql, values in _look_ups("select key, mode, grant_id from live where ", at, below):
-            found += self._ask(sql, values).fetchall()
-        for key in at:
-            if key.startswith("inode:"):  # rare, so this one may look at everything that is held
-                found += self._ask(BY_INODE, (key,)).fetchall()
+        if len(below) == 1 and len(at) < TERMS_AT_ONCE:  # what nearly everybody asks for
+            found = self._ask(_text(HELD, len(at), 1), (*at, *below[0])).fetchall()
+        else:
+            found = []
+            for sql, values in _look_ups(HELD, at, below):
+                found += self._ask(sql, values).fetchall()
+        if at and at[-1][:6] == "inode:":
+            for key in at:
+                if key[:6] == "inode:":  # rare, so this one may look at everything that is held
+                    found += self._ask(BY_INODE, (key,)).fetchall()
         return found
 
     def held_by(self, holder_key: str) -> list[Grant]:
@@ -138,10 +152,14 @@ class SqlView:
         """(rank, event, when ripe, whether reserved) of the tickets that want something there."""
         if not self.anybody_waits:
             return []
+        known = self.wanting.get(id(at))
+        if known is not None and known[0] is at and known[1] is below:
+            return known[2]
         found: set[tuple[int, int, int, int]] = set()
         for sql, values in _look_ups(WANTING, at, below):
             found.update(self._ask(sql, values).fetchall())
-        return sorted(found)
+        self.wanting[id(at)] = (at, below, ranked := sorted(found))
+        return ranked
 
     def addresses(self, at: list[str], below: list[tuple[str, str]]) -> list[str]:
         """Where the first of those who want something there can be woken."""

@@ -148,9 +148,10 @@ class Post:
             addresses = (*addresses, *self._followers)
         elif not addresses:
             return
-        self._send(addresses)
+        self.send(addresses)
 
-    def _send(self, addresses: tuple[str, ...]) -> None:
+    def send(self, addresses: tuple[str, ...]) -> None:
+        """Wake these."""
         if self._sender is None:
             self._sender = _socket()
             if self._sender is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.core.draft import TURNS_MAX
 from holdfast.core.model import ConflictInfo, Ending, Grant, Refusal, Verdict, Waiting
 from holdfast.core.table import LockTable
 from holdfast.testing.sim_model import Model
@@ -279,11 +280,15 @@ def _check_queue(model: Model, view: View, beside: LockTable) -> None:
         raise Broken("order of the queue (8)", f"{[ticket.id for ticket in queue]}")
     for ticket in queue:
         queued = model.tickets[ticket.id]
+        asked = queued.ask.request.aloud()
+        turns = ticket.request.grace - asked.grace
+        if not 0 <= turns <= (TURNS_MAX if asked.grace else 0):
+            raise Broken("order of the queue (8)", f"{ticket} comes of age too late")
         if (
             ticket.arrival != queued.arrival
             or ticket.added_at != queued.added.at
             or ticket.reserved != (queued.reserved is not None)
-            or ticket.request != queued.ask.request.aloud()
+            or ticket.request != asked.after(turns)
             or ticket != beside.ticket(ticket.id)
         ):
             raise Broken("fold (4)", f"{ticket} is not what was queued")

@@ -49,7 +49,10 @@ class TornEvents(tuple[Event, ...]):
     """Events that cannot be read to the end."""
 
     def __iter__(self) -> Iterator[Event]:
-        yield from self[: len(self) // 2]
+        yield from tuple.__getitem__(self, slice(len(self) // 2))
+        raise Interrupted(INSIDE)
+
+    def __getitem__(self, index: object) -> Any:
         raise Interrupted(INSIDE)
 
 

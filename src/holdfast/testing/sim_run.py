@@ -320,14 +320,17 @@ class Simulation(Commands):
 
     def _link(self) -> None:
         """A second name for a file comes or goes, as far as nobody holds the old state."""
-        in_use = [held.footprint for held in self.model.grants.values()]
-        in_use += [queued.footprint for queued in self.model.tickets.values()]
-        if any(LINK in footprint.keys for footprint in in_use):
+        if self._link_is_in_use():
             return
         if any(agent.retry is not None for agent in self.agents):
             return
         self.world.linked = not self.world.linked
         self.note("linked", self.world.linked)
+
+    def _link_is_in_use(self) -> bool:
+        in_use = [held.footprint for held in self.model.grants.values()]
+        in_use += [queued.footprint for queued in self.model.tickets.values()]
+        return any(LINK in footprint.keys for footprint in in_use)
 
     def _trim(self) -> None:
         if any(agent.retry is not None for agent in self.agents):
@@ -379,6 +382,8 @@ class Simulation(Commands):
             )
         self.model.restore(backup, from_events=self.in_memory)
         self.beside = fold(backup.events())
+        if self._link_is_in_use():  # a backup has no claim on a name that is gone: see ARCHITECTURE
+            self.world.linked = True
         if self.in_memory:
             self.model.time.look()
 

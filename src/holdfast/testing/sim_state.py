@@ -80,7 +80,7 @@ class Queued:
         self.footprint = ask.footprint.aloud()  # a second name may be made while it waits
         self.arrival = event.seq
         self.ripe_at = event.at + ask.request.patience
-        self.grown_at = event.at + ask.request.grace
+        self.grown_at = event.at + int(event.data["grace"])
         self.added = event
         self.reserved: Event | None = None
         self.lucky = False  # it could start, and was left to its own look
