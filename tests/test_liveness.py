@@ -587,3 +587,47 @@ def test_importing_costs_no_heavy_module() -> None:
              "uuid", "socket", "threading", "datetime", "subprocess", "collections"}  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert not heavy & set(run.stdout.split())
+
+
+def test_one_who_is_asked_for_often_is_watched_and_still_found_dead() -> None:
+    process = subprocess.Popen(["sleep", "100"])
+    try:
+        witness = witness_of(process.pid)
+        assert witness is not None
+        assert [is_dead(witness, ()) for _ in range(5)] == [False] * 5
+        assert liveness._watched[witness] is not None
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended: a zombie now
+        assert is_dead(witness, ())
+    finally:
+        process.kill()
+        process.wait()
+    assert is_dead(witness, ())
+    assert liveness._watched.get(witness) is None
+
+
+def test_a_stopped_process_that_is_watched_lives() -> None:
+    process = subprocess.Popen(["sleep", "100"])
+    try:
+        witness = witness_of(process.pid)
+        assert witness is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        assert [is_dead(witness, ()) for _ in range(4)] == [False] * 4
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_not_more_are_watched_than_there_is_room_for() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    processes = [subprocess.Popen(["sleep", "100"]) for _ in range(40)]
+    try:
+        for process in processes:
+            witness = witness_of(process.pid)
+            assert witness is not None
+            assert [is_dead(witness, ()) for _ in range(3)] == [False] * 3
+        assert len(os.listdir("/proc/self/fd")) <= before + liveness.WATCHED_MAX
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 NOTHING: dict[str, Any] = {}
+SERVED: dict[str, Any] = {"ticket": True}  # said of a grant whose request had waited
 #: To wake somebody costs little beside a hold of this length.
 LONG = SECOND // 100
 #: However many wait: after this long they are served in order, not by turns.
@@ -195,7 +196,7 @@ class Draft:
         grant = granted(self.view, request, self._token or self.view.last_token)
         self._token = grant.token
         if ticket:
-            self.emit(events.LOCK_ACQUIRED, {"ticket": True}, subject=grant)
+            self.emit(events.LOCK_ACQUIRED, SERVED, subject=grant)
             self._dropped.add(request.id)
             if request.wake:
                 self.wake.append(request.wake)

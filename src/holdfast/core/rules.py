@@ -16,7 +16,7 @@ from holdfast.core.conflicts import (
     steal_only,
     waiter_is_dead,
 )
-from holdfast.core.draft import LAST, LONG, NOTHING, Draft, granted, reach
+from holdfast.core.draft import LAST, LONG, NOTHING, SERVED, Draft, granted, reach
 from holdfast.core.model import (
     READ,
     WRITE,
@@ -249,10 +249,33 @@ def release(view: View, id: str, holder_key: str | None) -> Decision[bool | Refu
     if not view.anybody_waits or not (view.stirs or view.now - grant.acquired_at >= LONG):
         event = Event(view.head + 1, events.LOCK_RELEASED, view.now, NOTHING, subject=grant)
         return Decision(True, (event,), (), grant.keys if view.anybody_waits else ())
+    heir = _only_heir(view, grant)
+    if heir is not None:
+        ended = Event(view.head + 1, events.LOCK_RELEASED, view.now, NOTHING, subject=grant)
+        given = granted(view, heir, view.last_token)
+        begun = Event(view.head + 2, events.LOCK_ACQUIRED, view.now, SERVED, subject=given)
+        return Decision(True, (ended, begun), (heir.wake,) if heir.wake else ())
     draft = Draft(view)
     draft.end(grant, events.LOCK_RELEASED)
     hand_over(draft)
     return draft.done(True)
+
+
+def _only_heir(view: View, grant: Grant) -> Request | None:
+    """The short way to the usual hand-over: the request of the only one who waits there, if it
+    wants exactly what is given back and nobody else has any of it. None says nothing."""
+    there = reach(grant.keys)
+    tickets = list(view.tickets(*there))
+    if len(tickets) != 1 or tickets[0].request.keys != grant.keys:
+        return None
+    request = tickets[0].request
+    if any(id != grant.id for _key, _mode, id in view.scopes(*there)):
+        return None
+    holder = request.holder
+    for witness, marks in ((request.waiter, ()), (holder.witness, holder.marks)):
+        if witness is not None and view.dead(witness, marks):
+            return None
+    return request
 
 
 def renew(
