@@ -418,7 +418,7 @@ def test_under_claude_the_session_holds(bench: Bench) -> None:
     keeper = bench.keeper()
     said = keeper.ask("sh", "-c", bench.sh(), env=claude(), argv=["sh", "-c", bench.sh()])
     assert said.holder.id == "claude:8c1f0d52"
-    assert said.holder.key == f"claude:{SESSION}"
+    assert said.holder.key == f"@claude/{SESSION}/"
     assert (said.holder.client, said.holder.session) == ("claude", SESSION)
     assert said.holder.marks == (f"CLAUDE_CODE_SESSION_ID={SESSION}",)
     assert said.pid == keeper.pid
@@ -467,7 +467,7 @@ def test_a_claude_that_is_no_ancestor_must_be_an_older_process_of_the_same_user(
 def test_a_claude_out_of_sight_lives_by_its_ttl_under_the_same_key(bench: Bench) -> None:
     keeper = bench.keeper()
     said = keeper.ask(env=claude("4194304"))
-    assert said.holder.key == f"claude:{SESSION}"
+    assert said.holder.key == f"@claude/{SESSION}/"
     assert said.holder.witness is None
     assert said.holder.marks == ()
     assert "ttl" in said.how
@@ -476,7 +476,7 @@ def test_a_claude_out_of_sight_lives_by_its_ttl_under_the_same_key(bench: Bench)
 def test_a_claude_that_does_not_name_its_pid_is_found_by_its_name(bench: Bench) -> None:
     keeper = bench.keeper(path="bin/claude")
     said = keeper.ask(env={"CLAUDE_CODE_SESSION_ID": SESSION})
-    assert (said.holder.key, said.pid) == (f"claude:{SESSION}", keeper.pid)
+    assert (said.holder.key, said.pid) == (f"@claude/{SESSION}/", keeper.pid)
     said = keeper.ask()
     assert (said.holder.id, said.pid) == (f"claude:{keeper.pid}", keeper.pid)
 
@@ -500,7 +500,7 @@ def test_a_client_is_recognised_by_its_program(bench: Bench, client: str, path: 
     start = process_of(keeper.pid)
     assert start is not None
     assert said.holder.id == f"{client}:{keeper.pid}"
-    assert said.holder.key == f"{client}:{keeper.pid}.{start.start}"
+    assert said.holder.key == f"@{client}/{keeper.pid}.{start.start}/"
     assert said.holder.client == client
     assert said.holder.witness == witness_of(keeper.pid)
 
@@ -525,10 +525,18 @@ def test_a_shell_script_can_be_a_client(bench: Bench) -> None:
     assert said.holder.id == f"gemini:{said.pid}"
 
 
-def test_the_thread_of_codex_marks_its_children(bench: Bench) -> None:
-    said = bench.keeper(path="bin/codex").ask(env={"CODEX_THREAD_ID": "t-1"})
-    assert said.holder.marks == ("CODEX_THREAD_ID=t-1",)
-    assert said.holder.session == "t-1"
+def test_the_session_of_codex_marks_its_children(bench: Bench) -> None:
+    env = {"CODEX_SESSION_ID": "s-1", "CODEX_THREAD_ID": "s-1"}
+    said = bench.keeper(path="bin/codex").ask(env=env)
+    assert said.holder.marks == ("CODEX_SESSION_ID=s-1",)
+    assert (said.holder.session, said.holder.agent) == ("s-1", "")
+    assert said.holder.key == "@codex/s-1/"
+
+
+def test_a_thread_of_codex_is_a_sub_agent_of_its_session(bench: Bench) -> None:
+    env = {"CODEX_SESSION_ID": "s-1", "CODEX_THREAD_ID": "t-2"}
+    said = bench.keeper(path="bin/codex").ask(env=env)
+    assert (said.holder.key, said.holder.parent) == ("@codex/s-1/t-2", "@codex/s-1/")
 
 
 def test_an_agent_that_an_agent_started_is_its_own_holder(bench: Bench) -> None:

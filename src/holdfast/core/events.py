@@ -8,10 +8,14 @@
 | lock_reaped     | the same, `why`: expired, idle or owner dead     | the grant ends           |
 | lock_stolen     | the same, `by`: who took it, with which grant    | the grant ends           |
 | lock_forced     | the same, `by` and `reason`                      | the grant ends           |
+| lock_moved      | the same, `to`: who has it now, with which grant | the grant ends           |
 | lock_refused    | holder, paths, modes, code, the blockers' grants | nothing                  |
 | ticket_added    | the whole request                                | a ticket                 |
 | ticket_reserved | ticket, holder                                   | the ticket reserves      |
 | ticket_dropped  | ticket, holder, `why`: timeout, cancelled, …     | a ticket less            |
+
+Services add events of their own types. Such an event may say `note`, a name: then it is the last
+word on something, and can be asked for by that name until one that also says `over` ends it.
 
 The state is the fold of the events: nothing changes any other way. A reader that meets an
 unknown type skips it; a change of meaning gets a new version number.
@@ -33,6 +37,7 @@ LOCK_RELEASED = "lock_released"
 LOCK_REAPED = "lock_reaped"
 LOCK_STOLEN = "lock_stolen"
 LOCK_FORCED = "lock_forced"
+LOCK_MOVED = "lock_moved"
 LOCK_REFUSED = "lock_refused"
 TICKET_ADDED = "ticket_added"
 TICKET_RESERVED = "ticket_reserved"
@@ -44,6 +49,7 @@ ENDINGS = {
     LOCK_REAPED: "",
     LOCK_STOLEN: "stolen",
     LOCK_FORCED: "forced",
+    LOCK_MOVED: "moved",
 }
 
 PUT_GRANT = "put grant"
@@ -52,6 +58,8 @@ END_GRANT = "end grant"
 PUT_TICKET = "put ticket"
 RESERVE_TICKET = "reserve ticket"
 DROP_TICKET = "drop ticket"
+PUT_NOTE = "put note"
+DROP_NOTE = "drop note"
 
 
 def changes(event: Event) -> tuple[tuple[str, str], ...]:
@@ -76,7 +84,10 @@ def changes(event: Event) -> tuple[tuple[str, str], ...]:
         return ((RESERVE_TICKET, event.data["ticket"]),)
     if kind == TICKET_DROPPED:
         return ((DROP_TICKET, event.data["ticket"]),)
-    return ()
+    name = event.data.get("note")
+    if name is None:
+        return ()
+    return ((DROP_NOTE if event.data.get("over") else PUT_NOTE, name),)
 
 
 def ending(event: Event) -> Ending:

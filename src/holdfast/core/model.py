@@ -19,6 +19,9 @@ else:  # `class Decision(Generic[T])` without the cost of importing typing
     T = None
     Generic = {T: object}
 
+#: How the keys of agents begin: they hold many things, and are asked again and again for all.
+AGENT = "@"
+
 READ = "r"
 WRITE = "w"
 
@@ -164,6 +167,13 @@ class Request(Value):
         return Request(
             self.id, self.holder, self.keys, self.modes, self.paths, (), self.ttl, self.reason,
             self.priority, self.patience, self.waiter, self.wake, self.grace,
+        )  # fmt: skip
+
+    def impatient(self) -> Request:
+        """The same request as a reservation from the first moment on."""
+        return Request(
+            self.id, self.holder, self.keys, self.modes, self.paths, self.silent, self.ttl,
+            self.reason, self.priority, 0, self.waiter, self.wake, 0,
         )  # fmt: skip
 
     def after(self, turns: int) -> Request:

@@ -47,7 +47,10 @@ FENCED = "E_FENCING_MISMATCH"
 VIOLATION = "E_LOCK_VIOLATION"
 
 #: What a late user is told, by how its grant ended.
-_ENDED_CODES = {"expired": EXPIRED_CODE, "idle": EXPIRED_CODE, "stolen": FENCED, "forced": FENCED}
+_ENDED_CODES = {
+    "expired": EXPIRED_CODE, "idle": EXPIRED_CODE,
+    "stolen": FENCED, "forced": FENCED, "moved": FENCED,
+}  # fmt: skip
 
 
 def acquire(
@@ -98,7 +101,7 @@ def at_once(view: View, request: Request) -> Decision[Grant | None]:
 
 def _already_decided(draft: Draft, known: Grant | Ending) -> Decision[Grant | Waiting | Refusal]:
     if isinstance(known, Ending):
-        return draft.done(_lost(known))
+        return draft.done(lost(known))
     why = fate(draft, known)
     if why in ("", "owner dead"):
         return draft.done(known)
@@ -106,7 +109,7 @@ def _already_decided(draft: Draft, known: Grant | Ending) -> Decision[Grant | Wa
         return draft.done(Refusal(code=EXPIRED_CODE, message=f"grant {known.id} has expired"))
     ended = draft.end(known, events.LOCK_REAPED, why=why)
     hand_over(draft)
-    return draft.done(_lost(events.ending(ended)))
+    return draft.done(lost(events.ending(ended)))
 
 
 def _refuse(
@@ -115,7 +118,7 @@ def _refuse(
     expired = all(_expired_and_not_stolen(draft, conflict) for conflict in conflicts)
     code = EXPIRED_CODE if expired else CONFLICT
     refusal = Refusal(code=code, conflicts=tuple(conflicts))
-    return _record_refusal(draft, request, ticket, refusal)
+    return record_refusal(draft, request, ticket, refusal)
 
 
 def _expired_and_not_stolen(draft: Draft, conflict: ConflictInfo) -> bool:
@@ -123,9 +126,10 @@ def _expired_and_not_stolen(draft: Draft, conflict: ConflictInfo) -> bool:
     return grant is not None and steal_only(grant) and fate(draft, grant) == EXPIRED
 
 
-def _record_refusal(
+def record_refusal(
     draft: Draft, request: Request, ticket: Ticket | None, refusal: Refusal
 ) -> Decision[Grant | Waiting | Refusal]:
+    """Write a refusal down, once however often it is repeated."""
     if ticket is not None:
         draft.drop(ticket, "refused")
     hand_over(draft)
@@ -147,19 +151,19 @@ def _wait(
 ) -> Decision[Grant | Waiting | Refusal]:
     if draft.is_dead(request.holder.witness, request.holder.marks):
         refusal = Refusal(code=NOT_HELD, message=f"{request.holder.id} is no longer alive")
-        return _record_refusal(draft, request, ticket, refusal)
+        return record_refusal(draft, request, ticket, refusal)
     if _is_upgrade(draft, request, conflicts):
         refusal = Refusal(
             code=CONFLICT,
             message="a read lock cannot become a write lock while others read",
             conflicts=tuple(conflicts),
         )
-        return _record_refusal(draft, request, ticket, refusal)
+        return record_refusal(draft, request, ticket, refusal)
     steps = circle(draft, request, conflicts)
     ticket = draft.ticket(request.id)  # on the way round, others may have met it and reserved it
     if steps:
         refusal = Refusal(code=CYCLE, conflicts=tuple(conflicts), circle=steps)
-        return _record_refusal(draft, request, ticket, refusal)
+        return record_refusal(draft, request, ticket, refusal)
     if any(_expired_and_not_stolen(draft, conflict) for conflict in conflicts):
         return _refuse(draft, request, ticket, conflicts)
     if ticket is None:
@@ -295,7 +299,7 @@ def renew(
     draft = Draft(view)
     grant = draft.grant(id)
     if not isinstance(grant, Grant):
-        return draft.done(_lost(grant, id))
+        return draft.done(lost(grant, id))
     if holder_key is None:
         is_holder = caller is None or caller == grant.holder.witness
     else:
@@ -306,7 +310,7 @@ def renew(
     if why in ("expired", "idle") and not steal_only(grant):
         ended = draft.end(grant, events.LOCK_REAPED, why=why)
         hand_over(draft)
-        return draft.done(_lost(events.ending(ended)))
+        return draft.done(lost(events.ending(ended)))
     expires_at = expiry(draft, grant)  # with what the machine slept: that is counted anew from now
     if expires_at is not None:
         expires_at = max(expires_at, draft.now + (ttl or grant.ttl or 0))
@@ -354,7 +358,7 @@ def _refuse_steal(draft: Draft, request: Request) -> Decision[Grant | Waiting | 
         refusal = Refusal(code=CONFLICT, conflicts=tuple(conflicts))
     else:
         refusal = Refusal(code=NOT_HELD, message="nothing here has expired: nothing to steal")
-    return _record_refusal(draft, request, None, refusal)
+    return record_refusal(draft, request, None, refusal)
 
 
 def force(view: View, id: str, *, by: Holder, reason: str) -> Decision[Grant | Refusal]:
@@ -362,7 +366,7 @@ def force(view: View, id: str, *, by: Holder, reason: str) -> Decision[Grant | R
     draft = Draft(view)
     grant = draft.grant(id)
     if not isinstance(grant, Grant):
-        return draft.done(_lost(grant, id))
+        return draft.done(lost(grant, id))
     draft.end(grant, events.LOCK_FORCED, by={"holder": by.id}, reason=reason)
     hand_over(draft)
     return draft.done(grant)
@@ -408,7 +412,7 @@ def verify(view: View, id: str, key: str | None, token: int) -> Verdict:
     draft = Draft(view)
     grant = draft.grant(id)
     if not isinstance(grant, Grant):
-        refusal = _lost(grant, id)
+        refusal = lost(grant, id)
         return Verdict(allowed=False, code=refusal.code, reason=refusal.message)
     if grant.token != token:
         reason = f"token {token} is not the token of grant {id}"
@@ -424,7 +428,8 @@ def verify(view: View, id: str, key: str | None, token: int) -> Verdict:
     return Verdict(allowed=True)
 
 
-def _lost(ending: Ending | None, id: str = "") -> Refusal:
+def lost(ending: Ending | None, id: str = "") -> Refusal:
+    """What somebody is told whose grant has ended."""
     if ending is None:
         message = f"there is no grant {id}: it was given back, or never was"
         return Refusal(code=NOT_HELD, message=message)

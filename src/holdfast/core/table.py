@@ -97,7 +97,7 @@ class LockTable:
     """Grants and tickets, changed by events only."""
 
     __slots__ = (
-        "_endings", "_grants", "_held_by", "_shelf", "_tickets", "_waiting", "_wanted",
+        "_endings", "_grants", "_held_by", "_notes", "_shelf", "_tickets", "_waiting", "_wanted",
         "head", "last_at", "last_token", "stirs_at",
     )  # fmt: skip
 
@@ -109,6 +109,7 @@ class LockTable:
         self._grants: dict[str, Grant] = {}
         self._endings: dict[str, Event] = {}
         self._held_by: dict[str, dict[str, None]] = {}
+        self._notes: dict[str, Event] = {}
         self._shelf = Shelf()
         self._tickets: dict[str, Ticket] = {}
         self._waiting: dict[str, dict[str, None]] = {}
@@ -140,6 +141,10 @@ class LockTable:
                 self._put_ticket(codec.ticket_of(event))
             elif op is events.RESERVE_TICKET:
                 self._reserve_ticket(id)
+            elif op is events.PUT_NOTE:
+                self._notes[id] = event
+            elif op is events.DROP_NOTE:
+                self._notes.pop(id, None)
             else:
                 self._drop_ticket(id)
 
@@ -217,6 +222,11 @@ class LockTable:
         """What one holder has."""
         return [self._grants[id] for id in self._held_by.get(holder_key, ())]
 
+    def held_within(self, start: str) -> list[Grant]:
+        """What all those agents have whose keys start like this."""
+        found = [ids for key, ids in self._held_by.items() if key.startswith(start)]
+        return [self._grants[id] for ids in found for id in ids]
+
     def grants(self) -> list[Grant]:
         """All grants, oldest first."""
         return list(self._grants.values())
@@ -236,6 +246,15 @@ class LockTable:
             folder = low[:-1] or keys.ROOT
             ids.update(dict.fromkeys(id for _key, id in self._wanted.below(folder)))
         return self._by_rank(ids)
+
+    def note(self, name: str) -> Event | None:
+        """The last word on something."""
+        return self._notes.get(name)
+
+    def notes(self, start: str) -> list[Event]:
+        """All notes whose names start like this, oldest first."""
+        found = [event for name, event in self._notes.items() if name.startswith(start)]
+        return sorted(found, key=lambda event: event.seq)
 
     def waiting(self, holder_key: str) -> list[Ticket]:
         """The tickets of one holder, by rank."""

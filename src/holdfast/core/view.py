@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Protocol
 
-    from holdfast.core.model import Ending, Grant, Ticket, Witness
+    from holdfast.core.model import Ending, Event, Grant, Ticket, Witness
 
     class View(Protocol):
         """What a decision may ask. Answers come from indexes and hold for the whole transaction."""
@@ -53,8 +53,17 @@ if TYPE_CHECKING:
         def held_by(self, holder_key: str) -> list[Grant]:
             """What one holder has."""
 
+        def held_within(self, start: str) -> list[Grant]:
+            """What all those agents have whose keys start like this."""
+
         def grants(self) -> list[Grant]:
             """All grants that have not ended, oldest first. For people; no rule asks for it."""
+
+        def note(self, name: str) -> Event | None:
+            """The last event that said this name, unless it said that it is over."""
+
+        def notes(self, start: str) -> list[Event]:
+            """All notes whose names start like this, oldest first."""
 
         def ticket(self, id: str) -> Ticket | None:
             """A ticket that still waits."""

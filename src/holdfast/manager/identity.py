@@ -21,7 +21,7 @@ import os
 from time import time_ns
 
 from holdfast.core.errors import BadKeyError
-from holdfast.core.model import Holder, Value, Witness
+from holdfast.core.model import AGENT, Holder, Value, Witness
 from holdfast.manager.liveness import NAMESPACE_FIRST, own_witness, sees_processes, witness_of
 from holdfast.manager.processes import CLIENTS, Process, ancestors, plain, process_of
 
@@ -36,6 +36,7 @@ HOLDER_VARIABLE = "HOLDFAST_HOLDER"
 OWNER_VARIABLE = "HOLDFAST_OWNER"
 CLAUDE_PID_VARIABLE = "CLAUDE_PID"
 CLAUDE_SESSION_VARIABLE = "CLAUDE_CODE_SESSION_ID"
+CODEX_THREAD_VARIABLE = "CODEX_THREAD_ID"
 
 
 class Self(Value):
@@ -168,15 +169,29 @@ def _client(environ: Mapping[str, str], above: list[Process]) -> Self | None:
     return _claude(claude_session, claude_pid, above) if claude_session else None
 
 
+def agent_key(client: str, session: str, agent: str = "") -> str:
+    """What makes two events, or a command and an event, come from the same agent."""
+    return f"{AGENT}{client}/{session}/{agent}"
+
+
 def _client_process(name: str, process: Process, environ: Mapping[str, str]) -> Self:
     variable = next(row[3] for row in CLIENTS if row[0] == name)
     session = environ.get(variable, "") if variable else ""
-    if plain(session) != session:  # it could not be told apart from what it was made into
-        session = ""
+    agent = ""
+    if name == "codex":  # a sub-agent has the session of its parent and a thread of its own
+        thread = environ.get(CODEX_THREAD_VARIABLE, "")
+        session = session or thread
+        agent = thread if thread != session else ""
+    if plain(session) != session or plain(agent) != agent:  # others might be made into the same
+        session = agent = ""
+    witness = process.witness
+    id = f"{name}:{session[:8]}" if session else f"{name}:{process.pid}"
     made = Holder(
-        id=f"{name}:{process.pid}", key=f"{name}:{process.pid}.{process.start}",
-        witness=process.witness, marks=(f"{variable}={session}",) if session else (),
-        user=user_name(), client=name, session=session,
+        id=f"{id}:{agent[:8]}" if agent else id,
+        key=agent_key(name, session or f"{process.pid}.{process.start}", agent),
+        witness=witness, marks=(f"{variable}={session}",) if session else (),
+        user=user_name(), client=name, session=session, agent=agent,
+        parent=agent_key(name, session) if agent else "",
     )  # fmt: skip
     return Self(made, f"the {name} session with pid {process.pid}")
 
@@ -185,7 +200,7 @@ def _claude(session: str, pid: str, above: list[Process]) -> Self:
     checked_id(session, CLAUDE_SESSION_VARIABLE)
     witness = _claude_witness(pid, above)
     made = Holder(
-        id=f"claude:{session[:8]}", key=f"claude:{session}", witness=witness,
+        id=f"claude:{session[:8]}", key=agent_key("claude", session), witness=witness,
         marks=(f"{CLAUDE_SESSION_VARIABLE}={session}",) if witness else (),
         user=user_name(), client="claude", session=session,
     )  # fmt: skip

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: an interpreter runs under a name like index.js), the variable that marks its children.
 CLIENTS = (
     ("claude", "claude", "/@anthropic-ai/claude-code/", "CLAUDE_CODE_SESSION_ID"),
-    ("codex", "codex", "/@openai/codex/", "CODEX_THREAD_ID"),
+    ("codex", "codex", "/@openai/codex/", "CODEX_SESSION_ID"),
     ("gemini", "gemini", "/@google/gemini-cli/", ""),
     ("opencode", "opencode", "/opencode-ai/", ""),
     ("cursor", "cursor-agent", "/cursor-agent/versions/", ""),

@@ -36,8 +36,9 @@ class TableView:
     """A table, and the time. One view serves all transactions: they come one after the other."""
 
     __slots__ = (
-        "_table", "anybody_waits", "dead", "grant", "grants", "head", "held_by", "last_token",
-        "now", "queue", "scopes", "slept", "stirs", "ticket", "waiting", "wall",
+        "_table", "anybody_waits", "dead", "grant", "grants", "head", "held_by", "held_within",
+        "last_token", "note", "notes", "now", "queue", "scopes", "slept", "stirs", "ticket",
+        "waiting", "wall",
     )  # fmt: skip
 
     def __init__(self, table: LockTable, is_dead: IsDead) -> None:
@@ -46,7 +47,10 @@ class TableView:
         self.grant = table.grant
         self.scopes = table.scopes
         self.held_by = table.held_by
+        self.held_within = table.held_within
         self.grants = table.grants
+        self.note = table.note
+        self.notes = table.notes
         self.ticket = table.ticket
         self.waiting = table.waiting
         self.queue = table.queue

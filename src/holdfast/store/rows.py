@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core import codec, events
-from holdfast.core.model import WRITE
+from holdfast.core.model import AGENT, WRITE
 from holdfast.store.sqlview import BODIES_MAX
 
 TYPE_CHECKING = False
@@ -104,6 +104,10 @@ class Rows:
             )
         elif op is events.PUT_TICKET:
             self._put_ticket(event)
+        elif op is events.PUT_NOTE:
+            ask("insert or replace into notes values (?, ?)", (id, event.seq))
+        elif op is events.DROP_NOTE:
+            ask("delete from notes where name = ?", (id,))
         elif op is events.RESERVE_TICKET:
             ask(
                 "update tickets set reserved = 1, ripe_at = 0, rank = seq - (1 << 62) where id = ?",
@@ -169,6 +173,14 @@ def _held_keys(grant: Grant) -> list[tuple[str, str, str | None]]:
     file, and hardly anybody ever asks for a file by another name.
     """
     keys, modes, paths = grant.keys, grant.modes, grant.paths
+    if grant.holder.key[:1] == AGENT:
+        return [*_of_paths(keys, modes, paths), (f"grant:{grant.holder.key}", AGENT, None)]
+    return _of_paths(keys, modes, paths)
+
+
+def _of_paths(
+    keys: tuple[str, ...], modes: str, paths: tuple[str, ...]
+) -> list[tuple[str, str, str | None]]:
     if len(keys) == 1:
         return [(keys[0], modes, None)]
     if len(keys) == 2 and paths[0] == paths[1] and keys[1][:6] == "inode:":

@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-VERSION = 1
+VERSION = 2
 
 #: What SQLite takes as a path, unless it was compiled otherwise.
 PATH_BYTES_MAX = 512
@@ -71,6 +71,9 @@ create table live (              -- a row for each key of a grant, and one for i
 ) without rowid;
 create table lost (              -- grants that were not given back, and the event that ended them
     id text primary key, seq integer not null
+) without rowid;
+create table notes (             -- the last word on something: which event said it
+    name text primary key, seq integer not null
 ) without rowid;
 create table tickets (
     id text primary key,
@@ -127,6 +130,8 @@ def _prepare(connection: Connection, path: str) -> None:
         _create(connection, path)
     elif ask("pragma application_id").fetchone() != (APPLICATION_ID,):
         raise _foreign(path)
+    elif version < VERSION:
+        _upgrade(connection)
     elif version > VERSION:
         raise StoreVersionError(
             f"{path} was written by a newer version of Holdfast (format {version}, "
@@ -156,6 +161,20 @@ def _create(connection: Connection, path: str) -> None:
                 if statement.strip():
                     ask(statement)
             ask(f"pragma application_id = {APPLICATION_ID}")
+            ask(f"pragma user_version = {VERSION}")
+    except BaseException:
+        ask("rollback")
+        raise
+    ask("commit")
+
+
+def _upgrade(connection: Connection) -> None:
+    """From format 1, which had no notes."""
+    ask = connection.execute
+    ask("begin immediate")
+    try:
+        if ask("pragma user_version").fetchone() == (1,):
+            ask("create table notes (name text primary key, seq integer not null) without rowid")
             ask(f"pragma user_version = {VERSION}")
     except BaseException:
         ask("rollback")

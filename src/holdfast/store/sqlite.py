@@ -456,7 +456,8 @@ class SqliteStore:
                 gone = ask(
                     "delete from events where seq < ? and seq < (select max(seq) from events)"
                     " and seq not in (select seq from live where seq is not null)"
-                    " and seq not in (select seq from tickets)",
+                    " and seq not in (select seq from tickets)"
+                    " and seq not in (select seq from notes)",
                     (before,),
                 ).rowcount
                 ask("delete from repeats where seq < ?", (before,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.core import codec
 from holdfast.core.errors import StoreCorruptError
 from holdfast.core.events import ending
-from holdfast.core.model import Event
+from holdfast.core.model import AGENT, Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,15 @@ LOST = (
     " join events e on e.seq = l.seq where id = ?"
 )
 ALL_GRANTS = (
-    "select seq, expires_at, idle_at, slept from live where key > 'grant:' and key < 'grant;'"
+    "select seq, expires_at, idle_at, slept from live"
+    " where key > 'grant:' and key < 'grant;' and seq is not null"
+)
+OF_AGENT = (
+    "select g.seq, g.expires_at, g.idle_at, g.slept from live a join live g"
+    " on g.key = 'grant:' || a.grant_id and g.grant_id = a.grant_id where a.key "
+)
+NOTES = (
+    "select e.seq, type, version, at, data, 0 from notes n join events e on e.seq = n.seq where "
 )
 HELD = "select key, mode, grant_id from live where "
 BY_INODE = "select inode, mode, grant_id from live where inode = ?"
@@ -110,12 +118,32 @@ class SqlView:
         return found
 
     def held_by(self, holder_key: str) -> list[Grant]:
-        rows = self._ask(f"{ALL_GRANTS} and mode = ?", (holder_key,)).fetchall()
+        if holder_key.startswith(AGENT):
+            rows = self._ask(f"{OF_AGENT}= ?", (f"grant:{holder_key}",)).fetchall()
+        else:
+            rows = self._ask(f"{ALL_GRANTS} and mode = ?", (holder_key,)).fetchall()
+        return [self._grant(row) for row in rows]
+
+    def held_within(self, start: str) -> list[Grant]:
+        ends = (f"grant:{start}", f"grant:{start}\U0010ffff")
+        rows = self._ask(f"{OF_AGENT}>= ? and a.key < ?", ends).fetchall()
         return [self._grant(row) for row in rows]
 
     def grants(self) -> list[Grant]:
         rows = self._ask(ALL_GRANTS).fetchall()
         return sorted(map(self._grant, rows), key=lambda grant: grant.token)
+
+    # Notes
+
+    def note(self, name: str) -> Event | None:
+        row = self._ask(f"{NOTES}name = ?", (name,)).fetchone()
+        return None if row is None else build_or_fail(row, lambda event: event, self._path)
+
+    def notes(self, start: str) -> list[Event]:
+        rows = self._ask(
+            f"{NOTES}name >= ? and name < ? order by e.seq", (start, f"{start}\U0010ffff")
+        ).fetchall()
+        return [build_or_fail(row, lambda event: event, self._path) for row in rows]
 
     # Tickets
 

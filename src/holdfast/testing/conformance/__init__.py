@@ -18,7 +18,7 @@ interleaving breaks it; for that there is the simulator.
 
     scene      one ledger with a clock and processes that are moved by hand
     children   child processes
-    taking, waiting, history, trouble, sharing   the checks
+    taking, waiting, serving, history, trouble, sharing   the checks
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
-from holdfast.testing.conformance import history, sharing, taking, trouble, waiting
+from holdfast.testing.conformance import history, serving, sharing, taking, trouble, waiting
 from holdfast.testing.conformance.scene import OpenStore, Processes, Scene, refused, state_of
 
 Check = Callable[[Scene], None]
@@ -59,7 +59,7 @@ def _checks_of(module: ModuleType) -> tuple[Check, ...]:
 
 #: What every store must do, also one that lives and dies with its process.
 CHECKS: tuple[Check, ...] = tuple(
-    check for module in (taking, waiting, history, trouble) for check in _checks_of(module)
+    check for module in (taking, waiting, serving, history, trouble) for check in _checks_of(module)
 )
 #: What a store must do that several processes share.
 SHARED_CHECKS: tuple[Check, ...] = (*CHECKS, *_checks_of(sharing))

@@ -1,0 +1,199 @@
+"""What services need beyond one grant at a time: many at once, changing hands, coming to rest.
+
+The same kind of functions as in `rules`: a view and a command in, a decision out.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import events
+from holdfast.core.conflicts import fate, in_the_way
+from holdfast.core.draft import Draft, reach
+from holdfast.core.model import Decision, Event, Grant, Refusal, Request
+from holdfast.core.rules import (
+    CONFLICT,
+    EXPIRED_CODE,
+    VIOLATION,
+    covers,
+    lost,
+    record_refusal,
+)
+from holdfast.core.waiting import hand_over
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from holdfast.core.model import ConflictInfo, Holder
+    from holdfast.core.view import View
+
+
+def ensure_each(view: View, requests: Sequence[Request]) -> Decision[list[Grant] | Refusal]:
+    """A grant for each of these requests of one holder, or none at all: those that it has are
+    kept, the others are new. Grants of their own can be given back one by one."""
+    draft = Draft(view)
+    have = [_covering(draft, request) for request in requests]
+    missing = [request for request, grant in zip(requests, have, strict=True) if grant is None]
+    if not missing:
+        return draft.done([grant for grant in have if grant is not None])
+    conflicts = _all_in_the_way(draft, missing)
+    while draft.freed:
+        hand_over(draft)  # those who have waited for what was just reaped come first
+        conflicts = _all_in_the_way(draft, missing)
+    if conflicts:
+        refusal = Refusal(code=CONFLICT, conflicts=tuple(conflicts))
+        refused = record_refusal(draft, together(missing), None, refusal)
+        return Decision(refusal, refused.events, refused.wake, refused.hint)
+    made = [
+        grant or draft.admit(request, ticket=False) for request, grant in _pairs(requests, have)
+    ]
+    return draft.done(made)
+
+
+def _pairs(
+    requests: Sequence[Request], have: Sequence[Grant | None]
+) -> list[tuple[Request, Grant | None]]:
+    return list(zip(requests, have, strict=True))
+
+
+def together(requests: Sequence[Request]) -> Request:
+    """One request for all that these ask for."""
+    first = requests[0]
+    return Request(
+        first.id,
+        first.holder,
+        tuple(key for request in requests for key in request.keys),
+        "".join(request.modes for request in requests),
+        tuple(path for request in requests for path in request.paths),
+        tuple(key for request in requests for key in request.silent),
+        first.ttl,
+        first.reason,
+        first.priority,
+        first.patience,
+        first.waiter,
+        first.wake,
+        first.grace,
+    )
+
+
+def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> list[ConflictInfo]:
+    return [conflict for request in requests for conflict in in_the_way(draft, request)]
+
+
+def _covering(draft: Draft, request: Request) -> Grant | None:
+    """A live grant of the same holder that gives all that a request wants."""
+    at, _below = reach(request.keys)
+    for id in sorted({id for _key, _mode, id in draft.scopes(at, [])}):
+        grant = draft.live_grant(id)
+        if (
+            grant is not None
+            and grant.holder.key == request.holder.key
+            and covers(grant, request)
+            and not fate(draft, grant)
+        ):
+            return grant
+    return None
+
+
+def heir(
+    grant: Grant,
+    holder: Holder,
+    id: str,
+    keys: Sequence[str] | None = None,
+    reason: str | None = None,
+) -> Request:
+    """The request with which a grant, or some keys of it, goes to a holder."""
+    kept = [
+        (key, mode, path)
+        for key, mode, path in zip(grant.keys, grant.modes, grant.paths, strict=True)
+        if keys is None or key in keys
+    ]
+    return Request(
+        id,
+        holder,
+        tuple(key for key, _mode, _path in kept),
+        "".join(mode for _key, mode, _path in kept),
+        tuple(path for _key, _mode, path in kept),
+        ttl=grant.ttl,
+        reason=grant.reason if reason is None else reason,
+    )
+
+
+def exchange(view: View, moves: Sequence[tuple[str, Request]]) -> Decision[list[Grant] | Refusal]:
+    """Grants change hands without coming free: each ends, and what the requests beside its id
+    want of it begins, with new tokens. All or nothing; what nobody takes over is given back."""
+    draft = Draft(view)
+    known = [draft.live_grant(request.id) for _id, request in moves]
+    if moves and all(known):  # an answer that was lost
+        return draft.done([grant for grant in known if grant is not None])
+    heirs: dict[str, list[Request]] = {}
+    for id, request in moves:
+        heirs.setdefault(id, []).append(request)
+    for id, requests in heirs.items():
+        grant = draft.grant(id)
+        if not isinstance(grant, Grant):
+            return draft.done(lost(grant, id))
+        if fate(draft, grant) not in ("", "owner dead"):
+            message = f"grant {id} has expired"
+            return draft.done(Refusal(code=EXPIRED_CODE, message=message))
+        held = set(zip(grant.keys, grant.modes, strict=True))
+        for request in requests:
+            if not held.issuperset(zip(request.keys, request.modes, strict=True)):
+                message = f"grant {id} does not cover all that would be moved"
+                return draft.done(Refusal(code=VIOLATION, message=message))
+    made: dict[str, Grant] = {}
+    for id, requests in heirs.items():
+        grant = draft.live_grant(id)
+        assert grant is not None
+        to = [{"holder": request.holder.id, "grant": request.id} for request in requests]
+        draft.end(grant, events.LOCK_MOVED, to=to)
+        for request in requests:
+            made[request.id] = draft.admit(request, ticket=False)
+    hand_over(draft)
+    return draft.done([made[request.id] for _id, request in moves])
+
+
+def release_each(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
+    """Give several grants back at once. Those that have ended already are no error."""
+    draft = Draft(view)
+    ended = []
+    for id in ids:
+        grant = draft.live_grant(id)
+        if grant is not None:
+            draft.end(grant, events.LOCK_RELEASED)
+            ended.append(grant)
+    hand_over(draft)
+    return draft.done(ended)
+
+
+def rest(view: View, holder_key: str, length: int | None) -> Decision[list[Grant]]:
+    """Let all that a holder has end so long from now; with None, let it be held on.
+
+    What has ended already stays ended: nobody wakes up a lease that others may have seen free.
+    """
+    draft = Draft(view)
+    idle_at = None if length is None else draft.now + length
+    left = []
+    for grant in view.held_by(holder_key):
+        why = fate(draft, grant)
+        if why in ("expired", "idle"):
+            draft.end(grant, events.LOCK_REAPED, why=why)
+        elif grant.idle_at is not None or idle_at is not None:
+            left.append(draft.extend(grant, expires_at=grant.expires_at, idle_at=idle_at))
+        else:
+            left.append(grant)
+    hand_over(draft)
+    return draft.done(left)
+
+
+def note(
+    view: View, type: str, data: Mapping[str, Any], *, name: str = "", over: bool = False
+) -> Decision[Event]:
+    """An event of a service; with a name it is the last word on something, until it is over."""
+    said = dict(data)
+    if name:
+        said["note"] = name
+        if over:
+            said["over"] = True
+    event = Event(seq=view.head + 1, type=type, at=view.now, data=said)
+    return Decision(event, (event,))
