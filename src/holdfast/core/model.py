@@ -22,6 +22,12 @@ else:  # `class Decision(Generic[T])` without the cost of importing typing
 #: How the keys of agents begin: they hold many things, and are asked again and again for all.
 AGENT = "@"
 
+
+def agent_key(client: str, session: str, agent: str = "") -> str:
+    """What makes two events, or a command and an event, come from the same agent."""
+    return f"{AGENT}{client}/{session}/{agent}"
+
+
 READ = "r"
 WRITE = "w"
 

@@ -21,7 +21,7 @@ import os
 from time import time_ns
 
 from holdfast.core.errors import BadKeyError
-from holdfast.core.model import AGENT, Holder, Value, Witness
+from holdfast.core.model import Holder, Value, Witness, agent_key
 from holdfast.manager.liveness import NAMESPACE_FIRST, own_witness, sees_processes, witness_of
 from holdfast.manager.processes import CLIENTS, Process, ancestors, plain, process_of
 
@@ -167,11 +167,6 @@ def _client(environ: Mapping[str, str], above: list[Process]) -> Self | None:
         if name:
             break
     return _claude(claude_session, claude_pid, above) if claude_session else None
-
-
-def agent_key(client: str, session: str, agent: str = "") -> str:
-    """What makes two events, or a command and an event, come from the same agent."""
-    return f"{AGENT}{client}/{session}/{agent}"
 
 
 def _client_process(name: str, process: Process, environ: Mapping[str, str]) -> Self:

@@ -27,7 +27,6 @@ from holdfast.core.model import (
 from holdfast.manager import asking, realpath
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.grants import GrantSnapshot, LockGrant
-from holdfast.manager.identity import process_holder
 from holdfast.manager.ids import new_id
 from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.opening import is_url, ledger_of, root_of
@@ -439,6 +438,8 @@ class LockManager:
         if known is None:
             if len(self._holders) >= REMEMBERED_MAX:
                 self._holders.clear()
+            from holdfast.manager.identity import process_holder
+
             known = self._holders[holder] = process_holder(holder)
         return known
 

@@ -1,0 +1,210 @@
+"""The clients: one small file each, which reads what its hooks are told and says what it obeys.
+
+An adapter is a module with `NAME`, `read`, `say`, `TELLS` and the facts that `init` needs. Only the
+one that is asked for is imported, because every hook pays for what it loads.
+
+`read` never raises, whatever the JSON: a mutating call that it cannot understand becomes an edit
+with a `problem`, which the gate refuses; anything else becomes "other". `say` has one duty above
+all: a refusal must have the form that its client obeys, because every other output, an exit code
+or a key too many lets the write happen.
+
+Here is what the adapters share. Clients of another form share nothing of it but the names.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.codec import dumps
+from holdfast.gate.intent import DENY, EDIT, HALT, OTHER, SHELL, Intent, Reply
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Protocol
+
+    from holdfast.gate.intent import Answer
+
+    class Adapter(Protocol):
+        """What each of the modules has."""
+
+        #: What `holdfast hook` and `init --client` call it.
+        NAME: str
+        #: The hook events to install, each with the matcher of its tools, or None for all.
+        EVENTS: dict[str, str | None]
+        #: Where its hooks can stand in a repository; `init` writes to the first.
+        SETTINGS_FILES: tuple[str, ...]
+        #: The field of a hook that ends it, and how many of its units are a second.
+        TIMEOUT_FIELD: str
+        TIMEOUT_PER_SECOND: int
+        #: Events for which the client accepts no longer timeout than this, in seconds.
+        TIMEOUT_SECONDS_MAX: dict[str, int]
+        #: The variable that carries the session in the environment of the agent's commands.
+        MARK: str
+        #: The events of an intent at which an answer's `context` reaches the agent.
+        TELLS: frozenset[str]
+        #: What the user still has to do after `init`, if anything.
+        TO_DO: str
+
+        def read(self, data: object, env: Mapping[str, str]) -> Intent: ...
+
+        def say(self, intent: Intent, answer: Answer) -> Reply: ...
+
+
+NAMES = ("claude", "codex")
+
+TEXT_MAX = 4000
+NAME_MAX = 200
+PATH_MAX = 4096
+
+#: Said when the gate refused without a word: Codex ignores a denial that gives no reason.
+NO_REASON = "Holdfast refused this."
+
+
+def adapter(name: str) -> Adapter | None:
+    """The adapter of a client, or None if there is none of that name."""
+    if name == "claude":
+        from holdfast.gate.clients import claude
+
+        return claude
+    if name == "codex":
+        from holdfast.gate.clients import codex
+
+        return codex
+    return None
+
+
+class Told:
+    """What every hook is told, as far as it has the right types: who, where, which event and tool.
+
+    `agent` is empty for the session's own agent. `problem` says why the agent cannot be named: a
+    lease for nobody in particular could not be told from another's.
+    """
+
+    __slots__ = ("agent", "cwd", "event", "fields", "problem", "session", "tool")
+
+    def __init__(self, data: dict[Any, Any]) -> None:
+        self.event = _name(data, "hook_event_name")
+        self.tool = _name(data, "tool_name")
+        fields = data.get("tool_input")
+        self.fields: dict[Any, Any] = fields if isinstance(fields, dict) else {}
+        cwd = text_of(data, "cwd")
+        self.cwd = cwd if is_path(cwd) and os.path.isabs(cwd) else ""
+        self.session = _name(data, "session_id")
+        self.agent = _name(data, "agent_id")
+        self.problem = ""
+        if not self.session:
+            self.problem = "it does not say which session this is"
+        elif not self.agent and data.get("agent_id") not in (None, ""):
+            # taken for its parent, it would write the parent's files
+            self.problem = "it does not say which sub-agent this is"
+
+    def intent(self, client: str, event: str, *, problem: str = "", **more: Any) -> Intent:
+        """The intent of whoever this is. With a problem it is an edit, which is refused, or
+        nothing that the gate would act upon."""
+        if problem and event == SHELL:
+            event = EDIT
+        elif problem and event != EDIT:
+            event = OTHER
+        return Intent(
+            client, event, self.session,
+            agent=self.agent, tool=self.tool, cwd=self.cwd, problem=problem, **more,
+        )  # fmt: skip
+
+    def unreadable(self, paths: tuple[str, ...] | None) -> str:
+        """Why these paths cannot be leased for this agent, or nothing."""
+        if self.problem:
+            return self.problem
+        if paths is None:
+            return "it does not say which file"
+        if not self.cwd and not all(map(os.path.isabs, paths)):
+            return "it does not say from which folder"
+        return ""
+
+
+def text_of(data: dict[Any, Any], name: str) -> str:
+    """A field's text; empty if it is missing or something else."""
+    value = data.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _name(data: dict[Any, Any], name: str) -> str:
+    """A field's text if it can name something, in a ledger and to people; else nothing."""
+    value = text_of(data, name)
+    return value if len(value) <= NAME_MAX and value.isprintable() else ""
+
+
+def is_path(text: str) -> bool:
+    """Whether a file could have this path."""
+    return 0 < len(text) <= PATH_MAX and "\0" not in text and not is_broken(text)
+
+
+def is_broken(text: str) -> bool:
+    """Whether it has half a character in it, which no client and no file system can take."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+_PLAIN: dict[int, str | None] = {
+    **dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd"),
+    13: None,
+    0x2028: "\n",
+    0x2029: "\n",
+}
+
+
+def plain(text: str) -> str:
+    """A text that any client can read and any terminal show, and no longer than `TEXT_MAX`.
+
+    Of a longer one the middle is left out: what happened stands at its beginning, and what to do
+    next at its end."""
+    if len(text) > TEXT_MAX:
+        head = TEXT_MAX * 3 // 4
+        text = f"{text[:head]} … {text[head + 3 - TEXT_MAX :]}"
+    if text.isascii() and text.isprintable():
+        return text
+    if is_broken(text):
+        text = text.encode("utf-8", "replace").decode()
+    return text.translate(_PLAIN).strip()
+
+
+def reason_of(answer: Answer, more: str = "") -> str:
+    """What a refused agent reads. Never blank."""
+    said = (answer.reason, answer.context, more)
+    return plain("\n".join(text for text in said if text.strip())) or NO_REASON
+
+
+def telling(intent: Intent, answer: Answer, hooks: Mapping[str, str]) -> Reply:
+    """The answer to something that is not refused, or can no longer be: words to the agent where
+    `hooks` names an event that takes them, and to the user. Nothing at all if there are none, so
+    that the client's own permissions stay in charge."""
+    agent, user = plain(answer.context), plain(answer.user)
+    if answer.kind in (DENY, HALT):
+        agent = reason_of(answer)
+    said: dict[str, Any] = {}
+    hook = hooks.get(intent.event)
+    if agent and hook is not None:
+        said["hookSpecificOutput"] = {"hookEventName": hook, "additionalContext": agent}
+    elif agent and answer.kind in (DENY, HALT):
+        user = user or agent  # nobody would hear of it otherwise
+    if user:
+        said["systemMessage"] = user
+    return Reply(f"{dumps(said)}\n" if said else "")
+
+
+def denying(reason: str, user: str, **more: Any) -> Reply:
+    """A refusal in the form that Claude Code brought up and others took over."""
+    said: dict[str, Any] = {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        },
+        **more,
+    }
+    if user:
+        said["systemMessage"] = user
+    return Reply(f"{dumps(said)}\n")

@@ -1,0 +1,215 @@
+"""Claude Code.
+
+A refusal is printed with exit code 0; together with `continue: false` it also stops the agent.
+That key alone would stop it and let the write happen, so it only ever stands beside a refusal, and
+never in the answer to another event. "allow" is never printed: it would answer the client's own
+permission dialog for the user.
+
+A command with an exit code other than 0 is a `failed` with its `command`: it may have written all
+the same. A `failed` without a tool is the agent's own: its model could not be reached.
+"""
+
+from __future__ import annotations
+
+from holdfast.gate.clients import Told, denying, is_path, plain, reason_of, telling, text_of
+from holdfast.gate.intent import (
+    AGENT_START,
+    AGENT_STOP,
+    DENY,
+    EDIT,
+    EDITED,
+    FAILED,
+    HALT,
+    OTHER,
+    PROMPT,
+    SESSION_END,
+    SESSION_START,
+    SHELL,
+    SHELLED,
+    STOP,
+    Intent,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from holdfast.gate.intent import Answer, Reply
+
+NAME = "claude"
+
+#: Each tool that edits, with the field that names its file.
+_FILES = {
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+_SHELLS = ("Bash", "PowerShell", "Monitor")
+_TOOLS = "|".join((*_FILES, *_SHELLS))
+#: The tool that starts a sub-agent, under its names.
+_AGENTS = ("Agent", "Task")
+
+EVENTS: dict[str, str | None] = {
+    "PreToolUse": _TOOLS,
+    "PostToolUse": f"{_TOOLS}|{'|'.join(_AGENTS)}",
+    "PostToolUseFailure": _TOOLS,
+    "UserPromptSubmit": None,
+    "Stop": None,
+    "StopFailure": None,
+    "SubagentStart": None,
+    "SubagentStop": None,
+    "SessionStart": None,
+    "SessionEnd": None,
+}
+#: The commands are this machine's, so they go where git does not look.
+SETTINGS_FILES: tuple[str, ...] = (".claude/settings.local.json", ".claude/settings.json")
+TIMEOUT_FIELD = "timeout"
+TIMEOUT_PER_SECOND = 1
+TIMEOUT_SECONDS_MAX: dict[str, int] = {}
+MARK = "CLAUDE_CODE_SESSION_ID"
+TO_DO = ""
+
+_AFTER = ("PostToolUse", "PostToolUseFailure")
+_LIVES = {
+    "UserPromptSubmit": PROMPT,
+    "Stop": STOP,
+    "StopFailure": FAILED,
+    "SubagentStart": AGENT_START,
+    "SubagentStop": AGENT_STOP,
+    "SessionStart": SESSION_START,
+    "SessionEnd": SESSION_END,
+}
+#: Where words to the agent are taken. A stop takes them too, but the agent then goes on instead of
+#: stopping, so nothing is said there.
+_HOOKS = {
+    EDIT: "PreToolUse",
+    SHELL: "PreToolUse",
+    EDITED: "PostToolUse",
+    SHELLED: "PostToolUse",
+    FAILED: "PostToolUseFailure",
+    PROMPT: "UserPromptSubmit",
+    AGENT_START: "SubagentStart",
+    SESSION_START: "SessionStart",
+}
+TELLS = frozenset(_HOOKS)
+
+#: What JavaScript trims, which this client does with every path.
+_BLANKS = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+
+
+def read(data: object, env: Mapping[str, str]) -> Intent:
+    """What a hook of this client was told."""
+    pid = _pid(env)
+    if not isinstance(data, dict):
+        return Intent(NAME, EDIT, "", pid=pid, problem="the hook was told no JSON object")
+    told = Told(data)
+    if told.event == "PreToolUse" or told.event in _AFTER:
+        return _tool(told, data, env, pid)
+    problem = told.problem
+    if not told.event and (not told.tool or told.tool in _FILES or told.tool in _SHELLS):
+        problem = "the hook was not told which event this is"
+        return told.intent(NAME, EDIT, pid=pid, problem=problem)
+    event = _LIVES.get(told.event, OTHER)
+    if event == PROMPT and not _is_typed(told, data):
+        event = OTHER
+    if event in (AGENT_START, AGENT_STOP) and not told.agent:
+        problem = problem or "it does not say which sub-agent this is"
+    # a sub-agent's stop lists the tasks of the whole session, among them itself
+    background = event == STOP and bool(data.get("background_tasks"))
+    return told.intent(NAME, event, pid=pid, background=background, problem=problem)
+
+
+def _tool(told: Told, data: dict[Any, Any], env: Mapping[str, str], pid: int) -> Intent:
+    """Before or after a tool ran."""
+    after = told.event in _AFTER
+    if told.tool in _SHELLS:
+        event = SHELLED if after else SHELL
+    elif told.tool in _FILES:
+        event = EDITED if after else EDIT
+    elif told.tool in _AGENTS and after:
+        return _agent(told, data, pid)
+    elif told.tool or after:
+        return told.intent(NAME, OTHER, pid=pid)
+    else:
+        problem = "the hook was not told which tool this is"
+        return told.intent(NAME, EDIT, pid=pid, problem=problem)
+    if told.event == "PostToolUseFailure":
+        event = FAILED
+    if told.tool in _FILES:
+        path = _expanded(told.fields.get(_FILES[told.tool]), env)
+        writes = None if path is None else (path,)
+        problem = told.unreadable(writes)
+        return told.intent(NAME, event, pid=pid, writes=writes or (), problem=problem)
+    command = told.fields.get("command")
+    if not isinstance(command, str):
+        if told.tool == "Monitor":  # can watch other things than a command
+            return told.intent(NAME, OTHER, pid=pid)
+        return told.intent(NAME, event, pid=pid, problem="it does not say which command")
+    return told.intent(
+        NAME, event, pid=pid, command=command,
+        background=after and _is_running(told, data), problem=told.unreadable((".",)),
+    )  # fmt: skip
+
+
+def _agent(told: Told, data: dict[Any, Any], pid: int) -> Intent:
+    """After the tool that runs a sub-agent. One that was halted says nothing of its end itself;
+    its parent does here. One that goes on in the background has not ended."""
+    response = data.get("tool_response")
+    if not isinstance(response, dict) or text_of(response, "status") != "completed":
+        return told.intent(NAME, OTHER, pid=pid)
+    ended = Told({**data, "agent_id": response.get("agentId")})
+    if not ended.agent:
+        return told.intent(NAME, OTHER, pid=pid)
+    return ended.intent(NAME, AGENT_STOP, pid=pid, problem=ended.problem)
+
+
+def _is_typed(told: Told, data: dict[Any, Any]) -> bool:
+    """Whether a prompt is a person's. The client's own notices come as prompts too, and must not
+    set an agent going that waits for its user."""
+    source, prompt = text_of(data, "source"), text_of(data, "prompt")
+    return (
+        source in ("", "user", "sdk")
+        and not told.agent
+        and not prompt.startswith("<task-notification>")
+    )
+
+
+def _is_running(told: Told, data: dict[Any, Any]) -> bool:
+    """Whether a command that was answered for still runs."""
+    response = data.get("tool_response")
+    in_background = isinstance(response, dict) and bool(response.get("backgroundTaskId"))
+    return in_background or told.fields.get("run_in_background") is True or told.tool == "Monitor"
+
+
+def _expanded(path: object, env: Mapping[str, str]) -> str | None:
+    """The path that this client makes of what its model wrote. It does so itself before it asks
+    its hooks, except where it is not sure."""
+    if not isinstance(path, str):
+        return None
+    path = path.strip(_BLANKS)
+    if path == "~" or path.startswith("~/"):
+        home = env.get("HOME", "")
+        path = home + path[1:] if home else ""
+    return path if is_path(path) else None
+
+
+def _pid(env: Mapping[str, str]) -> int:
+    text = env.get("CLAUDE_PID", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 11 else 0
+
+
+def say(intent: Intent, answer: Answer) -> Reply:
+    """What the hook prints, so that this client obeys it."""
+    if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, OTHER):
+        if intent.event == FAILED and not intent.tool:
+            return telling(intent, answer, {})
+        return telling(intent, answer, _HOOKS)
+    reason, user = reason_of(answer), plain(answer.user)
+    if answer.kind == HALT and intent.event != OTHER:
+        return denying(reason, user, **{"continue": False, "stopReason": user or reason})
+    return denying(reason, user)

@@ -1,0 +1,150 @@
+"""Codex.
+
+Its hooks have the form of Claude Code's, with less room: beside a refusal stands nothing but words
+to the user. With `continue: false`, a key that it does not know, or a blank reason it takes the
+whole answer for a mistake, and the write happens. So it cannot be stopped from here: a halt is a
+refusal that says that it holds until somebody resumes the agent.
+
+It says nothing of a tool that failed, and names no process: whoever asks looks among the hook's
+ancestors.
+"""
+
+from __future__ import annotations
+
+from holdfast.gate import patch
+from holdfast.gate.clients import Told, denying, is_path, plain, reason_of, telling
+from holdfast.gate.intent import (
+    AGENT_START,
+    AGENT_STOP,
+    DENY,
+    EDIT,
+    EDITED,
+    HALT,
+    OTHER,
+    PROMPT,
+    SESSION_END,
+    SESSION_START,
+    SHELL,
+    SHELLED,
+    STOP,
+    Intent,
+    Reply,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.gate.intent import Answer
+
+NAME = "codex"
+
+_PATCHES = ("apply_patch", "applypatch")
+_SHELLS = ("Bash", "shell", "local_shell", "shell_command", "exec_command")
+_TOOLS = "|".join(("apply_patch", *_SHELLS))
+
+EVENTS: dict[str, str | None] = {
+    "PreToolUse": _TOOLS,
+    "PostToolUse": _TOOLS,
+    "UserPromptSubmit": None,
+    "Stop": None,
+    "Interrupt": None,
+    "SubagentStart": None,
+    "SubagentStop": None,
+    "SessionStart": None,
+    "SessionEnd": None,
+}
+SETTINGS_FILES: tuple[str, ...] = (".codex/hooks.json",)
+TIMEOUT_FIELD = "timeout"
+TIMEOUT_PER_SECOND = 1
+TIMEOUT_SECONDS_MAX: dict[str, int] = {"SessionEnd": 3}
+MARK = "CODEX_SESSION_ID"
+TO_DO = "Start codex in this repository and trust the hooks with /hooks: until then it skips them."
+
+_LIVES = {
+    "UserPromptSubmit": PROMPT,
+    "Stop": STOP,
+    "Interrupt": STOP,
+    "SubagentStart": AGENT_START,
+    "SubagentStop": AGENT_STOP,
+    "SessionStart": SESSION_START,
+    "SessionEnd": SESSION_END,
+}
+_HOOKS = {
+    EDIT: "PreToolUse",
+    SHELL: "PreToolUse",
+    EDITED: "PostToolUse",
+    SHELLED: "PostToolUse",
+    PROMPT: "UserPromptSubmit",
+    AGENT_START: "SubagentStart",
+    SESSION_START: "SessionStart",
+}
+TELLS = frozenset(_HOOKS)
+
+HALTED = (
+    "All further edits of this agent are refused as well. Stop here and tell your user: "
+    "it goes on after their next message, or after `holdfast resume`."
+)
+
+
+def read(data: object, env: Mapping[str, str]) -> Intent:
+    """What a hook of this client was told."""
+    if not isinstance(data, dict):
+        return Intent(NAME, EDIT, "", problem="the hook was told no JSON object")
+    told = Told(data)
+    if told.event in ("PreToolUse", "PostToolUse"):
+        return _tool(told)
+    problem = told.problem
+    if not told.event and (not told.tool or told.tool in _PATCHES or told.tool in _SHELLS):
+        return told.intent(NAME, EDIT, problem="the hook was not told which event this is")
+    event = _LIVES.get(told.event, OTHER)
+    if event == PROMPT and told.agent:  # its task, which another agent wrote
+        event = OTHER
+    if event in (AGENT_START, AGENT_STOP) and not told.agent:
+        problem = problem or "it does not say which sub-agent this is"
+    return told.intent(NAME, event, problem=problem)
+
+
+def _tool(told: Told) -> Intent:
+    """Before or after a tool ran."""
+    after = told.event == "PostToolUse"
+    edit, shell = (EDITED, SHELLED) if after else (EDIT, SHELL)
+    if told.tool not in _PATCHES and told.tool not in _SHELLS:
+        if told.tool or after:
+            return told.intent(NAME, OTHER)
+        return told.intent(NAME, EDIT, problem="the hook was not told which tool this is")
+    words = told.fields.get("command")
+    if isinstance(words, str):
+        words = [words]
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return told.intent(NAME, edit, problem="it does not say which command")
+    if told.tool in _PATCHES or (len(words) == 2 and words[0] in _PATCHES):
+        writes = _files(words)
+        problem = told.unreadable(writes or ())
+        if writes is None:
+            problem = problem or "the patch cannot be understood"
+        return told.intent(NAME, edit, writes=writes or (), problem=problem)
+    command = words[0] if len(words) == 1 else " ".join(map(_quoted, words))
+    return told.intent(NAME, shell, command=command, problem=told.unreadable((".",)))
+
+
+def _files(words: list[str]) -> tuple[str, ...] | None:
+    """The files of a patch, given alone or as the last word of a command."""
+    found = patch.files(words[-1]) if words else None
+    return found if found is not None and all(map(is_path, found)) else None
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell reads it back."""
+    if word and word.isascii() and word.replace("-", "").replace("_", "").isalnum():
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def say(intent: Intent, answer: Answer) -> Reply:
+    """What the hook prints, so that this client obeys it."""
+    if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, OTHER):
+        if intent.event == SESSION_END:
+            return Reply()  # it takes no answer there
+        return telling(intent, answer, _HOOKS)
+    return denying(reason_of(answer, HALTED if answer.kind == HALT else ""), plain(answer.user))

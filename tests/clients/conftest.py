@@ -1,0 +1,98 @@
+"""What the tests of the real clients share. They run only when they are asked for.
+
+Asked for is: a path in this folder on pytest's command line, or HOLDFAST_CLIENTS=1. Otherwise they
+are not even collected: they need the network once, several hundred megabytes, and node.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .drive import Recorder
+    from .servers import AnthropicServer, OpenAIServer
+
+HERE = Path(__file__).parent
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return None if _asked_for(config) else True
+
+
+def _asked_for(config: pytest.Config) -> bool:
+    if os.environ.get("HOLDFAST_CLIENTS") == "1":
+        return True
+    paths = [Path(config.invocation_params.dir, word.partition("::")[0]) for word in config.args]
+    return any(path.resolve().is_relative_to(HERE) for path in paths)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A real repository with two committed files, `a.txt` and `b.txt`."""
+    root = tmp_path / "repo"
+    root.mkdir()
+    for name in ("a.txt", "b.txt"):
+        (root / name).write_text("old\n")
+    identity = ["-c", "user.name=Tess", "-c", "user.email=tess@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *identity, *words], cwd=root, check=True)
+    return root
+
+
+@pytest.fixture
+def hook(tmp_path: Path) -> Recorder:
+    """A hook that writes down what it is told, and lets everything pass until told otherwise."""
+    from .drive import Recorder
+
+    return Recorder(tmp_path / "hook")
+
+
+@pytest.fixture
+def anthropic(tmp_path: Path) -> Iterator[AnthropicServer]:
+    """What Claude Code talks to; whatever it leaves running is killed after the test."""
+    from .drive import sweep
+    from .servers import AnthropicServer
+
+    _need("claude")
+    with AnthropicServer() as server:
+        yield server
+        sweep(tmp_path)
+
+
+@pytest.fixture
+def openai(tmp_path: Path) -> Iterator[OpenAIServer]:
+    """What Codex talks to; whatever it leaves running is killed after the test."""
+    from .drive import sweep
+    from .servers import OpenAIServer
+
+    _need("codex")
+    with OpenAIServer() as server:
+        yield server
+        sweep(tmp_path)
+
+
+def _need(client: str) -> None:
+    if os.name != "posix":
+        pytest.skip("these tests drive the clients with POSIX signals and files")
+    reason = _why_not(client)
+    if reason:
+        pytest.skip(f"the real client cannot be had here: {reason}")
+
+
+@cache
+def _why_not(client: str) -> str:
+    """Why there is no such client, or ""; found out once, because npm is slow to give up."""
+    from .install import NotInstallable, program
+
+    try:
+        program(client)
+    except NotInstallable as error:
+        return str(error)
+    return ""

@@ -1,0 +1,443 @@
+"""Runs the real clients in an empty home, against a scripted server, and says how they ended.
+
+Nothing of the person's own is read or written: the environment is made from scratch, and HOME and
+the clients' folders are inside `home` (beside the repository if it is not given). Who passes the
+same `home` again can resume a session. Whatever a client leaves running is found by a mark in its
+environment and killed by `sweep`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from .install import program
+from .servers import AnthropicServer, OpenAIServer
+
+#: A client that is well takes a second or two; the machine may have other things to do.
+RUN_SECONDS = 120.0
+
+#: In the environment of everything that is started here; its value is the home.
+MARK = "HOLDFAST_CLIENT_TEST"
+
+HOOK = Path(__file__).with_name("recording_hook.py")
+
+CODEX_EVENTS = (
+    "PreToolUse",
+    "PostToolUse",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "SessionStart",
+    "SessionEnd",
+)
+CLAUDE_EVENTS = (*CODEX_EVENTS, "PostToolUseFailure", "StopFailure")
+
+#: Offers apply_patch and a shell as tools of their own.
+CODEX_MODEL = "gpt-5.5"
+#: Offers one tool that runs JavaScript, from which the others are called.
+CODEX_CODE_MODEL = "gpt-6-astra"
+#: The same, with the earlier tools for sub-agents.
+CODEX_EARLY_MODEL = "gpt-5.6-luna"
+
+
+class Result(NamedTuple):
+    """How a client ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    events: list[dict[str, Any]]
+    """The lines of stdout that are JSON: both clients tell there what they do."""
+    session: str
+    """The session's id, to resume it."""
+
+
+class Running:
+    """A client that was started; it is not waited for unless asked."""
+
+    _numbers = count(1)
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        repo: Path,
+        home: Path,
+        env: Mapping[str, str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+    ) -> None:
+        stem = f"run-{next(self._numbers)}"
+        self.home = home
+        # Files, not pipes: a killed client's children keep a pipe open, and its reader waiting.
+        self._out, self._err = home / f"{stem}.out", home / f"{stem}.err"
+        with open(self._out, "wb") as out, open(self._err, "wb") as err:
+            self.process = subprocess.Popen(
+                words,
+                cwd=repo,
+                env=dict(env),
+                stdin=stdin,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        self.pid = self.process.pid
+
+    def say(self, prompt: str) -> None:
+        """Send another prompt to a Claude that was started with `stays`."""
+        assert self.process.stdin is not None
+        message = {"type": "user", "message": {"role": "user", "content": prompt}}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hang_up(self) -> None:
+        """Send no more prompts to it, so that it ends."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def kill(self) -> None:
+        """What `kill -9` does: the client alone, not what it has started."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = RUN_SECONDS) -> Result:
+        """Wait for the end; a client that takes too long is killed and has failed."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            said = self.said()
+            raise TimeoutError(f"no end in {seconds:g} s:\n{said.stdout}\n{said.stderr}") from None
+        return self.said()._replace(code=code)
+
+    def said(self) -> Result:
+        """What it has said up to now."""
+        stdout = self._out.read_text(encoding="utf-8", errors="replace")
+        stderr = self._err.read_text(encoding="utf-8", errors="replace")
+        events = list(_events(stdout))
+        # The last one: who continues a session learns its id only after the first events.
+        found = (event.get("session_id") or event.get("thread_id") for event in events[::-1])
+        session = next((id for id in found if id), "")
+        code = self.process.poll()
+        return Result(-1 if code is None else code, stdout, stderr, events, session)
+
+
+def _events(text: str) -> Iterable[dict[str, Any]]:
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def start_claude(
+    repo: Path,
+    prompt: str,
+    server: AnthropicServer,
+    *,
+    home: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    resume: str | bool = False,
+    options: Sequence[str] = (),
+    stays: bool = False,
+) -> Running:
+    """Start `claude -p`; `settings` goes to the project's settings file.
+
+    `resume` is a session's id, or True for the latest one in this folder. One that `stays` lives
+    on after it has answered, and takes more prompts with `say` until `hang_up`.
+    """
+    home = _home(repo, home, "claude-home")
+    if settings is not None:
+        write_json(repo / ".claude" / "settings.json", settings)
+    words = [str(program("claude")), "-p", "--output-format", "stream-json", "--verbose"]
+    words += ["--input-format", "stream-json"] if stays else [prompt]
+    # Nobody is there to be asked; and the mode that asks nobody at all is refused to root.
+    words += ["--permission-mode", "acceptEdits", "--allowedTools", "Bash"]
+    if resume:
+        words += ["--continue"] if resume is True else ["--resume", resume]
+    made = {
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": "dummy",
+        "CLAUDE_CONFIG_DIR": str(home / "claude"),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_TELEMETRY": "1",
+    }
+    stdin = subprocess.PIPE if stays else subprocess.DEVNULL
+    running = Running([*words, *options], repo, home, _environment(home, made, env), stdin=stdin)
+    if stays:
+        running.say(prompt)
+    return running
+
+
+def run_claude(
+    repo: Path, prompt: str, server: AnthropicServer, seconds: float = RUN_SECONDS, **more: Any
+) -> Result:
+    """Run `claude -p` to its end; see `start_claude`."""
+    return start_claude(repo, prompt, server, **more).wait(seconds)
+
+
+def start_codex(
+    repo: Path,
+    prompt: str,
+    server: OpenAIServer,
+    *,
+    home: Path | None = None,
+    hooks: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    resume: str | bool = False,
+    options: Sequence[str] = (),
+    model: str = CODEX_MODEL,
+    vetted: bool = True,
+) -> Running:
+    """Start `codex exec`; `hooks` goes to the project's hooks file.
+
+    Hooks run although nobody has trusted them, unless `vetted` is False: `trust_codex_hooks` is
+    for that. `resume` is a session's id, or True for the latest one in this folder.
+    """
+    home = _home(repo, home, "codex-home")
+    if hooks is not None:
+        write_json(repo / ".codex" / "hooks.json", hooks)
+    _write_codex_config(home, repo)
+    words = [str(program("codex")), "exec", "--sandbox", "danger-full-access"]
+    if vetted:
+        words += ["--dangerously-bypass-hook-trust"]
+    # Not in the file: that one belongs to the home, and another run there may have another server.
+    words += ["-c", f"model_providers.scripted.base_url={json.dumps(server.url + '/v1')}"]
+    words += ["--model", model, *options, "--json"]
+    if resume:
+        words += ["resume", "--last" if resume is True else resume]
+    return Running([*words, prompt], repo, home, _codex_environment(home, env))
+
+
+def run_codex(
+    repo: Path, prompt: str, server: OpenAIServer, seconds: float = RUN_SECONDS, **more: Any
+) -> Result:
+    """Run `codex exec` to its end; see `start_codex`."""
+    return start_codex(repo, prompt, server, **more).wait(seconds)
+
+
+def codex_hooks(repo: Path, home: Path) -> list[dict[str, Any]]:
+    """What Codex knows of the project's hooks: key, command, hash, and whether they are trusted."""
+    with _AppServer(repo, home) as server:
+        return server.hooks()
+
+
+def trust_codex_hooks(repo: Path, home: Path) -> None:
+    """Store, in the test's own home, what Codex stores when the user says yes in `/hooks`."""
+    with _AppServer(repo, home) as server:
+        state = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in server.hooks()}
+        edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
+        server.ask("config/batchWrite", {"edits": [edit]})
+
+
+class _AppServer:
+    """Codex as its own windows talk to it: a line of JSON for each question and each answer."""
+
+    def __init__(self, repo: Path, home: Path) -> None:
+        _home(repo, home, "")
+        _write_codex_config(home, repo)
+        self._repo = repo
+        self._ids = count(1)
+        self._process = subprocess.Popen(
+            [str(program("codex")), "app-server"],
+            cwd=repo,
+            env=_codex_environment(home, None),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        self.ask("initialize", {"clientInfo": {"name": "holdfast-tests", "version": "1"}})
+        self._send({"method": "initialized"})
+        return self
+
+    def __exit__(self, *trouble: object) -> None:
+        self._process.communicate(timeout=RUN_SECONDS)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        id = next(self._ids)
+        self._send({"id": id, "method": method, "params": params})
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            if answer.get("id") == id:
+                assert "result" in answer, answer
+                return answer["result"]
+        raise EOFError(f"codex app-server ended before it answered {method}")
+
+    def hooks(self) -> list[dict[str, Any]]:
+        known = self.ask("hooks/list", {"cwds": [str(self._repo)]})
+        return [hook for folder in known["data"] for hook in folder["hooks"]]
+
+
+def _write_codex_config(home: Path, repo: Path) -> None:
+    """Write config.toml, unless the home has one: Codex keeps what the user trusts in it."""
+    file = home / "codex" / "config.toml"
+    if file.exists():
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        f"""\
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "http://127.0.0.1:9/v1"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+
+[projects.{json.dumps(str(repo))}]
+trust_level = "trusted"
+""",
+        encoding="utf-8",
+    )
+
+
+def _codex_environment(home: Path, more: Mapping[str, str] | None) -> dict[str, str]:
+    return _environment(home, {"CODEX_HOME": str(home / "codex")}, more)
+
+
+def _home(repo: Path, home: Path | None, name: str) -> Path:
+    made = home if home is not None else repo.parent / name
+    made.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+def _environment(
+    home: Path, made: Mapping[str, str], more: Mapping[str, str] | None
+) -> dict[str, str]:
+    temporary = home / "tmp"
+    temporary.mkdir(exist_ok=True)
+    plain = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home),
+        "TMPDIR": str(temporary),
+        "LANG": "C.UTF-8",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "NO_PROXY": "127.0.0.1",
+        MARK: str(home),
+    }
+    return {**plain, **made, **(more or {})}
+
+
+def write_json(file: Path, value: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def hooks_for(
+    command: str, events: Iterable[str], *, matcher: str | None = None, timeout: int = 60
+) -> dict[str, Any]:
+    """The `hooks` of both clients' files: one command for all these events."""
+    entry: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
+    if matcher is not None:
+        entry["matcher"] = matcher
+    return {"hooks": {event: [entry] for event in events}}
+
+
+class Recorder:
+    """A hook command that writes down all it is told, and the answers it gives."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log, self._answers = folder / "told.jsonl", folder / "answers.json"
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.set()
+        words = [sys.executable, "-I", "-S", HOOK, self._log, self._answers]
+        self.command = shlex.join(map(str, words))
+
+    def set(self, **answers: dict[str, Any]) -> None:
+        """Answer these events, besides those that were set before."""
+        self.answers |= answers
+        write_json(self._answers, self.answers)
+
+    def deny(self, reason: str, **more: Any) -> None:
+        """Refuse every tool call."""
+        self.set(PreToolUse={"stdout": json.dumps(denial(reason, **more))})
+
+    def told(self, event: str = "", tool: str = "") -> list[dict[str, Any]]:
+        """The records of an event, in order; of all if none is named."""
+        if not self._log.exists():
+            return []
+        records = [json.loads(line) for line in self._log.read_text().splitlines()]
+        return [
+            record
+            for record in records
+            if event in ("", record["data"].get("hook_event_name"))
+            and tool in ("", record["data"].get("tool_name"))
+        ]
+
+
+def denial(reason: str, **more: Any) -> dict[str, Any]:
+    """What a hook prints to refuse a tool call; both clients obey it."""
+    said = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "deny",
+        "permissionDecisionReason": reason,
+    }
+    return {"hookSpecificOutput": said, **more}
+
+
+def sweep(folder: Path) -> list[int]:
+    """Kill whatever was started with a home below this folder and still runs; their pids."""
+    mark = f"{MARK}={folder}".encode()
+    killed = []
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        left = list(marked(mark))
+        if not left:
+            break
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            killed.append(pid)
+        time.sleep(0.01)
+    return killed
+
+
+def marked(mark: bytes) -> Iterable[int]:
+    """The processes whose environment has an entry that begins so; none where there is no /proc."""
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                entries = file.read().split(b"\0")
+        except OSError:
+            continue
+        if any(entry.startswith(mark) for entry in entries):
+            yield int(name)

@@ -1,0 +1,166 @@
+"""A real repository with the gate in it, as `holdfast init` puts it there, for real clients.
+
+The settings are short ones: a test says how long a refusal lasts and whether a call is held open.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from helpers_cli import COMMAND, Answer, Repository, Terminal, environment
+from helpers_processes import PATIENCE_SECONDS, until
+
+from .drive import Running, hooks_for, write_json
+from .servers import Call, ModelServer, Step, Turn
+
+#: A refusal is said at once: the retry is due only after the hook's own deadline.
+AT_ONCE = {"retry_seconds": 60, "timeout_seconds": 30}
+#: The call is held open for a second, then comes the one retry.
+HELD = {"retry_seconds": 1, "timeout_seconds": 60}
+#: The call is held open until the file is free.
+WOKEN = {"retry_seconds": 40, "timeout_seconds": 60, "wake": True}
+
+#: How every refusal begins, and how the hard stop does.
+REFUSED = "Refused: "
+BLOCKED = "state=waiting_for_instruction"
+
+
+class Gated(Repository):
+    """A repository of the fixture `repo`, guarded."""
+
+    def __init__(self, repo: Path) -> None:  # it is there already
+        self.root = repo
+        self._homes = 0
+
+    def init(self, **settings: object) -> Self:
+        """Install the gate for both clients and git, with these settings of it."""
+        lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
+        (self.root / "holdfast.toml").write_text("\n".join(["[gate]", *lines, ""]))
+        for name, value in (("user.name", "Tess"), ("user.email", "tess@example.org")):
+            self.git("config", name, value)
+        self.git("add", "holdfast.toml")
+        self.git("commit", "-q", "-m", "settings")
+        answer = self.hold("init", "--client", "claude,codex", "--git")
+        assert answer.code == 0, answer
+        check = self.hold("init", "--client", "claude,codex", "--check")
+        assert check.code == 0, check
+        return self
+
+    def git(self, *words: str) -> str:
+        """What git says; by a person, as far as the gate can see."""
+        done = subprocess.run(
+            ["git", *words], cwd=self.root, env=environment(), check=True, capture_output=True,
+            text=True, timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+        return done.stdout
+
+    def by_a_person(self, *words: str) -> Answer:
+        """What a person types at a terminal, under no agent whoever runs the tests."""
+        terminal = Terminal(self)
+        try:
+            return terminal.do(" ".join([*COMMAND, *words]))
+        finally:
+            terminal.close()
+
+    def home(self) -> Path:
+        """A home of its own for a client, so that two of them have nothing in common."""
+        self._homes += 1
+        return self.root.parent / f"home-{self._homes}"
+
+    def held(self) -> dict[str, str]:
+        """Each file that is held now, and by whom."""
+        return {path: grant["holder"] for grant in self.grants() for path in grant["write_paths"]}
+
+    def is_free(self, path: str) -> bool:
+        return path not in self.held()
+
+    def text(self, path: str = "a.txt") -> str:
+        return (self.root / path).read_text()
+
+    def happened(self, type: str) -> list[dict[str, Any]]:
+        """The events of a type."""
+        return [event for event in self.events() if event["type"] == type]
+
+    def blockers(self) -> list[dict[str, Any]]:
+        """The reports on agents that were stopped."""
+        found: list[dict[str, Any]] = self.hold("blockers", "--json").json["blockers"]
+        return found
+
+    def let_stops_wait(self) -> Path:
+        """Give both clients a hook of the user's own that keeps them at a stop until this file is
+        there: otherwise both end right after it. To be called before `init`."""
+        go = self.root.parent / "go"
+        hooks = hooks_for(f"until [ -e {go} ]; do sleep 0.05; done", ["Stop"])
+        write_json(self.root / ".claude" / "settings.json", hooks)
+        write_json(self.root / ".codex" / "hooks.json", hooks)
+        return go
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def name(client: str, session: str, agent: str = "") -> str:
+    """What an agent is called."""
+    return f"{client}:{session[:8]}" + (f":{agent[:8]}" if agent else "")
+
+
+class Gateway:
+    """A moment that models wait for: steps that come through it only when it is opened."""
+
+    def __init__(self, seconds: float = 60) -> None:
+        self._open = threading.Event()
+        self._seconds = seconds
+
+    def open(self) -> None:
+        self._open.set()
+
+    def then(self, step: Turn | Call | str) -> Step:
+        """A step that waits."""
+
+        def wait(_: dict[str, Any]) -> Turn | Call | str:
+            self._open.wait(self._seconds)
+            return step
+
+        return wait
+
+    def unless_refused(self, server: ModelServer) -> Step:
+        """Wait if all went well; who was refused ends at once."""
+
+        def wait(body: dict[str, Any]) -> str:
+            results = server.follow(body)[2]
+            if results and is_refusal(results[-1]):
+                return "I was refused."
+            self._open.wait(self._seconds)
+            return "Done."
+
+        return wait
+
+
+def when(ready: Callable[[], object], step: Turn | Call | str) -> Step:
+    """A step that waits for something, and fails loudly as a turn if it does not come."""
+
+    def wait(_: dict[str, Any]) -> Turn | Call | str:
+        ready()
+        return step
+
+    return wait
+
+
+def is_refusal(result: str) -> bool:
+    """Whether a tool's result is the gate's refusal."""
+    return REFUSED in result or BLOCKED in result
+
+
+def first_to_end(*running: Running) -> Running:
+    """Wait until one of these clients has ended; which."""
+
+    def ended() -> list[Running]:
+        return [one for one in running if one.process.poll() is not None]
+
+    until(ended, "one of the clients ended")
+    return ended()[0]

@@ -1,0 +1,119 @@
+"""Gets the real clients, in exact versions, from the npm registry into a folder that is kept.
+
+    python -m tests.clients.install            all of them
+    python -m tests.clients.install codex      one
+
+The folder is `~/.cache/holdfast-clients`, or what HOLDFAST_CLIENTS_CACHE names. What is there
+already is not fetched again. Nothing is installed anywhere else, and nothing is put on the PATH.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+INSTALL_SECONDS = 600
+
+
+class Client(NamedTuple):
+    """A client as the registry knows it."""
+
+    package: str
+    version: str
+    program: str
+    """Of the platform's own package: what really runs, without node around it."""
+
+
+CLIENTS = {
+    "claude": Client("@anthropic-ai/claude-code", "2.1.325", "@anthropic-ai/claude-code-*/claude"),
+    "codex": Client("@openai/codex", "0.166.0", "@openai/codex-*/vendor/*/bin/codex"),
+}
+
+
+class NotInstallable(Exception):
+    """This machine cannot get the clients; the text says what is missing."""
+
+
+def cache() -> Path:
+    """Where the clients are kept."""
+    named = os.environ.get("HOLDFAST_CLIENTS_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "holdfast-clients"
+
+
+def program(name: str) -> Path:
+    """The client's program, fetched now if it is not there yet."""
+    client = CLIENTS[name]
+    folder = cache() / f"{name}-{client.version}"
+    if not (folder / "ready").exists():
+        _install(client, folder)
+    found = sorted((folder / "node_modules").glob(client.program))
+    if not found:
+        raise NotInstallable(
+            f"{client.package}@{client.version} has no program for this platform in {folder}"
+        )
+    return found[0]
+
+
+def wrapper(name: str) -> Path:
+    """What a user's PATH has after `npm install -g`; for Codex that is a node program around it."""
+    program(name)
+    return cache() / f"{name}-{CLIENTS[name].version}" / "node_modules" / ".bin" / name
+
+
+def _install(client: Client, folder: Path) -> None:
+    for needed in ("node", "npm"):
+        if shutil.which(needed) is None:
+            raise NotInstallable(f"{needed} is not installed, which {client.package} is got with")
+    cache().mkdir(parents=True, exist_ok=True)
+    with open(cache() / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (folder / "ready").exists():
+            return
+        # Whoever was killed in the middle of it has left half a client.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / "package.json").write_text('{"private": true}\n')
+        _npm(client, folder)
+        (folder / "ready").write_text(f"{client.version}\n")
+
+
+def _npm(client: Client, folder: Path) -> None:
+    # `--force`: the package asks for a newer node than many have, and its program needs none.
+    words = ["npm", "install", "--force", "--no-audit", "--no-fund", "--loglevel=error"]
+    asked = f"{client.package}@{client.version}"
+    try:
+        done = subprocess.run(
+            [*words, asked],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotInstallable(f"npm did not get {asked} in {INSTALL_SECONDS} s") from None
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip()[-1500:]
+        raise NotInstallable(f"npm could not get {asked}:\n{last}")
+
+
+def main(names: list[str]) -> int:
+    for name in names or CLIENTS:
+        if name not in CLIENTS:
+            print(f"there is no client {name}; there is: {', '.join(CLIENTS)}", file=sys.stderr)
+            return 2
+        try:
+            print(name, CLIENTS[name].version, program(name))
+        except NotInstallable as error:
+            print(error, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,143 @@
+"""A repository with agents in it whose clock and processes a test moves by hand.
+
+The files, the ledger and the gate are the real ones. What a client would tell its hook is told to
+the gate directly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.core.model import SECOND, Event, Grant, Holder, Witness
+from holdfast.gate.intent import Answer
+from holdfast.gate.leases import Gate
+from holdfast.gate.settings import Settings
+from holdfast.manager.clock import FakeClock
+from holdfast.manager.identity import agent_key
+from holdfast.manager.manager import LockManager
+from holdfast.manager.paths import Tree
+from holdfast.store import open_store
+from holdfast.testing.conformance import Processes
+
+
+class Stage:
+    """One repository, as many agents as a test likes."""
+
+    def __init__(self, root: Path, settings: Settings | None = None) -> None:
+        self.root = root
+        self.clock = FakeClock(time.time_ns() // 1000)
+        self.processes = Processes()
+        self.settings = settings or Settings()
+        self.clients: dict[str, Witness] = {}
+        (root / ".holdfast").mkdir(exist_ok=True)
+        store = open_store(
+            f"sqlite://{root}/.holdfast/ledger.db", clock=self.clock, is_dead=self.processes.is_dead
+        )
+        self.manager = LockManager(store, tree=Tree(str(root)), clock=self.clock)
+
+    def agent(self, session: str, agent: str = "", *, marks: tuple[str, ...] = ()) -> Actor:
+        """An agent of a session; the session's client runs from its first agent on."""
+        if session not in self.clients:
+            self.clients[session] = self.processes.start()
+        return Actor(self, session, agent, marks)
+
+    def kill(self, session: str) -> None:
+        """The client of a session is gone."""
+        self.processes.end(self.clients.pop(session))
+
+    def restart(self, session: str) -> None:
+        """The session goes on in a new process."""
+        self.clients[session] = self.processes.start()
+
+    def events(self, *types: str) -> list[Event]:
+        return [event for event in self.manager.events() if event.type in types]
+
+    def owner(self, path: str) -> str:
+        """Who holds a file, by its session and agent; empty if nobody does."""
+        for grant in self.manager.active_grants():
+            if path in grant.write_paths:
+                return grant.holder
+        return ""
+
+    def queue(self) -> list[str]:
+        return [ticket.request.holder.id for ticket in self.manager.queue()]
+
+    def close(self) -> None:
+        self.manager.close()
+
+
+class Actor:
+    """One agent."""
+
+    def __init__(self, stage: Stage, session: str, agent: str, marks: tuple[str, ...]) -> None:
+        self.stage = stage
+        self.session = session
+        self.agent = agent
+        self.marks = marks
+        self.held_open: list[float] = []
+
+    @property
+    def holder(self) -> Holder:
+        parent = agent_key("claude", self.session) if self.agent else ""
+        return Holder(
+            id=f"claude:{self.session}" + (f":{self.agent}" if self.agent else ""),
+            key=agent_key("claude", self.session, self.agent),
+            witness=self.stage.clients.get(self.session),
+            marks=self.marks,
+            client="claude",
+            session=self.session,
+            agent=self.agent,
+            parent=parent,
+        )
+
+    def gate(self, *, hold: bool = False) -> Gate:
+        return Gate(
+            self.stage.manager,
+            self.holder,
+            self.stage.settings,
+            hold_seconds=10_000 if hold else 0,
+            pause=self._pause,
+        )
+
+    def _pause(self, seconds: float, waiter: object) -> bool:
+        self.held_open.append(seconds)
+        self.stage.clock.advance(seconds)
+        return False
+
+    def edit(self, *paths: str, hold: bool = False, write: str | None = "new\n") -> Answer:
+        """Ask the gate, and do it if it may be done."""
+        answer = self.gate(hold=hold).permit([f"{self.stage.root}/{path}" for path in paths])
+        if answer.kind == "allow" and write is not None:
+            for path in paths:
+                file = self.stage.root / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                fresh = file.with_name(f".{file.name}.new")  # as clients do: a new file, renamed
+                fresh.write_text(write)
+                fresh.replace(file)
+        return answer
+
+    def held(self) -> list[str]:
+        with self.stage.manager.store.view(deadline=time.monotonic() + 60) as view:
+            return sorted(grant.paths[0] for grant in view.held_by(self.holder.key))
+
+    def grants(self) -> list[Grant]:
+        with self.stage.manager.store.view(deadline=time.monotonic() + 60) as view:
+            return view.held_by(self.holder.key)
+
+
+def settled(*files: Path) -> None:
+    """Until a change from now on can be told from one before."""
+    newest = max(file.stat().st_ctime_ns for file in files)
+    deadline = time.monotonic() + 20
+    while time.time_ns() < newest + 60_000_000:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def heartbeats(stage: Stage) -> Sequence[Event]:
+    return stage.events("contention_heartbeat")
+
+
+__all__ = ["SECOND", "Actor", "Stage", "heartbeats", "settled"]

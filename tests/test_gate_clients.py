@@ -1,0 +1,530 @@
+"""What the clients' hooks are told, and what they are answered.
+
+The inputs have the form of what the real programs sent; which answers they obey was seen with them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.gate import clients
+from holdfast.gate.clients import claude, codex
+from holdfast.gate.intent import Answer, Intent, Reply
+
+BASE = {"session_id": "5e55", "transcript_path": "/t.jsonl", "cwd": "/repo"}
+PATCH = "*** Begin Patch\n*** Add File: a\n+x\n*** Update File: b\n*** Move to: c\n@@\n-x\n+y\n*** End Patch\n"  # noqa: E501
+
+
+def told(event: str, tool: str = "", fields: object = None, **more: Any) -> dict[str, Any]:
+    data = {**BASE, "hook_event_name": event, **more}
+    if tool:
+        data |= {"tool_name": tool, "tool_input": fields, "tool_use_id": "use-1"}
+    return data
+
+
+def heard(data: object, env: dict[str, str] | None = None) -> Intent:
+    return claude.read(data, env or {})
+
+
+def summary(intent: Intent) -> tuple[str, tuple[str, ...], str, str]:
+    return intent.event, intent.writes, intent.command, intent.problem
+
+
+def parsed(reply: Reply) -> dict[str, Any]:
+    assert reply.code == 0
+    assert reply.stderr == ""
+    assert reply.stdout.endswith("\n")
+    assert len(reply.stdout.splitlines()) == 1
+    found = json.loads(reply.stdout.encode("utf-8").decode())
+    assert isinstance(found, dict)
+    return found
+
+
+# Which adapter
+
+
+@pytest.mark.parametrize("name", clients.NAMES)
+def test_every_client_has_an_adapter_with_its_facts(name: str) -> None:
+    found = clients.adapter(name)
+    assert found is not None
+    assert name == found.NAME
+    assert {"PreToolUse", "PostToolUse", "Stop", "SessionEnd"} <= found.EVENTS.keys()
+    assert found.SETTINGS_FILES
+    assert found.TELLS.isdisjoint({"stop", "agent_stop", "session_end", "other"})
+    assert set(found.TIMEOUT_SECONDS_MAX) <= found.EVENTS.keys()
+
+
+@pytest.mark.parametrize("name", ["", "gemini", "Claude", "claude ", "../claude"])
+def test_there_is_no_adapter_of_another_name(name: str) -> None:
+    assert clients.adapter(name) is None
+
+
+@pytest.mark.parametrize(("name", "other"), [("claude", "codex"), ("codex", "claude")])
+def test_only_the_adapter_that_is_asked_for_is_loaded(name: str, other: str) -> None:
+    heavy = ("json", "re", "typing", "dataclasses", "enum", "pathlib", "contextlib")
+    script = (
+        "import sys; from holdfast.gate.clients import adapter; "
+        f"assert adapter({name!r}).NAME == {name!r}; "
+        f"print([m for m in ('holdfast.gate.clients.{other}', *{heavy!r}) if m in sys.modules])"
+    )
+    source = clients.__file__.rsplit("/holdfast/", 1)[0]
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path.insert(0, {source!r}); {script}",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+# Claude Code: what it tells
+
+
+@pytest.mark.parametrize(
+    ("tool", "fields", "path"),
+    [
+        ("Write", {"file_path": "/repo/a", "content": "x"}, "/repo/a"),
+        ("Edit", {"file_path": "/repo/a b", "old_string": "x", "new_string": "y"}, "/repo/a b"),
+        ("MultiEdit", {"file_path": "sub/../a", "edits": []}, "sub/../a"),
+        ("NotebookEdit", {"notebook_path": "/repo/n.ipynb", "new_source": ""}, "/repo/n.ipynb"),
+        ("Write", {"file_path": "/elsewhere/\u00fc"}, "/elsewhere/\u00fc"),
+        ("Write", {"file_path": " /repo/a\n"}, "/repo/a"),
+        ("Write", {"file_path": "~/repo/a"}, "/home/ann/repo/a"),
+        ("Write", {"file_path": "~ann/a"}, "~ann/a"),
+    ],
+)
+def test_claude_before_and_after_an_edit(tool: str, fields: dict[str, str], path: str) -> None:
+    env = {"CLAUDE_PID": "4711", "HOME": "/home/ann"}
+    before = heard(told("PreToolUse", tool, fields), env)
+    assert before == Intent(
+        "claude", "edit", "5e55", tool=tool, writes=(path,), cwd="/repo", pid=4711
+    )
+    after = heard(told("PostToolUse", tool, fields, tool_response={}), env)
+    assert summary(after) == ("edited", (path,), "", "")
+    failed = heard(told("PostToolUseFailure", tool, fields, error="no"), env)
+    assert summary(failed) == ("failed", (path,), "", "")
+
+
+@pytest.mark.parametrize("tool", ["Bash", "PowerShell"])
+def test_claude_before_and_after_a_command(tool: str) -> None:
+    fields = {"command": "echo x > a", "description": "writes"}
+    assert heard(told("PreToolUse", tool, fields)) == Intent(
+        "claude", "shell", "5e55", tool=tool, command="echo x > a", cwd="/repo"
+    )
+    after = heard(told("PostToolUse", tool, fields, tool_response={"stdout": ""}))
+    assert summary(after) == ("shelled", (), "echo x > a", "")
+    failed = heard(told("PostToolUseFailure", tool, fields, error="Exit code 3"))
+    assert summary(failed) == ("failed", (), "echo x > a", "")
+
+
+def test_claude_says_when_a_command_goes_on_in_the_background() -> None:
+    plain, asked = {"command": "make"}, {"command": "make", "run_in_background": True}
+    assert not heard(told("PreToolUse", "Bash", asked)).background
+    assert not heard(told("PostToolUse", "Bash", plain, tool_response={})).background
+    assert heard(told("PostToolUse", "Bash", asked, tool_response={})).background
+    moved = told("PostToolUse", "Bash", plain, tool_response={"backgroundTaskId": "b1"})
+    assert heard(moved).background
+    assert heard(told("PostToolUse", "Monitor", plain)).background
+
+
+def test_a_sub_agent_of_claude_is_named_by_its_id() -> None:
+    data = told("PreToolUse", "Write", {"file_path": "/repo/a"}, agent_id="a1", agent_type="x")
+    assert heard(data).agent == "a1"
+    assert heard(told("SubagentStart", agent_id="a1")).event == "agent_start"
+    stop = told("SubagentStop", agent_id="a1", background_tasks=[{"id": "a1", "status": "running"}])
+    assert heard(stop) == Intent("claude", "agent_stop", "5e55", agent="a1", cwd="/repo")
+
+
+def test_the_end_of_a_sub_agent_that_was_halted_is_told_by_its_parent() -> None:
+    def after(**response: str) -> Intent:
+        return heard(told("PostToolUse", "Agent", {"prompt": "x"}, tool_response=response))
+
+    ended = after(status="completed", agentId="a1")
+    assert (ended.event, ended.agent) == ("agent_stop", "a1")
+    assert after(status="async_launched", agentId="a1").event == "other"
+    assert after(status="completed").event == "other"
+    assert heard(told("PostToolUse", "Agent", {}, tool_response="completed")).event == "other"
+    nested = told("PostToolUse", "Agent", {}, agent_id="a1",
+                  tool_response={"status": "completed", "agentId": "a2"})  # fmt: skip
+    assert heard(nested).agent == "a2"
+
+
+@pytest.mark.parametrize(
+    ("data", "event"),
+    [
+        (told("UserPromptSubmit", prompt="do it"), "prompt"),
+        (told("UserPromptSubmit", prompt="do it", source="user"), "prompt"),
+        (told("UserPromptSubmit", prompt="do it", source="sdk"), "prompt"),
+        (told("Stop", stop_hook_active=False, background_tasks=[]), "stop"),
+        (told("StopFailure", error="overloaded"), "failed"),
+        (told("SessionStart", source="startup"), "session_start"),
+        (told("SessionStart", source="resume"), "session_start"),
+        (told("SessionEnd", reason="other"), "session_end"),
+        (told("Notification", message="x"), "other"),
+        (told("PermissionRequest", "Write", {"file_path": "/repo/a"}), "other"),
+        (told("PreToolUse", "Read", {"file_path": "/repo/a"}), "other"),
+        (told("PreToolUse", "mcp__files__write", {"file_path": "/repo/a"}), "other"),
+        (told("PreToolUse", "Monitor", {"url": "ws://x"}), "other"),
+    ],
+)
+def test_the_life_of_claude(data: dict[str, Any], event: str) -> None:
+    found = heard(data)
+    assert (found.event, found.problem, found.background) == (event, "", False)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"prompt": "<task-notification>\n<task-id>b1</task-id>"},
+        {"prompt": "x", "source": "system"}, {"prompt": "x", "source": "loop_wakeup"},
+        {"prompt": "x", "agent_id": "a1"},
+        {"prompt": "<task-notification>", "source": "sdk"},
+    ],
+)  # fmt: skip
+def test_what_claude_says_to_itself_is_not_a_users_prompt(more: dict[str, str]) -> None:
+    assert heard(told("UserPromptSubmit", **more)).event == "other"
+
+
+def test_a_stop_of_claude_tells_of_work_in_the_background() -> None:
+    task = {"id": "b1", "type": "shell", "status": "running", "command": "sleep 2"}
+    assert heard(told("Stop", background_tasks=[task])).background
+    assert not heard(told("Stop", background_tasks=[])).background
+    assert not heard(told("Stop")).background
+
+
+@pytest.mark.parametrize(
+    ("text", "pid"),
+    [("4711", 4711), ("", 0), ("x", 0), ("-1", 0), ("4 7", 0), ("٤", 0), ("9" * 40, 0), ("1.0", 0)],
+)
+def test_the_process_of_claude_is_the_one_that_it_names(text: str, pid: int) -> None:
+    assert heard(told("Stop"), {"CLAUDE_PID": text}).pid == pid
+
+
+# Codex: what it tells
+
+
+@pytest.mark.parametrize(
+    ("tool", "command"),
+    [
+        ("apply_patch", PATCH), ("apply_patch", [PATCH]), ("apply_patch", ["apply_patch", PATCH]),
+        ("apply_patch", f"apply_patch <<'EOF'\n{PATCH}EOF\n"), ("shell", ["apply_patch", PATCH]),
+        ("apply_patch", ["bash", "-lc", f"apply_patch <<'EOF'\n{PATCH}EOF\n"]),
+    ],
+)  # fmt: skip
+def test_codex_before_and_after_a_patch(tool: str, command: object) -> None:
+    before = codex.read(told("PreToolUse", tool, {"command": command}), {"CLAUDE_PID": "1"})
+    assert before == Intent("codex", "edit", "5e55", tool=tool, writes=("a", "b", "c"), cwd="/repo")
+    after = codex.read(told("PostToolUse", tool, {"command": command}, tool_response=""), {})
+    assert summary(after) == ("edited", ("a", "b", "c"), "", "")
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "line"),
+    [
+        ("Bash", "echo x > a", "echo x > a"), ("exec_command", "ls", "ls"), ("Bash", "", ""),
+        ("shell", ["bash", "-lc", "echo 'x' > a"], "bash -lc 'echo '\\''x'\\'' > a'"),
+        ("local_shell", ["rm", "-f", "a b"], "rm -f 'a b'"), ("shell", ["ls", ""], "ls ''"),
+    ],
+)  # fmt: skip
+def test_codex_before_and_after_a_command(tool: str, command: object, line: str) -> None:
+    before = codex.read(told("PreToolUse", tool, {"command": command}), {})
+    assert before == Intent("codex", "shell", "5e55", tool=tool, command=line, cwd="/repo")
+    after = codex.read(told("PostToolUse", tool, {"command": command}, tool_response=""), {})
+    assert summary(after) == ("shelled", (), line, "")
+
+
+@pytest.mark.parametrize(
+    ("data", "event", "agent"),
+    [
+        (told("UserPromptSubmit", prompt="do it"), "prompt", ""),
+        (told("UserPromptSubmit", prompt="its task", agent_id="t1"), "other", "t1"),
+        (told("Stop", stop_hook_active=False), "stop", ""),
+        (told("Interrupt"), "stop", ""),
+        (told("SubagentStart", agent_id="t1"), "agent_start", "t1"),
+        (told("SubagentStop", agent_id="t1"), "agent_stop", "t1"),
+        (told("SessionStart", source="resume"), "session_start", ""),
+        (told("SessionEnd", reason="other"), "session_end", ""),
+        (told("PreCompact", trigger="auto"), "other", ""),
+        (told("PreToolUse", "spawn_agent", {"command": "x"}), "other", ""),
+        (told("PreToolUse", "mcp__files__write", {"path": "a"}), "other", ""),
+    ],
+)
+def test_the_life_of_codex(data: dict[str, Any], event: str, agent: str) -> None:
+    found = codex.read(data, {"CLAUDE_PID": "4711"})
+    assert (found.event, found.agent, found.problem, found.pid) == (event, agent, "", 0)
+
+
+# What the real programs said
+
+
+SAMPLES = sorted((Path(__file__).parent / "clients" / "samples").glob("*.json"))
+EXPECTED = {
+    "Stop": "stop", "StopFailure": "failed", "SubagentStart": "agent_start",
+    "SubagentStop": "agent_stop", "SessionStart": "session_start", "SessionEnd": "session_end",
+    "PreToolUse-Write": "edit", "PreToolUse-Edit": "edit", "PreToolUse-NotebookEdit": "edit",
+    "PreToolUse-apply_patch": "edit", "PreToolUse-Bash": "shell", "PostToolUse-Write": "edited",
+    "PostToolUse-Edit": "edited", "PostToolUse-NotebookEdit": "edited",
+    "PostToolUse-apply_patch": "edited", "PostToolUse-Bash": "shelled",
+    "PostToolUseFailure-Bash": "failed",
+}  # fmt: skip
+
+
+def test_everything_that_was_recorded_of_the_clients_is_understood() -> None:
+    assert SAMPLES
+    for file in SAMPLES:
+        client, event, *rest = file.stem.split("-")
+        adapter = clients.adapter(client)
+        assert adapter is not None
+        found = adapter.read(json.loads(file.read_text()), {})
+        assert (found.problem, found.client) == ("", client), file.name
+        kind = "-".join((event, *rest[:1])) if "Tool" in event else event
+        if kind in EXPECTED:
+            assert found.event == EXPECTED[kind], file.name
+        assert bool(found.writes) is (found.event in ("edit", "edited")), file.name
+        assert bool(found.agent) or "subagent" not in rest, file.name
+
+
+# What cannot be understood
+
+
+WRITE = told("PreToolUse", "Write", {"file_path": "/repo/a"})
+APPLY = told("PreToolUse", "apply_patch", {"command": PATCH})
+BASH = told("PreToolUse", "Bash", {"command": "ls"})
+
+
+def without(data: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in names}
+
+
+UNCLEAR: list[object] = [
+    None, 1, "x", [], [WRITE], {}, without(BASH, "hook_event_name"), BASH | {"hook_event_name": 3},
+    without(BASH, "tool_name"), BASH | {"tool_name": ["Bash"]}, without(BASH, "tool_input"),
+    BASH | {"tool_input": "ls"}, BASH | {"tool_input": {"command": 3}}, BASH | {"tool_input": []},
+    BASH | {"tool_input": {"command": ["ls", 3]}}, without(BASH, "session_id"),
+    BASH | {"session_id": 3}, BASH | {"session_id": ""}, BASH | {"session_id": "x" * 1000},
+    BASH | {"session_id": "a\nb"}, BASH | {"session_id": "\ud800"}, BASH | {"agent_id": 3},
+    BASH | {"agent_id": []}, BASH | {"agent_id": False}, BASH | {"agent_id": "\0"},
+    without(BASH, "cwd"), BASH | {"cwd": "somewhere"}, BASH | {"cwd": "/a\0b"}, BASH | {"cwd": 3},
+    BASH | {"tool_name": "Bash" + "x" * 1000},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("number", range(len(UNCLEAR)))
+def test_a_call_that_cannot_be_understood_is_an_edit_with_a_problem(
+    adapter: Any, number: int
+) -> None:
+    found = adapter.read(UNCLEAR[number], {})
+    assert found.event == "edit"
+    assert found.problem
+
+
+@pytest.mark.parametrize(
+    "path",
+    [None, 3, ["/repo/a"], {"path": "/repo/a"}, "", "  ", "/repo/a\0", "/repo/\ud800", "x" * 5000],
+)
+def test_a_path_that_no_file_can_have_is_a_problem(path: object) -> None:
+    found = heard(told("PreToolUse", "Write", {"file_path": path}))
+    assert (found.event, found.writes, found.problem) == ("edit", (), "it does not say which file")
+    text = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch"
+    if isinstance(path, str):
+        found = codex.read(told("PreToolUse", "apply_patch", {"command": text}), {})
+        assert (found.writes, found.problem) == ((), "the patch cannot be understood")
+
+
+def test_without_a_folder_only_full_paths_are_understood() -> None:
+    assert not heard(without(WRITE, "cwd")).problem
+    relative = told("PreToolUse", "Write", {"file_path": "a"})
+    assert heard(without(relative, "cwd")).problem
+    assert codex.read(without(APPLY, "cwd"), {}).problem
+
+
+def test_without_a_home_a_path_in_it_is_not_understood() -> None:
+    assert heard(told("PreToolUse", "Write", {"file_path": "~/a"})).problem
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize(
+    "data",
+    [
+        told("Stop", session_id=3), told("SessionEnd", session_id=None), told("SubagentStop"),
+        told("SubagentStart", agent_id=""), told("SubagentStop", agent_id=7),
+        told("PostToolUse", "Bash", {"command": "ls"}, session_id=""),
+        told("UserPromptSubmit", session_id=[]),
+    ],
+)  # fmt: skip
+def test_what_ends_nobody_knows_whose_work_ends_nothing(adapter: Any, data: object) -> None:
+    found = adapter.read(data, {})
+    assert found.event == "other"
+    assert found.problem
+
+
+# What they are answered
+
+
+BEFORE = [
+    Intent("claude", "edit", "s", tool="Write"), Intent("claude", "shell", "s", tool="Bash"),
+    Intent("claude", "edit", "", problem="unclear"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("intent", BEFORE)
+def test_a_refusal_has_the_form_that_the_clients_obey(adapter: Any, intent: Intent) -> None:
+    found = parsed(adapter.say(intent, Answer("deny", "Ben has it.")))
+    assert found == {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": "Ben has it.",
+        }
+    }
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+def test_a_refusal_tells_the_user_and_keeps_the_context(adapter: Any) -> None:
+    answer = Answer("deny", "Ben has it.", user="Ann waits.", context="Ben changed b.")
+    found = parsed(adapter.say(BEFORE[0], answer))
+    assert found["systemMessage"] == "Ann waits."
+    reason = found["hookSpecificOutput"]["permissionDecisionReason"]
+    assert reason == "Ben has it.\nBen changed b."
+
+
+@pytest.mark.parametrize("intent", BEFORE)
+def test_a_halt_of_claude_refuses_and_stops(intent: Intent) -> None:
+    found = parsed(claude.say(intent, Answer("halt", "Ben has it.", user="Blocked.")))
+    assert found["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert found["hookSpecificOutput"]["permissionDecisionReason"] == "Ben has it."
+    assert found["continue"] is False
+    assert found["stopReason"] == "Blocked."
+    assert parsed(claude.say(intent, Answer("halt", "Why.")))["stopReason"] == "Why."
+
+
+@pytest.mark.parametrize("intent", BEFORE)
+def test_a_halt_of_codex_is_a_refusal_that_says_that_it_stays(intent: Intent) -> None:
+    found = parsed(codex.say(intent, Answer("halt", "Ben has it. " + "x" * 9000, user="Blocked.")))
+    assert found.keys() == {"hookSpecificOutput", "systemMessage"}
+    assert found["hookSpecificOutput"].keys() == {
+        "hookEventName", "permissionDecision", "permissionDecisionReason",
+    }  # fmt: skip
+    reason = found["hookSpecificOutput"]["permissionDecisionReason"]
+    assert reason.startswith("Ben has it.")
+    assert reason.endswith(codex.HALTED)
+
+
+EVENTS = [
+    "edit", "edited", "shell", "shelled", "prompt", "stop", "agent_start", "agent_stop",
+    "session_start", "session_end", "failed", "other",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("kind", ["allow", "quiet"])
+def test_nothing_is_printed_when_there_is_nothing_to_say(
+    adapter: Any, event: str, kind: str
+) -> None:
+    assert adapter.say(Intent("x", event, "s"), Answer(kind, "granted")) == Reply()
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("kind", ["allow", "quiet", "deny", "halt"])
+def test_nothing_is_ever_allowed_for_the_user_or_stopped_without_a_refusal(
+    adapter: Any, event: str, kind: str
+) -> None:
+    answer = Answer(kind, "reason", user="user", context="context")
+    reply = adapter.say(Intent("x", event, "s", tool="t"), answer)
+    found = parsed(reply) if reply.stdout else {}
+    specific = found.get("hookSpecificOutput", {})
+    assert specific.get("permissionDecision") != "allow"
+    assert "decision" not in found
+    if "continue" in found:
+        assert event in ("edit", "shell")
+        assert specific["permissionDecision"] == "deny"
+    if event in ("stop", "agent_stop", "session_end"):
+        assert found.keys() <= {"systemMessage"}
+
+
+HOOKS = {
+    "edit": "PreToolUse", "shell": "PreToolUse", "edited": "PostToolUse", "shelled": "PostToolUse",
+    "failed": "PostToolUseFailure", "prompt": "UserPromptSubmit", "agent_start": "SubagentStart",
+    "session_start": "SessionStart",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("event", EVENTS)
+def test_context_reaches_the_agent_exactly_where_the_adapter_says_so(
+    adapter: Any, event: str
+) -> None:
+    reply = adapter.say(Intent("x", event, "s", tool="t"), Answer("allow", context="look at b"))
+    if event in adapter.TELLS:
+        assert parsed(reply) == {
+            "hookSpecificOutput": {
+                "hookEventName": HOOKS[event], "additionalContext": "look at b"
+            }
+        }  # fmt: skip
+    else:
+        assert reply == Reply()
+
+
+def test_a_model_that_cannot_be_reached_is_told_nothing() -> None:
+    assert claude.say(Intent("claude", "failed", "s"), Answer("allow", context="x")) == Reply()
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+def test_a_refusal_after_the_fact_is_told_and_not_lost(adapter: Any) -> None:
+    after = parsed(adapter.say(Intent("x", "edited", "s"), Answer("deny", "b was damaged")))
+    assert after["hookSpecificOutput"]["additionalContext"] == "b was damaged"
+    stop = parsed(adapter.say(Intent("x", "stop", "s"), Answer("halt", "b was damaged")))
+    assert stop == {"systemMessage": "b was damaged"}
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("kind", ["deny", "halt"])
+@pytest.mark.parametrize("reason", ["", " ", "\n\t", "\r", "\x1c", "\u2003", "\u2028", "\x85"])
+def test_a_refusal_always_gives_a_reason(adapter: Any, kind: str, reason: str) -> None:
+    found = parsed(adapter.say(BEFORE[0], Answer(kind, reason)))
+    assert found["hookSpecificOutput"]["permissionDecisionReason"].strip()
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("kind", ["allow", "deny", "halt"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\ud800b", "\udcff", "a\0b", "\x1b[31mred", "a\nb\r\nc\x85d\u2028e\u2029f", '"quoted\\"',
+        "x" * 100_000, "\ud800" * 100_000, "\n" * 100_000 + "x", "日本語 \U0001f600" * 2000, "\x7f",
+    ],
+)  # fmt: skip
+def test_every_text_goes_out_as_one_bounded_line_of_json(
+    adapter: Any, kind: str, text: str
+) -> None:
+    for event in EVENTS:
+        intent = Intent("x", event, "s", tool="t")
+        reply = adapter.say(intent, Answer(kind, text, user=text, context=text))
+        if not reply.stdout:
+            continue
+        found = parsed(reply)
+        specific = found.pop("hookSpecificOutput", {})
+        for value in (*found.values(), *specific.values()):
+            if isinstance(value, str):
+                assert len(value) <= 4000
+                assert all(char.isprintable() or char in "\n\t\xa0\u3000" for char in value)
+
+
+def test_of_a_long_text_the_beginning_and_the_end_are_kept() -> None:
+    text = clients.plain("First this. " + "x" * 10_000 + " Then do that.")
+    assert len(text) == 4000
+    assert text.startswith("First this.")
+    assert text.endswith("Then do that.")
+    assert clients.plain("y" * 4000) == "y" * 4000
