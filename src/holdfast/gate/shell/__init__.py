@@ -1,0 +1,42 @@
+"""What a shell command line plainly writes, without running any of it.
+
+`read(command, cwd)` gives a `Reading`: paths, git verbs that may change any file of the tree, and
+whether something in the line could write what its text does not tell. It is no sandbox: a program
+may write what it likes, and a line that is unsure has to be watched in another way.
+
+  words, parser     characters to words to commands (`nodes`), as a shell reads them
+  expand, globs     words to arguments, as far as they can be known in a `scope`
+  walk              follows the commands in order; `calls` finds who knows a command
+  builtins          cd, variables, commands that run commands
+  files, editors    cp, mv, rm …; sed, formatters, curl …; `scripts` reads sed and awk programs
+  git, patches      git's verbs; diffs and apply_patch texts
+
+Imports of the gate only `patch`, and of the rest only `core`.
+"""
+
+from __future__ import annotations
+
+from holdfast.gate.shell.reading import Reading, TreeVerb
+
+__all__ = ["Reading", "TreeVerb", "read"]
+
+LENGTH_MAX = 1_000_000
+
+
+def read(command: str, cwd: str) -> Reading:
+    """What a command line writes if it is typed in `cwd`, an absolute path. Never raises.
+
+    Patterns are matched against the files that are there now; small patch files are read.
+    """
+    if len(command) > LENGTH_MAX:
+        return Reading(unsure=True, problem="the command is too long to be read")
+    if "\0" in command:
+        return Reading(unsure=True, problem="the command holds a NUL character")
+    from holdfast.gate.shell.walk import follow
+
+    try:
+        return follow(command, cwd)
+    except RecursionError:
+        return Reading(unsure=True, problem="it is nested too deeply")
+    except Exception as error:  # a hook must answer, whatever was typed
+        return Reading(unsure=True, problem=f"it could not be followed: {error!r}")

@@ -1,0 +1,49 @@
+"""What reading a command line gives."""
+
+from __future__ import annotations
+
+from holdfast.core.model import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+
+class TreeVerb(Value):
+    """A git verb that may change any file of a working tree.
+
+    `argv` are the words after the verb, `folder` is where git works (empty if that is not known).
+    Not `plain`: some words are not known before the command runs; they stand as they were typed.
+    """
+
+    __slots__ = ("argv", "folder", "plain", "verb")
+
+    def __init__(self, verb: str, argv: tuple[str, ...], folder: str, plain: bool = True) -> None:
+        self.verb: Final = verb
+        self.argv: Final = argv
+        self.folder: Final = folder
+        self.plain: Final = plain
+
+
+class Reading(Value):
+    """What a command line plainly writes.
+
+    `writes` are absolute paths, joined with the folder they are read from and nothing else: `..`
+    is still in them, since only the file system knows where it leads. A path that ends in a slash
+    means everything below that folder. `unsure`: something in it could write what cannot be told
+    from the text. `problem`: it could not be understood at all.
+    """
+
+    __slots__ = ("problem", "trees", "unsure", "writes")
+
+    def __init__(
+        self,
+        writes: tuple[str, ...] = (),
+        trees: tuple[TreeVerb, ...] = (),
+        unsure: bool = False,
+        problem: str = "",
+    ) -> None:
+        self.writes: Final = writes
+        self.trees: Final = trees
+        self.unsure: Final = unsure
+        self.problem: Final = problem
