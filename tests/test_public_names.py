@@ -21,7 +21,7 @@ NAMES = [
     "LockGrant", "LockManager", "LockNotHeldError", "LockTimeoutError", "LockViolationError",
     "Lost", "OverLockError", "Refused", "StoreBusyError", "StoreCorruptError", "StoreError",
     "StoreFullError", "StoreNetworkError", "StoreReadonlyError", "StoreVersionError", "Verdict",
-    "__version__",
+    "__version__", "safe_write",
 ]  # fmt: skip
 
 PATHS = "read_paths: Iterable[Path] = (), write_paths: Iterable[Path] = ()"
@@ -100,6 +100,15 @@ def test_the_manager_has_no_other_public_methods() -> None:
     )
 
 
+def test_the_parameters_of_a_safe_write_are_these() -> None:
+    assert signature(holdfast.safe_write) == (
+        "(path: Path, content: str | bytes, *, grant_id: str | None = None, "
+        "token: int | None = None, manager: LockManager | None = None, "
+        "allowed_write_paths: Iterable[Path] | None = None) -> str"
+    )
+    assert inspect.getdoc(holdfast.safe_write)
+
+
 def test_a_manager_is_made_with_nothing_at_all() -> None:
     parameters = inspect.signature(LockManager).parameters
     assert list(parameters) == ["store", "tree", "clock", "is_dead"]
@@ -147,6 +156,7 @@ def imported_by(code: str) -> set[str]:
     [
         "import holdfast",
         "from holdfast import LockManager",
+        "from holdfast import safe_write",
         (
             "from holdfast import LockManager\n"
             "m = LockManager()\n"
@@ -154,7 +164,7 @@ def imported_by(code: str) -> set[str]:
             "m.release(g.id)"
         ),
     ],
-    ids=["the package", "the manager", "a lock in memory"],
+    ids=["the package", "the manager", "a safe write", "a lock in memory"],
 )
 def test_an_import_brings_in_nothing_costly(code: str) -> None:
     assert imported_by(code) & COSTLY <= ALLOWED

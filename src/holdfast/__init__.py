@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         StoreVersionError,
     )
     from holdfast.core.model import ConflictInfo, Event, Holder, Verdict
+    from holdfast.gate.writing import safe_write
     from holdfast.manager.grants import GrantSnapshot, LockGrant
     from holdfast.manager.manager import LockManager
 
@@ -49,6 +50,7 @@ _HOMES = {
         "StoreReadonlyError", "StoreVersionError",
     ),
     "holdfast.core.model": ("ConflictInfo", "Event", "Holder", "Verdict"),
+    "holdfast.gate.writing": ("safe_write",),
     "holdfast.manager.grants": ("GrantSnapshot", "LockGrant"),
     "holdfast.manager.manager": ("LockManager",),
 }  # fmt: skip
@@ -59,7 +61,7 @@ __all__ = [
     "LockGrant", "LockManager", "LockNotHeldError", "LockTimeoutError", "LockViolationError",
     "Lost", "OverLockError", "Refused", "StoreBusyError", "StoreCorruptError", "StoreError",
     "StoreFullError", "StoreNetworkError", "StoreReadonlyError", "StoreVersionError", "Verdict",
-    "__version__",
+    "__version__", "safe_write",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
