@@ -4,6 +4,9 @@ The grant has no end of its own: it lives as long as this process, and after tha
 process that carries its mark. So if this process is killed, the lock stays with the orphaned
 command and is free as soon as that is gone, without anybody's help.
 
+With `--sandbox` the kernel keeps the command from writing anything else than what it locked; see
+`holdfast.gate.sandbox`.
+
 What this does not promise: a command that leaves something running behind its back loses the
 lock when it ends, for what is still running then is not what was asked to run.
 """
@@ -14,7 +17,7 @@ import errno
 import os
 
 from holdfast.cli.locks import take
-from holdfast.cli.opening import STORE_VARIABLE, Desk
+from holdfast.cli.opening import STORE_VARIABLE, Desk, tree_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.cli.signals import Signals, can_pass_signals
@@ -25,11 +28,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parser import Call
     from holdfast.core.model import Holder
+    from holdfast.gate.sandbox.box import Sandbox
     from holdfast.manager.grants import LockGrant
     from holdfast.manager.manager import LockManager
 
 GRANT_VARIABLE = "HOLDFAST_GRANT"
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
+
+BEST_EFFORT = "best-effort"
 
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
@@ -44,6 +50,7 @@ class CommandError(HoldfastError):
 def run(call: Call) -> int:
     """Lock, run, give back. The exit code is the command's own, once it has started."""
     _refuse_nonsense(call)
+    abi = _sandbox_version(call)
     desk = Desk(call)
     writes, reads = desk.places(call.many("write")), desk.places(call.many("read"))
     holder, variables = _runner(call.text("holder"))
@@ -56,6 +63,8 @@ def run(call: Call) -> int:
         environment[STORE_VARIABLE] = desk.store
     with Signals() as signals:
         try:
+            if abi:
+                return _run_inside(call, manager, grant, abi, environment, signals)
             return _run(call, environment, signals)
         finally:
             _give_back(manager, grant, holder)
@@ -73,6 +82,33 @@ def _refuse_nonsense(call: Call) -> None:
         )
     if not (call.flag("write") or call.flag("read")):
         raise UsageError("run needs something to lock", hint="give --write PATH or --read PATH")
+    if call.text("sandbox") not in (None, BEST_EFFORT):
+        raise UsageError(
+            f"--sandbox={call.text('sandbox')} means nothing",
+            hint=f"write --sandbox, or --sandbox={BEST_EFFORT}",
+        )
+    if call.flag("git") and not call.flag("sandbox"):
+        raise UsageError(
+            "--git is about the sandbox", hint="without --sandbox, .git is open anyway"
+        )
+
+
+def _sandbox_version(call: Call) -> int:
+    """The version of the sandbox that the kernel has; 0 if there is to be none.
+
+    Asked before anything is locked. Raises SandboxError if it must be and cannot.
+    """
+    if not call.flag("sandbox"):
+        return 0
+    from holdfast.gate.sandbox import box, landlock
+
+    if call.text("sandbox") != BEST_EFFORT:
+        return box.demand().abi
+    found = landlock.support()
+    if not found.is_enough:
+        how = "in a sandbox that is not whole" if found.abi else "without a sandbox"
+        talk(f"holdfast: the command runs {how}: {found.lacks}")
+    return found.abi
 
 
 def _runner(given: str | None) -> tuple[Holder, dict[str, str]]:
@@ -96,6 +132,47 @@ def _run(call: Call, environment: dict[str, str], signals: Signals) -> int:
     except (OSError, ValueError) as error:
         complain(_cannot_start(command[0], error), call.flag("json"))
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
+    return signals.attend(child)
+
+
+def _run_inside(
+    call: Call,
+    manager: LockManager,
+    grant: LockGrant,
+    abi: int,
+    environment: dict[str, str],
+    signals: Signals,
+) -> int:
+    """As `_run`, in a sandbox."""
+    from holdfast.gate.sandbox.box import Sandbox
+    from holdfast.gate.settings import Settings
+
+    write = Settings.load(tree_of(manager).root).sandbox_write
+    sandbox = Sandbox(manager, grant, abi=abi, write=write, git=call.flag("git"))
+    try:
+        for text in sandbox.missing:
+            talk(f"holdfast: {plain(text)} is not there, so it stays closed (sandbox.write)")
+            talk("  -> with a slash at its end it is made, as a folder")
+        return _start_inside(sandbox, call, environment, signals)
+    finally:
+        left = sandbox.close()
+        if left:
+            talk(f"holdfast: the scratch folder could not be removed: {plain(left)}")
+            talk("  -> something that the command started still writes there")
+
+
+def _start_inside(
+    sandbox: Sandbox, call: Call, environment: dict[str, str], signals: Signals
+) -> int:
+    command = call.words
+    try:
+        child = sandbox.start(
+            command, environment, mask=signals.as_given, default=signals.ignored_by_python
+        )
+    except (OSError, ValueError) as error:
+        complain(_cannot_start(command[0], error), call.flag("json"))
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
+    sandbox.serve()
     return signals.attend(child)
 
 

@@ -1,0 +1,39 @@
+"""The sandbox: a command that can write only what it was given.
+
+The kernel keeps it (Landlock, Linux 6.2 and later): without any privilege, for the command and
+for everything that it starts, from the first instruction on and for ever. Only what changes files
+is handled; reading and executing stay free. Open are
+
+- the files of the grant: their content, not their names,
+- a scratch folder, which is made for the command, is its TMPDIR, and is removed afterwards,
+- what the user lists in the settings: caches, logs,
+- devices that keep nothing: /dev/null, terminals,
+- `.git`, if that is asked for.
+
+    landlock     the system calls, what this kernel can do, and a ruleset
+    places       what is to be opened: found, checked, and made where it is missing
+    scratch      the scratch folder, and what a killed runner left behind
+    box          all of it together, around one command
+    starting     fork, restrict, execute
+    service      the ledger for those inside: a socket of the runner, which is outside
+    asking       the other end of that socket; small, because hooks use it
+
+What this does not promise: Landlock knows nothing of modes, owners, times and attributes, so
+`chmod` and `touch` of a file work everywhere where the system lets them. Descriptors that were
+open before stay open. And whoever can be asked to write (a daemon, a container engine) is outside.
+
+May import manager and below, never cli.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.errors import HoldfastError
+
+#: Where those inside find the runner's socket.
+SOCKET_VARIABLE = "HOLDFAST_SOCKET"
+
+
+class SandboxError(HoldfastError):
+    """The sandbox cannot be made, or cannot be what was asked for."""
+
+    code = "E_SANDBOX"

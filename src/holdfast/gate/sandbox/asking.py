@@ -1,0 +1,131 @@
+"""Ask the runner outside of the sandbox what only it can look up.
+
+One request and one answer, each a line of JSON, on a connection of their own. Hooks use this, so
+it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+from holdfast.core import codec
+from holdfast.core.model import Verdict
+from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Mapping
+    from typing import Any
+
+DEADLINE_SECONDS = 10.0
+REQUEST_BYTES_MAX = 65_536
+ANSWER_BYTES_MAX = 4 << 20
+#: The longest path that a socket can have everywhere.
+PATH_BYTES_MAX = 100
+
+_SOME_BYTES = 65_536
+
+
+def address(environ: Mapping[str, str] | None = None) -> str:
+    """Where the runner listens, or nothing if this is no sandbox."""
+    return (os.environ if environ is None else environ).get(SOCKET_VARIABLE, "")
+
+
+def verify(
+    grant_id: str,
+    path: str | None = None,
+    *,
+    token: int,
+    where: str = "",
+    seconds: float = DEADLINE_SECONDS,
+) -> Verdict:
+    """May this write proceed? As `LockManager.verify`, from inside. `path` is absolute, or
+    relative to the root. Raises SandboxError if nobody answers, or the path cannot be right."""
+    wanted = {"ask": "verify", "grant": grant_id, "token": token}
+    if path is not None:
+        wanted["path"] = path
+    said = ask(wanted, where=where, seconds=seconds)
+    return Verdict(
+        allowed=said.get("allowed") is True,
+        code=str(said.get("code", "")),
+        reason=str(said.get("reason", "")),
+    )
+
+
+def status(*, where: str = "", seconds: float = DEADLINE_SECONDS) -> dict[str, Any]:
+    """What is held now: `root`, `store`, and `grants` as `LockGrant.to_dict` writes them."""
+    return ask({"ask": "status"}, where=where, seconds=seconds)
+
+
+def ask(
+    request: Mapping[str, Any], *, where: str = "", seconds: float = DEADLINE_SECONDS
+) -> dict[str, Any]:
+    """Put one request. Raises SandboxError when the answer is a refusal, or does not come."""
+    where = where or address()
+    if not where:
+        raise SandboxError(
+            f"{SOCKET_VARIABLE} is not set",
+            hint="this works only inside holdfast run --sandbox",
+        )
+    try:
+        text = _exchange(where, codec.dumps(dict(request)), monotonic() + seconds)
+        said = codec.loads(text)
+        if not isinstance(said, dict):
+            raise ValueError("no answer")
+    except (OSError, ValueError) as error:
+        told = getattr(error, "strerror", None) or str(error) or "no answer"
+        raise SandboxError(
+            f"the runner of this sandbox does not answer: {told}",
+            hint="if it was killed, end this command and start it again",
+        ) from error
+    if "error" in said:
+        trouble = said["error"]
+        raise SandboxError(str(trouble["message"]), hint=str(trouble["hint"]), said=trouble["code"])
+    return said
+
+
+def _exchange(where: str, text: str, end: float) -> str:
+    import _socket
+
+    line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        line.settimeout(_left(end))
+        _connect(line, where)
+        rest = memoryview(text.encode("utf-8", "surrogatepass") + b"\n")
+        while rest:
+            line.settimeout(_left(end))
+            rest = rest[line.send(rest) :]
+        return _answer(line, end).decode("utf-8", "surrogatepass")
+    finally:
+        line.close()
+
+
+def _connect(line: socket, where: str) -> None:
+    if len(os.fsencode(where)) <= PATH_BYTES_MAX:
+        line.connect(where)
+        return
+    folder = os.open(os.path.dirname(where), os.O_PATH | os.O_CLOEXEC)
+    try:
+        line.connect(f"/proc/self/fd/{folder}/{os.path.basename(where)}")
+    finally:
+        os.close(folder)
+
+
+def _answer(line: socket, end: float) -> bytes:
+    found = bytearray()
+    while not found.endswith(b"\n"):
+        line.settimeout(_left(end))
+        some = line.recv(_SOME_BYTES)
+        found += some
+        if not some or len(found) > ANSWER_BYTES_MAX:
+            raise ValueError("the answer is cut off" if found else "it hung up")
+    return bytes(found[:-1])
+
+
+def _left(end: float) -> float:
+    left = end - monotonic()
+    if left <= 0:
+        raise TimeoutError("it took too long")
+    return left

@@ -1,0 +1,136 @@
+"""A sandbox around one command: made, entered by a child, taken down again."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
+from holdfast.gate.sandbox.landlock import Ruleset, support
+from holdfast.gate.sandbox.places import Places, unmake
+from holdfast.gate.sandbox.scratch import Scratch, sweep
+from holdfast.gate.sandbox.service import Service
+from holdfast.gate.sandbox.starting import start
+from holdfast.manager.paths import LEDGER_FOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from holdfast.gate.sandbox.landlock import Support
+    from holdfast.gate.sandbox.service import Question
+    from holdfast.manager.grants import LockGrant
+    from holdfast.manager.manager import LockManager
+
+#: Where programs look for a place for temporary files.
+_TEMPORARY_VARIABLES = ("TMPDIR", "TMP", "TEMP")
+
+
+def demand() -> Support:
+    """What the kernel can do. Raises SandboxError if that is not enough."""
+    found = support()
+    if not found.is_enough:
+        raise SandboxError(
+            f"no sandbox here: {found.lacks}",
+            hint="run it without --sandbox, or with --sandbox=best-effort to have what there is",
+            abi=found.abi,
+        )
+    return found
+
+
+class Sandbox:
+    """What one command may write, and all that is needed for it. Made when the grant is there.
+
+    In this order: `start` once, `serve`, and at the end `close` on every way out.
+    """
+
+    def __init__(
+        self,
+        manager: LockManager,
+        grant: LockGrant,
+        *,
+        abi: int,
+        write: Iterable[str] = (),
+        git: bool = False,
+        questions: Mapping[str, Question] | None = None,
+    ) -> None:
+        assert manager.tree is not None
+        self._manager = manager
+        self._service: Service | None = None
+        self._ruleset = Ruleset(abi)
+        self._places = Places(self._ruleset.open)
+        #: What the settings name and is not there.
+        self.missing = self._places.missing
+        sweep()  # now, not earlier: what is left of the last one who had these files is ours
+        self._scratch: Scratch | None = None
+        try:
+            self._scratch = Scratch(grant.owner)
+            self._open(self._scratch, manager.tree.root, grant, write, git)
+            self._service = Service(f"{self._scratch.folder}/socket", questions)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(
+        self, scratch: Scratch, root: str, grant: LockGrant, write: Iterable[str], git: bool
+    ) -> None:
+        places = self._places
+        try:
+            places.add_targets(root, grant.write_paths)
+        finally:
+            scratch.note(grant.owner, places.made)
+        places.add_listed(root, write, keep=[scratch.folder, *self._closed(root)])
+        places.add_folder(scratch.tmp)
+        places.add_devices()
+        places.add_streams()
+        if git:
+            places.add_git(root)
+
+    def _closed(self, root: str) -> list[str]:
+        """Where the ledger is: what no setting may open."""
+        ledger = self._manager.store.url.removeprefix("sqlite://")
+        found = [f"{root}/{LEDGER_FOLDER}"]
+        return [*found, os.path.dirname(ledger)] if ledger.startswith("/") else found
+
+    @property
+    def scratch(self) -> str:
+        """The command's folder for temporary files."""
+        assert self._scratch is not None
+        return self._scratch.tmp
+
+    def variables(self) -> dict[str, str]:
+        """What the command is told."""
+        assert self._service is not None
+        told = dict.fromkeys(_TEMPORARY_VARIABLES, self.scratch)
+        return {**told, SOCKET_VARIABLE: self._service.path}
+
+    def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        mask: Iterable[int] = (),
+        default: Iterable[int] = (),
+    ) -> int:
+        """Start the command inside; its pid. See `starting.start`."""
+        whole = {**environment, **self.variables()}
+        child = start(command, whole, self._ruleset.enforce, mask=mask, default=default)
+        self._ruleset.close()
+        return child
+
+    def serve(self) -> None:
+        """Answer those inside, from now on."""
+        assert self._service is not None
+        self._service.start(self._manager)
+
+    def close(self) -> str:
+        """Take it down: what is still as we made it goes, and the scratch folder with it.
+
+        Gives the folder back if it could not be emptied, because somebody still writes there.
+        """
+        if self._service is not None:
+            self._service.close()
+        self._ruleset.close()
+        unmake(self._places.made)
+        if self._scratch is None or self._scratch.remove():
+            return ""
+        return self._scratch.folder

@@ -1,0 +1,134 @@
+"""The scratch folder of a sandboxed command, and what a killed runner left behind.
+
+    holdfast-run-XXXXXXXX/      of this user alone
+      owner                     who made it, and what else it made, as JSON
+      socket                    see `service`
+      tmp/                      the command's TMPDIR; the only part that is open to it
+
+A runner that ends removes it all. One that is killed cannot, so the next one looks for folders
+whose owner is dead, with all that it started, and cleans up after it.
+
+What this does not promise: that anybody finds what was left under another TMPDIR.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import tempfile
+
+from holdfast.core import codec
+from holdfast.gate.sandbox import SandboxError
+from holdfast.gate.sandbox.places import Made, unmake
+from holdfast.manager.liveness import is_dead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from holdfast.core.model import Holder
+
+PREFIX = "holdfast-run-"
+#: How many folders one runner looks into, and how often it tries to empty one of its own.
+LOOKED_AT_MAX = 1000
+TRIES_MAX = 3
+_OWNER_BYTES_MAX = 16 << 20
+
+
+class Scratch:
+    """A folder of the runner, with the one of the command in it."""
+
+    __slots__ = ("_owner", "folder", "tmp")
+
+    def __init__(self, holder: Holder) -> None:
+        try:
+            self.folder = os.path.realpath(tempfile.mkdtemp(prefix=PREFIX))
+            self.tmp = f"{self.folder}/tmp"
+            self._owner = f"{self.folder}/owner"
+            self.note(holder, ())
+            os.mkdir(self.tmp, 0o700)
+        except OSError as error:
+            raise SandboxError(
+                f"cannot make a scratch folder: {error.strerror} ({error.filename})",
+                hint="TMPDIR must name a folder that can be written",
+            ) from error
+
+    def note(self, holder: Holder, made: Iterable[Made]) -> None:
+        """Write down who we are and what there is to remove, before somebody can kill us."""
+        text = codec.dumps(
+            {
+                "witness": codec.witness_to_list(holder.witness),
+                "marks": list(holder.marks),
+                "made": [one.to_list() for one in made],
+            }
+        )
+        with open(f"{self._owner}.new", "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(text)
+        os.rename(f"{self._owner}.new", self._owner)
+
+    def remove(self) -> bool:
+        """Remove all of it. False if something in it resists, such as somebody who still writes."""
+        return _remove(self.folder)
+
+
+def sweep(folder: str | None = None) -> list[str]:
+    """Clean up after runners that were killed and of whom nothing is left. What was removed."""
+    folder = folder or tempfile.gettempdir()
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(PREFIX)]
+    except OSError:
+        return []
+    found = [f"{folder}/{name}" for name in names[:LOOKED_AT_MAX]]
+    return [path for path in found if _sweep(path)]
+
+
+def _sweep(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+        # Anybody can make a folder of such a name; only our own says the truth about us.
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            return False
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            return False
+        with open(f"{path}/owner", encoding="utf-8", errors="surrogatepass") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            made = _if_dead(codec.loads(file.read(_OWNER_BYTES_MAX)))
+            if made is None:
+                return False
+            unmake(made)
+            return _remove(path)
+    except (OSError, ValueError, TypeError, LookupError):
+        return False  # somebody else is at it, or it was never finished: leave it alone
+
+
+def _if_dead(data: Any) -> list[Made] | None:
+    """What a runner had made, if it is proven to be gone with all that it started."""
+    witness = codec.witness_from_list(data["witness"])
+    if witness is None or not is_dead(witness, tuple(data["marks"])):
+        return None
+    return [Made(*fields) for fields in data["made"]]
+
+
+def _remove(path: str) -> bool:
+    import shutil
+
+    for _ in range(TRIES_MAX):
+        shutil.rmtree(path, ignore_errors=True)
+        if not os.path.lexists(path):
+            return True
+        _unlock(path)
+    return False
+
+
+def _unlock(path: str) -> None:
+    """Make folders that their owner closed removable again; links are not followed."""
+    for folder, names, _files in os.walk(path):
+        for name in names:
+            one = f"{folder}/{name}"
+            try:
+                if not os.path.islink(one):
+                    os.chmod(one, 0o700)
+            except OSError:
+                continue

@@ -1,0 +1,280 @@
+"""What the sandbox is made of: the kernel's rules, places, scratch folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers_processes import Crowd, until
+from helpers_sandbox import NEEDS_LANDLOCK
+from holdfast.core import codec
+from holdfast.core.errors import HoldfastError
+from holdfast.core.model import Witness
+from holdfast.gate.sandbox import SandboxError, asking, box, landlock, scratch
+from holdfast.gate.sandbox.places import Places, git_folders, unmake
+from holdfast.gate.sandbox.starting import start
+from holdfast.manager.identity import runner_holder
+from holdfast.manager.manager import LockManager
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
+
+
+# What the kernel can do
+
+
+def test_versions_know_the_rights_of_their_time() -> None:
+    first, second, third = (landlock.rights(abi) for abi in (1, 2, 3))
+    assert not first & (landlock.REFER | landlock.TRUNCATE)
+    assert second & landlock.REFER
+    assert not second & landlock.TRUNCATE
+    assert third == landlock.rights(7) == landlock.MUTATING
+    execute, read_file, read_folder = 1 << 0, 1 << 2, 1 << 3
+    assert not landlock.MUTATING & (execute | read_file | read_folder), "reading stays free"
+
+
+def test_only_a_version_that_can_keep_the_promise_is_enough() -> None:
+    assert [landlock.Support(abi).is_enough for abi in (0, 1, 2, 3, 7)] == [
+        False, False, False, True, True,
+    ]  # fmt: skip
+    assert landlock.Support(3).lacks == ""
+    assert "truncated" in landlock.Support(2).lacks
+    assert landlock.Support(0, "because").lacks == "because"
+
+
+def test_another_system_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "not Linux" in landlock.support().lacks
+    with pytest.raises(SandboxError, match="not Linux") as caught:
+        box.demand()
+    assert caught.value.to_dict()["code"] == "E_SANDBOX"
+    assert isinstance(caught.value, HoldfastError)
+
+
+def test_a_python_without_ctypes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    assert "ctypes" in landlock.support().lacks
+
+
+# Starting
+
+
+def test_a_command_that_cannot_be_restricted_is_never_started(tmp_path: Path) -> None:
+    def restrict() -> None:
+        raise PermissionError(1, "no")
+
+    with pytest.raises(SandboxError, match="does not restrict"):
+        start(["touch", str(tmp_path / "x")], dict(os.environ), restrict)
+    assert os.listdir(tmp_path) == []
+
+
+def test_trouble_of_any_kind_before_the_start_ends_the_child(tmp_path: Path) -> None:
+    def restrict() -> None:
+        raise RuntimeError("no")
+
+    with pytest.raises(SandboxError):
+        start(["touch", str(tmp_path / "x")], dict(os.environ), restrict)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (["no-such-command"], FileNotFoundError),
+        (["/"], PermissionError),
+        (["a\0b"], ValueError),
+        (["true", "\0"], ValueError),
+    ],
+)
+def test_a_command_that_cannot_be_executed_is_told(
+    command: list[str], error: type[Exception]
+) -> None:
+    # A folder that may not be entered would hide that there is no such command.
+    with pytest.raises(error):
+        start(command, {"PATH": os.defpath}, lambda: None)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_the_parent_stays_as_free_as_it_was(tmp_path: Path) -> None:
+    if not landlock.support().is_enough:
+        pytest.skip(landlock.support().lacks)
+    ruleset = landlock.Ruleset(landlock.support().abi)
+    child = start(["touch", str(tmp_path / "x")], dict(os.environ), ruleset.enforce)
+    ruleset.close()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    (tmp_path / "x").touch()
+
+
+# Places
+
+
+def ignore(_fd: int, _rights: int) -> None:
+    pass
+
+
+def test_what_was_made_is_unmade_unless_somebody_used_it(tmp_path: Path) -> None:
+    places = Places(ignore)
+    places.add_targets(str(tmp_path), ["a/b/new", "a/kept", "written", "emptied", "replaced"])
+    (tmp_path / "written").write_text("x")
+    (tmp_path / "emptied").write_text("")
+    (tmp_path / "other").touch()
+    (tmp_path / "other").rename(tmp_path / "replaced")
+    os.utime(tmp_path / "a/kept")
+    unmake(places.made)
+    assert sorted(os.listdir(tmp_path)) == ["a", "emptied", "replaced", "written"]
+    assert os.listdir(tmp_path / "a") == ["kept"]
+
+
+def test_a_folder_that_was_exchanged_for_a_link_opens_nothing(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/x").touch()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/app").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "tree/link").symlink_to(tmp_path / "elsewhere/x")
+    for path in ("app/x", "link"):
+        places = Places(ignore)
+        with pytest.raises(SandboxError):
+            places.add_targets(str(tmp_path / "tree"), [path])
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    places = Places(ignore)
+    with pytest.raises(SandboxError, match="no regular file"):
+        places.add_targets(str(tmp_path), ["pipe"])
+
+
+def test_a_target_that_cannot_be_made_is_told() -> None:
+    places = Places(ignore)
+    with pytest.raises(SandboxError, match="cannot open /proc/self/x"):
+        places.add_targets("/proc/self", ["x"])
+    assert places.made == []
+
+
+def test_a_grant_may_have_more_files_than_a_process_may_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    opened: list[int] = []
+    places = Places(lambda fd, _rights: opened.append(fd))
+    places.add_targets(str(tmp_path), [f"file-{at}" for at in range(50)])
+    places.add_devices()
+    places.add_streams()
+    assert len(opened) > 50
+    assert len(set(opened)) < 10
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_git_s_folders_are_found_in_worktrees_and_submodules(tmp_path: Path) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C"]
+    for words in (
+        ["git", "init", "-q", tmp_path / "main"],
+        [*git, tmp_path / "main", "commit", "-q", "--allow-empty", "-m", "x"],
+        [*git, tmp_path / "main", "worktree", "add", "-q", "../linked"],
+    ):
+        subprocess.run(list(map(str, words)), check=True)
+    main = str(tmp_path / "main/.git")
+    assert git_folders(str(tmp_path / "main")) == [main]
+    assert git_folders(str(tmp_path / "linked")) == [f"{main}/worktrees/linked", main]
+    with pytest.raises(SandboxError, match="no git work tree"):
+        git_folders(str(tmp_path))
+
+
+# Scratch folders
+
+
+OWNER = """
+import sys
+from holdfast.gate.sandbox.places import Places
+from holdfast.gate.sandbox.scratch import Scratch
+ignore = lambda fd, rights: None
+from holdfast.manager.identity import runner_holder
+holder, _variables = runner_holder("one")
+scratch, places = Scratch(holder), Places(ignore)
+places.add_targets(sys.argv[1], ["new"])
+scratch.note(holder, places.made)
+say("made", scratch.folder)
+go()
+"""
+
+
+def test_only_what_a_dead_runner_left_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t/holdfast-run-foreign").mkdir(0o755)
+    (tmp_path / "t/holdfast-run-empty").mkdir(0o700)
+    (tmp_path / "t/holdfast-run-file").touch()
+    with Crowd(tmp_path) as crowd:
+        child = crowd.start(OWNER, tmp_path)
+        [folder] = child.wait_for("made")
+        assert scratch.sweep(str(tmp_path / "t")) == []
+        assert (tmp_path / "new").exists()
+        child.kill()
+    assert scratch.sweep(str(tmp_path / "t")) == [folder]
+    assert not (tmp_path / "new").exists()
+    assert len(os.listdir(tmp_path / "t")) == 3, "what is not ours, or not finished, stays"
+    assert scratch.sweep(str(tmp_path / "absent")) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a folder of somebody else")
+def test_a_folder_of_somebody_else_is_never_believed(tmp_path: Path) -> None:
+    # Its owner could name any empty file of ours.
+    witness = runner_holder("one")[0].witness
+    assert witness is not None
+    dead = codec.witness_to_list(
+        Witness(host=witness.host, boot="another", namespace="", pid=1, start=1)
+    )
+    place = tmp_path / "holdfast-run-trap"
+    place.mkdir(0o700)
+    (place / "owner").write_text(json.dumps({"witness": dead, "marks": [], "made": []}))
+    os.chown(place, 12345, 12345)
+    assert scratch.sweep(str(tmp_path)) == []
+    os.chown(place, 0, 0)
+    assert scratch.sweep(str(tmp_path)) == [str(place)], "as our own it is"
+
+
+def test_a_scratch_folder_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(SandboxError, match="scratch folder"):
+        scratch.Scratch(runner_holder("one")[0])
+
+
+# All of it
+
+
+@pytest.fixture
+def manager(repository: Path) -> Iterator[LockManager]:
+    with LockManager.open(repository) as made:
+        yield made
+
+
+@NEEDS_LANDLOCK
+def test_a_sandbox_from_python(
+    manager: LockManager, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    grant = manager.try_acquire(holder=runner_holder("one")[0], write_paths=["app/x.rb", "new"])
+    assert grant is not None
+    made = box.Sandbox(manager, grant, abi=box.demand().abi)
+    script = "echo new >app/x.rb; echo new >lib/y.rb; exec sleep 600"
+    script = f"cd {repository}; test -S $HOLDFAST_SOCKET || exit 9; {script}"
+    child = made.start(["sh", "-c", script], dict(os.environ))
+    made.serve()
+    until(lambda: (repository / "app/x.rb").read_text() == "new\n", "it has written")
+    assert asking.status(where=made.variables()["HOLDFAST_SOCKET"])["grants"]
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert made.close() == ""
+    assert (repository / "lib/y.rb").read_text() == "old\n"
+    assert not (repository / "new").exists()
+    assert not os.path.exists(made.scratch)

@@ -1,0 +1,207 @@
+"""holdfast.toml: what it may say, what it costs to read, and what a mistake in it is told as."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import holdfast
+from holdfast.cli import exit_code
+from holdfast.gate.settings import Settings, SettingsError, plain_tables
+
+DEFAULTS = Settings()
+
+
+def put(root: Path, text: str | bytes) -> str:
+    data = text if isinstance(text, bytes) else text.encode()
+    (root / "holdfast.toml").write_bytes(data)
+    return str(root)
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    found = Settings.load(str(tmp_path))
+    assert found == DEFAULTS
+    assert (found.shell, found.wake, found.sandbox_write) == ("guard", False, ())
+    assert (found.retry_seconds, found.timeout_seconds, found.idle_seconds) == (180, 240, 30)
+    assert found.problem == ""
+
+
+def test_the_hooks_own_deadline_is_ten_seconds_before_the_clients() -> None:
+    assert Settings().deadline_seconds == 230
+    assert Settings(timeout_seconds=60).deadline_seconds == 50
+
+
+def test_everything_can_be_set(tmp_path: Path) -> None:
+    root = put(
+        tmp_path,
+        '# ours\n[gate]\nshell = "enforce"  # strict\nretry_seconds = 2.5\n'
+        "timeout_seconds = 60\nidle_seconds = 0\nwake = true\n\n"
+        '[sandbox]\nwrite = ["~/.cache/pip", "log"]\n',
+    )
+    assert Settings.load(root) == Settings(
+        shell="enforce", retry_seconds=2.5, timeout_seconds=60, idle_seconds=0, wake=True,
+        sandbox_write=("~/.cache/pip", "log"),
+    )  # fmt: skip
+
+
+def test_what_is_not_set_has_its_default(tmp_path: Path) -> None:
+    assert Settings.load(put(tmp_path, "[gate]\nwake = true\n")) == Settings(wake=True)
+    assert Settings.load(put(tmp_path, "")) == DEFAULTS
+    assert Settings.load(put(tmp_path, "[sandbox]\n")) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "line"),
+    [
+        ("[gate]\nretry_second = 5\n", "gate.retry_second", 2),
+        ("[gate]\n\nshell = 'guards'\n", "gate.shell", 3),
+        ("[gate]\nshell = true\n", "gate.shell", 2),
+        ("[gate]\nwake = 1\n", "gate.wake", 2),
+        ('[gate]\nwake = "true"\n', "gate.wake", 2),
+        ("[gate]\nretry_seconds = true\n", "gate.retry_seconds", 2),
+        ("[gate]\nretry_seconds = 0\n", "gate.retry_seconds", 2),
+        ("[gate]\nretry_seconds = -1\n", "gate.retry_seconds", 2),
+        ("[gate]\nretry_seconds = nan\n", "gate.retry_seconds", 2),
+        ("[gate]\nretry_seconds = inf\n", "gate.retry_seconds", 2),
+        ("[gate]\ntimeout_seconds = 12\n", "gate.timeout_seconds", 2),
+        ("[gate]\ntimeout_seconds = 60.5\n", "gate.timeout_seconds", 2),
+        ("[gate]\ntimeout_seconds = 99999\n", "gate.timeout_seconds", 2),
+        ("[gate]\nidle_seconds = [30]\n", "gate.idle_seconds", 2),
+        ("[sandbox]\nwrite = 'log'\n", "sandbox.write", 2),
+        ("[sandbox]\nwrite = ['log', 1]\n", "sandbox.write", 2),
+        ("[sandbox]\nwrite = ['']\n", "sandbox.write", 2),
+        ("gate.shell = 'no'\n", "gate.shell", 1),
+        ("# x\n[gates]\nshell = 'off'\n", "gates", 2),
+        ("gate = 3\n", "gate", 1),
+        ("shell = 'off'\n", "shell", 1),
+    ],
+)
+def test_what_cannot_be_meant_is_told_with_its_line_and_key(
+    tmp_path: Path, text: str, key: str, line: int
+) -> None:
+    root = put(tmp_path, text)
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(root)
+    error = caught.value
+    assert error.code == "E_SETTINGS"
+    assert exit_code(error) == 2
+    assert (error.fields["key"], error.fields["line"]) == (key, line)
+    assert error.fields["file"] == f"{root}/holdfast.toml"
+    assert f"holdfast.toml, line {line}: " in error.message
+    assert error.hint
+
+
+@pytest.mark.parametrize("text", ["[gate\n", "[gate]\nwake = \n", "[gate]\n[gate]\n", "\x01\n"])
+def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError, match=r"line \d+: this is no TOML"):
+        Settings.load(put(tmp_path, text))
+
+
+def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="line 2: this is not UTF-8"):
+        Settings.load(put(tmp_path, b"[gate]\nshell = '\xff'\n"))
+
+
+def test_a_folder_of_that_name_is_told(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").mkdir()
+    with pytest.raises(SettingsError, match="cannot be read"):
+        Settings.load(str(tmp_path))
+
+
+def test_a_file_without_an_end_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="larger than"):
+        Settings.load(put(tmp_path, "# " + "x" * 300_000))
+
+
+def test_a_hook_goes_on_with_what_is_right_and_carries_what_is_wrong(tmp_path: Path) -> None:
+    root = put(tmp_path, '[gate]\nshell = "enforce"\nretry_seconds = "x"\nwakes = true\n')
+    found = Settings.load(root, lenient=True)
+    assert (found.shell, found.retry_seconds) == ("enforce", 180)
+    assert "line 3" in found.problem
+    assert "line 4" in found.problem
+
+
+@pytest.mark.parametrize("data", [b"[gate\n", b"\xff\xfe", b"a" * 300_000])
+def test_a_hook_goes_on_with_the_defaults_if_nothing_can_be_read(
+    tmp_path: Path, data: bytes
+) -> None:
+    found = Settings.load(put(tmp_path, data), lenient=True)
+    assert found.problem
+    assert found == Settings(problem=found.problem)
+
+
+@given(st.binary(max_size=300))
+@example(b"[gate]\r\nwake = true\r\n")
+@example('[gate]\nshell = "\u2028"'.encode())
+def test_a_lenient_reading_never_raises(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    root = tmp_path_factory.mktemp("settings")
+    assert isinstance(Settings.load(put(root, data), lenient=True), Settings)
+
+
+def test_the_guide_has_every_key_with_its_default() -> None:
+    guide = (Path(__file__).parent.parent / "docs/init.md").read_text()
+    rows = re.findall(r"^\| `(\w+)\.(\w+)` \| `([^`]+)` \|", guide, re.M)
+    shown = {key: tomllib.loads(f"x = {default}")["x"] for _table, key, default in rows}
+    names = {"write": "sandbox_write"}
+    assert {names.get(key, key) for key in shown} == set(Settings.__slots__) - {"problem"}
+    for key, default in shown.items():
+        found = getattr(DEFAULTS, names.get(key, key))
+        assert found == (tuple(default) if isinstance(default, list) else default)
+
+
+# The reader for plain files
+
+PARTS = st.sampled_from(
+    ["[gate]", "[sandbox]", "[[gate]]", "[a.b]", "[ gate ]", "shell", "wake", "a-b_1", "a.b",
+     '"wake"', " = ", "=", "true", "false", "True", "180", "007", "0", "1_000", "+1", "-3", "1.5",
+     "1.", "1e3", "0x1f", '"guard"', '"a # b"', "'x'", '""', '""""', '"""a"""', '"\\n"', "[]",
+     '["a", "b"]', '["a",]', '["a" "b"]', "[1]", '["a"', "#", "# remark", " ", "\t", "\n", "\n\n",
+     "\r\n", "é", "\x7f", "{a=1}", "1979-05-27", "nan"]
+)  # fmt: skip
+
+
+@given(st.lists(PARTS, max_size=14).map("".join))
+@example('[gate]\nshell = "guard"\nretry_seconds = 180\n[sandbox]\nwrite = ["a"]\n')
+@example("[gate]\nwake = true # yes\n")
+@example('[gate]\nwrite = ["a",]\n')
+@example('[gate]\na = """"\n')
+@example("[gate]\na = 1\na = 2\n")
+def test_the_plain_reader_agrees_with_the_real_one_or_leaves_it_alone(text: str) -> None:
+    found = plain_tables(text)
+    if found is not None:
+        assert found == tomllib.loads(text)
+
+
+def test_the_plain_reader_reads_what_people_write() -> None:
+    text = (
+        '# settings\n[gate]\nshell = "guard" # or not\nretry_seconds = 180\nidle_seconds = 2.5\n'
+        'wake = false\n\n[sandbox]\n  write = [ "~/.cache", "log" ]\n'
+    )
+    assert plain_tables(text) == tomllib.loads(text)
+    assert plain_tables("[gate]\nwake = true") == {"gate": {"wake": True}}
+
+
+@pytest.mark.parametrize("text", [None, '[gate]\nshell = "guard"\nwake = true\n'])
+def test_reading_imports_nothing_costly(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        put(tmp_path, text)
+    source = str(Path(holdfast.__file__).parent.parent)
+    script = (
+        f"import sys; sys.path.insert(0, {source!r})\n"
+        "from holdfast.gate.settings import Settings\n"
+        f"Settings.load({str(tmp_path)!r})\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert not {"tomllib", "re", "json", "typing", "datetime"} & set(done.stdout.split())
