@@ -17,7 +17,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import crowd, cycle, handover, ledger, memory, shell
+from bench import crowd, cycle, handover, hook, ledger, memory, shell
 from bench.harness import Row, surroundings, table
 
 BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
@@ -27,6 +27,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
     "memory": memory.run,
     "ledger": ledger.run,
     "shell": shell.run,
+    "hook": hook.run,
 }
 
 RESULTS = Path(__file__).resolve().parent / "results.json"

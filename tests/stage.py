@@ -10,12 +10,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.core.model import SECOND, Event, Grant, Holder, Witness
+from holdfast.core.model import SECOND, Event, Grant, Holder, Witness, agent_key
 from holdfast.gate.intent import Answer
 from holdfast.gate.leases import Gate
 from holdfast.gate.settings import Settings
 from holdfast.manager.clock import FakeClock
-from holdfast.manager.identity import agent_key
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import Tree
 from holdfast.store import open_store

@@ -17,7 +17,7 @@ TEXT = (ROOT / "docs/CONFORMANCE.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\d{3}-P?\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py::\w+)`")
 LATER = re.compile(r"not yet built \(([^)]+)\)")
-PARTS = ("gate", "dispatcher", "specs and proofs", "trees")
+PARTS = ("dispatcher", "specs and proofs", "trees")
 
 ROWS = ROW.findall(TEXT)
 NAMED = sorted({test for _id, _promise, shown in ROWS for test in TEST.findall(shown)})

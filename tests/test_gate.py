@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast.gate.settings import Settings
-from tests.stage import SECOND, Stage, heartbeats, settled
+from holdfast.manager import services
+from stage import SECOND, Stage, heartbeats, settled
 
 
 @pytest.fixture
@@ -367,6 +368,28 @@ def test_a_file_that_was_never_changed_is_free_at_the_stop(stage: Stage) -> None
     assert bob.edit("app/x.rb", "never-made.rb").kind == "allow"
 
 
+def test_who_stops_leaves_the_line_and_nothing_is_kept_for_it(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    bob.gate().stop(background=False)
+    assert stage.queue() == []
+    ann.gate().end_session()
+    assert stage.owner("app/x.rb") == ""
+    stage.clock.advance(180)
+    assert bob.edit("app/x.rb").kind == "allow"
+
+
+def test_what_was_kept_for_one_who_stops_is_free(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    ann.gate().end_session()
+    assert stage.owner("app/x.rb") == "claude:bob"
+    bob.gate().stop(background=False)
+    assert stage.owner("app/x.rb") == ""
+
+
 def test_a_hard_stop_counts_as_a_stop(stage: Stage) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
@@ -519,3 +542,69 @@ def test_seed002_verification_5_stop_and_30_idle_seconds_free_the_lease(stage: S
     ann.gate().stop(background=False)
     stage.clock.advance(30)
     assert bob.edit("app/x.rb").kind == "allow"
+
+
+# The states of a file, and every way from one to another
+
+
+def state(stage: Stage, path: str) -> str:
+    """The state of a file, by what the ledger says."""
+    notes = {
+        event.type: event
+        for event in services.notes(stage.manager, "gate:")
+        if path in event.data.get("blocked", ()) or event.type == "agent_blocked"
+    }
+    if "agent_blocked" in notes:
+        return "Blocked"
+    if "contention_heartbeat" in notes:
+        return "RetryPending"
+    return "Owned" if stage.owner(path) else "Free"
+
+
+def test_seed002_a_file_has_exactly_the_promised_states_and_ways_between_them(
+    stage: Stage,
+) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    seen = [state(stage, "app/x.rb")]
+
+    def step(happens: Callable[[], object]) -> None:
+        happens()
+        now = state(stage, "app/x.rb")
+        if now != seen[-1]:
+            seen.append(now)
+
+    step(lambda: ann.edit("app/x.rb"))  # acquire
+    step(lambda: bob.edit("app/x.rb"))  # a competing acquire: heartbeat, and the retry is planned
+    step(lambda: stage.clock.advance(180))
+    step(lambda: bob.edit("app/x.rb"))  # the retry fails
+    step(lambda: ann.gate().commit([f"{stage.root}/app/x.rb"]))
+    step(lambda: bob.edit("app/x.rb"))  # nobody told it to go on
+    step(lambda: bob.gate().resume("a person"))
+    step(lambda: bob.edit("app/x.rb"))  # resumed by hand after the release
+    step(lambda: bob.gate().fail())  # hard failure
+    step(lambda: ann.edit("app/x.rb"))
+    step(lambda: stage.kill("ann"))  # the owner is not alive
+    step(lambda: bob.edit("app/x.rb"))
+    step(lambda: bob.gate().stop(background=False))
+    step(lambda: stage.clock.advance(30))  # stop, and 30 s of rest
+    stage.restart("ann")
+    step(lambda: ann.edit("app/x.rb"))
+    step(lambda: bob.edit("app/x.rb"))
+    step(lambda: ann.gate().end_session())  # the end: kept for the one who waits
+    step(lambda: stage.clock.advance(180))
+    step(lambda: bob.edit("app/x.rb"))  # the retry succeeds
+    step(lambda: bob.gate().commit([f"{stage.root}/app/x.rb"]))  # commit success
+    assert seen == [
+        "Free", "Owned", "RetryPending", "Blocked", "Free", "Owned", "Free", "Owned", "Free",
+        "Owned", "Free", "Owned", "RetryPending", "Owned", "Free",
+    ]  # fmt: skip
+
+
+def test_seed002_a_dirty_tree_stays_as_it_is(stage: Stage) -> None:
+    (stage.root / "dirty.rb").write_text("nobody's\n")
+    ann = stage.agent("ann")
+    ann.edit("app/x.rb")
+    ann.gate().stop(background=False)
+    ann.gate().end_session()
+    assert (stage.root / "dirty.rb").read_text() == "nobody's\n"
+    assert (stage.root / "app/x.rb").read_text() == "new\n"

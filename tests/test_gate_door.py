@@ -128,9 +128,7 @@ def test_clients_of_different_kinds_exclude_each_other(ann: Client, cid: Client)
     assert "codex:cid-sess" in ann.edit("lib/y.rb")
 
 
-def test_the_lease_hangs_on_the_clients_life_and_not_on_the_hooks(
-    ann: Client, bob: Client
-) -> None:
+def test_the_lease_hangs_on_the_clients_life_and_not_on_the_hooks(ann: Client, bob: Client) -> None:
     ann.edit("app/x.rb")
     assert bob.edit("app/x.rb")
     ann.close()
@@ -195,6 +193,9 @@ def test_a_broken_ledger_refuses_edits_and_says_what_to_do(ann: Client, root: Pa
     assert "ledger.db" in reason
     assert "holdfast doctor" in reason
     assert ann.tell("Stop") == {}  # what cannot write is not in anybody's way
+    shell = {"tool_name": "Bash", "tool_input": {"command": "holdfast status"}}
+    assert ann.tell("PreToolUse", **shell) == {}
+    assert refusal(ann.tell("PreToolUse", tool_name="Bash", tool_input={"command": "make"}))
 
 
 def test_a_ledger_that_somebody_keeps_locked_refuses_in_time(ann: Client, root: Path) -> None:
@@ -231,9 +232,7 @@ def test_a_resumed_session_goes_on_with_its_files(ann: Client, bob: Client) -> N
     assert ann.edit("app/x.rb") == ""
 
 
-def test_a_refused_call_is_held_open_until_the_retry(
-    ann: Client, bob: Client, root: Path
-) -> None:
+def test_a_refused_call_is_held_open_until_the_retry(ann: Client, bob: Client, root: Path) -> None:
     (root / "holdfast.toml").write_text("[gate]\nretry_seconds = 2\n")
     ann.edit("app/x.rb")
     waiting = bob.start("PreToolUse", **bob.tool("app/x.rb"))

@@ -63,6 +63,10 @@ class Result(NamedTuple):
     """The session's id, to resume it."""
 
 
+#: Whatever was started and not yet swept.
+_started: list[Running] = []
+
+
 class Running:
     """A client that was started; it is not waited for unless asked."""
 
@@ -92,6 +96,7 @@ class Running:
                 start_new_session=True,
             )
         self.pid = self.process.pid
+        _started.append(self)
 
     def say(self, prompt: str) -> None:
         """Send another prompt to a Claude that was started with `stays`."""
@@ -426,6 +431,9 @@ def sweep(folder: Path) -> list[int]:
                 continue
             killed.append(pid)
         time.sleep(0.01)
+    for running in [one for one in _started if one.home.is_relative_to(folder)]:
+        running.kill()  # a test that failed in the middle has not waited for it
+        _started.remove(running)
     return killed
 
 

@@ -4,12 +4,18 @@
     parser       how a line is read with it
     helping      --help and --version
     opening      which ledger, whose lock, and where a path starts
+    init         init
+    doctor       doctor
+    switching    off, on
+    gating       hook, blockers, resume
+    person       whether a person asks
     locks        lock, unlock, renew, steal
     naming       which grants somebody means
     looking      check, whoami
     status       status
     history      log, reap, trim
     running      run
+    writing      write
     signals      what passes between a runner and its command
     demo         demo; beside it what it is made of: demo_agent, _cast, _show and _audit
     completion   for bash, zsh and fish, made from the same table

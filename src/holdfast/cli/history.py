@@ -30,6 +30,25 @@ _REASONS = {
 }
 
 
+#: What the gate's own events say, after the agent's name.
+_GATE = {
+    "contention_heartbeat": "may not write what {owner} holds, and waits for the retry",
+    "contention_over": "no longer waits",
+    "agent_blocked": "is blocked",
+    "agent_resumed": "may go on, says {by}",
+    "agent_resting": "came to rest",
+    "agent_awake": "goes on",
+    "coverage_gap": "wanted to write {path}, which its grant does not cover",
+    "damage": "changed what others hold",
+    "command_refused": "was refused a command",
+}
+
+
+class _Blanks(dict):  # type: ignore[type-arg]
+    def __missing__(self, key: str) -> str:
+        return "somebody"
+
+
 def log(call: Call) -> int:
     """Show the events, oldest first, and with --follow go on with those to come."""
     desk = Desk(call)
@@ -115,6 +134,10 @@ class Teller:
         if type == events.TICKET_DROPPED:
             self._covers.pop(data.get("ticket", ""), None)
             return f"{who} no longer waits for {what}: {data.get('why')}"
+        told = _GATE.get(type)
+        if told is not None:
+            agent = data.get("agent") or data.get("client") or "an agent"
+            return f"{agent} {told.format_map(_Blanks(data))}"
         return f"{type}, which this version does not know"
 
     def _acquired(self, data: Mapping[str, Any], at: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from holdfast.cli import DONE
@@ -219,25 +218,12 @@ def _force(desk: Desk) -> int:
 
 def _person(desk: Desk) -> Holder:
     """The person who types. An agent that could force would, whenever a lock is in its way."""
-    from holdfast.manager.identity import whoami
+    from holdfast.cli.person import person
 
     if desk.call.flag("holder"):
         raise UsageError("--force is done in one's own name", hint="leave out --holder")
-    me = whoami(os.environ).holder
-    for name in ("HOLDFAST_GRANT", "HOLDFAST_HOLDER"):
-        if os.environ.get(name):
-            raise _not_a_person(f"this runs for somebody else ({name} is set)")
-    if me.client:
-        raise _not_a_person(f"this runs under an agent, {me.id}")
-    if not os.isatty(0):
-        raise _not_a_person("the standard input is no terminal")
-    return me
-
-
-def _not_a_person(why: str) -> UsageError:
-    return UsageError(
-        f"only a person at a terminal may take a lock away by force: {why}",
-        hint="ask whoever holds it, wait for it, or let a person do it",
+    return person(
+        "take a lock away by force", "ask whoever holds it, wait for it, or let a person do it"
     )
 
 

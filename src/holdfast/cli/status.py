@@ -27,6 +27,7 @@ from holdfast.core.errors import BadKeyError
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND
 from holdfast.core.words import duration
+from holdfast.gate.switch import switched_off
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ DRAW_SECONDS = 0.1
 class Picture:
     """What the ledger says at one moment, in the order in which it is shown."""
 
-    __slots__ = ("grants", "head", "now", "root", "store", "waiting")
+    __slots__ = ("grants", "head", "now", "off", "root", "store", "waiting")
 
     def __init__(self, manager: LockManager | None, everything: bool) -> None:
         self.root = "" if manager is None else tree_of(manager).root
         self.store = "" if manager is None else manager.store.url
+        self.off = switched_off(self.root) if self.root else None
         self.head, self.now = 0, 0
         #: Each with why it is no longer live, if so, and its end.
         self.grants: list[tuple[Grant, str, int | None]] = []
@@ -78,6 +80,7 @@ class Picture:
     def essence(self) -> tuple[Any, ...]:
         """What must differ for a change to be worth telling."""
         return (
+            self.off,
             [(grant.id, why, grant.expires_at) for grant, why, _until in self.grants],
             [(ticket.id, ticket.reserved, dead) for ticket, dead, _behind in self.waiting],
         )
@@ -161,6 +164,10 @@ def _draw(lines: list[str], *, again: bool) -> None:
 def _drawn(picture: Picture, me: Holder | None, everything: bool) -> list[str]:
     width, coloured = terminal_width(), colours()
     lines = [_headline(picture, width, coloured)]
+    if picture.off is not None:
+        told = plain(f"{picture.off.sentence()} (holdfast on)")
+        told = told if width is None else cut(told, width)
+        lines.append(f"\x1b[{YELLOW}m{told}\x1b[0m" if coloured else told)
     if picture.grants:
         lines += ["", *_grants_drawn(picture, me, everything, width, coloured)]
     if picture.waiting:
@@ -273,12 +280,14 @@ def _details(grant: Grant) -> list[str]:
 
 def _data(picture: Picture) -> dict[str, Any]:
     from holdfast.cli.data import grant_data, moment, ticket_data
+    from holdfast.cli.switching import off_data
 
     return {
         "root": picture.root or os.getcwd(),
         "store": picture.store or None,
         "head": picture.head,
         "now": moment(picture.now or None),
+        "off": off_data(picture.off),
         "grants": [
             {**grant_data(grant), "expires_at": moment(until), "state": why or "live"}
             for grant, why, until in picture.grants

@@ -175,10 +175,10 @@ class Request(Value):
             self.priority, self.patience, self.waiter, self.wake, self.grace,
         )  # fmt: skip
 
-    def impatient(self) -> Request:
-        """The same request as a reservation from the first moment on."""
+    def impatient(self, ttl: int) -> Request:
+        """The same request as a reservation from the first moment on, for a lease of a length."""
         return Request(
-            self.id, self.holder, self.keys, self.modes, self.paths, self.silent, self.ttl,
+            self.id, self.holder, self.keys, self.modes, self.paths, self.silent, ttl,
             self.reason, self.priority, 0, self.waiter, self.wake, 0,
         )  # fmt: skip
 

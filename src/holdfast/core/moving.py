@@ -101,8 +101,11 @@ def heir(
     id: str,
     keys: Sequence[str] | None = None,
     reason: str | None = None,
+    *,
+    for_life: bool = False,
 ) -> Request:
-    """The request with which a grant, or some keys of it, goes to a holder."""
+    """The request with which a grant, or some keys of it, goes to a holder; with `for_life` it has
+    no end any more but its owner's."""
     kept = [
         (key, mode, path)
         for key, mode, path in zip(grant.keys, grant.modes, grant.paths, strict=True)
@@ -114,7 +117,7 @@ def heir(
         tuple(key for key, _mode, _path in kept),
         "".join(mode for _key, mode, _path in kept),
         tuple(path for _key, _mode, path in kept),
-        ttl=grant.ttl,
+        ttl=None if for_life else grant.ttl,
         reason=grant.reason if reason is None else reason,
     )
 

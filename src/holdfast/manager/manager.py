@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from holdfast.core import rules, words
+from holdfast.core import rules
 from holdfast.core.errors import BadKeyError, Refused, StoreBusyError
 from holdfast.core.model import (
     PATIENCE_DEFAULT_SECONDS,
@@ -223,6 +223,8 @@ class LockManager:
         late = self._transact(lambda view: rules.cancel(view, request.id, "timeout"))
         if late is not None:
             return self._lock_grant(late)
+        from holdfast.core import words
+
         raise words.timeout_error(outcome.conflicts, now=self.now(), seconds=timeout)
 
     def _served(self, waiting: Waiting, waiter: Waiter, end: float) -> Grant | None:
@@ -487,4 +489,6 @@ class LockManager:
             return not (isinstance(grant, Grant) and rules.is_live(view, grant))
 
     def _error(self, refusal: Refusal, requester: str = "") -> Exception:
+        from holdfast.core import words
+
         return words.refusal_error(refusal, now=self.now(), requester=requester)

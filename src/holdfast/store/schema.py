@@ -128,6 +128,8 @@ def _prepare(connection: Connection, path: str) -> None:
     (version,) = ask("pragma user_version").fetchone()
     if version == 0:
         _create(connection, path)
+        if ask("pragma application_id").fetchone() != (APPLICATION_ID,):
+            raise _foreign(path)
     elif ask("pragma application_id").fetchone() != (APPLICATION_ID,):
         raise _foreign(path)
     elif version < VERSION:
@@ -140,9 +142,6 @@ def _prepare(connection: Connection, path: str) -> None:
             path=path,
             version=version,
         )
-    (application,) = ask("pragma application_id").fetchone()
-    if application != APPLICATION_ID:
-        raise _foreign(path)
     ask("pragma synchronous = normal")
     ask(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES_SHORT}")
 

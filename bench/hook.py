@@ -1,0 +1,73 @@
+"""An edit that nobody contests, through the very hook command that `init` installs.
+
+Start to end, beside the same virtual environment's interpreter doing nothing, one after the other
+in one run; then once more on a ledger with 10,000 leases and a long history.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+from bench import ledger, locks
+from bench.harness import Row, Seat, at_most, compare
+from bench.shell import BARE, install, milliseconds
+
+HOOK = "hook"
+FULL = "hook, full ledger"
+LEASES = 10_000
+EVENTS = 1_000_000
+
+
+def installed_command(commands: Path, folder: Path) -> list[str]:
+    """The command that a client finds in its settings, run as a client runs it: by a shell."""
+    subprocess.run(
+        [commands / "holdfast", "-C", folder, "init", "--client", "claude"],
+        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    settings = json.loads((folder / ".claude/settings.local.json").read_text())
+    (group,) = settings["hooks"]["PreToolUse"]
+    (handler,) = group["hooks"]
+    return shlex.split(handler["command"])
+
+
+def run(scratch: Path, quick: bool) -> list[Row]:
+    rounds = 15 if quick else 80
+    commands = install(scratch / "installed")
+    small, full = (locks.repository(scratch / name) for name in ("small", "full"))
+    command = installed_command(commands, small)
+    with Seat() as seat:
+        seat.ask(ledger.fill, full, LEASES, LEASES if quick else EVENTS)
+    lines = {BARE: [str(commands / "python"), "-c", "pass"], HOOK: command, FULL: command}
+    samples: dict[str, list[float]] = {name: [] for name in lines}
+    work: dict[str, list[float]] = {name: [] for name in lines}
+    inputs = {name: _told(scratch, name, full if name == FULL else small) for name in lines}
+    os.environ["CLAUDE_PID"] = str(os.getpid())
+    complaints = scratch / "complaints"
+    with contextlib.chdir(scratch):
+        for number in range(rounds + 2):
+            for name, line in lines.items():
+                spent, worked = milliseconds(line, complaints, str(inputs[name]))
+                if number >= 2:  # the first ones compile, and fill the system's caches
+                    samples[name].append(spent)
+                    work[name].append(worked)
+    return [
+        compare("edit through the hook", "ms", samples, HOOK, BARE, at_most(1.6)),
+        compare("edit through the hook, processor time", "ms", work, HOOK, BARE),
+        compare(f"with {LEASES:,} leases held", "ms", samples, FULL, HOOK, at_most(1.1)),
+    ]
+
+
+def _told(scratch: Path, name: str, folder: Path) -> Path:
+    """What a client would send, as a file."""
+    file = scratch / f"told-{len(name)}"
+    told = {
+        "session_id": "bench", "cwd": str(folder), "hook_event_name": "PreToolUse",
+        "tool_name": "Edit", "tool_input": {"file_path": str(folder / locks.PATH)},
+    }  # fmt: skip
+    file.write_text(json.dumps(told))
+    return file

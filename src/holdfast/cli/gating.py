@@ -1,0 +1,76 @@
+"""hook, blockers, resume: the gate as agents' clients call it, and what people see of it."""
+
+from __future__ import annotations
+
+from holdfast.cli import DONE, FAILED
+from holdfast.cli.opening import Desk
+from holdfast.cli.parser import UsageError
+from holdfast.cli.person import person
+from holdfast.cli.printing import document, out, plain, talk
+from holdfast.gate import telling
+from holdfast.gate.leases import blockers as blocked
+from holdfast.gate.leases import resume as let_go_on
+from holdfast.manager.manager import LockManager
+from holdfast.manager.paths import find_root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.cli.parser import Call
+
+
+def hook(call: Call) -> int:
+    """Answer a client's hook. `init` installs a quicker way to the same."""
+    from holdfast.gate.process import main
+
+    if len(call.words) != 1:
+        raise UsageError("which client?", hint="holdfast hook claude, or codex")
+    main(call.words)
+    return DONE
+
+
+def blockers(call: Call) -> int:
+    """Which agents were stopped, and what for."""
+    root = find_root(Desk(call).folder)
+    found: list[dict[str, Any]] = []
+    if root is not None:
+        with LockManager.open(root) as manager:
+            found = [dict(event.data["report"]) for event in blocked(manager)]
+    if call.flag("json"):
+        document({"blockers": found})
+        return DONE
+    if not found:
+        out("no agent is blocked")
+    for report in found:
+        out(f"{plain(report['agent'])}\n{_plain_lines(telling.facts(report))}")
+    if found:
+        talk("  let one go on when the file is free: holdfast resume AGENT")
+    return DONE
+
+
+def _plain_lines(text: str) -> str:
+    return "\n".join(map(plain, text.split("\n")))
+
+
+def resume(call: Call) -> int:
+    """Blocked agents may go on."""
+    if len(call.words) > 1:
+        raise UsageError("one agent at a time", hint="without a name all blocked agents go on")
+    me = person("let a blocked agent go on", "ask the person whom you work for",
+                at_a_terminal=False)  # fmt: skip
+    agent = call.words[0] if call.words else ""
+    root = find_root(Desk(call).folder)
+    found: list[dict[str, Any]] = []
+    if root is not None:
+        with LockManager.open(root) as manager:
+            found = let_go_on(manager, me.id, agent=agent)
+    if call.flag("json"):
+        document({"resumed": found})
+    elif found:
+        for report in found:
+            out(plain(f"{report['agent']} may go on; it was blocked by {report['owner']}, which "
+                      f"had {report['blocked_file']}"))  # fmt: skip
+    else:
+        out(plain(f"{agent} is not blocked" if agent else "no agent is blocked"))
+    return DONE if found or not agent else FAILED

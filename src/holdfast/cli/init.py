@@ -1,0 +1,328 @@
+"""init: hooks for the agents' clients and for git, put in, looked at, and taken out."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.cli import DONE, FAILED
+from holdfast.cli.opening import Desk
+from holdfast.cli.parser import UsageError
+from holdfast.cli.printing import document, out, plain, talk
+from holdfast.gate import bundle
+from holdfast.gate.gitfiles import GitError
+from holdfast.gate.install import gitpart, plan
+from holdfast.gate.install.command import InstallError, own_command, probe
+from holdfast.gate.install.finding import (
+    CLIENTS,
+    Client,
+    client,
+    has_git,
+    in_use,
+    is_tracked,
+    obstacles,
+)
+from holdfast.gate.install.gitpart import Touched
+from holdfast.gate.install.record import load
+from holdfast.gate.settings import Settings, SettingsError
+from holdfast.gate.switch import switched_off
+from holdfast.manager.manager import LockManager
+from holdfast.manager.paths import LEDGER_FOLDER, home_root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.cli.parser import Call
+    from holdfast.gate.install.plan import Plan
+
+
+def init(call: Call) -> int:
+    """Do what the options say; without any, put the hooks in."""
+    _reject_both(call, "check", "undo", "dry-run")
+    _reject_both(call, "git", "no-git")
+    root = _root(Desk(call))
+    if call.flag("check"):
+        return _check(call, root)
+    return _undo(call, root) if call.flag("undo") else _install(call, root)
+
+
+def _reject_both(call: Call, first: str, *others: str) -> None:
+    for other in others:
+        if call.flag(first) and call.flag(other):
+            raise UsageError(f"--{first} and --{other} do not go together", hint="leave out one")
+
+
+def _root(desk: Desk) -> str:
+    root = home_root(desk.folder)
+    is_known = has_git(root) or os.path.isdir(f"{root}/{LEDGER_FOLDER}")
+    if not is_known and root in ("/", os.path.realpath(os.path.expanduser("~"))):
+        raise UsageError(
+            f"{root} is no repository, and hooks for everything below it are not meant",
+            hint="go to the repository first, or name it: holdfast -C FOLDER init",
+        )
+    return root
+
+
+# Who
+
+
+def _named(call: Call) -> list[Client] | None:
+    """The clients that are named with `--client`, None if none is."""
+    names = [name.strip() for text in call.many("client") for name in text.split(",")]
+    if not call.flag("client"):
+        return None
+    found: list[Client] = []
+    for name in dict.fromkeys(filter(None, names)):
+        one = client(name)
+        if one is None:
+            raise UsageError(
+                f"there is no client {name!r}",
+                hint=f"there is {', '.join(known.name for known in CLIENTS)}",
+            )
+        found.append(one)
+    if not found:
+        raise UsageError("--client names no client", hint="such as --client claude,codex")
+    return found
+
+
+def _wants_git(call: Call, root: str) -> bool:
+    if call.flag("no-git"):
+        return False
+    if call.flag("git") and not has_git(root):
+        raise UsageError(
+            f"{root} is no git work tree", hint="leave out --git, or make it one: git init"
+        )
+    # Who names the clients has said what is wanted.
+    return has_git(root) and (call.flag("git") or not call.flag("client"))
+
+
+# Putting in
+
+
+def _install(call: Call, root: str) -> int:
+    settings = Settings.load(root)
+    found = in_use(root, os.environ)
+    named = _named(call)
+    clients = [one for one, _why in found] if named is None else named
+    with_git = _wants_git(call, root)
+    if not clients and not with_git:
+        raise UsageError(
+            "no client was found, neither here nor on this machine",
+            hint="name those that you use: holdfast init --client claude,codex",
+        )
+    command = own_command()
+    made = plan.install(root, clients, command, settings)
+    git_done: list[Touched] = []
+    git_trouble: list[str] = []
+    try:
+        git_done = gitpart.to_install(root, command.words()) if with_git else []
+    except GitError as error:
+        if call.flag("git"):
+            raise
+        # Found and not asked for: the agents' hooks are worth having without it.
+        with_git, git_trouble = False, [f"git has no hooks: {error.message}", error.hint]
+    made.after.git = made.after.git or with_git
+    if not call.flag("dry-run"):
+        bundle.write(os.path.dirname(os.path.dirname(command.script)))
+        for one in clients:
+            probe(command.line(one.name), root, settings.deadline_seconds)
+        _write(root, made, command.words() if git_done else None)
+    changed = bool(made.to_do or git_done)
+    steps = [*git_trouble, *_steps(root, clients, made, changed, with_git)]
+    data = {
+        "command": command.words(),
+        "timeout_seconds": settings.timeout_seconds,
+        "deadline_seconds": settings.deadline_seconds,
+        "found": [{"client": one.name, "why": why} for one, why in found],
+    }
+    _tell(call, "init", made, git_done, steps, data)
+    return DONE
+
+
+def _write(root: str, made: Plan, git_words: list[str] | None) -> None:
+    """Carry it out, all or nothing."""
+    with LockManager.open(root):  # the hooks' ledger; what cannot have one is told here
+        if git_words is not None:
+            gitpart.install(root, git_words)
+        try:
+            plan.carry_out(made)
+        except BaseException:
+            if git_words is not None and not load(root).git:
+                gitpart.uninstall(root)
+            raise
+
+
+def _steps(
+    root: str, clients: list[Client], made: Plan, changed: bool, with_git: bool
+) -> list[str]:
+    """What the person still has to do or to know."""
+    steps: list[str] = []
+    if not clients:
+        steps.append("no agent's client was found: name it, holdfast init --client claude,codex")
+    written = {change.client for change in made.to_do}
+    if written & {one.name for one in clients}:
+        steps.append("start agents anew that are running now: they read their hooks at the start")
+    for one in clients:
+        if one.adapter.TO_DO and one.name in written:
+            steps.append(f"{one.title}: {one.adapter.TO_DO}")
+        if has_git(root) and is_tracked(root, one.file):
+            steps.append(
+                f"{one.file} is in git, and the hooks are true for this machine only: "
+                "do not commit them"
+            )
+        steps += [f"{one.title}: {told}" for told in obstacles(one, root, os.environ)]
+    steps += gitpart.warnings(root) if with_git else []
+    off = switched_off(root)
+    if off is not None:
+        steps.append(f"{off.sentence()}; switch it on: holdfast on")
+    if changed:
+        steps.append("holdfast init --check tells whether all is still there, --undo removes it")
+    return steps
+
+
+# Taking out
+
+
+def _undo(call: Call, root: str) -> int:
+    if not call.flag("dry-run"):
+        from holdfast.cli.person import person
+
+        person("take the hooks away", "let a person do it", at_a_terminal=False)
+    clients = _named(call)
+    made = plan.undo(root, clients)
+    with_git = not call.flag("no-git") and (call.flag("git") or clients is None)
+    with_git = with_git and has_git(root)
+    git_done = gitpart.to_uninstall(root) if with_git else []
+    if with_git:
+        made.after.git = False
+    known = load(root)
+    if not call.flag("dry-run") and (made.to_do or git_done or not known.is_empty):
+        if git_done:
+            gitpart.uninstall(root)
+        with LockManager.open(root):
+            plan.carry_out(made)
+    changed = bool(made.to_do or git_done)
+    steps = ["agents that are running now may keep their hooks until they end"] if changed else []
+    _tell(call, "undo", made, git_done, steps, {})
+    return DONE
+
+
+# Telling
+
+
+def _tell(
+    call: Call,
+    what: str,
+    made: Plan,
+    git_done: list[Touched],
+    steps: list[str],
+    data: dict[str, Any],
+) -> None:
+    dry = call.flag("dry-run")
+    if call.flag("json"):
+        document(
+            {
+                "root": made.root,
+                "action": what,
+                "dry_run": dry,
+                "changed": bool(made.to_do or git_done),
+                "files": [
+                    {
+                        "client": change.client,
+                        "file": change.name,
+                        "changed": change.is_change,
+                        "exists": change.new is not None,
+                        "backup": made.backups.get(change.name) or None,
+                        "diff": change.diff(),
+                    }
+                    for change in made.changes
+                ],
+                "git": [{"file": one.name, "done": one.verb} for one in git_done],
+                "next": steps,
+                **data,
+            }
+        )
+        return
+    for change in made.to_do:
+        for line in change.diff().split("\n")[:-1]:
+            out("\t".join(map(plain, line.split("\t"))))
+    for line in _sentences(made, git_done, what, dry):
+        out(plain(line))
+    for step in steps:
+        talk(f"  -> {plain(step)}")
+
+
+def _sentences(made: Plan, git_done: list[Touched], what: str, dry: bool) -> list[str]:
+    done: list[Touched] = []
+    for change in made.to_do:
+        verb = "written" if change.old is None else "removed" if change.new is None else "changed"
+        kept = made.backups.get(change.name, "").removeprefix(f"{made.root}/")
+        done.append(Touched(verb, change.name, f"as it was: {kept}" if kept else ""))
+    lines = [_sentence(one, dry) for one in (*done, *git_done)]
+    if not lines:
+        there = "there is nothing of ours here" if what == "undo" else "all hooks are there"
+        lines.append(f"nothing to do: {there}")
+    return lines
+
+
+def _sentence(one: Touched, dry: bool) -> str:
+    verb = f"would have {one.verb}" if dry else "wrote" if one.verb == "written" else one.verb
+    return f"{verb} {one.name} ({one.note})" if one.note else f"{verb} {one.name}"
+
+
+# Looking
+
+
+def _check(call: Call, root: str) -> int:
+    problems: list[dict[str, str]] = []
+
+    def add(who: str, told: list[str]) -> None:
+        problems.extend({"who": who, "problem": one} for one in told)
+
+    known, named = load(root), _named(call)
+    clients = plan.installed(root) if named is None else named
+    with_git = _wants_git(call, root) if call.flag("git") else known.git and not named
+    with_git = with_git and not call.flag("no-git")
+    if not clients and not with_git:
+        add("init", ["there are no hooks here"])
+    try:
+        settings = Settings.load(root)
+    except SettingsError as error:
+        settings = Settings.load(root, lenient=True)
+        add("settings", [error.message])
+    try:
+        command = own_command()
+    except InstallError as error:
+        command = None
+        add("init", [error.message])
+    for one in clients:
+        add(one.name, plan.check(root, one, command, settings, os.environ))
+    if known.version and known.version != _version():
+        add("init", [f"the hooks were written by version {known.version}, this is {_version()}"])
+    if with_git:
+        add("git", gitpart.problems(root, None if command is None else command.words()))
+    return _tell_check(call, root, [*(one.title for one in clients), *["git"] * with_git], problems)
+
+
+def _version() -> str:
+    import holdfast
+
+    return holdfast.__version__
+
+
+def _tell_check(call: Call, root: str, looked: list[str], problems: list[dict[str, str]]) -> int:
+    off = switched_off(root)
+    if call.flag("json"):
+        document({"root": root, "ok": not problems, "looked_at": looked, "problems": problems,
+                  "off": None if off is None else {"by": off.by, "at": off.at,
+                                                   "reason": off.reason}})  # fmt: skip
+    elif not problems:
+        out(f"all hooks are as they should be: {', '.join(looked)}")
+    else:
+        for one in problems:
+            out(plain(f"{one['who']}: {one['problem']}"))
+    if off is not None and not call.flag("json"):
+        talk(f"  -> {plain(off.sentence())}; switch it on: holdfast on")
+    if problems and not call.flag("json"):
+        talk("  -> holdfast init puts right what it can")
+    return FAILED if problems else DONE

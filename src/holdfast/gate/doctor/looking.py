@@ -1,0 +1,211 @@
+"""What can be seen without trying anything."""
+
+from __future__ import annotations
+
+import os
+
+import holdfast
+from holdfast.core.conflicts import fate
+from holdfast.core.draft import Draft
+from holdfast.core.errors import HoldfastError
+from holdfast.gate.doctor.finding import FAILED, HELD, NOTE, Finding
+from holdfast.gate.doctor.proving import PUT_RIGHT
+from holdfast.gate.doctor.trust import codex_trust
+from holdfast.gate.gitfiles import GitError
+from holdfast.gate.install import files, gitpart, hooks, plan
+from holdfast.gate.install.command import InstallError, own_command
+from holdfast.gate.install.finding import has_git, in_use, obstacles
+from holdfast.gate.install.hooks import Unusable
+from holdfast.gate.install.record import load
+from holdfast.gate.settings import FILE, Settings, SettingsError
+from holdfast.gate.switch import switched_off
+from holdfast.manager import services
+from holdfast.manager.manager import LockManager
+from holdfast.manager.paths import LEDGER_FOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.core.model import Grant
+    from holdfast.core.view import View
+    from holdfast.gate.doctor.scene import Scene
+    from holdfast.gate.install.command import Command
+    from holdfast.gate.install.finding import Client
+
+HOOKS = "hooks"
+TRUST = "trust"
+_BOM = "\ufeff"
+#: How many of many things are named.
+NAMED_MAX = 5
+
+
+def installed(root: str) -> list[Client]:
+    """The clients that have hooks of ours here, or should have."""
+    return plan.installed(root)
+
+
+def gate(root: str) -> list[Finding]:
+    """The switch and the settings."""
+    found: list[Finding] = []
+    off = switched_off(root)
+    if off is not None:
+        told = f"{off.sentence()}: nothing is checked"
+        found.append(Finding("gate", "switch", FAILED, told, "holdfast on"))
+    try:
+        Settings.load(root)
+    except SettingsError as error:
+        found.append(Finding("settings", FILE, FAILED, error.message, error.hint))
+    return found
+
+
+# Clients
+
+
+def hooks_of(
+    root: str, one: Client, settings: Settings, environ: Mapping[str, str]
+) -> list[Finding]:
+    """Whether the hooks of a client are those that `init` would write."""
+    told = _drift(root, one, settings, environ)
+    known = load(root).version
+    if known and known != holdfast.__version__:
+        told.append(f"they were written by version {known}, this is {holdfast.__version__}")
+    if told:
+        return [Finding(one.name, HOOKS, FAILED, _listed(told, "; "), PUT_RIGHT)]
+    return [Finding(one.name, HOOKS, HELD, f"{one.file} is as it should be")]
+
+
+def _drift(root: str, one: Client, settings: Settings, environ: Mapping[str, str]) -> list[str]:
+    try:
+        text = files.read(f"{root}/{one.file}", one.file)
+        if text is None:
+            return [f"there is no {one.file}: {one.title} has no hooks"]
+        wanted = one.wanted(own_command(), settings)
+        told = hooks.differences(text.removeprefix(_BOM), wanted)
+    except Unusable as error:
+        line = f", line {error.line}" if error.line else ""
+        return [f"{one.file}{line}: {error}; {one.title} passes over the whole file"]
+    except InstallError as error:
+        return [error.message]
+    return told + obstacles(one, root, environ)
+
+
+def trust_of(root: str, one: Client, scene: Scene, environ: Mapping[str, str]) -> list[Finding]:
+    """Whether a client that wants to be told so runs hooks that a person trusts."""
+    if one.name != "codex":
+        return []
+    said = codex_trust(root, one.home_folder(environ), scene, environ)
+    if said.why:
+        told = f"cannot tell whether Codex trusts the hooks: {said.why}"
+        return [Finding(one.name, TRUST, NOTE, told, one.adapter.TO_DO)]
+    if not said.skipped:
+        return [Finding(one.name, TRUST, HELD, "Codex runs the hooks: they are trusted")]
+    told = _listed([f"{event} ({state})" for event, state in said.skipped])
+    return [Finding(one.name, TRUST, FAILED, f"Codex skips the hooks: {told}", one.adapter.TO_DO)]
+
+
+def others(root: str, clients: Sequence[Client], environ: Mapping[str, str]) -> list[Finding]:
+    """Clients that are used and have no hooks; or that there are no hooks at all."""
+    if not clients and not load(root).git:
+        return [Finding("gate", HOOKS, FAILED, "there are no hooks here", "holdfast init")]
+    names = {one.name for one in clients}
+    return [
+        Finding(
+            one.name, HOOKS, NOTE, f"{one.title} has no hooks here, and {why}",
+            f"holdfast init --client {one.name}, if it is used here",
+        )
+        for one, why in in_use(root, environ) if one.name not in names
+    ]  # fmt: skip
+
+
+# git
+
+
+def git(root: str) -> list[Finding]:
+    """git's hooks, and what endangers the work of others at a commit."""
+    if not has_git(root):
+        return []
+    found = [Finding("git", "commits", NOTE, told) for told in gitpart.warnings(root)]
+    if not load(root).git:
+        return found
+    try:
+        command: Command | None = own_command()
+    except InstallError:
+        command = None
+    try:
+        told = gitpart.problems(root, None if command is None else command.words())
+    except GitError as error:
+        told = [error.message]
+    if told:
+        return [Finding("git", HOOKS, FAILED, _listed(told, "; "), PUT_RIGHT), *found]
+    return [Finding("git", HOOKS, HELD, "pre-commit and post-commit are as they should be"), *found]
+
+
+# The ledger
+
+
+def ledger(root: str) -> list[Finding]:
+    """Whether the ledger can be read, and what is left in it of those who are gone."""
+    if not os.path.lexists(f"{root}/{LEDGER_FOLDER}/ledger.db"):
+        return []
+    try:
+        with LockManager.open(root) as manager:
+            stale, orphaned = services.look(manager, _sorted)
+    except HoldfastError as error:
+        return [Finding("ledger", "reading", FAILED, error.message, error.hint)]
+    found = [Finding("ledger", "reading", HELD, "the ledger can be read")]
+    if stale:
+        told = _listed([f"{_path(grant)} ({grant.holder.id}: {why})" for grant, why in stale])
+        found.append(
+            Finding(
+                "ledger", "stale leases", NOTE, f"ended, in nobody's way, not cleared away: {told}",
+                "holdfast doctor --fix",
+            )
+        )  # fmt: skip
+    for holder in dict.fromkeys(grant.holder for grant in orphaned):
+        left = [_path(grant) for grant in orphaned if grant.holder == holder]
+        pids = carriers(holder.marks)
+        told = f"{holder.id} is gone, but what it started still runs and keeps {_listed(left)}"
+        fix = "wait for them, or end them: kill " + " ".join(map(str, pids[:NAMED_MAX]))
+        found.append(Finding("ledger", "orphan processes", NOTE, told, fix if pids else ""))
+    return found
+
+
+def _sorted(view: View) -> tuple[list[tuple[Grant, str]], list[Grant]]:
+    """What has ended with the reason, and what only the orphans of its owner still hold."""
+    draft = Draft(view)
+    stale: list[tuple[Grant, str]] = []
+    orphaned: list[Grant] = []
+    for grant in view.grants():
+        why = fate(draft, grant)
+        if why:
+            stale.append((grant, why))
+        elif grant.holder.witness is not None and view.dead(grant.holder.witness, ()):
+            orphaned.append(grant)
+    return stale, orphaned
+
+
+def _path(grant: Grant) -> str:
+    return grant.paths[0] if grant.paths else grant.id
+
+
+def carriers(marks: tuple[str, ...]) -> list[int]:
+    """The processes that carry one of these marks in their environment, as far as we may look."""
+    wanted = {os.fsencode(mark) for mark in marks}
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if not wanted.isdisjoint(file.read().split(b"\0")):
+                    found.append(int(name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def _listed(texts: Sequence[str], between: str = ", ") -> str:
+    if len(texts) > NAMED_MAX + 1:
+        return f"{between.join(texts[:NAMED_MAX])} and {len(texts) - NAMED_MAX} more"
+    return between.join(texts)

@@ -1,0 +1,195 @@
+"""What git knows of files: what a commit would contain, what the last one did, what is dirty.
+
+Asked of the real git, with output that separates names by zero bytes, so any name comes through.
+Inside a hook git tells by its environment which index the commit is made from (`git commit -a`,
+`git commit PATH` make one of their own); outside of one that environment is not there.
+
+What this does not promise: a hook cannot know that a commit amends another. `staged` is then what
+is new against the commit that will be replaced.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.errors import HoldfastError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+#: What ties git to one repository, or to the settings of one call.
+_LOCAL = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)  # fmt: skip
+#: Those that may be relative to where a hook was started.
+_PLACES = ("GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
+#: Whatever would change how paths are read.
+_PATHSPECS = (
+    "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_LITERAL_PATHSPECS", "GIT_NOGLOB_PATHSPECS",
+)  # fmt: skip
+#: git must answer; it may be behind a slow disk, but not for ever.
+GIT_SECONDS_MAX = 60.0
+_PATHS_BYTES_MAX = 60_000
+
+
+class GitError(HoldfastError):
+    """git could not be asked, or would not answer."""
+
+    code = "E_GIT"
+
+
+def outside(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for asking about a repository by its folder, from wherever we are."""
+    given = os.environ if environ is None else environ
+    dropped = (*_LOCAL, *_PATHSPECS)
+    kept = {name: text for name, text in given.items() if name not in dropped}
+    return {**kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def inside(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment as git gave it to a hook, good for any current folder."""
+    given = os.environ if environ is None else environ
+    found = outside(given)
+    for name in _PLACES:
+        if given.get(name):
+            found[name] = os.path.abspath(given[name])
+    return found
+
+
+def git(folder: str, *words: str, env: Mapping[str, str], input: bytes = b"") -> bytes:
+    """What git answers. Raises GitError with what it said if it fails."""
+    code, answer, said = call(folder, *words, env=env, input=input)
+    if code != 0:
+        raise GitError(
+            f"git {words[0]} failed in {folder}: {said or f'it ended with {code}'}",
+            hint="try it by hand there; git says what it needs",
+            folder=folder,
+        )
+    return answer
+
+
+def call(
+    folder: str, *words: str, env: Mapping[str, str], input: bytes = b""
+) -> tuple[int, bytes, str]:
+    """The exit code of a git command, its answer, and the last thing that it complained about."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["git", "-C", folder, "--literal-pathspecs", *words], env=env, input=input,
+            capture_output=True, check=False, timeout=GIT_SECONDS_MAX,
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise GitError("there is no git", hint="install git, or repair PATH") from error
+    except subprocess.TimeoutExpired as error:
+        raise GitError(
+            f"git {words[0]} did not answer within {GIT_SECONDS_MAX:g} s",
+            hint="try it by hand",
+            folder=folder,
+        ) from error
+    said = done.stderr.decode("utf-8", "backslashreplace").strip().splitlines()
+    return done.returncode, done.stdout, said[-1] if said else ""
+
+
+def top(repo: str, env: Mapping[str, str]) -> str:
+    """The root of the work tree."""
+    return _line(git(repo, "rev-parse", "--show-toplevel", env=env))
+
+
+def hooks_folder(repo: str) -> str:
+    """Where git looks for the hooks of a repository, as an absolute path; it need not exist."""
+    env = outside()
+    root = top(repo, env)
+    # From the root, for that is where a relative core.hooksPath starts when a hook runs.
+    found = _line(git(root, "rev-parse", "--git-path", "hooks", env=env))
+    return os.path.normpath(os.path.join(root, found))
+
+
+def staged(repo: str) -> list[str]:
+    """The paths that the commit being made would change, add or delete; both ends of a rename.
+
+    Relative to the root of the work tree, `/` between. In a hook, of the index that git gave it.
+    """
+    env = inside()
+    base = "HEAD"
+    if not _exists(repo, "HEAD", env):  # before the first commit everything is new
+        base = _line(git(repo, "hash-object", "-t", "tree", "--stdin", env=env))
+    return _names(
+        git(
+            repo, "diff-index", "--cached", "--name-only", "-z", "--no-renames",
+            "--ignore-submodules=none", base, "--", env=env,
+        )
+    )  # fmt: skip
+
+
+def committed(repo: str) -> list[str]:
+    """The paths that the last commit changed; of a merge, what it changed on this branch."""
+    env = inside()
+    if not _exists(repo, "HEAD", env):
+        return []
+    if not _exists(repo, "HEAD^1", env):
+        return _names(git(repo, "ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD",
+                          env=env))  # fmt: skip
+    return _names(
+        git(
+            repo, "diff-tree", "-r", "-z", "--name-only", "--no-renames",
+            "--ignore-submodules=none", "HEAD^1", "HEAD", "--", env=env,
+        )
+    )  # fmt: skip
+
+
+def dirty(repo: str, paths: Iterable[str]) -> list[str]:
+    """Those of some paths that differ from the last commit, staged or not, or are untracked.
+
+    By the work tree's own index, not by one that a commit made for itself. What git ignores is
+    not dirty.
+    """
+    env = inside()
+    env.pop("GIT_INDEX_FILE", None)
+    wanted, root = list(dict.fromkeys(paths)), top(repo, env)
+    found: set[str] = set()
+    for some in _portions(wanted):
+        answer = git(
+            root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all",
+            "--ignore-submodules=none", "--", *some, env=env,
+        )  # fmt: skip
+        found.update(entry[3:] for entry in _names(answer))
+    return [path for path in wanted if path in found]
+
+
+def _portions(paths: list[str]) -> list[list[str]]:
+    """The paths in lists that fit on a command line."""
+    portions: list[list[str]] = []
+    room = 0
+    for path in paths:
+        size = len(os.fsencode(path)) + 1
+        if size > room or not portions:
+            portions.append([])
+            room = _PATHS_BYTES_MAX
+        portions[-1].append(path)
+        room -= size
+    return portions
+
+
+def _exists(repo: str, name: str, env: Mapping[str, str]) -> bool:
+    code, _answer, said = call(
+        repo, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}", env=env
+    )
+    if code not in (0, 1):
+        raise GitError(
+            f"git rev-parse failed in {repo}: {said}", hint="try it by hand there", folder=repo
+        )
+    return code == 0
+
+
+def _line(answer: bytes) -> str:
+    return os.fsdecode(answer.removesuffix(b"\n"))
+
+
+def _names(answer: bytes) -> list[str]:
+    return [os.fsdecode(name) for name in answer.split(b"\0") if name]

@@ -1,0 +1,270 @@
+"""Before a command runs: may it, and what has to be remembered."""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.model import Value
+from holdfast.core.words import duration
+from holdfast.gate import busy, telling
+from holdfast.gate.guard import signs
+from holdfast.gate.guard.caches import is_cache
+from holdfast.gate.guard.held import look
+from holdfast.gate.intent import ALLOW, DENY, HALT, QUIET, Answer
+from holdfast.gate.shell import read
+from holdfast.manager import services
+from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.realpath import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Final
+
+    from holdfast.gate.guard.held import Held, Sight
+    from holdfast.gate.intent import Intent
+    from holdfast.gate.leases import Gate
+    from holdfast.gate.shell import Reading, TreeVerb
+    from holdfast.manager.manager import LockManager
+    from holdfast.manager.paths import Tree
+
+#: The event of a command that was not let through.
+REFUSED = "command_refused"
+
+#: What to do instead of working on the whole tree.
+_INSTEAD = {
+    "stash": "Stash your own files only: git stash push -- YOUR FILES",
+    "reset": "Put your own files back only: git checkout HEAD -- YOUR FILES",
+    "checkout": "Name your own files, or use another folder: git worktree add ../NAME BRANCH",
+    "switch": "Work on the other branch in another folder: git worktree add ../NAME BRANCH",
+    "restore": "Name your own files: git restore YOUR FILES",
+    "clean": "Name what is yours: git clean -f -- YOUR FILES",
+}
+#: What to do instead of clearing away what the gate needs.
+_SPARING = {
+    "clean": "Spare it: git clean … -e '/{0}', with -X: -e '!/{0}' -e '!/{0}/**'. ",
+    "stash": "Spare it: -u instead of --all, or name your own files after `--`. ",
+}
+_WAIT = "Do it when they have committed, or in another folder: git worktree add ../NAME BRANCH"
+LISTED_MAX = 10
+
+
+class Inside(Value):
+    """What a command writes of one ledger's tree. All are absolute: `files`, `folders` with
+    everything below them, and `ours`, which nobody may lock."""
+
+    __slots__ = ("files", "folders", "ours", "places")
+
+    def __init__(
+        self, files: list[str], folders: list[str], ours: list[str], places: dict[str, str]
+    ) -> None:
+        self.files: Final = files
+        self.folders: Final = folders
+        self.ours: Final = ours
+        self.places: Final = places
+
+
+def inside(writes: Iterable[str], tree: Tree) -> Inside:
+    """Those of some paths that belong to a ledger. What no lease can name is nobody's: a path
+    elsewhere, a name that cannot be written down, what git keeps for itself."""
+    files: list[str] = []
+    folders: list[str] = []
+    ours: list[str] = []
+    places: dict[str, str] = {}
+    own = f"{tree.root}/{LEDGER_FOLDER}"
+    for text in writes:
+        try:
+            real = resolve(text, text)[0]
+            if f"{real}/".startswith(f"{own}/"):
+                ours.append(text)
+                continue
+            place = tree.place(text)
+        except HoldfastError:
+            continue
+        if not place.real or ".git" in place.path.split("/"):
+            continue
+        if place.folder:
+            folders.append(f"{place.real.rstrip('/')}/")
+        elif text not in places:
+            files.append(text)
+            places[text] = place.path
+    return Inside(files, folders, ours, places)
+
+
+def before(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
+    """What is said to a command that is about to run."""
+    assert manager.tree is not None
+    reading = read(intent.command, intent.cwd or manager.tree.root)
+    writes = inside(reading.writes, manager.tree)
+    sight = look(manager, gate.holder)
+    if sight.resting:
+        gate.awake()
+    refused = _switching_off(manager, gate, intent, writes) or _losing(
+        manager, gate, intent, reading, sight
+    )
+    if refused is not None:
+        return refused
+    answer = _leased(gate, manager, writes, sight)
+    if answer.kind not in (ALLOW, QUIET):
+        return answer
+    unsure = reading.unsure or bool(reading.trees or writes.folders)
+    busy.begin(manager.tree.root, gate.holder.key, list(writes.files))
+    signs.sign(manager.tree.root, gate.holder.key, (signs.ANYTHING,) if unsure else reading.writes)
+    if unsure or sight.others:
+        return _watched(answer, manager, gate, intent, sight, unsure=unsure)
+    return answer
+
+
+def _watched(
+    answer: Answer,
+    manager: LockManager,
+    gate: Gate,
+    intent: Intent,
+    sight: Sight,
+    *,
+    unsure: bool,
+) -> Answer:
+    from holdfast.gate.guard.watching import remember
+
+    assert manager.tree is not None
+    try:
+        remember(manager.tree.root, gate.holder, intent.command, sight.others, unsure=unsure)
+    except OSError as error:  # the command would be refused for what it may never do
+        why = error.strerror or type(error).__name__
+        told = f"holdfast: this command could not be watched: {why}. Run: holdfast doctor"
+        return Answer(answer.kind, user=told)
+    return answer
+
+
+# What is refused
+
+
+def _switching_off(
+    manager: LockManager, gate: Gate, intent: Intent, writes: Inside
+) -> Answer | None:
+    from holdfast.gate.guard.own import switches_off
+
+    assert manager.tree is not None
+    if not (writes.ours or writes.files or writes.folders):
+        return None
+    root = manager.tree.root
+    found = switches_off(root, [*map(_real, writes.ours), *map(_real, writes.files),
+                                *writes.folders])  # fmt: skip
+    if found is None:
+        return None
+    return _kept_from(manager, gate, intent, *found)
+
+
+def _kept_from(
+    manager: LockManager, gate: Gate, intent: Intent, path: str, why: str, instead: str = ""
+) -> Answer:
+    """The refusal to write what would switch the gate off."""
+    _record(manager, gate, intent, [path])
+    return Answer(
+        DENY,
+        f"Refused: {path} is not for agents to write or remove: {why}. {instead}If it has to be "
+        "done, ask your user: a person can do it, or switch the gate off with: holdfast off",
+        user=f"holdfast: {gate.holder.id} wanted to write {path}; it was refused, for {why}.",
+    )
+
+
+def _real(text: str) -> str:
+    return resolve(text, text)[0]
+
+
+def _record(manager: LockManager, gate: Gate, intent: Intent, paths: Sequence[str]) -> None:
+    from holdfast.gate.guard.watching import shown
+
+    data = {"agent": gate.holder.id, "command": shown(intent.command), "paths": list(paths)}
+    services.note(manager, REFUSED, data)
+
+
+def _losing(
+    manager: LockManager, gate: Gate, intent: Intent, reading: Reading, sight: Sight
+) -> Answer | None:
+    """The refusal of a verb on the whole tree with which others would lose something."""
+    if not reading.trees:
+        return None
+    if sight.blocked is not None:
+        told = telling.blocked(sight.blocked)
+        return Answer(HALT, told, user=told, report=sight.blocked)
+    from holdfast.gate.guard.trees import losses
+
+    assert manager.tree is not None
+    root = manager.tree.root
+    found = losses(reading.trees, sight.others, root)
+    if found is None:
+        return None
+    verb, lost = found.verb, found.held
+    if found.ours:
+        instead = _SPARING.get(verb.verb, "").format(os.path.relpath(found.ours, root))
+        return _kept_from(manager, gate, intent, found.ours, found.why, instead)
+    _record(manager, gate, intent, [one.path for one in lost])
+    now = manager.now()
+    return Answer(DENY, _said(verb, lost, now), user=_said_to_user(gate.holder.id, verb, lost))
+
+
+def _said(verb: TreeVerb, lost: Sequence[Held], now: int) -> str:
+    lines = [
+        f"  {one.path}  {one.owner}, who has held it for {duration(now - one.since)}"
+        for one in lost[:LISTED_MAX]
+    ]
+    if len(lost) > LISTED_MAX:
+        lines.append(f"  and {len(lost) - LISTED_MAX} more")
+    return (
+        f"Refused: `git {_line(verb)}` would change what others are working on:\n"
+        + "\n".join(lines)
+        + f"\nNothing was changed. {_INSTEAD.get(verb.verb, _WAIT)}"
+    )
+
+
+def _said_to_user(agent: str, verb: TreeVerb, lost: Sequence[Held]) -> str:
+    who = ", ".join(sorted({one.owner for one in lost}))
+    return (
+        f"holdfast: {agent} may not run `git {_line(verb)}` now: it would change "
+        f"{len(lost)} file{'s' if len(lost) > 1 else ''} that {who} holds."
+    )
+
+
+def _line(verb: TreeVerb) -> str:
+    from holdfast.gate.guard.watching import shown
+
+    return shown(" ".join((verb.verb, *verb.argv)))
+
+
+# What is leased
+
+
+def _leased(gate: Gate, manager: LockManager, writes: Inside, sight: Sight) -> Answer:
+    """Lease what is plainly written. Of what lies below a folder, what others hold decides."""
+    if not (writes.files or writes.folders):
+        return Answer(QUIET)
+    theirs = {one.path: one for one in sight.others}
+    below = [
+        one.file
+        for one in sight.others
+        if not one.folder and one.file.startswith(tuple(writes.folders))
+    ]
+    new = [text for text in writes.files if writes.places[text] not in sight.mine]
+    free = [text for text in new if writes.places[text] not in theirs]
+    passing = {text for text in free if is_cache(writes.places[text])}
+    passing |= _ignored(manager, [text for text in free if text not in passing])
+    wanted = [text for text in writes.files if text not in passing]
+    return gate.permit([*wanted, *below])
+
+
+def _ignored(manager: LockManager, paths: list[str]) -> set[str]:
+    """Those that git ignores and nobody holds: build output and logs, which all agents write with
+    the same commands. Nobody gets them to keep, or the next test run would be refused."""
+    if not paths:
+        return set()
+    from holdfast.gate.guard.asking import GIT_SECONDS, Git, ignored
+
+    assert manager.tree is not None
+    # `build/` ignores a folder only, and what is not there yet may become one
+    asked = {path: path for path in paths}
+    asked.update({f"{path}/": path for path in paths if not os.path.lexists(path)})
+    found = ignored(Git(manager.tree.root, monotonic() + GIT_SECONDS), asked)
+    return {asked[path] for path in found if path in asked}

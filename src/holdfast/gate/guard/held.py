@@ -1,0 +1,94 @@
+"""What others hold, and what there is to know of the asking agent, in one look at the ledger."""
+
+from __future__ import annotations
+
+from holdfast.core import keys, rules
+from holdfast.core.model import WRITE, Value
+from holdfast.gate.leases import BLOCKED, RESTING, notes_of
+from holdfast.manager import services
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, Final
+
+    from holdfast.core.model import Grant, Holder
+    from holdfast.core.view import View
+    from holdfast.manager.manager import LockManager
+
+
+class Held(Value):
+    """One path that somebody holds; `file` is absolute, a folder is held for reading only."""
+
+    __slots__ = ("file", "folder", "grant", "key", "owner", "parent", "path", "since", "writes")
+
+    def __init__(
+        self, *, path: str, file: str, writes: bool, grant: Grant, folder: bool = False
+    ) -> None:
+        self.path: Final = path
+        self.file: Final = file
+        self.folder: Final = folder
+        self.writes: Final = writes
+        self.grant: Final = grant.id
+        self.owner: Final = grant.holder.id
+        self.key: Final = grant.holder.key
+        self.parent: Final = grant.holder.parent
+        self.since: Final = grant.acquired_at
+
+
+class Sight(Value):
+    """What an agent's command meets: what `others` hold, what it has itself, how it stands.
+
+    `blocked` is the report if it was stopped and waits for instruction.
+    """
+
+    __slots__ = ("blocked", "mine", "others", "resting")
+
+    def __init__(
+        self,
+        others: list[Held],
+        mine: frozenset[str],
+        *,
+        blocked: Mapping[str, Any] | None,
+        resting: bool,
+    ) -> None:
+        self.others: Final = others
+        self.mine: Final = mine
+        self.blocked: Final = blocked
+        self.resting: Final = resting
+
+
+def look(manager: LockManager, holder: Holder) -> Sight:
+    """What a command of this agent meets now.
+
+    What its parent holds is not another's: it would come down to it with the first edit.
+    """
+    root = manager.tree.root if manager.tree is not None else ""
+    family = (holder.key, holder.parent)
+
+    def ask(view: View) -> Sight:
+        others: list[Held] = []
+        mine: list[str] = []
+        for grant in view.grants():
+            if grant.holder.key == holder.key:
+                mine += grant.paths
+            elif grant.holder.key not in family and rules.is_live(view, grant):
+                others += _paths(root, grant)
+        notes = view.notes(notes_of(holder.key))
+        reports = [event.data["report"] for event in notes if event.type == BLOCKED]
+        resting = any(event.type == RESTING for event in notes)
+        blocked = reports[0] if reports else None
+        return Sight(others, frozenset(mine), blocked=blocked, resting=resting)
+
+    return services.look(manager, ask)
+
+
+def _paths(root: str, grant: Grant) -> Iterable[Held]:
+    for key, mode, path in zip(grant.keys, grant.modes, grant.paths, strict=True):
+        if keys.kind(key) != "path":
+            continue
+        file = f"{root}/{path.removeprefix('./')}" if path != keys.ROOT else root
+        yield Held(
+            path=path, file=file.rstrip("/"), writes=mode == WRITE, grant=grant,
+            folder=path.endswith("/") or path == keys.ROOT,
+        )  # fmt: skip

@@ -1,0 +1,151 @@
+"""Before a command: what others hold is remembered. After it: what of that has changed.
+
+A change counts as damage if the lease is still its owner's and the owner cannot have made it: it
+neither wrote this file meanwhile, nor ran a command of which nobody knows what it writes. So what
+a person, or a program that an agent left running, changes at the same time is put down to the
+command; and what is changed while its owner is busy itself is put down to nobody.
+"""
+
+from __future__ import annotations
+
+from time import time_ns
+
+from holdfast.core import rules
+from holdfast.core.errors import HoldfastError
+from holdfast.core.model import Grant, Value
+from holdfast.gate import busy
+from holdfast.gate.guard import aside, signs
+from holdfast.manager import services
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Final
+
+    from holdfast.core.model import Holder
+    from holdfast.core.view import View
+    from holdfast.gate.guard.aside import Running
+    from holdfast.gate.guard.held import Held
+    from holdfast.manager.manager import LockManager
+
+WATCHED_MAX = 500
+COMMAND_CHARACTERS_MAX = 200
+#: A command of which nothing was heard for so long has ended without a word.
+SILENT_NS = 600 * 10**9
+
+
+def call_of(holder: Holder, command: str) -> str:
+    """What a command has in common before and after it ran."""
+    return signs.digest(f"{holder.key}\0{command}")
+
+
+def remember(
+    root: str, holder: Holder, command: str, others: Iterable[Held], *, unsure: bool
+) -> None:
+    """A command is about to run."""
+    data: dict[str, Any] = {
+        "at": time_ns(), "agent": holder.key, "unsure": unsure, "command": shown(command),
+    }  # fmt: skip
+    kept = aside.Kept(root)
+    files: list[list[Any]] = []
+    watched: dict[str, tuple[int, int]] = {}
+    for one in others:
+        if not one.writes or one.folder or len(files) >= WATCHED_MAX:
+            continue
+        if busy.is_busy(root, one.key, one.file):
+            continue  # its owner is in the middle of writing it
+        if one.key not in watched:
+            watched[one.key] = signs.watch(root, one.key)
+        kind, stamp, name, keeps = kept.remember(one.path, one.file)
+        files.append([
+            one.path, one.file, one.grant, one.owner, one.key, one.parent,
+            kind, stamp, name, keeps,
+        ])  # fmt: skip
+    kept.done()
+    data["files"] = files
+    data["watched"] = watched
+    aside.begin(root, call_of(holder, command), data)
+
+
+def shown(command: str) -> str:
+    """A command for people to recognise: one line, not too long."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in command).split())
+    most = COMMAND_CHARACTERS_MAX
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+class Hurt(Value):
+    """A file that a command changed although another held it; as it was, and as it is."""
+
+    __slots__ = ("after", "before", "file", "keeps", "key", "kind", "mode", "owner", "parent",
+                 "path")  # fmt: skip
+
+    def __init__(self, entry: list[Any], after: str) -> None:
+        self.path: Final[str] = entry[0]
+        self.file: Final[str] = entry[1]
+        self.owner: Final[str] = entry[3]
+        self.key: Final[str] = entry[4]
+        self.parent: Final[str] = entry[5]
+        self.kind: Final[str] = entry[6]
+        self.mode: Final[int] = entry[7][4] & 0o7777 if entry[7] else 0o644
+        self.before: Final[str] = entry[8]
+        self.keeps: Final[bool] = entry[9]
+        self.after: Final = after
+
+
+def hurt(manager: LockManager, one: Running, running: Iterable[Running]) -> list[Hurt]:
+    """What of others has changed since a command began, and was not changed by its owner."""
+    changed = [
+        entry
+        for entry in one.data.get("files", ())
+        if aside.has_changed(entry[1], entry[6], entry[7], entry[8])
+    ]
+    if not changed:
+        return []
+    live = _live(manager, [entry[2] for entry in changed])
+    busy = {
+        other.agent
+        for other in running
+        if other.end is None and other.data.get("unsure") and is_recent(other)
+    }
+    found = []
+    for entry in changed:
+        if entry[2] in live and not _is_its_own(manager, entry, one, busy):
+            found.append(Hurt(entry, aside.name_of(entry[1])))
+    return found
+
+
+def is_recent(one: Running) -> bool:
+    """Whether a command can be in progress still."""
+    return one.at > time_ns() - SILENT_NS
+
+
+def _live(manager: LockManager, ids: list[str]) -> set[str]:
+    def ask(view: View) -> set[str]:
+        found = set()
+        for id in ids:
+            grant = view.grant(id)
+            if isinstance(grant, Grant) and rules.is_live(view, grant):
+                found.add(id)
+        return found
+
+    return services.look(manager, ask)
+
+
+def _is_its_own(manager: LockManager, entry: list[Any], one: Running, busy: set[str]) -> bool:
+    """Whether the owner of a file may have changed it itself. In doubt it did."""
+    path, key = entry[0], entry[4]
+    assert manager.tree is not None
+    root = manager.tree.root
+    if key in busy or key not in one.data["watched"]:
+        return True
+    written = signs.seen(root, key, *one.data["watched"][key])
+    if written is None or signs.ANYTHING in written:
+        return True
+    for text in written:
+        try:
+            if manager.tree.place(text).path == path:
+                return True
+        except HoldfastError:
+            continue
+    return False

@@ -1,0 +1,169 @@
+"""The command that clients run for a hook: absolute, tried out, and with nothing in between.
+
+A version manager's shim takes longer than the hook itself, asks the current folder which Python to
+use, and may find none. A command that cannot be run lets every write happen, and a script that is
+missing refuses everything; so what is written into somebody's settings has run once before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from time import monotonic
+
+import holdfast
+from holdfast.core.errors import HoldfastError
+from holdfast.core.model import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+#: An event that no client has: whoever gets it has nothing to decide.
+PROBE_EVENT = "HoldfastProbe"
+#: A hook that takes longer for nothing at all will not be waited for.
+PROBE_SECONDS_MAX = 30.0
+
+_MANAGERS = ("pyenv", "asdf", "mise", "rtx", "uv", "uvx", "rye")
+_PASSING = (
+    "/uv/archive-v", "/uv/builds-v", "/uv/environments-v", "/.cache/pipx/", "/pipx/.cache/",
+)  # fmt: skip
+
+
+class InstallError(HoldfastError):
+    """Hooks that cannot be written, or would not work. Nothing was written."""
+
+    code = "E_INSTALL"
+
+
+class Command(Value):
+    """What is run: an interpreter and a script, both by absolute paths."""
+
+    __slots__ = ("python", "script")
+
+    def __init__(self, python: str, script: str) -> None:
+        self.python: Final = python
+        self.script: Final = script
+
+    def words(self, *more: str) -> list[str]:
+        """Without the environment's settings for Python, and without looking for packages."""
+        return [self.python, "-I", "-S", self.script, *more]
+
+    def line(self, *more: str) -> str:
+        """For a shell."""
+        return shlex.join(self.words(*more))
+
+
+def own_command() -> Command:
+    """The command of this very installation. Raises InstallError."""
+    package = os.path.dirname(os.path.abspath(holdfast.__file__))
+    script = os.path.join(package, "gate", "hook.py")
+    python = interpreter(sys.executable)
+    for place in (f"{python}/", f"{package}/"):
+        if any(mark in place for mark in _PASSING):
+            raise InstallError(
+                f"this Holdfast runs from a cache that is cleared without notice: {place[:-1]}",
+                hint="install it to stay and run it from there: uv tool install holdfast, "
+                "or pipx install holdfast",
+                path=place[:-1],
+            )
+    if not os.path.isfile(script):
+        raise InstallError(
+            f"this installation is not complete: there is no {script}",
+            hint="install Holdfast again",
+            path=script,
+        )
+    return Command(python, script)
+
+
+def interpreter(python: str) -> str:
+    """The Python behind a path: itself, or what a shim stands for. Raises InstallError."""
+    if python and os.path.isabs(python) and os.access(python, os.X_OK) and not is_shim(python):
+        return python
+    for found in (_asked(python) if python else "", _running()):
+        if found and os.path.isabs(found) and os.access(found, os.X_OK) and not is_shim(found):
+            return found
+    raise InstallError(
+        f"no Python to run the hooks with was found behind {python or 'this process'}",
+        hint="install Holdfast into a virtual environment of its own and run it from there",
+        path=python,
+    )
+
+
+def is_shim(python: str) -> bool:
+    """Whether a path is a version manager's stand-in or some script, rather than a program."""
+    real = os.path.realpath(python)
+    if "shims" in real.split(os.sep) or "shims" in python.split(os.sep):
+        return True
+    if os.path.splitext(os.path.basename(real))[0] in _MANAGERS:
+        return True
+    try:
+        with open(real, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
+def _asked(python: str) -> str:
+    """What a shim runs in the end, by its own account."""
+    try:
+        done = subprocess.run(
+            [python, "-I", "-S", "-c", "import sys; print(sys.executable)"],
+            capture_output=True, text=True, timeout=PROBE_SECONDS_MAX, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _running() -> str:
+    """The program of this process, as the system knows it."""
+    try:
+        return os.readlink("/proc/self/exe")
+    except OSError:
+        return ""
+
+
+def probe(line: str, root: str, deadline_seconds: float) -> float:
+    """Run a hook's command once with nothing to decide; how long it took. Raises InstallError."""
+    told = json.dumps({"hook_event_name": PROBE_EVENT, "session_id": "holdfast-probe", "cwd": root})
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("HOLDFAST_")}
+    limit = max(1.0, min(deadline_seconds, PROBE_SECONDS_MAX))
+    begin = monotonic()
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], input=told, capture_output=True, text=True, errors="replace",
+            timeout=limit, check=False, cwd=root, env=kept,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise _fails(line, f"it did not answer within {limit:g} s") from None
+    except OSError as error:
+        raise _fails(line, f"it cannot be run: {error.strerror}") from error
+    said = (done.stderr.strip().splitlines() or [""])[-1]
+    if done.returncode != 0:
+        why = f"it ended with {done.returncode}"
+        raise _fails(line, f"{why}: {said}" if said else why)
+    if not _is_answer(done.stdout):
+        raise _fails(line, f"it said what no client understands: {done.stdout.strip()[:80]}")
+    return monotonic() - begin
+
+
+def _is_answer(text: str) -> bool:
+    if not text.strip():
+        return True
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _fails(line: str, why: str) -> InstallError:
+    return InstallError(
+        f"the hook's command does not work: {why}",
+        hint=f"install Holdfast again; to see for yourself: echo '{{}}' | {line}",
+        command=line,
+    )

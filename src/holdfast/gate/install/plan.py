@@ -1,0 +1,338 @@
+"""What is going to be written, all of it before any of it; and the writing.
+
+Everything that can be refused is refused while planning. A plan that fails half-way puts back what
+it had written. The record is saved before files get our hooks, and after they lose them: so at any
+moment it names at least what is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from time import gmtime, strftime
+
+import holdfast
+from holdfast.gate.install import files, hooks, record
+from holdfast.gate.install.command import Command, InstallError, probe
+from holdfast.gate.install.files import Change
+from holdfast.gate.install.finding import (
+    CLIENTS,
+    Client,
+    git,
+    has_git,
+    is_ignored,
+    is_tracked,
+    obstacles,
+)
+from holdfast.gate.install.hooks import Unusable
+from holdfast.gate.install.jsontext import parse, value
+from holdfast.gate.install.record import Record, Written
+from holdfast.manager.paths import LEDGER_FOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from holdfast.gate.settings import Settings
+
+#: Whose change it is that git shall not see the settings.
+EXCLUDE = "exclude"
+_BOM = "\ufeff"
+
+
+class Plan:
+    """Changes that belong together, and the record of what is there after them."""
+
+    def __init__(self, root: str, after: Record, *, undo: bool = False) -> None:
+        self.root = root
+        self.after = after
+        self.undo = undo
+        self.changes: list[Change] = []
+        #: Where the old texts are kept, by name; empty before it is carried out.
+        self.backups: dict[str, str] = {}
+
+    @property
+    def to_do(self) -> list[Change]:
+        """Only what changes something."""
+        return [change for change in self.changes if change.is_change]
+
+
+# Putting in
+
+
+def install(root: str, clients: Sequence[Client], command: Command, settings: Settings) -> Plan:
+    """The plan that gives these clients their hooks. Raises InstallError."""
+    plan = Plan(root, record.load(root))
+    plan.after.version = holdfast.__version__
+    for one in clients:
+        path = f"{root}/{one.file}"
+        old = files.read(path, one.file)
+        wanted = one.wanted(command, settings)
+        try:
+            bom, body = _split(old)
+            new = bom + hooks.merged(body, wanted)
+            before = _before(plan.after.files.get(one.file), old)
+        except Unusable as error:
+            raise _unusable(one, one.file, path, error) from error
+        plan.changes.append(Change(one.name, one.file, path, old, new))
+        known = plan.after.files.get(one.file)
+        made = known.folder if known is not None else not os.path.isdir(os.path.dirname(path))
+        written = Written(one.name, path, before, record.mark(new), folder=made)
+        plan.after.files[one.file] = written
+    if has_git(root):
+        _plan_exclude(plan, [one.file for one in clients])
+    return plan
+
+
+def _split(text: str | None) -> tuple[str, str]:
+    """The mark that some editors put first, and the rest."""
+    text = text or ""
+    return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
+
+
+def _before(known: Written | None, old: str | None) -> str | None:
+    """The text as it would be without us, to go back to."""
+    if known is not None and known.is_untouched(old):
+        return known.before
+    if old is None or not _split(old)[1].strip():
+        return old
+    return _without_ours(old, known)
+
+
+def _without_ours(text: str, known: Written | None) -> str | None:
+    """A text that others have worked on, without our hooks; None if nothing else was ever in it."""
+    before = known.before if known is not None else None
+    bom, body = _split(text)
+    left = bom + hooks.stripped(body, _data(before))
+    ours_alone = before is None and left != text and _data(left) == {}
+    return None if ours_alone else left
+
+
+def _data(text: str | None) -> dict[str, Any] | None:
+    body = _split(text)[1]
+    if not body.strip():
+        return None
+    try:
+        found = value(body, parse(body))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _unusable(one: Client, name: str, path: str, error: Unusable) -> InstallError:
+    where = f"{name}, line {error.line}, column {error.column}" if error.line else name
+    return InstallError(
+        f"{where}: {error}, and hooks are only added to plain JSON",
+        hint=f"correct the file ({one.title} passes over what is not plain JSON) and try again; "
+        "nothing was written",
+        path=path, line=error.line,
+    )  # fmt: skip
+
+
+def _plan_exclude(plan: Plan, names: Sequence[str]) -> None:
+    """Keep git from seeing settings that are true for this machine only."""
+    root = plan.root
+    lines = [f"/{name}" for name in names if not is_tracked(root, name)
+             and not is_ignored(root, name)]  # fmt: skip
+    found = git(root, "rev-parse", "--git-path", "info/exclude") if lines else None
+    if not found:
+        return
+    path = os.path.join(root, found)
+    name = os.path.relpath(path, root)
+    name = path if name.startswith("..") else name
+    old = files.read(path, name)
+    text = old or ""
+    gap = "" if not text or text.endswith("\n") else "\n"
+    new = text + gap + "".join(f"{line}\n" for line in lines)
+    known = plan.after.files.get(name)
+    is_old = known is not None and known.is_untouched(old)
+    before = known.before if known is not None and is_old else old
+    kept = known.lines if known is not None else ()
+    plan.changes.append(Change(EXCLUDE, name, path, old, new))
+    plan.after.files[name] = Written(
+        EXCLUDE, path, before, record.mark(new), lines=(*kept, *lines),
+        folder=known.folder if known is not None else not os.path.isdir(os.path.dirname(path)),
+    )  # fmt: skip
+
+
+# Taking out
+
+
+def undo(root: str, clients: Sequence[Client] | None) -> Plan:
+    """The plan that takes away what was put in, of these clients or of all. Raises InstallError."""
+    plan = Plan(root, record.load(root), undo=True)
+    known = plan.after.files
+    for one in CLIENTS if clients is None else clients:
+        for name in one.files:
+            path = f"{root}/{name}"
+            old = files.read(path, name)
+            if not _concerns_us(old) and name not in known:
+                continue
+            written = known.pop(name, None)
+            if written is None and name != one.file:  # we never made that one
+                written = Written(one.name, path, "{}", "")
+            try:
+                new = _undone(written, old)
+            except Unusable as error:
+                raise _unusable(one, name, path, error) from error
+            plan.changes.append(Change(one.name, name, path, old, new))
+    if all(written.client == EXCLUDE for written in known.values()):
+        for name, written in list(known.items()):
+            del known[name]
+            old = files.read(written.path, name)
+            new = written.before if written.is_untouched(old) else _less(old, written.lines)
+            plan.changes.append(Change(EXCLUDE, name, written.path, old, new))
+    return plan
+
+
+def _concerns_us(text: str | None) -> bool:
+    """Whether hooks of ours may be in it. What somebody else wrote badly is no trouble of ours."""
+    return text is not None and hooks.SCRIPT in text
+
+
+def _undone(written: Written | None, old: str | None) -> str | None:
+    if written is not None and written.is_untouched(old):
+        return written.before
+    if old is None or not _split(old)[1].strip():
+        return old
+    return _without_ours(old, written)
+
+
+def _less(text: str | None, lines: Sequence[str]) -> str | None:
+    if text is None:
+        return None
+    return "".join(
+        line for line in text.splitlines(keepends=True) if line.rstrip("\r\n") not in lines
+    )
+
+
+# Carrying out
+
+
+def carry_out(plan: Plan) -> None:
+    """Write everything, or nothing. Raises InstallError."""
+    folder = _backup_folder(plan.root)
+    for change in plan.to_do:
+        if change.old is not None:
+            plan.backups[change.name] = files.keep(folder, change)
+    known = record.load(plan.root)
+    if not plan.undo:
+        record.save(plan.root, plan.after)
+    done: list[Change] = []
+    try:
+        for change in plan.to_do:
+            files.write(change)
+            done.append(change)
+    except (InstallError, OSError):
+        for change in reversed(done):
+            files.write(Change(change.client, change.name, change.path, change.new, change.old))
+        record.save(plan.root, known)
+        raise
+    if plan.undo:
+        _remove_folders(plan, known)
+        record.save(plan.root, plan.after)
+
+
+def _backup_folder(root: str) -> str:
+    base = f"{root}/{LEDGER_FOLDER}/backup/{strftime('%Y%m%dT%H%M%SZ', gmtime())}"
+    folder, number = base, 1
+    while os.path.lexists(folder):
+        number += 1
+        folder = f"{base}-{number}"
+    return folder
+
+
+def _remove_folders(plan: Plan, known: Record) -> None:
+    for name, written in known.files.items():
+        folder = os.path.dirname(written.path)
+        if name not in plan.after.files and written.folder and not os.path.islink(folder):
+            try:
+                os.rmdir(folder)
+            except OSError:  # somebody else uses it by now
+                continue
+
+
+# Looking
+
+
+def installed(root: str) -> list[Client]:
+    """The clients that have hooks of ours here, or should have."""
+    known = record.load(root).files
+    return [one for one in CLIENTS if one.file in known or _found(root, one)]
+
+
+def _found(root: str, one: Client) -> bool:
+    try:
+        return any(_concerns_us(files.read(f"{root}/{name}", name)) for name in one.files)
+    except InstallError:
+        return False
+
+
+def check(
+    root: str,
+    one: Client,
+    command: Command | None,
+    settings: Settings,
+    environ: Mapping[str, str],
+) -> list[str]:
+    """What is not as it should be with the hooks of a client, in words.
+
+    Runs the commands that are really there. Without a `command` nothing is compared with it.
+    """
+    try:
+        text = files.read(f"{root}/{one.file}", one.file)
+        if text is None:
+            return [f"there is no {one.file}: {one.title} has no hooks"]
+        body = _split(text)[1]
+        wanted = [] if command is None else one.wanted(command, settings)
+        told = hooks.differences(body, wanted) if command is not None else []
+        found = hooks.found_hooks(body)
+    except Unusable as error:
+        line = f", line {error.line}" if error.line else ""
+        return [f"{one.file}{line}: {error}; {one.title} passes over the whole file"]
+    except InstallError as error:
+        return [error.message]
+    for line in sorted(_lines(found)):
+        told += _broken(line, root, settings)
+    for name in one.files[1:]:
+        told += _elsewhere(root, name, _lines(found))
+    return told + obstacles(one, root, environ)
+
+
+def _lines(found: list[tuple[str, dict[str, Any]]]) -> set[str]:
+    """The commands of our hooks."""
+    return {
+        handler["command"]
+        for _event, group in found
+        for handler in group["hooks"]
+        if hooks.is_ours(handler)
+    }
+
+
+def _elsewhere(root: str, name: str, known: set[str]) -> list[str]:
+    """Hooks of ours in another file: the same again do no harm, others run beside these."""
+    try:
+        text = files.read(f"{root}/{name}", name)
+        others = _lines(hooks.found_hooks(_split(text)[1])) - known
+    except (InstallError, Unusable):  # which the client passes over, too
+        return []
+    return [f"{name} has hooks of another Holdfast: {line}" for line in sorted(others)]
+
+
+def _broken(line: str, root: str, settings: Settings) -> list[str]:
+    """What is wrong with a command that a client runs."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return [f"the command of the hooks is no command: {line}"]
+    script = hooks.script_of(line)
+    if not os.access(words[0], os.X_OK):
+        return [f"the Python of the hooks is gone, so every edit passes: {words[0]}"]
+    if script is not None and not os.path.isfile(script):
+        return [f"the script of the hooks is gone, so everything is refused: {script}"]
+    try:
+        probe(line, root, settings.deadline_seconds)
+    except InstallError as error:
+        return [error.message]
+    return []

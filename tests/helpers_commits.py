@@ -1,0 +1,207 @@
+"""Real agents at a real git: programs with the names of clients, whose shells commit.
+
+An agent is a process that is called like its client, detached from whoever runs the tests. What it
+edits it asks the hook for, with the client's own JSON; what its shell runs has the environment that
+the client gives, and that process above it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast import LockManager
+from holdfast.gate import githooks
+
+#: Runs what it is told, line by line, until nobody tells it anything any more.
+PROGRAM = """
+import json, os, subprocess, sys
+print(os.getpid(), flush=True)
+for line in sys.stdin:
+    words, cwd, env, text = json.loads(line)
+    done = subprocess.run(words, cwd=cwd, env=env, input=text, capture_output=True, text=True)
+    print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
+"""
+FOREIGN = ("CLAUDE", "CODEX", "GIT_", "HOLDFAST", "PRE_COMMIT", "AI_AGENT")
+
+
+class Done(NamedTuple):
+    """How something ended that an agent ran."""
+
+    code: int
+    said: str
+    complained: str
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment without anything of whoever runs the tests, and with settings for git."""
+    (folder / "gitconfig").write_text(
+        "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"
+    )
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(FOREIGN)}
+    return {
+        **kept, "GIT_CONFIG_GLOBAL": str(folder / "gitconfig"), "GIT_CONFIG_SYSTEM": os.devnull,
+    }  # fmt: skip
+
+
+class Actor:
+    """One program with a shell: an agent's client, or whatever a person types into."""
+
+    def __init__(self, repo: Repo, program: str, session: str = "") -> None:
+        self.repo = repo
+        self.client = program if session else ""
+        self.session = session
+        script = repo.folder / "bin" / program
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(PROGRAM)
+        self.process = subprocess.Popen(
+            ["setsid", "--fork", sys.executable, str(script)], text=True, cwd=repo.folder,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=repo.env,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        self.pid = int(self.process.stdout.readline())
+        self.process.wait(30)
+
+    def shell(self, agent: str = "") -> dict[str, str]:
+        """What the client puts into the environment of its shells."""
+        if self.client == "claude":
+            return {"CLAUDECODE": "1", "CLAUDE_PID": str(self.pid),
+                    "CLAUDE_CODE_SESSION_ID": self.session}  # fmt: skip
+        if self.client == "codex":
+            return {"CODEX_SESSION_ID": self.session, "CODEX_THREAD_ID": agent or self.session}
+        return {}
+
+    def run(
+        self, *words: object, at: Path | None = None, text: str = "", agent: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Done:  # fmt: skip
+        """Run something as the client's shell does; or with an environment of one's own."""
+        told = {**self.repo.env, **(self.shell(agent) if env is None else env)}
+        line = json.dumps([list(map(str, words)), str(at or self.repo.root), told, text])
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return Done(*json.loads(self.process.stdout.readline()))
+
+    def git(self, *words: object, at: Path | None = None, agent: str = "") -> Done:
+        done = self.run("git", *words, at=at, agent=agent)
+        assert done.code == 0, done
+        return done
+
+    def lease(self, *names: str, agent: str = "", at: Path | None = None) -> None:
+        """Ask the hook for files, as the client does before it edits them."""
+        for name in names:
+            path = str((at or self.repo.root) / name)
+            said: dict[str, object] = {
+                "session_id": self.session, "cwd": str(at or self.repo.root),
+                "hook_event_name": "PreToolUse",
+            }  # fmt: skip
+            if agent:
+                said |= {"agent_id": agent, "agent_type": "general"}
+            if self.client == "claude":
+                said |= {"tool_name": "Write", "tool_input": {"file_path": path, "content": ""}}
+            else:
+                patch = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n"
+                said |= {"tool_name": "apply_patch", "tool_input": {"command": patch}}
+            env = self.shell() if self.client == "claude" else {}
+            words = (*githooks.command(), self.client)
+            done = self.run(*words, text=json.dumps(said), env=env)
+            assert done.code == 0, done
+            assert "deny" not in done.said, done
+
+    def edit(
+        self, *names: str, content: str = "new\n", agent: str = "", at: Path | None = None
+    ) -> None:
+        """Edit files, each with a lease."""
+        self.lease(*names, agent=agent, at=at)
+        for name in names:
+            file = (at or self.repo.root) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+
+    def commit(self, *words: object, at: Path | None = None, agent: str = "") -> Done:
+        return self.run("git", "commit", "-m", "a commit", *words, at=at, agent=agent)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        assert self.process.stdout is not None
+        self.process.stdout.read()  # until it is gone
+
+    def close(self) -> None:
+        """Let it end, and wait for that."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            if pipe is self.process.stdout and not pipe.closed:
+                pipe.read()
+            pipe.close()
+
+
+class Repo:
+    """A repository with our hooks in it, and agents that work there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = environment(folder)
+        self.root = folder / "a repo"
+        self.root.mkdir()
+        self.actors: list[Actor] = []
+        self.git("init", "--quiet")
+
+    def git(self, *words: object, at: Path | None = None) -> str:
+        """git by nobody whom any hook would know; hooks do not run."""
+        done = subprocess.run(
+            ["git", "-c", f"core.hooksPath={os.devnull}", *map(str, words)], env=self.env,
+            cwd=at or self.root, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def start(self, *names: str) -> None:
+        """A first commit with these files, a ledger, and our hooks."""
+        for name in names:
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(f"old {name}\n")
+        if names:
+            self.git("add", "--all")
+            self.git("commit", "--quiet", "-m", "start")
+        exclude = self.root / ".git/info/exclude"
+        exclude.parent.mkdir(exist_ok=True)
+        exclude.write_text(".holdfast/\n")
+        (self.root / ".holdfast").mkdir()
+        self.install()
+
+    def install(self) -> None:
+        states = {hook.state for hook in githooks.install(str(self.root))}
+        assert states == {"installed"}
+
+    def actor(self, program: str, session: str = "") -> Actor:
+        made = Actor(self, program, session)
+        self.actors.append(made)
+        return made
+
+    def held(self, at: Path | None = None) -> dict[str, str]:
+        """Who holds which file."""
+        with LockManager.open(at or self.root) as manager:
+            return {
+                path: grant.holder
+                for grant in manager.active_grants()
+                for path in grant.write_paths
+            }
+
+    def subjects(self) -> list[str]:
+        return self.git("log", "--format=%s").split("\n")[:-1]
+
+    def last(self) -> list[str]:
+        """What the last commit changed."""
+        return self.git("show", "--format=", "--name-only", "-z", "HEAD").strip("\0").split("\0")
+
+    def close(self) -> None:
+        for actor in self.actors:
+            actor.close()

@@ -1,0 +1,139 @@
+"""Holdfast installed somewhere, and a person's home without any client in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import holdfast
+from helpers_cli import Answer, Repository, Terminal
+
+SOURCE = Path(holdfast.__file__).parent
+
+#: A hook that lets everything pass: what `init` needs of one is only that it answers.
+STUB = "import sys\nsys.stdin.read()\n"
+
+
+BOTH = ("--client", "claude,codex", "--no-git")
+THEIR_HOOK = '{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}'
+THEIRS = (
+    '{\n\t"permissions": {"allow": ["Bash(ls:*)"]},\n\t"hooks": {\n\t\t"PreToolUse": [\n\t\t\t'
+    + THEIR_HOOK
+    + '\n\t\t]\n\t},\n\t"unknown": 1.50\n}'
+)
+
+
+class Installation:
+    """A copy of the package, to be moved, broken and made older; with a home and a repository."""
+
+    def __init__(self, folder: Path, site: str = "site") -> None:
+        self.folder = folder
+        self.site = folder / site
+        self.package = self.site / "holdfast"
+        ignored = shutil.ignore_patterns("__pycache__", "testing")
+        shutil.copytree(SOURCE, self.package, ignore=ignored)
+        self.script = self.package / "gate/hook.py"
+        self.script.write_text(STUB)
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        self.repository = Repository(folder / "project")
+        self.root = self.repository.root
+        self.claude = self.root / ".claude/settings.local.json"
+        self.codex = self.root / ".codex/hooks.json"
+        self.exclude = self.root / ".git/info/exclude"
+
+    @property
+    def env(self) -> dict[str, str]:
+        system = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin"))
+        found = [name for name in ("claude", "codex") if shutil.which(name, path=system)]
+        assert not found, f"these tests need a system without {found} in {system}"
+        return {
+            "PYTHONPATH": str(self.site),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": str(self.home),
+            "PATH": f"{self.bin}{os.pathsep}{system}",
+        }
+
+    def hold(self, *words: object, env: Mapping[str, str] | None = None, **more: Any) -> Answer:
+        """Run a command of this installation."""
+        return self.repository.hold(*words, env={**self.env, **(env or {})}, **more)
+
+    def by_a_person(self, *words: str) -> Answer:
+        """The same, typed at a terminal under no agent."""
+        terminal = Terminal(self.repository, **self.env)
+        try:
+            return terminal.hold(*words)
+        finally:
+            terminal.close()
+
+    def init(self, *words: object, **more: Any) -> Answer:
+        """Run init, which must succeed."""
+        answer = self.hold("init", *words, **more)
+        assert answer.code == 0, answer
+        return answer
+
+    def undo(self, *words: str) -> Answer:
+        """Run init --undo as a person, which must succeed."""
+        answer = self.by_a_person("init", "--undo", *words)
+        assert answer.code == 0, answer
+        return answer
+
+    def line(self, client: str) -> str:
+        """The command that a hook of a client should have."""
+        return f"{sys.executable} -I -S {self.script} {client}"
+
+    def program(self, name: str, text: str = "#!/bin/sh\n") -> Path:
+        """A program on the way."""
+        file = self.bin / name
+        file.write_text(text)
+        file.chmod(0o755)
+        return file
+
+
+def tree(root: Path) -> dict[str, tuple[int, bytes]]:
+    """All files of a folder but git's objects and the ledger: each with its mode and content."""
+    found = {}
+    for folder, _folders, names in os.walk(root):
+        for name in names:
+            file = Path(folder, name)
+            relative = file.relative_to(root).as_posix()
+            if not relative.startswith((".git/objects/", ".holdfast/")):
+                found[relative] = (file.lstat().st_mode, file.read_bytes())
+    return found
+
+
+def commands(file: Path) -> dict[str, list[dict[str, Any]]]:
+    """Our hooks in a client's settings: event to handlers."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for event, groups in json.loads(file.read_text("utf-8-sig")).get("hooks", {}).items():
+        for group in groups:
+            for handler in group["hooks"]:
+                if "holdfast/gate/hook.py" in handler["command"]:
+                    found.setdefault(event, []).append(handler)
+    return found
+
+
+def git(here: Installation, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", here.root, "-c", "user.name=a", "-c", "user.email=a@b", *words],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def drifted(here: Installation, *words: str) -> str:
+    """What check says, which must be something."""
+    answer = here.hold("init", "--check", *words)
+    assert answer.code == 1, answer
+    assert "holdfast init puts right" in answer.err
+    [found, *_] = here.hold("init", "--check", *words, "--json").json["problems"]
+    assert found["problem"] in answer.out
+    return answer.out

@@ -1,0 +1,736 @@
+"""Commits through the installed hooks, by several agents at once, with the real git."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers_commits import Actor, Repo
+from helpers_processes import LINUX_ONLY
+from holdfast import LockManager
+from holdfast.gate import githooks
+from holdfast.gate.committing import main
+from holdfast.gate.switch import Off, switch_off, switch_on
+
+pytestmark = LINUX_ONLY
+
+ANN = "1111aaaa-0000-4000-8000-000000000001"
+BOB = "2222bbbb-0000-4000-8000-000000000002"
+SUB = "3333cccc-0000-4000-8000-000000000003"
+OTHER_SUB = "4444dddd-0000-4000-8000-000000000004"
+ANN_ID, BOB_ID = "claude:1111aaaa", "codex:2222bbbb"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repo]:
+    made = Repo(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ann(repo: Repo) -> Actor:
+    return repo.actor("claude", ANN)
+
+
+@pytest.fixture
+def bob(repo: Repo) -> Actor:
+    return repo.actor("codex", BOB)
+
+
+@pytest.fixture
+def person(repo: Repo) -> Actor:
+    return repo.actor("editor")
+
+
+# A commit frees what was committed
+
+
+def test_seed002_fr6_1_a_successful_commit_releases_the_committed_files(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py", "c.py")
+    ann.edit("a.py", "b.py")
+    bob.edit("c.py")
+    ann.git("add", "a.py")
+    done = ann.commit()
+    assert done.code == 0, done
+    assert "holdfast" not in done.complained
+    assert repo.last() == ["a.py"]
+    assert repo.held() == {"b.py": ANN_ID, "c.py": BOB_ID}
+
+
+def test_seed002_fr6_1_the_next_agent_may_edit_what_was_committed(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py")
+    ann.edit("a.py")
+    assert ann.commit("-a").code == 0
+    bob.edit("a.py", content="bob\n")
+    assert repo.held() == {"a.py": BOB_ID}
+
+
+def test_seed002_fr6_1_a_file_that_is_dirty_again_stays_leased(repo: Repo, bob: Actor) -> None:
+    repo.start("a.py", "b.py")
+    bob.edit("a.py", "b.py")
+    bob.git("add", "a.py", "b.py")
+    bob.edit("a.py", content="more\n")
+    assert bob.commit().code == 0
+    assert repo.held() == {"a.py": BOB_ID}
+
+
+def test_seed002_fr6_1_a_refused_commit_releases_nothing(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    assert ann.commit("-a").code == 1
+    assert repo.held() == {"a.py": ANN_ID, "b.py": BOB_ID}
+
+
+def test_a_new_file_a_renamed_one_and_a_removed_one_are_freed(repo: Repo, ann: Actor) -> None:
+    repo.start("a.py", "gone.py", "kept.py")
+    ann.edit("new/file.py", "a.py")
+    ann.lease("moved.py", "gone.py", "kept.py")
+    ann.git("add", "new", "a.py")
+    ann.git("mv", "-f", "a.py", "moved.py")
+    ann.git("rm", "--quiet", "gone.py")
+    assert ann.commit().code == 0
+    assert repo.held() == {"kept.py": ANN_ID}
+
+
+def test_an_amended_commit_frees_what_it_contains(repo: Repo, ann: Actor) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    assert ann.commit("-a").code == 0
+    ann.edit("a.py", "b.py", content="again\n")
+    ann.git("add", "a.py", "b.py")
+    assert ann.run("git", "commit", "--amend", "--no-edit").code == 0
+    assert repo.held() == {}
+    assert repo.subjects() == ["a commit", "start"]
+
+
+def test_the_first_commit_of_all(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start()
+    ann.edit("a.py")
+    bob.edit("b.py")
+    ann.git("add", "a.py", "b.py")
+    done = ann.commit()
+    assert done.code == 1
+    assert "git rm --cached -- b.py" in done.complained
+    ann.git("rm", "--quiet", "--cached", "--", "b.py")
+    assert ann.commit().code == 0
+    assert repo.held() == {"b.py": BOB_ID}
+
+
+def test_a_merge_that_is_finished_by_hand(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py", "c.py")
+    repo.git("switch", "--quiet", "-c", "side")
+    for name in ("a.py", "b.py"):
+        (repo.root / name).write_text("side\n")
+    repo.git("commit", "--quiet", "-am", "side")
+    repo.git("switch", "--quiet", "main")
+    (repo.root / "a.py").write_text("main\n")
+    repo.git("commit", "--quiet", "-am", "main")
+    assert ann.run("git", "merge", "side").code == 1
+    ann.edit("a.py", content="both\n")
+    ann.git("add", "a.py")
+    bob.lease("b.py")
+    refused = ann.commit()
+    assert refused.code == 1
+    assert "git merge --abort" in refused.complained
+    bob.kill()
+    assert ann.commit().code == 0
+    assert len(repo.git("log", "--format=%P", "-1").split()) == 2
+    assert repo.held() == {}
+
+
+def test_a_commit_of_one_agent_frees_nothing_of_another(
+    repo: Repo, ann: Actor, person: Actor
+) -> None:
+    repo.start("a.py")
+    ann.edit("a.py")
+    person.git("add", "a.py")
+    assert person.commit("--no-verify").code == 0
+    assert repo.held() == {"a.py": ANN_ID}
+
+
+def test_a_lock_that_was_asked_for_by_hand_stays(repo: Repo, ann: Actor) -> None:
+    repo.start("a.py", "b.py")
+    holdfast = (sys.executable, "-m", "holdfast")
+    assert ann.run(*holdfast, "lock", "a.py").code == 0
+    ann.edit("b.py")
+    (repo.root / "a.py").write_text("new\n")
+    assert ann.commit("-a").code == 0
+    assert list(repo.held()) == ["a.py"]
+
+
+# A commit of what others hold
+
+
+def test_what_another_agent_holds_is_refused_and_named(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "lib/it's b.py")
+    ann.edit("a.py")
+    bob.edit("lib/it's b.py")
+    ann.git("add", "--all")
+    done = ann.commit()
+    assert done.code == 1
+    assert repo.subjects() == ["start"]
+    assert f"lib/it's b.py: {BOB_ID}, for 0 s (since 20" in done.complained
+    assert "a.py:" not in done.complained
+    assert "--no-verify" not in done.complained
+    advice = next(line for line in done.complained.split("\n") if "git restore" in line)
+    assert advice == "  -> git restore --staged -- 'lib/it'\\''s b.py'"
+    assert ann.run("sh", "-c", advice.removeprefix("  -> ")).code == 0
+    assert ann.commit().code == 0
+    assert repo.last() == ["a.py"]
+    assert (repo.root / "lib/it's b.py").read_text() == "new\n"
+    assert repo.held() == {"lib/it's b.py": BOB_ID}
+
+
+def test_the_advice_is_good_in_the_folder_where_it_is_given(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("app/a.py", "lib/b.py")
+    ann.edit("app/a.py")
+    bob.edit("lib/b.py")
+    ann.git("add", "--all")
+    app = repo.root / "app"
+    done = ann.commit(at=app)
+    assert "  -> git restore --staged -- ../lib/b.py\n" in done.complained
+    ann.git("restore", "--staged", "--", "../lib/b.py", at=app)
+    assert ann.commit(at=app).code == 0
+    assert repo.held() == {"lib/b.py": BOB_ID}
+
+
+def test_dirty_files_of_others_that_are_not_in_it_are_no_matter(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py", "new.py")
+    assert ann.commit("--", "a.py").code == 0
+    assert bob.commit("--", "b.py").code == 0
+    assert repo.held() == {"new.py": BOB_ID}
+
+
+def test_what_nobody_holds_passes(repo: Repo, ann: Actor, bob: Actor, person: Actor) -> None:
+    repo.start("a.py", "b.py", "c.py")
+    bob.edit("b.py")
+    for actor, name in ((ann, "a.py"), (person, "c.py")):
+        (repo.root / name).write_text("new\n")
+        done = actor.commit("--", name)
+        assert done.code == 0, done
+
+
+def test_all_that_is_changed_is_looked_at_with_a(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    done = ann.commit("-a")
+    assert done.code == 1
+    assert "commit without -a" in done.complained
+    assert "restore" not in done.complained
+
+
+def test_only_what_is_named_is_looked_at_in_a_partial_commit(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    bob.git("add", "b.py")
+    refused = ann.commit("--", "a.py", "b.py")
+    assert refused.code == 1
+    assert "the files that you name" in refused.complained
+    assert ann.commit("--", "a.py").code == 0
+    assert repo.last() == ["a.py"]
+    assert repo.held() == {"b.py": BOB_ID}
+
+
+def test_a_removal_and_both_ends_of_a_rename_are_looked_at(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    bob.lease("a.py", "c.py")
+    ann.git("rm", "--quiet", "a.py")
+    assert "a.py: codex" in ann.commit().complained
+    ann.git("reset", "--quiet", "--hard")
+    ann.git("mv", "b.py", "c.py")
+    assert "c.py: codex" in ann.commit().complained
+
+
+def test_a_dead_owner_never_blocks(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py")
+    bob.edit("a.py")
+    assert ann.commit("-a").code == 1
+    bob.kill()
+    assert ann.commit("-a").code == 0
+
+
+def test_who_only_reads_does_not_stand_in_the_way(repo: Repo, ann: Actor) -> None:
+    repo.start("app/a.py")
+    (repo.root / "app/a.py").write_text("new\n")
+    with LockManager.open(repo.root) as manager:  # held by this process, which is alive
+        assert manager.try_acquire(holder="reader", read_paths=["app", "app/a.py"])
+    assert ann.commit("-a").code == 0
+
+
+def test_names_that_are_hard_to_say(repo: Repo, ann: Actor, bob: Actor) -> None:
+    names = ["port:5432", "two words", "grüße.py", "-n", "a\\b", "$HOME"]
+    repo.start(*names, "a\nb")
+    bob.edit(*names)
+    ann.git("add", "--all")
+    done = ann.commit()
+    assert done.code == 1
+    for name in names:
+        assert f"  {name}: {BOB_ID}" in done.complained
+    advice = next(line for line in done.complained.split("\n") if "git restore" in line)
+    assert ann.run("sh", "-c", advice.removeprefix("  -> ")).code == 0
+    (repo.root / "a\nb").write_text("new\n")
+    ann.git("add", "a\nb")
+    assert ann.commit().code == 0
+    assert bob.commit("-a").code == 0
+    assert repo.held() == {}
+
+
+def test_a_link_is_not_what_it_leads_to_but_a_second_name_is(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    bob.edit("b.py")
+    (repo.root / "link").symlink_to("b.py")
+    ann.git("add", "link")
+    assert ann.commit().code == 0
+    os.link(repo.root / "b.py", repo.root / "second.py")
+    bob.lease("second.py")
+    with LockManager.open(repo.root) as manager:
+        second = [g for g in manager.active_grants() if "second.py" in g.write_paths]
+        manager.release(second[0].id)
+    ann.git("add", "second.py")
+    assert f"second.py: {BOB_ID}" in ann.commit().complained
+
+
+def test_many_files_are_counted_and_not_all_named(repo: Repo, ann: Actor, bob: Actor) -> None:
+    names = [f"f{number:02}.py" for number in range(23)]
+    repo.start(*names)
+    for name in names:
+        (repo.root / name).write_text("new\n")
+    with LockManager.open(repo.root) as manager:
+        for name in names:
+            manager.try_acquire(holder="somebody", write_paths=[name], ttl=600)
+    ann.git("add", "--all")
+    done = ann.commit()
+    assert "  and 3 more\n" in done.complained
+    assert "git restore --staged -- FILE..." in done.complained
+
+
+# Who commits
+
+
+def test_a_parent_may_commit_what_its_sub_agents_have(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py", "c.py", "d.py")
+    ann.edit("a.py")
+    ann.edit("b.py", agent="sub1")
+    bob.edit("c.py")
+    bob.edit("d.py", agent=SUB)
+    assert ann.commit("--", "a.py", "b.py").code == 0
+    assert bob.commit("-a").code == 0
+    assert repo.held() == {}
+
+
+def test_a_sub_agent_commits_its_own_files_and_not_its_parents_or_siblings(
+    repo: Repo, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py", "c.py")
+    bob.edit("a.py")
+    bob.edit("b.py", agent=SUB)
+    bob.edit("c.py", agent=OTHER_SUB)
+    refused = bob.commit("-a", agent=SUB)
+    assert refused.code == 1
+    assert f"a.py: {BOB_ID}, " in refused.complained
+    assert f"c.py: {BOB_ID}:4444dddd, " in refused.complained
+    assert "b.py" not in refused.complained
+    assert bob.commit("--", "b.py", agent=SUB).code == 0
+    assert repo.held() == {"a.py": BOB_ID, "c.py": f"{BOB_ID}:4444dddd"}
+
+
+def test_a_person_owns_no_lease_of_an_agent_and_reads_what_to_do(
+    repo: Repo, ann: Actor, person: Actor
+) -> None:
+    repo.start("a.py")
+    ann.edit("a.py")
+    done = person.commit("-a")
+    assert done.code == 1
+    assert f"a.py: {ANN_ID}, " in done.complained
+    assert "outside of any agent" in done.complained
+    assert "git commit --no-verify" in done.complained
+    assert person.commit("-a", "--no-verify").code == 0
+
+
+def test_a_person_may_commit_what_was_locked_from_the_same_place(repo: Repo, person: Actor) -> None:
+    repo.start("a.py")
+    (repo.root / "a.py").write_text("new\n")
+    assert person.run(sys.executable, "-m", "holdfast", "lock", "a.py").code == 0
+    assert repo.actor("browser").commit("-a").code == 1
+    assert person.commit("-a").code == 0
+
+
+def test_the_nearest_client_counts_whatever_the_environment_inherited(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    """A client that another one started has the variables of both."""
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    both = {**ann.shell(), **bob.shell()}
+    commit = ("git", "commit", "-m", "a commit", "--")
+    assert "a.py: claude" in bob.run(*commit, "a.py", env=both).complained
+    assert bob.run(*commit, "b.py", env=both).code == 0
+    assert ann.run(*commit, "a.py", env=both).code == 0
+    assert repo.held() == {}
+
+
+def test_a_client_that_knows_nothing_of_our_variables_is_nobody_elses_agent(
+    repo: Repo, ann: Actor
+) -> None:
+    repo.start("a.py")
+    ann.edit("a.py")
+    gemini = repo.actor("gemini")
+    done = gemini.run("git", "commit", "-am", "a commit", env=ann.shell() | {"CLAUDE_PID": ""})
+    assert done.code == 1
+    assert "--no-verify" not in done.complained
+
+
+def test_an_agent_whose_client_cannot_be_seen_is_known_by_its_environment(
+    repo: Repo, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    """As in a sandbox that hides the processes outside of it."""
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    commit = ("git", "commit", "-m", "a commit", "--")
+    assert person.run(*commit, "b.py", env=ann.shell()).code == 1
+    assert person.run(*commit, "a.py", env=ann.shell() | {"CLAUDE_PID": "4"}).code == 0
+    assert person.run(*commit, "b.py", env=bob.shell()).code == 0
+    assert repo.held() == {}
+
+
+def test_an_agent_whose_shell_lost_its_environment_is_known_by_its_client(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    commit = ("git", "commit", "-m", "a commit", "--")
+    assert ann.run(*commit, "b.py", env={}).code == 1
+    assert ann.run(*commit, "a.py", env={}).code == 0
+    assert repo.held() == {"b.py": BOB_ID}
+
+
+def test_a_runner_commits_what_its_grant_covers(repo: Repo, ann: Actor, person: Actor) -> None:
+    repo.start("a.py", "b.py", "c.py")
+    ann.edit("b.py")
+    (repo.root / "a.py").write_text("new\n")
+    (repo.root / "c.py").write_text("new\n")
+    run = (sys.executable, "-m", "holdfast", "run", "--write", "a.py", "--")
+    commit = ("git", "commit", "-m", "a commit", "--")
+    refused = person.run(*run, *commit, "a.py", "b.py")
+    assert refused.code == 1
+    assert f"b.py: {ANN_ID}" in refused.complained
+    assert "--no-verify" not in refused.complained
+    done = person.run(*run, *commit, "a.py", "c.py")
+    assert done.code == 0, done
+
+
+def test_one_who_was_sent_out_with_a_grant_commits_what_it_covers(
+    repo: Repo, person: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    for name in ("a.py", "b.py"):
+        (repo.root / name).write_text("new\n")
+    with LockManager.open(repo.root) as manager:
+        one = manager.acquire(holder="dispatcher", write_paths=["a.py"], timeout=0)
+        other = manager.acquire(holder="dispatcher", write_paths=["b.py"], timeout=0)
+    env = {"HOLDFAST_GRANT": one.id, "HOLDFAST_TOKEN": str(one.token)}
+    commit = ("git", "commit", "-m", "a commit", "--")
+    assert "b.py: dispatcher" in person.run(*commit, "a.py", "b.py", env=env).complained
+    assert person.run(*commit, "a.py", env=env).code == 0
+    with LockManager.open(repo.root) as manager:
+        assert {grant.id for grant in manager.active_grants()} == {one.id, other.id}
+
+
+# Where
+
+
+def test_a_linked_worktree_with_a_ledger_of_its_own(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py")
+    tree = repo.folder / "linked"
+    repo.git("worktree", "add", "--quiet", "-b", "side", tree)
+    bob.edit("a.py")
+    (tree / ".holdfast").mkdir()
+    ann.edit("a.py", at=tree)
+    assert ann.commit("-a", at=tree).code == 0
+    assert repo.held(tree) == {}
+    assert repo.held() == {"a.py": BOB_ID}
+    bob.edit("b.py", at=tree)
+    assert "b.py: codex" in ann.commit("-a", at=tree).complained
+
+
+def test_a_linked_worktree_inside_the_tree_of_another_ledger(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    tree = repo.root / "trees/side"
+    repo.git("worktree", "add", "--quiet", "-b", "side", tree)
+    bob.edit("a.py")
+    ann.edit("a.py", at=tree)
+    bob.edit("b.py", at=tree)
+    assert "b.py: codex" in ann.commit("-a", at=tree).complained
+    assert ann.commit("--", "a.py", at=tree).code == 0
+    assert repo.held() == {"a.py": BOB_ID, "trees/side/b.py": BOB_ID}
+
+
+def test_a_folder_with_a_ledger_of_its_own(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "part/b.py")
+    (repo.root / "part/.holdfast").mkdir()
+    bob.edit("part/b.py")
+    ann.edit("a.py")
+    assert "part/b.py: codex" in ann.commit("-a").complained
+    assert bob.commit("--", "part/b.py").code == 0
+    assert repo.held(repo.root / "part") == {}
+
+
+def test_without_a_ledger_everything_passes_and_none_is_made(repo: Repo, person: Actor) -> None:
+    repo.start("a.py")
+    (repo.root / ".holdfast").rmdir()
+    (repo.root / "a.py").write_text("new\n")
+    done = person.commit("-a")
+    assert done.code == 0
+    assert done.complained == ""
+    assert not (repo.root / ".holdfast").exists()
+
+
+def test_with_the_gate_off_everything_passes(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py")
+    bob.edit("b.py")
+    switch_off(str(repo.root), Off())
+    ann.git("add", "--all")
+    done = ann.commit()
+    assert done.code == 0
+    assert "holdfast" not in done.complained
+    switch_on(str(repo.root))
+    assert repo.held() == {"b.py": BOB_ID}
+
+
+def test_an_index_of_ones_own_is_what_is_looked_at(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    bob.git("add", "b.py")
+    own = ann.shell() | {"GIT_INDEX_FILE": str(repo.folder / "own index")}
+    assert ann.run("git", "read-tree", "HEAD", env=own).code == 0
+    assert ann.run("git", "add", "a.py", env=own).code == 0
+    assert ann.run("git", "commit", "-m", "a commit", env=own).code == 0
+    assert repo.last() == ["a.py"]
+
+
+# Trouble
+
+
+def test_a_broken_ledger_refuses_with_the_reason_and_never_spoils_a_commit(
+    repo: Repo, ann: Actor
+) -> None:
+    repo.start("a.py")
+    ann.edit("a.py")
+    for file in (repo.root / ".holdfast").iterdir():
+        if file.is_file():
+            file.write_bytes(b"this is no database, whatever its name says" * 100)
+    done = ann.commit("-a")
+    assert done.code == 1
+    assert "nobody can say what others hold" in done.complained
+    assert "--no-verify" in done.complained
+    forced = ann.commit("-a", "--no-verify")
+    assert forced.code == 0
+    assert repo.last() == ["a.py"]
+    assert "your leases on these files stay" in forced.complained
+    assert "Traceback" not in done.complained + forced.complained
+
+
+def test_an_unknown_hook_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pre-push"]) == 2
+    assert "pre-commit, post-commit" in capsys.readouterr().err
+    assert main([]) == 2
+
+
+# Hook managers that put unstaged work aside
+
+#: Of the shape of the pre-commit framework's: what ran before it has had its say.
+FRAMEWORK = """#!/bin/sh
+# File generated by pre-commit: https://pre-commit.com
+{before} || exit $?
+touch ran
+"""
+
+
+def framework(repo: Repo, settings: bool = True) -> None:
+    """A hook of the framework's that asks ours first, as it does with what it finds there."""
+    githooks.uninstall(str(repo.root))
+    ours = " ".join(f"'{word}'" for word in (*githooks.command(), "git", "pre-commit"))
+    hook = repo.root / ".git/hooks/pre-commit"
+    hook.write_text(FRAMEWORK.format(before=ours))
+    hook.chmod(0o755)
+    if settings:
+        (repo.root / ".pre-commit-config.yaml").write_text("repos: []\n")
+
+
+def test_under_a_manager_that_stashes_unfinished_work_of_others_is_kept_from_it(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    framework(repo)
+    ann.edit("a.py")
+    bob.edit("b.py")
+    ann.git("add", "a.py")
+    done = ann.commit()
+    assert done.code == 1
+    assert not (repo.root / "ran").exists()
+    assert f"b.py: {BOB_ID}" in done.complained
+    assert "there is .pre-commit-config.yaml" in done.complained
+    assert "pre-commit run --files a.py\n" in done.complained
+    way_out = "git commit --no-verify -- a.py"
+    assert way_out in done.complained
+    assert ann.run(*way_out.split(), "-m", "x").code != 0  # names are last: it is for a shell
+    assert ann.run("git", "commit", "--no-verify", "-m", "x", "--", "a.py").code == 0
+    assert repo.last() == ["a.py"]
+    assert (repo.root / "b.py").read_text() == "new\n"
+
+
+def test_under_such_a_manager_all_passes_that_it_would_not_touch(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py", "c.py")
+    framework(repo)
+    ann.edit("a.py", "c.py")
+    ann.edit("b.py", agent="sub")
+    bob.edit("untracked.py")
+    ann.git("add", "a.py")
+    assert ann.commit().code == 0
+    assert (repo.root / "ran").exists()
+
+
+def test_a_manager_that_has_no_settings_takes_nothing(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py")
+    framework(repo, settings=False)
+    ann.edit("a.py")
+    bob.edit("b.py")
+    assert ann.commit("--", "a.py").code == 0
+
+
+def test_a_manager_that_takes_only_partly_staged_files_is_safe(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    framework(repo, settings=False)
+    hook = repo.root / ".git/hooks/pre-commit"
+    hook.write_text(hook.read_text().replace("# File generated by pre-commit", "lefthook() { :; }"
+                                             "\nlefthook run pre-commit\n#"))  # fmt: skip
+    (repo.root / "lefthook.yml").write_text("pre-commit:\n  jobs: []\n")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    assert ann.commit("--", "a.py").code == 0
+
+
+# The gate neither adds nor commits
+
+
+def calls(trace: Path) -> list[tuple[bool, list[str]]]:
+    """Every git that ran: whether it was started by a hook, and its words."""
+    found = []
+    for file in trace.iterdir():
+        for line in file.read_text().splitlines():
+            event = json.loads(line)
+            if event["event"] == "start":
+                found.append(("/" in event["sid"], event["argv"]))
+    return found
+
+
+WRITES = {
+    "add", "am", "apply", "checkout", "checkout-index", "cherry-pick", "clean", "commit",
+    "commit-tree", "gc", "merge", "mv", "pull", "push", "read-tree", "rebase", "reset", "restore",
+    "rm", "stash", "switch", "update-index", "update-ref", "write-tree",
+}  # fmt: skip
+
+
+def verbs(words: list[str]) -> set[str]:
+    return {word for word in words[1:] if word in WRITES}
+
+
+def test_seed002_fr8_1_the_agent_alone_adds_and_commits(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py")
+    trace = repo.folder / "trace"
+    trace.mkdir()
+    repo.env["GIT_TRACE2_EVENT"] = str(trace)
+    ann.edit("a.py")
+    bob.edit("b.py")
+    ann.git("add", "a.py")
+    assert ann.commit().code == 0
+    assert ann.commit("-a").code == 1
+    seen = calls(trace)
+    by_agent = [words for child, words in seen if not child]
+    by_hooks = [words for child, words in seen if child and "maintenance" not in words]
+    assert sorted(words[1] for words in by_agent) == ["add", "commit", "commit"]
+    assert len(by_hooks) >= 4, "the hooks have asked git"
+    assert not [words for words in by_hooks if verbs(words)]
+
+
+def test_seed002_fr8_2_the_hooks_call_no_git_that_writes(repo: Repo, ann: Actor) -> None:
+    repo.start("a.py")
+    ann.edit("a.py")
+    ann.git("add", "a.py")
+    log = repo.folder / "calls"
+    wrapper = repo.folder / "wrapped/git"
+    wrapper.parent.mkdir()
+    real = shutil.which("git")
+    wrapper.write_text(f'#!/bin/sh\necho "$*" >> "{log}"\nexec "{real}" "$@"\n')
+    wrapper.chmod(0o755)
+    index = repo.root / ".git/index"
+    before = index.read_bytes()
+    env = ann.shell() | {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
+    for name in ("pre-commit", "post-commit"):
+        done = ann.run(*githooks.command(), "git", name, env=env)
+        assert done.code == 0, done
+    lines = log.read_text().splitlines()
+    assert lines
+    assert not [line for line in lines if verbs(["git", *line.split()])]
+    assert index.read_bytes() == before
+    assert repo.subjects() == ["start"]
+
+
+def test_seed002_fr8_a_dirty_main_stays_a_dirty_main(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("a.py", "b.py", "c.py")
+    ann.edit("a.py", "c.py")
+    bob.edit("b.py", "new.py")
+    bob.git("add", "b.py")
+    assert ann.commit("--", "a.py").code == 0
+    assert repo.git("status", "--porcelain").split("\n")[:-1] == [
+        "M  b.py", " M c.py", "?? new.py",
+    ]  # fmt: skip
+
+
+def test_a_commit_is_not_slowed_down_for_long(repo: Repo, ann: Actor, bob: Actor) -> None:
+    """Not a measurement: it fails when somebody puts a wait into the hooks."""
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    started = time.monotonic()
+    assert ann.commit("--", "a.py").code == 0
+    assert time.monotonic() - started < 10

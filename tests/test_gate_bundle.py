@@ -1,0 +1,92 @@
+"""The bundle: what the hook usually needs in one file, used only while it is true."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.gate import bundle
+
+PACKAGE = Path(holdfast.__file__).parent
+EDIT = (
+    b'{"session_id":"s","cwd":"%s","hook_event_name":"PreToolUse","tool_name":"Write",'
+    b'"tool_input":{"file_path":"%s/app/x.rb"}}'
+)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package, so that its sources can be changed."""
+    made = tmp_path / "lib" / "holdfast"
+    shutil.copytree(PACKAGE, made, ignore=shutil.ignore_patterns("__pycache__", "testing", "cli"))
+    return made
+
+
+def run(package: Path, root: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
+    (root / ".holdfast").mkdir(exist_ok=True)
+    place = os.fsencode(root)
+    return subprocess.run(
+        [sys.executable, "-I", "-S", *options, str(package / "gate/hook.py"), "claude"],
+        input=EDIT % (place, place), capture_output=True, timeout=60, check=False,
+        env={**os.environ, "CLAUDE_PID": str(os.getpid())},
+    )  # fmt: skip
+
+
+def imported_one_by_one(package: Path, root: Path) -> set[str]:
+    """The modules of ours that were read from files of their own."""
+    done = run(package, root, "-v")
+    assert done.returncode == 0
+    lines = done.stderr.decode().splitlines()
+    return {
+        line.rsplit("/holdfast/", 1)[1].split(" ")[0].replace("__pycache__/", "")
+        for line in lines
+        if "/holdfast/" in line and ("code object from" in line or "matches" in line)
+    }
+
+
+def test_with_a_bundle_nothing_is_imported_from_a_file_of_its_own(
+    package: Path, repository: Path
+) -> None:
+    assert imported_one_by_one(package, repository)
+    assert bundle.write(str(package))
+    assert imported_one_by_one(package, repository) == set()
+
+
+def test_a_changed_source_makes_the_bundle_count_no_more(package: Path, repository: Path) -> None:
+    bundle.write(str(package))
+    door = package / "gate/door.py"
+    door.write_text(door.read_text().replace("def answer(", "def answer(  # changed\n"))
+    assert any("door" in name for name in imported_one_by_one(package, repository))
+    assert run(package, repository).returncode == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\xff" * 1000, None])
+def test_a_broken_bundle_is_as_good_as_none(
+    package: Path, repository: Path, content: bytes | None
+) -> None:
+    bundle.write(str(package))
+    file = Path(bundle.file_of(str(package)))
+    file.write_bytes(file.read_bytes()[:5000] if content is None else content)
+    done = run(package, repository)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_where_it_cannot_be_written_hooks_work_without_it(package: Path, repository: Path) -> None:
+    (package / "gate/__pycache__").write_text("in the way")
+    assert not bundle.write(str(package))
+    assert run(package, repository).returncode == 0
+
+
+def test_the_bundle_of_a_copied_package_is_not_the_copys(
+    package: Path, repository: Path, tmp_path: Path
+) -> None:
+    bundle.write(str(package))
+    copy = tmp_path / "copy" / "holdfast"
+    shutil.copytree(package, copy)
+    assert imported_one_by_one(copy, repository)

@@ -1,0 +1,763 @@
+"""git's own hooks, with the real git: what a commit contains, chaining, and putting back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.gate import gitfiles, githooks
+from holdfast.gate.githooks import GitError, GitHookError, committed, dirty, staged
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the hooks are scripts of a shell")
+
+SOURCE = Path(holdfast.__file__).parent.parent
+
+#: Stands for hook.py: writes down what it was told and what it sees, and ends as it is told to.
+STUB = """
+import json, os, sys
+sys.path.insert(0, {source!r})
+from holdfast.gate.githooks import committed, staged
+name = sys.argv[2]
+seen = staged(os.getcwd()) if name == "pre-commit" else committed(os.getcwd())
+with open({log!r}, "a") as file:
+    print(json.dumps([sys.argv[1:], seen, os.getcwd()]), file=file)
+codes = json.load(open({codes!r})) if os.path.exists({codes!r}) else {{}}
+sys.exit(codes.get(name, 0))
+"""
+
+
+class Repo:
+    """A repository, and a record of what its hooks did."""
+
+    def __init__(self, folder: Path, name: str = "it's a repo") -> None:
+        self.folder = folder
+        self.root = folder / name
+        self.log = folder / "log"
+        self.codes = folder / "codes"
+        folder.mkdir(exist_ok=True)
+        stub = folder / "a stub.py"
+        stub.write_text(STUB.format(source=str(SOURCE), log=str(self.log), codes=str(self.codes)))
+        self.words = (sys.executable, "-I", "-S", str(stub))
+        self.root.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.hooks = self.root / ".git/hooks"
+
+    def git(self, *words: object, at: Path | None = None, ok: bool = True) -> str:
+        done = subprocess.run(
+            ["git", *map(str, words)], cwd=at or self.root, capture_output=True, text=True,
+            check=False, timeout=60, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert (done.returncode == 0) is ok, done
+        return done.stdout + done.stderr
+
+    def write(self, *names: str, content: str = "new\n", at: Path | None = None) -> None:
+        for name in names:
+            file = (at or self.root) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+
+    def commit(self, *names: str, content: str = "new\n") -> None:
+        self.write(*names, content=content)
+        self.git("add", "--", *names)
+        self.git("commit", "-m", "a commit")
+
+    def install(self, **more: Any) -> list[str]:
+        return [hook.state for hook in githooks.install(str(self.root), words=self.words, **more)]
+
+    def states(self) -> list[str]:
+        return [hook.state for hook in githooks.status(str(self.root), words=self.words)]
+
+    def uninstall(self) -> list[str]:
+        return [hook.state for hook in githooks.uninstall(str(self.root))]
+
+    def seen(self) -> list[list[Any]]:
+        """What the hooks wrote down since the last time: (hook, paths)."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return [[words[1], sorted(paths)] for words, paths, _where in map(json.loads, lines)]
+
+    def hook(self, name: str, text: str, mode: int = 0o755, folder: Path | None = None) -> Path:
+        file = (folder or self.hooks) / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+        return file
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "gitconfig").write_text(
+        "[user]\n\tname = Ann\n\temail = ann@example.org\n[diff]\n\trenames = copies\n"
+        '\trelative = true\n[core]\n\tquotePath = true\n[protocol "file"]\n\tallow = always\n'
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+    return Repo(tmp_path)
+
+
+def picture(folder: Path) -> dict[str, tuple[int, int, bytes, float]]:
+    """All that can be seen of the files in a folder: inode, mode, content or target, time."""
+    found = {}
+    for file in sorted(folder.iterdir()) if folder.exists() else []:
+        status = file.lstat()
+        content = os.readlink(file).encode() if file.is_symlink() else file.read_bytes()
+        found[file.name] = (status.st_ino, status.st_mode, content, status.st_mtime)
+    return found
+
+
+# What a commit contains
+
+
+def both(*paths: str) -> list[list[Any]]:
+    return [["pre-commit", sorted(paths)], ["post-commit", sorted(paths)]]
+
+
+def test_the_hooks_see_what_the_commit_contains(repo: Repo) -> None:
+    assert repo.install() == ["installed", "installed"]
+    repo.write("a", "b", "sub/c", "unstaged")
+    repo.git("add", "a", "b", "sub/c")
+    repo.git("commit", "-m", "the first")
+    assert repo.seen() == both("a", "b", "sub/c")
+
+    repo.write("a", "b", content="2\n")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "only what is staged")
+    assert repo.seen() == both("a")
+
+    repo.git("mv", "a", "A")
+    repo.git("rm", "--quiet", "sub/c")
+    repo.git("commit", "-m", "renamed and deleted")
+    assert repo.seen() == both("a", "A", "sub/c")
+
+    repo.write("A", content="3\n")
+    repo.git("commit", "-am", "everything that is tracked")
+    assert repo.seen() == both("A", "b")
+
+
+def test_the_hooks_see_only_the_paths_that_are_named(repo: Repo) -> None:
+    repo.commit("a", "sub/b", "c")
+    repo.install()
+    repo.write("a", "sub/b", "c", content="2\n")
+    repo.git("add", "c")
+    repo.git("commit", "-m", "by its path", "b", at=repo.root / "sub")
+    assert repo.seen() == both("sub/b")
+    repo.git("commit", "-m", "with what is staged", "--include", "a")
+    assert repo.seen() == both("a", "c")
+
+
+def test_names_of_any_kind_come_through(repo: Repo) -> None:
+    names = ["new\nline", "tab\tquote\"'", "ümlaut", " blank ", "-dash", ":(glob)*", "*", "\udcff"]
+    repo.install()
+    repo.write(*names)
+    repo.git("add", "--all")
+    repo.git("commit", "-m", "odd names")
+    assert repo.seen() == both(*names)
+    assert sorted(committed(str(repo.root))) == sorted(names)
+    repo.write(*names, content="2\n")
+    assert dirty(str(repo.root), names) == names
+    assert dirty(str(repo.root), ["*", "nothing"]) == ["*"]
+
+
+def test_a_linked_worktree_has_the_same_hooks_and_its_own_index(repo: Repo) -> None:
+    repo.commit("a", "b")
+    repo.install()
+    other = repo.folder / "other tree"
+    repo.git("worktree", "add", "-b", "other", other)
+    assert githooks.hooks_folder(str(other)) == str(repo.hooks)
+    assert [hook.state for hook in githooks.status(str(other), words=repo.words)] == [
+        "installed", "installed",
+    ]  # fmt: skip
+    repo.write("a", content="in main\n")
+    repo.git("add", "a")
+    repo.write("b", content="in other\n", at=other)
+    repo.git("commit", "-am", "in the other", at=other)
+    assert repo.seen() == both("b")
+    assert staged(str(repo.root)) == ["a"]
+    assert staged(str(other)) == []
+    assert dirty(str(other), ["a", "b"]) == []
+    assert [hook.state for hook in githooks.uninstall(str(other))] == ["absent", "absent"]
+    assert repo.states() == ["absent", "absent"]
+
+
+def test_a_relative_environment_of_git_is_read_from_where_the_hook_started(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit("a", "sub/b")
+    repo.write("a", content="2\n")
+    repo.git("add", "a")
+    monkeypatch.chdir(repo.root)
+    monkeypatch.setenv("GIT_DIR", ".git")
+    monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
+    monkeypatch.setenv("GIT_PREFIX", "sub/")
+    assert staged(str(repo.root)) == ["a"]
+    assert dirty(str(repo.root), ["a", "sub/b"]) == ["a"]
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    assert githooks.hooks_folder(str(repo.root)) == str(repo.hooks)
+    assert repo.install() == ["installed", "installed"]  # by its folder, whatever we are in
+
+
+def test_the_last_commit_may_be_the_first_or_a_merge_or_an_amended_one(repo: Repo) -> None:
+    root = str(repo.root)
+    assert committed(root) == []
+    assert staged(root) == []
+    repo.commit("a", "sub/b")
+    assert committed(root) == ["a", "sub/b"]
+    repo.git("checkout", "--quiet", "-b", "side")
+    repo.commit("side")
+    repo.git("checkout", "--quiet", "main")
+    repo.commit("c")
+    repo.git("merge", "--no-edit", "side")
+    assert committed(root) == ["side"]
+    repo.commit("d")
+    repo.write("e")
+    repo.git("add", "e")
+    repo.git("commit", "--amend", "--no-edit")
+    assert committed(root) == ["d", "e"]
+    repo.git("commit", "--allow-empty", "-m", "nothing")
+    assert committed(root) == []
+    repo.git("clone", "--quiet", "--depth=1", repo.root.as_uri(), repo.folder / "shallow")
+    assert "sub/b" in committed(str(repo.folder / "shallow"))
+
+
+def test_a_repository_with_longer_hashes_works_too(repo: Repo) -> None:
+    new = repo.folder / "sha256"
+    repo.git("init", "--quiet", "--object-format=sha256", new, at=repo.folder)
+    repo.write("a", at=new)
+    repo.git("add", "a", at=new)
+    assert staged(str(new)) == ["a"]
+
+
+def test_a_submodule_is_one_path(repo: Repo) -> None:
+    inner = Repo(repo.folder / "inner")
+    inner.commit("x")
+    repo.commit("a")
+    repo.git("submodule", "--quiet", "add", inner.root.as_uri(), "module")
+    repo.git("config", "submodule.module.ignore", "all")
+    assert staged(str(repo.root)) == [".gitmodules", "module"]
+    repo.git("commit", "-m", "with a submodule")
+    assert committed(str(repo.root)) == [".gitmodules", "module"]
+
+
+def test_what_is_dirty_differs_from_the_last_commit(repo: Repo) -> None:
+    names = ["same", "changed", "staged", "removed", "renamed", "gone"]
+    repo.commit(*names)
+    repo.write(".gitignore", content="ignored\n")
+    repo.git("add", ".gitignore")
+    repo.git("commit", "-m", "ignore")
+    repo.write("changed", "staged", "untracked/deep/file", "ignored", content="2\n")
+    repo.git("add", "staged")
+    repo.git("rm", "--quiet", "removed")
+    repo.git("mv", "renamed", "new name")
+    (repo.root / "gone").unlink()
+    asked = [*names, "new name", "untracked/deep/file", "ignored", "never/was", "same"]
+    assert dirty(str(repo.root), asked) == [
+        "changed", "staged", "removed", "renamed", "gone", "new name", "untracked/deep/file",
+    ]  # fmt: skip
+    assert dirty(str(repo.root), []) == []
+    assert dirty(str(repo.root / "untracked"), ["same", "changed"]) == ["changed"]
+
+
+def test_what_is_dirty_does_not_depend_on_the_index_that_a_commit_made_for_itself(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit("a", "b")
+    other = repo.folder / "next-index"
+    shutil.copy(repo.root / ".git/index", other)
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other))
+    repo.write("b", content="2\n")
+    repo.git("add", "b")
+    repo.write("b", content="new\n")
+    assert staged(str(repo.root)) == ["b"]
+    assert dirty(str(repo.root), ["a", "b"]) == []
+
+
+def test_many_paths_are_asked_in_portions(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"folder/file {number}" for number in range(50)]
+    repo.commit(*names)
+    repo.write(*names[::7], content="2\n")
+    monkeypatch.setattr(gitfiles, "_PATHS_BYTES_MAX", 100)
+    assert dirty(str(repo.root), names) == names[::7]
+
+
+def test_no_repository_is_an_error_that_says_so(repo: Repo, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for ask in (staged, committed, githooks.status, githooks.install, githooks.stashing_managers):
+        with pytest.raises(GitError, match="not a git repository"):
+            ask(str(empty))
+
+
+# Ours
+
+
+def test_a_hook_that_says_no_stops_the_commit(repo: Repo) -> None:
+    repo.commit("a")
+    repo.install()
+    repo.codes.write_text('{"pre-commit": 7}')
+    repo.write("a", content="2\n")
+    repo.git("commit", "-am", "refused", ok=False)
+    assert repo.seen() == [["pre-commit", ["a"]]]
+    assert committed(str(repo.root)) == ["a"]
+    repo.codes.unlink()
+    repo.git("commit", "-am", "allowed")
+    assert repo.seen() == both("a")
+
+
+def test_the_command_is_absolute_and_has_nothing_in_between() -> None:
+    python, *flags, script = githooks.command()
+    assert os.path.isabs(python)
+    assert flags == ["-I", "-S"]
+    assert script == str(SOURCE / "holdfast/gate/hook.py")
+
+
+def test_installing_again_changes_nothing(repo: Repo) -> None:
+    repo.hook("pre-commit", "#!/bin/sh\nexit 0\n")
+    repo.install()
+    before = picture(repo.hooks)
+    assert repo.install() == ["installed", "installed"]
+    assert picture(repo.hooks) == before
+
+
+def test_another_command_makes_it_outdated_and_is_written_anew(repo: Repo) -> None:
+    repo.hook("pre-commit", "#!/bin/sh\necho theirs\n")
+    githooks.install(str(repo.root), words=("/old/python", "-I", "-S", "/old/hook.py"))
+    assert repo.states() == ["outdated", "outdated"]
+    assert repo.install() == ["installed", "installed"]
+    repo.write("a")
+    repo.git("add", "a")
+    assert "theirs" in repo.git("commit", "-m", "x")
+    assert repo.seen() == both("a")
+
+
+def test_a_program_that_is_gone_refuses_with_what_to_do(repo: Repo) -> None:
+    githooks.install(str(repo.root), words=("/old/python", "-I", "-S", "/old/hook.py"))
+    repo.write("a")
+    repo.git("add", "a")
+    said = repo.git("commit", "-m", "x", ok=False)
+    assert "its program is gone" in said
+    assert "holdfast init" in said
+    repo.git("commit", "--no-verify", "-m", "x")
+
+
+# What was there
+
+
+BEFORE = "#!/bin/sh\necho \"{name} before: $0 $# $PWD\" >> '{log}.before'\nexit {code}\n"
+
+
+def ran_before(repo: Repo) -> list[str]:
+    file = Path(f"{repo.log}.before")
+    lines = file.read_text().splitlines() if file.exists() else []
+    file.unlink(missing_ok=True)
+    return [line.split()[0] for line in lines]
+
+
+def put_before(repo: Repo, name: str, code: int = 0, mode: int = 0o755) -> Path:
+    log = str(repo.log).replace("'", "'\\''")
+    return repo.hook(name, BEFORE.format(name=name, log=log, code=code), mode)
+
+
+def test_what_was_there_runs_first_and_its_exit_code_counts(repo: Repo) -> None:
+    for name in githooks.HOOKS:
+        put_before(repo, name)
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")
+    assert ran_before(repo) == ["pre-commit", "post-commit"]
+    assert repo.seen() == both("a")
+    repo.write("a", content="2\n")
+    (repo.hooks / "pre-commit.holdfast-before").write_text("#!/bin/sh\nexit 3\n")
+    repo.git("commit", "-am", "x", ok=False)
+    assert repo.seen() == []  # theirs said no: nobody asks us
+
+
+def test_a_post_commit_that_fails_does_not_keep_ours_from_running(repo: Repo) -> None:
+    put_before(repo, "post-commit", code=5)
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")  # it has happened whatever the hook says
+    assert repo.seen() == both("a")
+    done = subprocess.run([repo.hooks / "post-commit"], cwd=repo.root, check=False)
+    assert done.returncode == 5
+
+
+def test_what_was_not_executable_did_not_run_and_does_not_now(repo: Repo) -> None:
+    put_before(repo, "pre-commit", code=1, mode=0o644)
+    before = picture(repo.hooks)
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")
+    assert ran_before(repo) == []
+    repo.uninstall()
+    assert picture(repo.hooks) == before
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700, 0o644, 0o775])
+def test_taking_ours_away_puts_back_exactly_what_was_there(repo: Repo, mode: int) -> None:
+    put_before(repo, "pre-commit", mode=mode)
+    (repo.folder / "real hook").write_bytes(b"#!/bin/sh\nexit 0\n")
+    (repo.folder / "real hook").chmod(0o755)
+    (repo.hooks / "post-commit").symlink_to("../../../real hook")
+    repo.hook("pre-push", "#!/bin/sh\n")
+    before = picture(repo.hooks)
+    for _ in range(2):
+        repo.install()
+        assert picture(repo.hooks) != before
+        repo.uninstall()
+        assert picture(repo.hooks) == before
+    repo.uninstall()
+    assert picture(repo.hooks) == before
+
+
+def test_a_link_that_was_there_still_runs(repo: Repo) -> None:
+    put_before(repo, "real")
+    (repo.hooks / "real").rename(repo.root / ".git/real")
+    (repo.hooks / "pre-commit").symlink_to("../real")
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")
+    assert ran_before(repo) == ["real"]
+
+
+def test_a_folder_that_was_made_is_taken_away_again(repo: Repo) -> None:
+    shutil.rmtree(repo.hooks)
+    assert repo.install() == ["installed", "installed"]
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")
+    assert repo.seen() == both("a")
+    assert repo.uninstall() == ["absent", "absent"]
+    assert not repo.hooks.exists()
+    repo.hooks.mkdir()
+    repo.install()
+    repo.uninstall()
+    assert repo.hooks.exists()
+
+
+def test_what_is_not_understood_is_not_touched(repo: Repo) -> None:
+    def untouched(match: str) -> None:
+        before = picture_or_folders(repo.hooks)
+        with pytest.raises(GitHookError, match=match) as caught:
+            repo.install()
+        assert caught.value.hint
+        assert picture_or_folders(repo.hooks) == before
+
+    (repo.hooks / "post-commit").mkdir(parents=True)
+    put_before(repo, "pre-commit")
+    untouched("no file")
+    (repo.hooks / "post-commit").rmdir()
+    (repo.hooks / "post-commit").symlink_to("nowhere")
+    untouched("leads nowhere")
+    (repo.hooks / "post-commit").unlink()
+    repo.hook("post-commit", "#!/usr/bin/env ruby\nhook_type = File.basename($0)\n")
+    untouched("own file name")
+    repo.hook("post-commit", "#!/bin/sh\necho new\n")
+    repo.hook("post-commit.holdfast-before", "#!/bin/sh\necho old\n")
+    untouched("written anew")
+    (repo.hooks / "post-commit").unlink()
+    assert repo.install() == ["installed", "installed"]
+    with (repo.hooks / "pre-commit").open("a") as file:
+        file.write("echo more\n")
+    assert repo.states() == ["edited", "installed"]
+    untouched("changed Holdfast's hook")
+    before = picture(repo.hooks)
+    with pytest.raises(GitHookError):
+        repo.uninstall()
+    assert picture(repo.hooks) == before
+
+
+def picture_or_folders(folder: Path) -> object:
+    return [
+        (file.name, file.lstat().st_ino, b"" if file.is_dir() or file.is_symlink() else
+         file.read_bytes())
+        for file in sorted(folder.iterdir())
+    ]  # fmt: skip
+
+
+def test_a_crash_between_keeping_and_writing_is_made_good(repo: Repo) -> None:
+    put_before(repo, "pre-commit")
+    before = picture(repo.hooks)
+    os.link(repo.hooks / "pre-commit", repo.hooks / "pre-commit.holdfast-before")
+    assert repo.uninstall() == ["foreign", "absent"]
+    assert picture(repo.hooks) == before
+    os.link(repo.hooks / "pre-commit", repo.hooks / "pre-commit.holdfast-before")
+    assert repo.install() == ["installed", "installed"]
+    repo.uninstall()
+    assert picture(repo.hooks) == before
+
+
+# Where git looks
+
+
+@pytest.mark.parametrize("kind", ["relative", "absolute", "outside"])
+def test_the_folder_is_where_git_looks(repo: Repo, kind: str) -> None:
+    folder = repo.folder / "outside" if kind == "outside" else repo.root / "tools/hooks"
+    repo.git("config", "core.hooksPath", "tools/hooks" if kind == "relative" else folder)
+    (repo.root / "sub").mkdir()
+    found = githooks.install(str(repo.root / "sub"), words=repo.words)
+    assert [hook.path for hook in found] == [f"{folder}/{name}" for name in githooks.HOOKS]
+    repo.write("a", "sub/b")
+    repo.git("add", "a", "sub/b")
+    repo.git("commit", "-m", "x", at=repo.root / "sub")
+    assert repo.seen() == both("a", "sub/b")
+    assert list(repo.hooks.glob("p*-commit")) == []
+    repo.uninstall()
+    assert not folder.exists()
+
+
+def test_a_hook_that_git_has_under_control_is_marked(repo: Repo) -> None:
+    repo.git("config", "core.hooksPath", "tools")
+    repo.hook("pre-commit", "#!/bin/sh\n", folder=repo.root / "tools")
+    repo.git("add", "tools/pre-commit")
+    found = githooks.status(str(repo.root))
+    assert [(hook.state, hook.tracked) for hook in found] == [("foreign", True), ("absent", False)]
+
+
+def test_a_folder_for_all_repositories_is_refused_unless_wanted(repo: Repo) -> None:
+    folder = repo.folder / "all"
+    repo.git("config", "--global", "core.hooksPath", folder)
+    with pytest.raises(GitHookError, match="every repository"):
+        repo.install()
+    assert not folder.exists()
+    assert repo.install(shared=True) == ["installed", "installed"]
+    assert (folder / "pre-commit").exists()
+
+
+def test_hooks_that_are_switched_off_stay_so(repo: Repo) -> None:
+    repo.git("config", "core.hooksPath", os.devnull)
+    with pytest.raises(GitHookError, match="switched off"):
+        repo.install()
+
+
+#: husky's: every script in its folder reads this one, which goes by the name it was called by.
+HUSKY = """#!/usr/bin/env sh
+n=$(basename "$0")
+s=$(dirname "$(dirname "$0")")/$n
+[ ! -f "$s" ] && exit 0
+sh -e "$s" "$@"
+c=$?
+exit $c
+"""
+
+
+def husky(repo: Repo) -> Path:
+    folder = repo.root / ".husky/_"
+    repo.hook("h", HUSKY, folder=folder)
+    for name in githooks.HOOKS:
+        repo.hook(name, '#!/usr/bin/env sh\n. "$(dirname "$0")/h"', folder=folder)
+    repo.git("config", "core.hooksPath", ".husky/_")
+    return folder
+
+
+def test_huskys_hooks_still_run_under_their_names(repo: Repo) -> None:
+    folder = husky(repo)
+    log = str(repo.log).replace("'", "'\\''")
+    for name in githooks.HOOKS:
+        repo.hook(name, f"echo {name} >> '{log}.before'\n", 0o644, repo.root / ".husky")
+    before = picture(folder)
+    assert repo.install() == ["installed", "installed"]
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")
+    assert ran_before(repo) == ["pre-commit", "post-commit"]
+    assert repo.seen() == both("a")
+    repo.hook("pre-commit", "exit 9\n", 0o644, repo.root / ".husky")
+    repo.write("a", content="2\n")
+    repo.git("commit", "-am", "x", ok=False)
+    assert repo.seen() == []
+    repo.uninstall()
+    assert picture(folder) == before
+
+
+def test_husky_that_wrote_its_hooks_anew_is_seen_and_made_good(repo: Repo) -> None:
+    husky(repo)
+    repo.install()
+    husky(repo)  # as at each install of packages
+    assert repo.states() == ["foreign", "foreign"]
+    assert repo.install() == ["installed", "installed"]
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")
+    assert repo.seen() == both("a")
+
+
+def test_a_hook_that_starts_itself_again_does_not_go_round_for_ever(repo: Repo) -> None:
+    log = str(repo.log).replace("'", "'\\''")
+    repo.hook(
+        "pre-commit",
+        f"#!/bin/sh\nname=$(basename \"$0\")\necho $name >> '{log}.before'\n"
+        'if [ -z "$AGAIN" ]; then AGAIN=1 sh -e "$0" "$@"; exit $?; fi\nexit 0\n',
+    )
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")
+    assert ran_before(repo) == ["pre-commit", "pre-commit.holdfast-before"]
+    assert repo.seen() == both("a")
+
+
+#: Of the shape of the pre-commit framework's: runs what it found there first, refuses itself then.
+PRE_COMMIT = """#!/usr/bin/env bash
+# File generated by pre-commit: https://pre-commit.com
+ARGS=(hook-impl --config=.pre-commit-config.yaml --hook-type=pre-commit)
+HERE="$(cd "$(dirname "$0")" && pwd)"
+if [ -n "$PRE_COMMIT_RUNNING_LEGACY" ]; then echo "bug: migration mode"; exit 1; fi
+if [ -x "$HERE/pre-commit.legacy" ]; then
+    PRE_COMMIT_RUNNING_LEGACY=1 "$HERE/pre-commit.legacy" "$@" || exit $?
+fi
+echo "checked by the framework"
+"""
+
+
+def pre_commit_install(repo: Repo) -> None:
+    if (repo.hooks / "pre-commit").exists():
+        (repo.hooks / "pre-commit").rename(repo.hooks / "pre-commit.legacy")
+    repo.hook("pre-commit", PRE_COMMIT)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_the_pre_commit_framework_that_comes_after_us_runs_us(repo: Repo, earlier: bool) -> None:
+    if earlier:
+        pre_commit_install(repo)
+    repo.install()
+    pre_commit_install(repo)
+    assert repo.states() == ["installed", "installed"]
+    assert repo.install() == ["installed", "installed"]
+    repo.write("a")
+    repo.git("add", "a")
+    said = repo.git("commit", "-m", "x")
+    assert said.count("checked by the framework") == 1
+    assert repo.seen() == both("a")
+    repo.codes.write_text('{"pre-commit": 1}')
+    repo.git("commit", "--allow-empty", "-m", "x", ok=False)
+    repo.uninstall()
+    assert sorted(name for name in os.listdir(repo.hooks) if not name.endswith(".sample")) == [
+        "pre-commit"
+    ]
+    assert (repo.hooks / "pre-commit").read_text() == PRE_COMMIT
+
+
+def test_the_pre_commit_framework_that_was_there_is_chained(repo: Repo) -> None:
+    pre_commit_install(repo)
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    assert "checked by the framework" in repo.git("commit", "-m", "x")
+    assert repo.seen() == both("a")
+
+
+# Those who stash
+
+
+@pytest.fixture
+def managers(repo: Repo) -> Iterator[Any]:
+    def found() -> list[tuple[str, str]]:
+        stashers = githooks.stashing_managers(str(repo.root))
+        assert all(one.evidence for one in stashers)
+        return [(one.name, one.takes) for one in stashers]
+
+    assert found() == []
+    return found
+
+
+def test_the_pre_commit_framework_is_found_by_hook_and_settings(repo: Repo, managers: Any) -> None:
+    pre_commit_install(repo)
+    assert managers() == []
+    repo.write(".pre-commit-config.yaml")
+    assert managers() == [("pre-commit", "all")]
+    [stasher] = githooks.stashing_managers(str(repo.root))
+    assert ".git/hooks/pre-commit" in stasher.evidence
+    assert ".pre-commit-config.yaml" in stasher.evidence
+    repo.install()
+    assert managers() == [("pre-commit", "all")]  # also behind us
+    githooks.uninstall(str(repo.root))
+    (repo.hooks / "pre-commit").unlink()
+    assert managers() == []  # settings that nobody reads
+    (repo.root / ".pre-commit-config.yaml").unlink()
+    repo.hook("pre-commit", PRE_COMMIT.replace(".pre-commit-config.yaml", "ci/hooks.yaml"))
+    assert managers() == []
+    repo.write("ci/hooks.yaml")
+    assert managers() == [("pre-commit", "all")]
+
+
+@pytest.mark.parametrize(
+    ("line", "takes"),
+    [
+        ("npx lint-staged\n", "all"),
+        ("# npx lint-staged\n", None),
+        ("npx lint-staged --no-stash\n", "partly staged"),
+        ("npx lint-staged --no-stash --hide-unstaged\n", "all"),
+        ("npm run staged -- --quiet\n", "all"),
+        ("npm run test\n", None),
+    ],
+)
+def test_lint_staged_is_found_by_the_hook_that_calls_it(
+    repo: Repo, managers: Any, line: str, takes: str | None
+) -> None:
+    scripts = {"staged": "lint-staged --verbose", "test": "jest"}
+    repo.write("package.json", content=json.dumps({"lint-staged": {}, "scripts": scripts}))
+    assert managers() == []
+    husky(repo)
+    repo.hook("pre-commit", line, 0o644, repo.root / ".husky")
+    expected = [] if takes is None else [("lint-staged", takes)]
+    assert managers() == expected
+    repo.install()
+    assert managers() == expected
+    if takes:
+        [stasher] = githooks.stashing_managers(str(repo.root))
+        assert ".husky/pre-commit" in stasher.evidence
+        assert "package.json" in stasher.evidence
+    repo.git("config", "--unset", "core.hooksPath")
+    assert managers() == []  # husky's folder is there, but git does not look into it
+
+
+def test_lint_staged_in_package_json_is_found_if_a_hook_leads_there(
+    repo: Repo, managers: Any
+) -> None:
+    hooks = {"husky": {"hooks": {"pre-commit": "lint-staged"}}}
+    repo.write("package.json", content=json.dumps(hooks))
+    repo.write(".lintstagedrc.json", content="{}")
+    assert managers() == []
+    repo.hook("pre-commit", '#!/bin/sh\n. "$(dirname "$0")/husky.sh"\n')
+    assert managers() == [("lint-staged", "all")]
+    repo.write("package.json", content="{broken")
+    assert managers() == []
+
+
+def test_lefthook_is_found_with_or_without_staging_what_it_fixed(repo: Repo, managers: Any) -> None:
+    repo.hook("pre-commit", '#!/bin/sh\ncall_lefthook run "pre-commit" "$@"\n')
+    assert managers() == []
+    repo.write("lefthook.yml", content="pre-push:\n  jobs: []\n")
+    assert managers() == []
+    repo.write("lefthook.yml", content="pre-commit:\n  jobs: []\n")
+    assert managers() == [("lefthook", "partly staged")]
+
+
+def test_overcommit_is_found(repo: Repo, managers: Any) -> None:
+    repo.hook("pre-commit", "#!/usr/bin/env ruby\nrequire 'overcommit'\n")
+    repo.write(".overcommit.yml")
+    assert managers() == [("overcommit", "all")]
+
+
+def test_an_ordinary_hook_stashes_nothing(repo: Repo, managers: Any) -> None:
+    put_before(repo, "pre-commit")
+    repo.install()
+    assert managers() == []
+    assert stat.S_IMODE((repo.hooks / "pre-commit").stat().st_mode) & 0o100

@@ -1,0 +1,413 @@
+"""The shell guard before a command: what it plainly writes, and what always passes.
+
+Real git repositories, real commands, two or three agents.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers_guard import Shop, made_repository, settled, sh
+from holdfast.gate import door, guard
+from holdfast.gate.guard import aside
+from holdfast.gate.leases import CHANGED
+from holdfast.gate.settings import Settings
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    root = made_repository(tmp_path / "work")
+    made = Shop(root)
+    settled(root / "app/x.py", root / "lib/y.py")
+    yield made
+    made.close()
+
+
+def text(shop: Shop, path: str) -> str:
+    return (shop.root / path).read_text()
+
+
+def sneaky(path: str, what: str = "sneaky") -> str:
+    """A program of which nobody can see what it writes."""
+    code = f"import sys; open(sys.argv[1], 'a').write({what!r} + chr(10))"
+    return f"python3 -c {shlex.quote(code)} $(echo {path})"
+
+
+# What is plainly written
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo new > app/x.py",
+        "echo new >> app/x.py",
+        "sed -i s/x/y/ app/x.py",
+        "echo new | tee app/x.py",
+        "cp README.md app/x.py",
+        "mv app/x.py app/new.py",
+        "rm app/x.py",
+        "touch app/x.py",
+        "git checkout -- app/x.py",
+        "git restore app/x.py",
+        "git rm -f app/x.py",
+        "cd app && echo new > x.py",
+        "rm -rf app",
+        "mv app elsewhere",
+        "true && (cd app; : > x.py)",
+        "printf '%s\\n' '--- app/x.py' '+++ app/x.py' '@@ -1 +1 @@' -app/x.py +new | patch -p0",
+    ],
+)
+def test_what_another_holds_cannot_be_written_by_a_command(shop: Shop, command: str) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    said = bob.ask(command)
+    assert said.kind == "deny"
+    assert "app/x.py" in said.reason
+    assert "claude:ann" in said.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "held"),
+    [
+        ("echo new > app/x.py", ["app/x.py"]),
+        ("sed -i s/x/y/ app/x.py lib/y.py", ["app/x.py", "lib/y.py"]),
+        ("echo new > made/here.py", ["made/here.py"]),
+        ("mv app/x.py app/new.py", ["app/new.py", "app/x.py"]),
+        ("echo a > /tmp/holdfast-elsewhere; echo b > ../outside", []),
+        ("ls -la; cat app/x.py; git status; git diff", []),
+        ("rm -f .git/index.lock", []),
+        ("echo line >> out.log; mkdir -p build; echo x > build/out.js", []),
+        ("rm -rf build", []),
+    ],
+)
+def test_what_a_command_plainly_writes_is_leased(shop: Shop, command: str, held: list[str]) -> None:
+    ann = shop.worker("ann")
+    assert ann.ask(command).kind in ("allow", "quiet")
+    assert ann.held() == held
+
+
+def test_an_ignored_file_that_another_holds_is_refused_all_the_same(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("notes.log", "ann\n")
+    assert bob.ask("echo bob > notes.log").kind == "deny"
+    assert bob.ask("echo bob > other.log").kind != "deny"
+
+
+def test_paths_are_read_from_the_folder_of_the_command(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    ann.ask("echo x > x.py; echo y > ../lib/y.py", "app")
+    assert ann.held() == ["app/x.py", "lib/y.py"]
+
+
+def test_plain_writes_are_those_of_this_ledger(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    intent = ann.intent("shell", "echo a > app/x.py; echo b > /tmp/no; rm -f .git/index.lock")
+    assert guard.plain_writes(intent, shop.manager) == [f"{shop.root}/app/x.py"]
+    ours = ann.intent("shell", "touch .holdfast/off")
+    assert guard.plain_writes(ours, shop.manager) == [f"{shop.root}/.holdfast/off"]
+    assert guard.plain_writes(ann.intent("shell", "holdfast status"), shop.manager) == []
+
+
+def test_a_refused_command_contends_like_an_edit(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    bob.ask("echo bob > app/x.py")
+    assert [event.data["agent"] for event in shop.events("contention_heartbeat")] == ["claude:bob"]
+    shop.clock.advance(180)
+    assert bob.ask("echo bob > app/x.py").kind == "halt"
+    assert bob.ask("git stash").kind == "halt"  # nothing that it writes passes now
+    assert bob.ask("ls").kind == "quiet"
+
+
+def test_names_that_no_lease_can_have_are_nobodys(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    assert ann.ask("rm -f $'a\\tb'; echo x > ./" + "n" * 300).kind in ("allow", "quiet")
+
+
+# Lines that always pass, and files that switch the gate off
+
+
+@pytest.mark.parametrize(
+    ("command", "own"),
+    [
+        ("holdfast status", True),
+        ("holdfast undo abc && holdfast status 2>&1 | head -5", True),
+        ("cd app; /opt/venv/bin/holdfast why x.py", True),
+        ("python3 -m holdfast status", True),
+        ("holdfast write 'a b' --grant 1", True),
+        ("holdfast status > app/x.py", False),
+        ("holdfast status; rm app/x.py", False),
+        ("holdfast $(rm app/x.py)", False),
+        ("holdfast status | tee app/x.py", False),
+        ("HOME=/x holdfast status", False),
+        ("echo holdfast", False),
+        ("holdfast 'unclosed", False),
+        ("ls", False),
+    ],
+)
+def test_calls_of_holdfast_itself_always_pass(command: str, own: bool) -> None:
+    assert guard.is_own(command) is own
+
+
+def test_a_blocked_or_refused_agent_can_call_holdfast(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    bob.ask("echo > app/x.py")
+    shop.clock.advance(180)
+    bob.ask("echo > app/x.py")
+    assert bob.ask("holdfast blockers").kind == "quiet"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git clean -fdx", "git clean -fdXq", "cd app && git clean -dfx ..", "git stash --all",
+     "rm -rf ../work", "touch .holdfast/off", "rm -rf .holdfast",
+     "rm .holdfast/ledger.db", "cd .holdfast && : > off",
+     "mv .holdfast elsewhere", "ln -sf x .holdfast/off"],
+)  # fmt: skip
+def test_an_agent_may_not_write_what_is_holdfasts_own(shop: Shop, command: str) -> None:
+    said = shop.worker("ann").ask(command)
+    assert said.kind == "deny"
+    assert "a person can" in said.reason
+    assert shop.events("command_refused")
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        (".claude/settings.local.json", "echo '{}' > .claude/settings.local.json"),
+        (".claude/settings.json", "rm .claude/settings.json"),
+        (".codex/hooks.json", "sed -i /hook/d .codex/hooks.json"),
+        (".claude/settings.json", "rm -rf .claude"),
+    ],
+)
+def test_settings_with_our_hooks_are_kept_from_agents(shop: Shop, file: str, command: str) -> None:
+    ann = shop.worker("ann")
+    settings = shop.root / file
+    settings.parent.mkdir()
+    settings.write_text('{"permissions": {}}')
+    assert ann.ask(command).kind != "deny"  # without our hook it is a file like any other
+    settings.write_text('{"hooks": "/x/python -I -S /y/holdfast/gate/hook.py claude"}')
+    assert ann.ask(command).kind == "deny"
+
+
+# What a command changed is its agent's
+
+
+def test_what_a_program_changed_is_leased_to_its_agent(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.run(f"{sneaky('app/x.py')}; {sneaky('gen/new.py')}", code=None)
+    assert ann.held() == ["app/x.py"]  # there is no folder gen
+    ann.run(f"mkdir gen; {sneaky('gen/new.py')}; $(echo rm) lib/y.py")
+    assert ann.held() == ["app/x.py", "gen/new.py", "lib/y.py"]
+    assert bob.write("app/x.py", "bob\n").kind == "deny"
+    why = {grant.paths[0]: grant.reason for grant in ann.grants()}
+    assert why["app/x.py"] == why["gen/new.py"] == CHANGED  # so a stop does not free them
+
+
+def test_what_another_holds_is_not_taken(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    bob.write("app/z.py", "bob\n")
+    ann.run(f"{sneaky('app/x.py')}; {sneaky('app/z.py')}")
+    assert ann.held() == ["app/x.py"]
+    assert bob.held() == ["app/z.py"]
+    assert shop.events("lock_refused") == []
+
+
+def test_what_was_dirty_before_is_not_leased(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    (shop.root / "app/z.py").write_text("a person's\n")
+    settled(shop.root / "app/z.py")
+    ann.run(sneaky("app/x.py"))
+    assert ann.held() == ["app/x.py"]
+
+
+def test_caches_and_what_git_ignores_are_nobodys(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    ann.run(
+        "d=$(echo .); mkdir -p $d/app/__pycache__ $d/.pytest_cache $d/node_modules/a $d/build; "
+        "for f in app/__pycache__/x.pyc .pytest_cache/last node_modules/a/i.js build/o.js t.log "
+        ".coverage; do echo x > $d/$f; done"
+    )
+    assert ann.held() == []
+
+
+def test_a_storm_of_new_files_is_nobodys(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    ann.run('python3 -c \'import os; os.mkdir("v"); [open(f"v/{i}", "w") for i in range(300)]\'')
+    assert ann.held() == []
+
+
+def test_what_changed_while_two_ran_is_nobodys(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.ask("make ann")
+    bob.ask("make bob")
+    sh(shop.root, "echo whose > app/x.py")
+    ann.ended("make ann")
+    assert ann.held() == []
+    settled(shop.root / "app/x.py")
+    time.sleep(0.03)
+    sh(shop.root, "echo bob > app/z.py")
+    bob.ended("make bob")
+    assert bob.held() == ["app/z.py"]
+    assert aside.all_running(str(shop.root)) == []
+
+
+def test_a_command_that_only_looks_leaves_nothing_behind(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    ann.run("ls; cat app/x.py; git status; git log --oneline | head -3")
+    assert not (shop.root / ".holdfast/aside").exists()
+
+
+# The settings, and the timer
+
+
+def test_off_does_nothing(shop: Shop) -> None:
+    shop.settings = Settings(shell="off")
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    assert bob.ask("echo > app/x.py").kind == "quiet"
+    assert bob.ask("git stash").kind == "quiet"
+
+
+def test_enforce_is_not_pretended(shop: Shop) -> None:
+    shop.settings = Settings(shell="enforce")
+    said = shop.worker("ann").ask("ls")
+    assert said.kind == "deny"
+    assert "E_SETTINGS" in said.user
+    assert shop.worker("ann").ask("holdfast status").kind == "quiet"
+
+
+@pytest.mark.parametrize("mode", ["guard", "off"])
+@pytest.mark.parametrize("event", ["before", "after", "own"])
+def test_any_command_stops_the_timer_of_a_stop(shop: Shop, mode: str, event: str) -> None:
+    shop.settings = Settings(shell=mode)
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    ann.gate().stop(background=False)
+    shop.clock.advance(29)
+    {"before": lambda: ann.ask("ls"), "after": lambda: ann.ended("ls"),
+     "own": lambda: ann.ask("holdfast status")}[event]()  # fmt: skip
+    shop.clock.advance(60)
+    assert bob.write("app/x.py", "bob\n").kind == "deny"
+
+
+# Through the door, as the clients' hooks come in
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_through_the_hooks_a_shell_write_is_refused_and_damage_told_to_both(
+    shop: Shop, client: str
+) -> None:
+    def hook(session: str, event: str, tool: str, **fields: str) -> dict[str, Any]:
+        said = {"session_id": session, "cwd": str(shop.root), "hook_event_name": event,
+                "tool_name": tool, "tool_input": fields, "tool_use_id": "1"}  # fmt: skip
+        env = {"CLAUDE_PID": str(os.getpid())}
+        reply = door.answer(client, json.dumps(said).encode(), env)
+        assert reply.code == 0
+        found = json.loads(reply.stdout)["hookSpecificOutput"] if reply.stdout else {}
+        assert isinstance(found, dict)
+        return found
+
+    patch = "*** Begin Patch\n*** Update File: app/x.py\n@@\n-a\n+b\n*** End Patch\n"
+    edit = ("apply_patch", {"command": patch}) if client == "codex" else (
+        "Edit", {"file_path": f"{shop.root}/app/x.py", "old_string": "a", "new_string": "b"}
+    )  # fmt: skip
+    assert hook("ann", "PreToolUse", edit[0], **edit[1]) == {}
+    (shop.root / "app/x.py").write_text("ann\n")
+    hook("ann", "PostToolUse", edit[0], **edit[1])
+
+    refused = hook("bob", "PreToolUse", "Bash", command="sed -i s/a/b/ app/x.py")
+    assert refused["permissionDecision"] == "deny"
+    assert "app/x.py" in refused["permissionDecisionReason"]
+    refused = hook("bob", "PreToolUse", "Bash", command="git stash")
+    assert "app/x.py" in refused["permissionDecisionReason"]
+
+    command = sneaky("app/x.py")
+    assert hook("bob", "PreToolUse", "Bash", command=command) == {}
+    sh(shop.root, command)
+    told = hook("bob", "PostToolUse", "Bash", command=command)["additionalContext"]
+    (event,) = shop.events("damage")
+    assert f"holdfast undo {event.data['id']}" in told
+    told = hook("ann", "PreToolUse", "Bash", command="ls")["additionalContext"]
+    assert f"holdfast undo {event.data['id']}" in told
+    guard.undo(shop.manager, event.data["id"])
+    assert text(shop, "app/x.py") == "ann\n"
+
+
+# An ordinary hour: nobody is refused, nothing is called damage
+
+
+ORDINARY = [
+    "ls -la && git status && git diff",
+    "python3 -m py_compile app/x.py || true",
+    "mkdir -p .pytest_cache/v && date > .pytest_cache/v/last; echo ok > test.log",
+    "f=$(echo node_modules); mkdir -p $f/a && for i in 1 2 3 4 5; do echo $i > $f/a/$i.js; done",
+    "git stash && git stash pop",
+    "git fetch --all; git pull || true",
+    "git checkout -b topic-$RANDOM && git checkout main",
+    "git log --oneline | head -3 > /tmp/holdfast-guard-log",
+    "rm -rf build && mkdir build && echo out > build/out.js",
+    "git clean -fdX -e '!/.holdfast' -e '!/.holdfast/**'",
+    "git clean -fdx -e /.holdfast app/none",
+    "rm -f .git/index.lock",
+    "git merge --no-edit main",
+    "git rebase main || true",
+]
+
+
+def test_nobody_is_refused_in_an_ordinary_hour(shop: Shop) -> None:
+    ann, bob, cid = shop.worker("ann"), shop.worker("bob"), shop.worker("cid")
+    cid.edit("README.md", write=None)
+    mine = {"ann": "app/x.py", "bob": "lib/y.py"}
+    for number, command in enumerate(ORDINARY):
+        worker = (ann, bob)[number % 2]
+        other = (bob, ann)[number % 2]
+        said = worker.write(mine[worker.session], f"{number}\n")
+        assert said.kind == "allow", (number, said.reason)
+        said = worker.run(command, code=None)
+        assert (said.kind, said.context) == ("quiet", ""), (command, said.reason)
+        said = other.run("ls; mkdir -p .pytest_cache && date > .pytest_cache/x; make || true")
+        assert said.kind in ("allow", "quiet")
+        sh(shop.root, f"git add {mine[worker.session]}; git commit -qm {number} || true")
+        worker.gate().commit([f"{shop.root}/{mine[worker.session]}"])
+    assert shop.events("damage", "command_refused", "contention_heartbeat") == []
+    assert ann.pending() == bob.pending() == cid.pending() == ""
+
+
+def test_a_formatter_on_ones_own_files_passes(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    bob.write("lib/y.py", "bob\n")
+    said = bob.run("sed -i 's/bob/BOB/' lib/*.py && perl -pi -e 's/B/b/' $(git ls-files lib)")
+    assert (said.kind, said.context) in (("quiet", ""), ("allow", ""))
+    assert bob.held() == ["lib/y.py"]
+
+
+# Speed
+
+
+def test_alone_a_command_that_looks_costs_next_to_nothing(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    ann.ask("ls")
+    best = min(_took(lambda: ann.ask("ls -la")) for _ in range(20))
+    read = min(_took(lambda: shop.manager.active_grants()) for _ in range(20))
+    assert best - read < 0.002 * SLACK
+
+
+def _took(action: object) -> float:
+    begun = time.perf_counter()
+    action()  # type: ignore[operator]
+    return time.perf_counter() - begun
+
+
+#: Others may be using the machine.
+SLACK = 3

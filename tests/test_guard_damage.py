@@ -1,0 +1,281 @@
+"""Damage by commands: found, told to both sides, undone.
+
+Real git repositories, real commands, two or three agents.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers_guard import Shop, made_repository, settled, sh
+from holdfast.gate import guard
+from holdfast.gate.guard import aside, signs
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    root = made_repository(tmp_path / "work")
+    made = Shop(root)
+    settled(root / "app/x.py", root / "lib/y.py")
+    yield made
+    made.close()
+
+
+def text(shop: Shop, path: str) -> str:
+    return (shop.root / path).read_text()
+
+
+def sneaky(path: str, what: str = "sneaky") -> str:
+    """A program of which nobody can see what it writes."""
+    code = f"import sys; open(sys.argv[1], 'a').write({what!r} + chr(10))"
+    return f"python3 -c {shlex.quote(code)} $(echo {path})"
+
+
+# Damage
+
+
+def test_damage_is_found_told_to_both_and_undone(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann's work\n")
+    (shop.root / "app/x.py").chmod(0o755)
+    said = bob.run(sneaky("app/x.py"))
+    assert said.kind == "quiet"
+    assert text(shop, "app/x.py") == "ann's work\nsneaky\n"
+    (event,) = shop.events("damage")
+    id = event.data["id"]
+    assert event.data["by"] == "claude:bob"
+    assert f"holdfast undo {id}" in said.context
+    assert "app/x.py (claude:ann)" in said.context
+    assert f"holdfast undo {id}" in said.user
+    told = ann.pending()
+    assert "claude:bob" in told
+    assert f"holdfast undo {id}" in told
+    assert ann.pending() == ""  # told once
+    assert bob.pending() == ""
+    done = guard.undo(shop.manager, id)
+    assert done.restored == ("app/x.py",)
+    assert text(shop, "app/x.py") == "ann's work\n"
+    assert (shop.root / "app/x.py").stat().st_mode & 0o777 == 0o755
+    with pytest.raises(Exception, match="no damage"):
+        guard.undo(shop.manager, id)
+
+
+def test_what_changed_again_since_is_not_undone(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    ann.write("app/z.py", "ann\n")
+    bob.run(f"{sneaky('app/x.py')}; {sneaky('app/z.py')}")
+    ann.write("app/x.py", "ann again\n")
+    id = shop.events("damage")[0].data["id"]
+    done = guard.undo(shop.manager, id)
+    assert done.restored == ("app/z.py",)
+    assert done.left == (("app/x.py", "it has been changed again since"),)
+    assert text(shop, "app/x.py") == "ann again\n"
+    assert guard.undo(shop.manager, id).restored == ()  # what was left can be tried again
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c 'import os; os.unlink(\"app/x.py\")'",
+        "python3 -c 'import shutil; shutil.rmtree(\"app\")'",
+        'python3 -c \'import os; os.unlink("app/x.py"); os.symlink("z.py", "app/x.py")\'',
+        'python3 -c \'import os; os.replace("README.md", "app/x.py")\'',
+    ],
+)
+def test_removed_and_replaced_files_come_back(shop: Shop, command: str) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    (shop.root / "app/x.py").chmod(0o750)
+    bob.run(command)
+    guard.undo(shop.manager, shop.events("damage")[0].data["id"])
+    assert text(shop, "app/x.py") == "ann\n"
+    assert not (shop.root / "app/x.py").is_symlink()
+    assert (shop.root / "app/x.py").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_file_that_changed_a_moment_ago_is_compared_by_its_content(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(shop.root / "app/x.py")
+    monkeypatch.setattr(aside, "is_settled", lambda _stamp: False)
+    kind, stamp, name, _kept = aside.Kept(str(shop.root)).remember("app/x.py", file)
+    monkeypatch.setattr(aside, "name_of", lambda _file: "another")
+    assert aside.has_changed(file, kind, stamp, name)
+
+
+def test_a_file_that_another_was_about_to_make_is_taken_away_again(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.edit("app/new.py", write=None)
+    bob.run(sneaky("app/new.py"))
+    done = guard.undo(shop.manager, shop.events("damage")[0].data["id"])
+    assert done.restored == ("app/new.py",)
+    assert not (shop.root / "app/new.py").exists()
+
+
+def test_a_command_that_failed_is_looked_at_too(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    said = bob.run(f"{sneaky('app/x.py')}; exit 3", code=3)
+    assert "holdfast undo" in said.context
+
+
+def test_what_the_owner_does_itself_meanwhile_is_no_damage(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    ann.write("app/z.py", "ann\n")
+    bob.ask("make test")
+    ann.write("app/x.py", "ann goes on\n")
+    assert bob.ended("make test") == guard.Answer("quiet")
+    assert shop.events("damage") == []
+
+
+def test_another_file_of_an_owner_who_is_at_work_is_damaged_all_the_same(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    ann.write("app/z.py", "ann\n")
+    bob.ask("make test")
+    ann.write("app/x.py", "ann goes on\n")
+    sh(shop.root, "echo oops > app/z.py")
+    assert "app/z.py (claude:ann)" in bob.ended("make test").context
+
+
+@pytest.mark.parametrize("first", ["ann", "bob"])
+def test_an_owner_that_runs_a_program_itself_may_have_done_it(shop: Shop, first: str) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    for worker in (ann, bob) if first == "ann" else (bob, ann):
+        worker.ask("make test")
+    sh(shop.root, "echo whose > app/x.py")
+    assert bob.ended("make test").context == ""
+    ann.ended("make test")
+
+
+def test_an_owner_whose_program_ended_meanwhile_may_have_done_it(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    ann.ask("make test")
+    bob.ask("make test")
+    sh(shop.root, "echo whose > app/x.py")
+    ann.ended("make test")
+    assert bob.ended("make test").context == ""
+
+
+def test_an_owner_that_only_looks_around_did_not_do_it(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    bob.ask("make test")
+    ann.run("cat app/x.py")
+    sh(shop.root, "echo whose > app/x.py")
+    assert "holdfast undo" in bob.ended("make test").context
+
+
+def test_what_came_free_meanwhile_is_no_damage(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    bob.ask("make test")
+    ann.gate().end_session()
+    sh(shop.root, "echo other > app/x.py")
+    assert bob.ended("make test").context == ""
+
+
+def test_a_file_that_was_only_touched_is_not_damaged(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    said = bob.run('python3 -c \'import os; os.utime("app/x.py"); os.chmod("app/z.py", 0o600)\'')
+    assert said.context == ""
+    assert shop.events("damage") == []
+
+
+def test_of_a_sub_agents_files_the_parent_is_told_too(shop: Shop) -> None:
+    child, ann, bob = shop.worker("ann", "kid"), shop.worker("ann"), shop.worker("bob")
+    child.write("app/x.py", "child\n")
+    bob.run(sneaky("app/x.py"))
+    assert "app/x.py" in ann.pending()
+    assert "app/x.py" in child.pending()
+
+
+def test_the_same_command_twice_at_once(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    bob.ask("make test")
+    bob.ask("make test")
+    assert len(aside.all_running(str(shop.root))) == 2
+    bob.ended("make test")
+    sh(shop.root, "echo oops > app/x.py")
+    assert "holdfast undo" in bob.ended("make test").context
+    assert aside.all_running(str(shop.root)) == []
+
+
+def test_an_end_without_a_beginning_says_nothing(shop: Shop) -> None:
+    assert shop.worker("ann").ended("make").kind == "quiet"
+
+
+def test_what_is_too_large_is_remembered_but_not_kept(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside, "KEPT_BYTES_MAX", 100)
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "x" * 101)
+    ann.write("app/z.py", "small\n")
+    bob.run(f"{sneaky('app/x.py')}; {sneaky('app/z.py')}")
+    done = guard.undo(shop.manager, shop.events("damage")[0].data["id"])
+    assert done.restored == ("app/z.py",)
+    assert "too large" in done.left[0][1]
+
+
+def test_what_is_too_large_to_be_read_is_told_by_its_size_and_time(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside, "HASHED_BYTES_MAX", 50)
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "x" * 101)
+    assert bob.run("make -v").context == ""
+    assert "holdfast undo" in bob.run(sneaky("app/x.py")).context
+
+
+def test_a_second_command_reads_nothing_again_that_did_not_change(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    settled(shop.root / "app/x.py")
+    bob.run("make -v")
+    monkeypatch.setattr(aside, "content_of", lambda *_: pytest.fail("read again"))
+    bob.run("make -v")
+
+
+def test_an_aside_that_cannot_be_written_stops_nobody(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    (shop.root / ".holdfast/aside").write_text("no folder")
+    said = bob.run("make -v")
+    assert said.kind == "quiet"
+    said = bob.ask("make -v")
+    assert "could not be watched" in said.user
+
+
+def test_old_things_are_swept_away(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    bob.run(sneaky("app/x.py"))
+    bob.ask("never ends")
+    root = str(shop.root)
+    id = shop.events("damage")[0].data["id"]
+    for folder, age in (("running", 2), ("kept", 2), ("watch", 2), ("undo", 8)):
+        old = time.time() - age * 86400
+        for file in [signs.aside(root, folder), *Path(signs.aside(root, folder)).rglob("*")]:
+            os.utime(file, (old, old))
+    os.utime(signs.aside(root, "swept"), (0, 0))
+    bob.run("make -v")
+    assert aside.all_running(root) == []
+    assert not Path(signs.aside(root, "undo", id)).exists()
+    assert [event.data["id"] for event in shop.events("damage_forgotten")] == [id]
