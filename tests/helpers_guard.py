@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -93,4 +94,14 @@ class Worker(Actor):
         return guard.pending(self.stage.manager, self.holder)
 
 
-__all__ = ["EDIT", "EDITED", "Shop", "Worker", "made_repository", "settled", "sh"]
+def text(shop: Shop, path: str) -> str:
+    return (shop.root / path).read_text()
+
+
+def sneaky(path: str, what: str = "sneaky") -> str:
+    """A program of which nobody can see what it writes."""
+    code = f"import sys; open(sys.argv[1], 'a').write({what!r} + chr(10))"
+    return f"python3 -c {shlex.quote(code)} $(echo {path})"
+
+
+__all__ = ["EDIT", "EDITED", "Shop", "Worker", "made_repository", "settled", "sh", "sneaky", "text"]

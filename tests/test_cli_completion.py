@@ -47,7 +47,7 @@ def completed(repo: Repository, *words: str) -> list[str]:
 def test_bash_offers_the_commands(repo: Repository) -> None:
     assert completed(repo, "") == [command.name for command in COMMANDS]
     assert completed(repo, "lo") == ["lock", "log"]
-    assert completed(repo, "--json", "un") == ["unlock"]
+    assert completed(repo, "--json", "unl") == ["unlock"]
     assert completed(repo, "-C", "app", "sta") == ["status"]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.gate.leases import blockers
 from holdfast.gate.settings import Settings
 from holdfast.manager import services
 from stage import SECOND, Stage, heartbeats, settled
@@ -428,6 +429,15 @@ def test_seed002_fr7_agent_and_user_read_the_same_report(stage: Stage) -> None:
         for fact in ("app/x.rb", "claude:ann", "180 s", "state=waiting_for_instruction"):
             assert fact in text
     assert stage.events("agent_blocked")[0].data["report"] == answer.report
+
+
+def test_a_report_outlives_the_session_that_was_blocked(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb", hold=True)
+    bob.gate().end_session()
+    (event,) = blockers(stage.manager)
+    assert event.data["report"]["agent"] == "claude:bob"
 
 
 # Sub-agents

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from helpers_guard import Shop, made_repository, settled, sh
+from helpers_guard import Shop, made_repository, settled, sh, sneaky, text
 from holdfast.gate import door, guard
 from holdfast.gate.guard import aside
 from holdfast.gate.leases import CHANGED
@@ -29,16 +28,6 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     settled(root / "app/x.py", root / "lib/y.py")
     yield made
     made.close()
-
-
-def text(shop: Shop, path: str) -> str:
-    return (shop.root / path).read_text()
-
-
-def sneaky(path: str, what: str = "sneaky") -> str:
-    """A program of which nobody can see what it writes."""
-    code = f"import sys; open(sys.argv[1], 'a').write({what!r} + chr(10))"
-    return f"python3 -c {shlex.quote(code)} $(echo {path})"
 
 
 # What is plainly written

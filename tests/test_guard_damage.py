@@ -6,14 +6,15 @@ Real git repositories, real commands, two or three agents.
 from __future__ import annotations
 
 import os
-import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from helpers_guard import Shop, made_repository, settled, sh
+from helpers_guard import Shop, made_repository, settled, sh, sneaky, text
 from holdfast.gate import guard
 from holdfast.gate.guard import aside, signs
 
@@ -25,16 +26,6 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     settled(root / "app/x.py", root / "lib/y.py")
     yield made
     made.close()
-
-
-def text(shop: Shop, path: str) -> str:
-    return (shop.root / path).read_text()
-
-
-def sneaky(path: str, what: str = "sneaky") -> str:
-    """A program of which nobody can see what it writes."""
-    code = f"import sys; open(sys.argv[1], 'a').write({what!r} + chr(10))"
-    return f"python3 -c {shlex.quote(code)} $(echo {path})"
 
 
 # Damage
@@ -279,3 +270,25 @@ def test_old_things_are_swept_away(shop: Shop) -> None:
     assert aside.all_running(root) == []
     assert not Path(signs.aside(root, "undo", id)).exists()
     assert [event.data["id"] for event in shop.events("damage_forgotten")] == [id]
+
+
+def test_undo_puts_back_what_a_command_hurt(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    bob.run(sneaky("app/x.py"))
+    id = shop.events("damage")[0].data["id"]
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "-C", str(shop.root), "undo", id],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "put back app/x.py\n"), done.stderr
+    assert (shop.root / "app/x.py").read_text() == "ann\n"
+
+
+def test_undo_of_what_never_was_says_so(shop: Shop) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "-C", str(shop.root), "undo", "nothing"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "nothing" in done.stderr

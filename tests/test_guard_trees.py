@@ -6,14 +6,13 @@ Real git repositories, real commands, two or three agents.
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from helpers_guard import Shop, made_repository, settled, sh
+from helpers_guard import Shop, made_repository, settled, sh, text
 from holdfast.gate.guard import asking
 
 
@@ -24,16 +23,6 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     settled(root / "app/x.py", root / "lib/y.py")
     yield made
     made.close()
-
-
-def text(shop: Shop, path: str) -> str:
-    return (shop.root / path).read_text()
-
-
-def sneaky(path: str, what: str = "sneaky") -> str:
-    """A program of which nobody can see what it writes."""
-    code = f"import sys; open(sys.argv[1], 'a').write({what!r} + chr(10))"
-    return f"python3 -c {shlex.quote(code)} $(echo {path})"
 
 
 # Verbs on the whole tree

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from helpers_cli import COMMAND, Answer, Repository, Terminal, environment
+from helpers_cli import Answer, Repository, Terminal, environment
 from helpers_processes import PATIENCE_SECONDS, until
 
 from .drive import Running, hooks_for, write_json
@@ -21,8 +21,8 @@ from .servers import Call, ModelServer, Step, Turn
 AT_ONCE = {"retry_seconds": 60, "timeout_seconds": 30}
 #: The call is held open for a second, then comes the one retry.
 HELD = {"retry_seconds": 1, "timeout_seconds": 60}
-#: The call is held open until the file is free.
-WOKEN = {"retry_seconds": 40, "timeout_seconds": 60, "wake": True}
+#: The call is held open until the file is free, and not longer.
+WOKEN = {"retry_seconds": 15, "timeout_seconds": 60, "wake": True}
 
 #: How every refusal begins, and how the hard stop does.
 REFUSED = "Refused: "
@@ -62,7 +62,7 @@ class Gated(Repository):
         """What a person types at a terminal, under no agent whoever runs the tests."""
         terminal = Terminal(self)
         try:
-            return terminal.do(" ".join([*COMMAND, *words]))
+            return terminal.hold(*words)
         finally:
             terminal.close()
 

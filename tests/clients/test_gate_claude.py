@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers_processes import LINUX_ONLY, until
+from holdfast.core.time import iso
 
 from .drive import Running, run_claude, start_claude
 from .gated import (
@@ -108,7 +109,7 @@ def test_two_at_once_on_one_file_make_exactly_one_edit_each_round(
     assert gated.text().splitlines() == [*lines, "end"]
 
 
-def test_two_at_once_on_one_file_take_turns_when_they_may_wait_and_no_edit_is_lost(
+def test_with_wake_two_on_one_file_take_turns_at_once_and_no_edit_is_lost(
     gated: Gated, anthropic: AnthropicServer
 ) -> None:
     gated.init(**WOKEN)
@@ -116,19 +117,29 @@ def test_two_at_once_on_one_file_take_turns_when_they_may_wait_and_no_edit_is_lo
     lines: set[str] = set()
     for number in range(ROUNDS):
         runs = []
+        over = Gateway()
         for who in ("one", "two"):
             script, line = f"{who}-{number}", f"{number} by {who}"
             lines.add(line)
             anthropic.scripts[script] = [
                 edit(gated.root / "a.txt", "end\n", f"{line}\nend\n"),
-                "Done.",
+                over.then("Done."),
             ]
             home = gated.root.parent / who
             runs.append(start_claude(gated.root, f"[[{script}]]", anthropic, home=home))
+        until(lambda n=number: len(gated.happened("contention_heartbeat")) > n, "one must wait")
+        over.open()
         for run in runs:
             assert not is_refusal(run.wait().stdout)
         *found, end = gated.text().splitlines()
         assert (sorted(found), end) == (sorted(lines), "end")
+        beat = gated.happened("contention_heartbeat")[-1]
+        served = [
+            event
+            for event in gated.happened("contention_over")
+            if event["data"]["note"] == beat["data"]["note"]
+        ]
+        assert served[0]["timestamp"] < iso(beat["data"]["retry_at"])
 
 
 #: A file, and a command that writes it past every edit tool.
@@ -362,7 +373,7 @@ def test_a_retry_that_succeeds_goes_on_as_if_nothing_had_been(
     assert not is_refusal(result.stdout)
     assert gated.text() == "mine and theirs\n"
     (beat,) = gated.happened("contention_heartbeat")
-    assert beat["retry_at"] - beat["denied_at"] == 4_000_000
+    assert beat["data"]["retry_at"] - beat["data"]["denied_at"] == 4_000_000
     assert gated.blockers() == []
 
 
@@ -409,12 +420,53 @@ def test_holdfast_resume_lets_a_stopped_agent_go_on(
     until(lambda: gated.blockers(), "the other was stopped")
     me = name("claude", running.said().session)
     assert me in gated.by_a_person("blockers").out
-    answer = gated.by_a_person("resume", me)
+    answer = gated.by_a_person("resume")
     assert answer.code == 0, answer
     assert f"{me} may go on" in answer.out
     assert owner.name in answer.out
     assert gated.blockers() == []
-    assert [event["agent"] for event in gated.happened("agent_resumed")] == [me]
+    assert [event["data"]["agent"] for event in gated.happened("agent_resumed")] == [me]
     owner.finish()
     running.hang_up()
     running.wait()
+
+
+def test_holdfast_resume_takes_the_name_of_an_agent(
+    gated: Gated, anthropic: AnthropicServer
+) -> None:
+    gated.init(**HELD)
+    owner = Owner(gated, anthropic)
+    anthropic.scripts["other"] = [edit(gated.root / "a.txt", "mine", "theirs"), "Not reached."]
+    running = start_claude(gated.root, "[[other]]", anthropic, home=gated.home(), stays=True)
+    until(lambda: gated.blockers(), "the other was stopped")
+    answer = gated.by_a_person("resume", owner.name)
+    assert f"{owner.name} is not blocked" in answer.out
+    assert len(gated.blockers()) == 1
+    answer = gated.by_a_person("resume", name("claude", running.said().session))
+    assert answer.code == 0, answer
+    assert gated.blockers() == []
+
+
+def test_a_report_outlives_a_client_that_ends_when_it_is_stopped(
+    gated: Gated, anthropic: AnthropicServer
+) -> None:
+    gated.init(**HELD)
+    owner = Owner(gated, anthropic)
+    anthropic.scripts["other"] = [edit(gated.root / "a.txt", "mine", "theirs"), "Not reached."]
+    result = run_claude(gated.root, "[[other]]", anthropic, home=gated.home())
+    assert BLOCKED in result.stdout
+    assert [report["owner"] for report in gated.blockers()] == [owner.name]
+
+
+@pytest.mark.xfail(strict=True, reason="nobody tells the parent of a sub-agent that was stopped")
+def test_the_parent_of_a_stopped_sub_agent_reads_why(
+    gated: Gated, anthropic: AnthropicServer
+) -> None:
+    gated.init(**HELD)
+    owner = Owner(gated, anthropic)
+    anthropic.scripts["main"] = [agent("[[child]]"), "Done."]
+    anthropic.scripts["child"] = [edit(gated.root / "a.txt", "mine", "child"), "Not reached."]
+    result = run_claude(gated.root, "[[main]]", anthropic, home=gated.home())
+    assert gated.text() == "mine\n"
+    assert BLOCKED in result.stdout
+    assert owner.name in anthropic.asked("main")[-1].text()

@@ -7,7 +7,7 @@
     init         init
     doctor       doctor
     switching    off, on
-    gating       hook, blockers, resume
+    gating       hook, blockers, resume, undo
     person       whether a person asks
     locks        lock, unlock, renew, steal
     naming       which grants somebody means

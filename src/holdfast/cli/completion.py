@@ -8,7 +8,7 @@ fish   holdfast completion fish > ~/.config/fish/completions/holdfast.fish
 from __future__ import annotations
 
 from holdfast.cli import DONE
-from holdfast.cli.commands import COMMANDS, FILE, FOLDER, GLOBALS
+from holdfast.cli.commands import COMMANDS, FILE, FOLDER, GLOBALS, TEXT
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out
 
@@ -106,7 +106,7 @@ complete -o default -o bashdefault -F _holdfast holdfast
 
 def _words(command: Command) -> str:
     """What may follow a command: a list, or a colon for files."""
-    return ":" if command.takes in (FILE, "command") else command.takes
+    return ":" if command.takes in (FILE, "command", TEXT) else command.takes
 
 
 def zsh() -> str:
@@ -149,6 +149,7 @@ def _zsh_case(command: Command) -> str:
         FILE: "'*:path:_files'",
         "command": "'(-)1:command: _command_names -e' '*::argument:_normal'",
         "": "",
+        TEXT: "'1:word: '",
     }.get(command.takes, f"'1:word:({command.takes})'")
     options = _zsh_options(command.options).splitlines()
     words = " \\\n".join([f"_arguments $globals {rest}".rstrip(), *options])
@@ -192,7 +193,7 @@ def fish() -> str:
             lines.append(f"complete -c holdfast{seen} -F")
         elif command.takes == "command":
             lines.append(f"complete -c holdfast{seen} -F -a '(__fish_complete_command)'")
-        elif command.takes:
+        elif command.takes and command.takes != TEXT:
             lines.append(f"complete -c holdfast{seen} -a '{command.takes}'")
         lines += [_fish_option(seen, option) for option in command.options]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""hook, blockers, resume: the gate as agents' clients call it, and what people see of it."""
+"""hook, blockers, resume, undo: the gate as clients call it, and what people see of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from holdfast.cli import DONE, FAILED
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import UsageError
 from holdfast.cli.person import person
-from holdfast.cli.printing import document, out, plain, talk
+from holdfast.cli.printing import document, listed, out, plain, talk
 from holdfast.gate import telling
 from holdfast.gate.leases import blockers as blocked
 from holdfast.gate.leases import resume as let_go_on
@@ -74,3 +74,25 @@ def resume(call: Call) -> int:
     else:
         out(plain(f"{agent} is not blocked" if agent else "no agent is blocked"))
     return DONE if found or not agent else FAILED
+
+
+def undo(call: Call) -> int:
+    """Put back what a command damaged."""
+    from holdfast.gate import guard
+
+    if len(call.words) != 1:
+        raise UsageError("undo what?", hint="holdfast undo ID, as it was told or as the log says")
+    root = find_root(Desk(call).folder)
+    if root is None:
+        raise UsageError("there is no ledger here", hint="go to the repository first")
+    with LockManager.open(root) as manager:
+        done = guard.undo(manager, call.words[0])
+    if call.flag("json"):
+        left = [{"path": path, "why": why} for path, why in done.left]
+        document({"id": done.id, "restored": list(done.restored), "left": left})
+        return FAILED if left else DONE
+    if done.restored:
+        out(f"put back {listed(done.restored)}")
+    for path, why in done.left:
+        talk(plain(f"  left as it is: {path} ({why})"))
+    return FAILED if done.left else DONE

@@ -400,8 +400,11 @@ class Gate:
         services.release_each(self._manager, [grant.id for grant in held], self._deadline)
 
     def _forget(self, start: str) -> None:
-        """Nothing is noted any more of those whose keys start like this; nobody waits for them."""
+        """Those whose keys start like this wait for nothing any more. That one was blocked is not
+        forgotten: somebody has to read it."""
         for event in services.notes(self._manager, f"gate:{start}", self._deadline):
+            if event.type == BLOCKED:
+                continue
             ticket = event.data.get("ticket")
             if ticket and services.cancel(self._manager, ticket, "ended", self._deadline):
                 services.release_each(self._manager, [ticket], self._deadline)
