@@ -15,12 +15,12 @@ from holdfast.testing.conformance import Scene, refused, state_of
 
 VOCABULARY = {
     "lock_acquired", "lock_renewed", "lock_released", "lock_reaped", "lock_stolen",
-    "lock_forced", "lock_refused", "ticket_added", "ticket_reserved", "ticket_dropped",
+    "lock_forced", "lock_moved", "lock_refused", "ticket_added", "ticket_reserved", "ticket_dropped",
 }  # fmt: skip
 ENDING = {"grant", "holder", "token", "paths"}
 
 
-def test_the_vocabulary_is_these_ten_words_in_version_one() -> None:
+def test_the_vocabulary_is_these_eleven_words_in_version_one() -> None:
     words = {
         value
         for name, value in vars(events).items()

@@ -24,8 +24,7 @@ ROOMS = ("", "core", "store", "manager", "gate", "gate/clients")
 LEFT_OUT = frozenset(
     (
         "py", "__main__", "memory", "contract", "keeper", "committing", "githooks", "gitfiles",
-        "stashing", "replacing", "writing", "hook", "bundle", "telling", "words", "processes",
-        "identity", "sections", "switch",
+        "stashing", "replacing", "writing", "hook", "bundle", "telling", "switch",
     )
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from holdfast.core import rules
+from holdfast.core import rules, words
 from holdfast.core.errors import BadKeyError, Refused, StoreBusyError
 from holdfast.core.model import (
     PATIENCE_DEFAULT_SECONDS,
@@ -27,6 +27,7 @@ from holdfast.core.model import (
 from holdfast.manager import asking, realpath
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.grants import GrantSnapshot, LockGrant
+from holdfast.manager.identity import process_holder
 from holdfast.manager.ids import new_id
 from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.opening import is_url, ledger_of, root_of
@@ -223,8 +224,6 @@ class LockManager:
         late = self._transact(lambda view: rules.cancel(view, request.id, "timeout"))
         if late is not None:
             return self._lock_grant(late)
-        from holdfast.core import words
-
         raise words.timeout_error(outcome.conflicts, now=self.now(), seconds=timeout)
 
     def _served(self, waiting: Waiting, waiter: Waiter, end: float) -> Grant | None:
@@ -440,8 +439,6 @@ class LockManager:
         if known is None:
             if len(self._holders) >= REMEMBERED_MAX:
                 self._holders.clear()
-            from holdfast.manager.identity import process_holder
-
             known = self._holders[holder] = process_holder(holder)
         return known
 
@@ -489,6 +486,4 @@ class LockManager:
             return not (isinstance(grant, Grant) and rules.is_live(view, grant))
 
     def _error(self, refusal: Refusal, requester: str = "") -> Exception:
-        from holdfast.core import words
-
         return words.refusal_error(refusal, now=self.now(), requester=requester)
