@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -19,6 +20,11 @@ from holdfast.testing.conformance import OpenStore, Processes, Scene  # noqa: E4
 # How long an example takes says more about what else the machine is doing.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+#: A day in real time, with its retries and rests: HOLDFAST_DAY=1 pytest tests/test_ordinary_*.py
+collect_ignore = [] if os.environ.get("HOLDFAST_DAY") else [
+    "test_ordinary_day.py", "test_ordinary_troubles.py",
+]  # fmt: skip
 
 STORES = ("memory", "sqlite")
 

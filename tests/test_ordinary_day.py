@@ -1,0 +1,599 @@
+"""An ordinary day: three agents in one repository, and what must never happen on it.
+
+Nobody is refused wrongly, no line is lost, nobody is told of damage that was none; and whoever
+reaches for what another has changed is refused. An independent record judges (helpers_day.py).
+
+What each agent does, and whose turn it is, comes from a seed. A step of one agent is cut into
+pieces, and others go on between them: an edit is asked for, others work, it is written; a command
+is asked for, others work, it runs. How long a call is held open is real time, so two runs are
+not the same to the letter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers_commits import environment
+from helpers_day import Client, Record
+from holdfast import LockManager
+from holdfast.gate import githooks
+
+STEPS = 200
+PYTHON = f"{sys.executable} -I -S"
+#: Real seconds, but short ones.
+RETRY_SECONDS, IDLE_SECONDS = 0.4, 1.5
+SHARED = [f"shared/part{number}.py" for number in range(5)]
+FORMATTER = """
+import os, sys
+for name in sys.argv[1:]:
+    old = open(name).read()
+    new = "".join(line.rstrip() + "\\n" for line in old.splitlines())
+    if new != old:
+        open(name + ".tmp", "w").write(new)
+        os.replace(name + ".tmp", name)
+"""
+#: Left behind by commands of all agents, each time.
+IGNORED = "node_modules/\nbuild/\n__pycache__/\n.pytest_cache/\n*.log\n.holdfast/\nholdfast.toml\n"
+Step = Generator[None, None, Any]
+
+
+class Day:
+    """The repository, its remote, somebody elsewhere who pushes there, and three agents."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.root, self.seed = folder, folder / "repo", seed
+        self.env = environment(folder)
+        self.record = Record(IDLE_SECONDS)
+        self.counts: Counter[str] = Counter()
+        self.topic = ""
+        self.number = 0
+        self._make()
+        self.agents = [
+            Agent(self, "ann", "claude"), Agent(self, "bob", "claude"), Agent(self, "cid", "codex"),
+        ]  # fmt: skip
+
+    def _make(self) -> None:
+        self.root.mkdir()
+        self.git("init", "--quiet")
+        files = [*SHARED, *(f"app/{n}{i}.py" for n in ("ann", "bob", "cid") for i in range(4))]
+        for name in (*files, "vendor/lib.py"):
+            (self.root / name).parent.mkdir(exist_ok=True)
+            (self.root / name).write_text(f"# {name}\n")
+        (self.root / "fmt.py").write_text(FORMATTER)
+        (self.root / ".gitignore").write_text(IGNORED)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "-m", "start")
+        self.git("clone", "--quiet", "--bare", ".", str(self.folder / "remote.git"))
+        self.git("remote", "add", "origin", str(self.folder / "remote.git"))
+        self.git("clone", "--quiet", str(self.folder / "remote.git"), str(self.folder / "else"))
+        self.git("fetch", "--quiet", "origin")
+        (self.root / ".holdfast").mkdir()
+        (self.root / "holdfast.toml").write_text(
+            f"[gate]\nretry_seconds = {RETRY_SECONDS}\nidle_seconds = {IDLE_SECONDS}\n"
+        )
+        assert {hook.state for hook in githooks.install(str(self.root))} == {"installed"}
+
+    def git(self, *words: str, at: Path | None = None) -> str:
+        """git by a person, without hooks."""
+        done = subprocess.run(
+            ["git", "-c", f"core.hooksPath={os.devnull}", *words], env=self.env,
+            cwd=at or self.root, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def new(self) -> int:
+        self.number += 1
+        return self.number
+
+    def someone_elsewhere_pushes(self) -> None:
+        """New commits in the remote, of files that nobody here has."""
+        other = self.folder / "else"
+        self.git("fetch", "--quiet", "origin", at=other)
+        self.git("reset", "--quiet", "--hard", "origin/main", at=other)
+        (other / "vendor" / f"new{self.new() % 9}.py").write_text(f"{self.number}\n")
+        (other / "vendor/lib.py").write_text(f"# lib {self.number}\n")
+        self.git("add", "--all", at=other)
+        self.git("commit", "--quiet", "-m", "elsewhere", at=other)
+        self.git("push", "--quiet", "origin", "main", at=other)
+
+    def changed(self) -> set[str]:
+        """What is not committed."""
+        said = self.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        return {entry[3:] for entry in said.split("\0") if entry}
+
+    def differs(self, branch: str) -> set[str]:
+        said = self.git("diff", "--name-only", "-z", "--no-renames", "HEAD", branch, "--")
+        return {name for name in said.split("\0") if name}
+
+    def live(self) -> None:
+        """Until all have done their steps."""
+        turns = random.Random(self.seed)
+        at_work = {agent.name: agent.life() for agent in self.agents}
+        end = time.monotonic() + 200
+        while at_work:
+            assert time.monotonic() < end, "the day does not end"
+            name = turns.choice(sorted(at_work))
+            try:
+                next(at_work[name])
+            except StopIteration:
+                del at_work[name]
+
+    def everything(self) -> str:
+        """All that is in the work tree or was ever committed."""
+        said = self.git("log", "--all", "-p", "-m", "--format=", "--no-renames", "--text")
+        files = (
+            self.root / name
+            for name in self.git("ls-files", "-co", "--exclude-standard").splitlines()
+        )
+        return said + "".join(file.read_text() for file in files if file.is_file())
+
+    def close(self) -> None:
+        for agent in self.agents:
+            agent.client.close()
+
+
+class Agent:
+    """One agent: a session of a client, with sub-agents."""
+
+    def __init__(self, day: Day, name: str, client: str) -> None:
+        self.day, self.name, self.record = day, name, day.record
+        self.random = random.Random(f"{day.seed} {name}")
+        self.client = Client(day.folder, day.root, client, f"{name}-0000-session")
+        self.own = [f"app/{name}{number}.py" for number in range(4)]
+
+    # Its hooks
+
+    def tell(self, event: str, agent: str = "", *, quick: bool = True, **data: Any) -> Step:
+        """Tell a hook something; what it said."""
+        said = {
+            "session_id": self.client.session, "cwd": str(self.day.root), "hook_event_name": event,
+            **data,
+        }  # fmt: skip
+        if agent:
+            said |= {"agent_id": agent, "agent_type": "general"}
+        text = json.dumps(said)
+        if quick and self.random.random() < 0.01:
+            self.day.counts["through the real hook"] += 1
+            answer = self.client.ask_hook(text)
+        else:
+            answer = yield from self.client.ask(text, quick=quick)
+        assert "holdfast undo" not in json.dumps(answer), ("false alarm", self.name, answer)
+        return answer
+
+    def who(self, agent: str) -> str:
+        return f"{self.name}/{agent}" if agent else self.name
+
+    def ask(self, paths: list[str], agent: str, **tool: Any) -> Step:
+        """Ask before a tool: why it may not be, or nothing. What it may write is claimed."""
+        begun = self.record.now()
+        who = self.who(agent)
+        lines = [self.record.claim(path, who, weak=True) for path in paths]
+        quick = all(self.record.is_free(path, who) for path in paths)
+        answer = yield from self.tell("PreToolUse", agent, quick=quick, **tool)
+        said = answer.get("hookSpecificOutput", {})
+        refused = said.get("permissionDecisionReason", "")
+        self.record.judge(who, paths, begun, refused)
+        for line in lines:
+            line.ends_early = line.ends = self.record.now()
+        if not refused:
+            for path in paths:
+                self.record.claim(path, who)
+        elif "waiting_for_instruction" in refused:
+            yield from self.blocked(begun, agent, answer)
+        else:  # a circle: not held open, and not tried again before its time
+            self.day.counts["circle"] += 1
+            for path in paths:
+                told = self.record.claim(path, f"the next attempt of {who}", weak=True)
+                told.ends_early = told.ends = self.record.now() + RETRY_SECONDS
+        return refused
+
+    def blocked(self, begun: float, agent: str, answer: dict[str, Any]) -> Step:
+        """Stopped for good: nothing passes until the user says something."""
+        self.day.counts["blocked"] += 1
+        self.record.rest(self.who(agent), begun)
+        assert answer.get("continue") is (None if self.client.client == "codex" else False)
+        tool = self.tool([self.own[0]])
+        again = yield from self.tell("PreToolUse", agent, **tool)
+        assert "waiting_for_instruction" in again["hookSpecificOutput"]["permissionDecisionReason"]
+        yield
+        if not agent:
+            yield from self.prompt()
+
+    def prompt(self) -> Step:
+        yield from self.tell("UserPromptSubmit", prompt="go on")
+        self.record.wake(self.name)
+
+    def tool(self, paths: list[str]) -> dict[str, Any]:
+        if self.client.client == "codex":
+            verbs = [
+                f"*** {'Update' if (self.day.root / path).exists() else 'Add'} File: {path}\n"
+                + ("@@\n+a line\n" if (self.day.root / path).exists() else "+a line\n")
+                for path in paths
+            ]
+            patch = f"*** Begin Patch\n{''.join(verbs)}*** End Patch\n"
+            return {"tool_name": "apply_patch", "tool_input": {"command": patch}}
+        (path,) = paths
+        file = f"{self.day.root}/{path}"
+        if (self.day.root / path).exists():
+            fields = {"file_path": file, "old_string": "a", "new_string": "b"}
+            return {"tool_name": "Edit", "tool_input": fields}
+        return {"tool_name": "Write", "tool_input": {"file_path": file, "content": "x"}}
+
+    def line(self) -> str:
+        return f"# {self.name} wrote {self.day.new()} x{self.random.randrange(10**9)}"
+
+    def edit(self, paths: list[str], agent: str = "", *, blanks: str = "") -> Step:
+        """An edit of files, all in one call. Why it was refused, if it was."""
+        tool = self.tool(paths)
+        refused = yield from self.ask(paths, agent, **tool)
+        if refused:
+            return refused
+        yield
+        for path in paths:
+            line = self.line()
+            self.write(path, line + blanks)
+            self.record.wrote(path, self.who(agent), line)
+        yield
+        more = {"tool_response": "Exit code: 0" if self.client.client == "codex" else {}}
+        yield from self.tell("PostToolUse", agent, **tool, **more)
+        return ""
+
+    def write(self, path: str, line: str) -> None:
+        """Into what is there now, in a new file that is renamed, as clients do."""
+        file = self.day.root / path
+        old = file.read_text().splitlines() if file.exists() else []
+        old.insert(self.random.randint(0, len(old)), line)
+        fresh = file.with_name(f".{file.name}.{self.name}.tmp")
+        file.parent.mkdir(exist_ok=True)
+        fresh.write_text("\n".join(old) + "\n")
+        fresh.replace(file)
+
+    def shell(
+        self,
+        command: str,
+        paths: list[str] | None = None,
+        agent: str = "",
+        *,
+        code: int | None = 0,
+        commits: list[str] | None = None,
+    ) -> Step:
+        """A command that touches these files, and no others that are somebody's. Its exit code, or
+        None if it was refused."""
+        tool = {"tool_name": "Bash", "tool_input": {"command": command}}
+        begun = self.record.now()
+        if paths is None:
+            answer = yield from self.tell("PreToolUse", agent, **tool)
+            refused = answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
+            self.record.judge(self.who(agent), [], begun, refused)
+        elif (yield from self.ask(paths, agent, **tool)):
+            return None
+        yield
+        run = self.record.now()
+        done = self.client.run(command, agent)
+        if commits is not None:
+            refused = done.complained if done.code else ""
+            self.record.judge(self.name, commits, run, refused)
+            self.record.end(self.name, () if refused else commits)
+        else:
+            assert code is None or done.code == code, (command, done)
+        yield
+        if done.code and self.client.client == "claude":
+            failed = {"error": f"Exit code {done.code}", "is_interrupt": False}
+            yield from self.tell("PostToolUseFailure", agent, **tool, **failed)
+        else:
+            yield from self.tell("PostToolUse", agent, **tool, tool_response="")
+        return done.code
+
+    # Its day
+
+    def life(self) -> Step:
+        yield from self.tell("SessionStart", source="startup")
+        yield from self.prompt()
+        kinds, weights = zip(*KINDS.items(), strict=True)
+        crash = self.random.randrange(STEPS)
+        for number in range(STEPS):
+            kind = self.random.choices(kinds, weights)[0]
+            if number == crash:
+                kind = Agent.crash_and_resume
+            self.day.counts[kind.__name__] += 1
+            yield from kind(self)
+            yield
+        while self.day.topic == self.name:
+            yield from self.commit(sorted(self.day.changed()))
+            yield from self.topic()
+            for _ in range(20):  # as long as others are at work, they may be in the way
+                yield
+        yield from self.commit(sorted(self.day.changed()))
+        begun = self.record.now()
+        yield from self.tell("Stop")
+        self.record.rest(self.name, begun)
+        yield
+        yield from self.tell("SessionEnd", reason="other")
+        self.record.end(self.name)
+
+    def a_file(self) -> str:
+        """Something to edit: of its own, or shared and nobody else's just now."""
+        free = [path for path in self.own if self.record.is_free(path, self.name)]
+        shared = [path for path in SHARED if self.record.is_free(path, self.name)]
+        if shared and (not free or self.random.random() < 0.35):
+            return self.random.choice(shared)
+        return self.random.choice(free) if free else self.new_file()
+
+    def new_file(self) -> str:
+        path = f"app/{self.name}_new{self.day.new()}.py"
+        self.own.append(path)
+        return path
+
+    def edit_one(self) -> Step:
+        yield from self.edit([self.a_file()], blanks=self.random.choice(("", "", "   ")))
+
+    def edit_new(self) -> Step:
+        yield from self.edit([self.new_file()])
+
+    def edit_several(self) -> Step:
+        paths = sorted({self.a_file() for _ in range(3)})
+        if self.client.client == "codex":
+            yield from self.edit(paths)
+        else:
+            for path in paths:
+                if self.record.is_free(path, self.name):
+                    yield from self.edit([path])
+
+    def edit_that_fails(self) -> Step:
+        """Asked for and not done: the client found that it does not fit."""
+        path = self.a_file()
+        if not (yield from self.ask([path], "", **self.tool([path]))):
+            self.day.counts["edits that the client gave up"] += 1
+
+    def run_tests(self) -> Step:
+        yield from self.shell(
+            "mkdir -p .pytest_cache build app/__pycache__ && echo ran >> build/test.log && "
+            "date > .pytest_cache/last; for f in app/*.py; do echo c > app/__pycache__/x.pyc; done"
+        )
+
+    def run_compiler(self) -> Step:
+        yield from self.shell(f"{PYTHON} -m compileall -q shared > build.log 2>&1")
+
+    def log(self) -> Step:
+        yield from self.shell("mkdir -p build; echo done >> build/out.txt; tee all.log <<< done")
+
+    def install_packages(self) -> Step:
+        yield from self.shell(
+            "mkdir -p node_modules/p{1..60}; for i in {1..60}; do echo $i > node_modules/p$i/a.js; "
+            "done; echo '{}' > node_modules/.package-lock.json"
+        )
+
+    def look_around(self) -> Step:
+        words = ["git status --short", "grep -rn wrote app | head", "git log --oneline | head -3",
+                 "cat shared/*.py > /dev/null", "git diff --stat"]  # fmt: skip
+        yield from self.shell(self.random.choice(words))
+
+    def fail(self) -> Step:
+        yield from self.shell("ls app; exit 3", code=3)
+
+    def format(self) -> Step:
+        """Its own files, and some of them were not in its hands before."""
+        mine = [path for path in self.record.mine(self.name) if (self.day.root / path).exists()]
+        mine += [path for path in self.own[:2] if self.record.is_free(path, self.name)]
+        if mine:
+            names = " ".join(sorted(set(mine)))
+            for path in mine:  # its own afterwards if it was changed, unless nobody can tell
+                self.record.claim(path, self.name, weak=True)
+            yield from self.shell(f"{PYTHON} fmt.py {names}")
+
+    def stream_edit(self) -> Step:
+        """What a command plainly writes is like an edit."""
+        path = self.a_file()
+        line = self.line()
+        kinds = [f"cat >> {path} <<'EOF'\n{line}\nEOF", f"echo '{line}' | tee -a {path}"]
+        if (self.day.root / path).exists():
+            kinds.append(f"sed -i '1a {line}' {path}")
+        if (yield from self.shell(self.random.choice(kinds), [path])) == 0:
+            self.record.wrote(path, self.name, line)
+
+    def move(self) -> Step:
+        """A new file of its own gets another name."""
+        some = [
+            path for path in self.own[4:]
+            if (self.day.root / path).exists() and self.record.is_free(path, self.name)
+        ]  # fmt: skip
+        if some:
+            old = self.random.choice(some)
+            new = self.new_file()
+            yield from self.shell(f"mv {old} {new}", [old, new])
+            self.own.remove(old)
+
+    def commit(self, these: list[str] | None = None) -> Step:
+        """Of all that it has changed, or of a part."""
+        mine = self.record.mine(self.name) if these is None else these
+        names = sorted(
+            path for path in self.day.changed()
+            if self.record.is_free(path, self.name)
+            and (path in mine or (these is None and path.startswith(f"app/{self.name}")))
+        )  # fmt: skip
+        if these is None and self.random.random() < 0.3:
+            names = names[:2]
+        if not names:
+            return
+        words = " ".join(names)
+        command = f"git add -A -- {words} && git commit -q -m {self.name} -- {words}"
+        yield from self.shell(command, commits=names)
+
+    def pull(self) -> Step:
+        if self.random.random() < 0.7:
+            self.day.someone_elsewhere_pushes()
+        command = "git pull -q --no-rebase --no-edit origin main"
+        if self.day.topic:
+            command = f"git fetch -q && {command}"
+        yield from self.shell(command)
+        if not self.day.topic and self.random.random() < 0.5:
+            yield from self.shell("git push -q origin main", code=None)
+
+    def topic(self) -> Step:
+        """A branch, and back again as soon as that touches nobody."""
+        if not self.day.topic:
+            self.day.topic = self.name
+            yield from self.shell(f"git switch -q -c topic{self.day.new()}")
+            return
+        if self.day.topic != self.name:
+            return
+        yield from self.commit()
+        meets = sorted(self.day.differs("main"))
+        branch = self.day.git("branch", "--show-current").strip()
+        done = yield from self.tree(f"git switch -q main && git merge -q --ff-only {branch}", meets)
+        self.day.counts["back refused" if done is None else "back on main"] += 1
+        if done == 0:
+            self.day.topic = ""
+        elif done is not None:  # git itself refused: there was work that nobody has any more
+            assert self.day.git("branch", "--show-current").strip() == branch
+
+    def tree(self, command: str, meets: list[str]) -> Step:
+        """A verb on the whole tree that touches these files. Its code, None if it was refused."""
+        begun = self.record.now()
+        tool = {"tool_name": "Bash", "tool_input": {"command": command}}
+        answer = yield from self.tell("PreToolUse", **tool)
+        refused = answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
+        self.record.judge(self.name, meets, begun, refused)
+        if refused:
+            return None
+        code = self.client.run(command).code
+        yield from self.tell("PostToolUse", **tool, tool_response="")
+        return code
+
+    def stop(self) -> Step:
+        """The end of a turn; the user comes back soon, or after a while."""
+        for_long = self.random.random() < 0.4
+        begun = self.record.now()
+        yield from self.tell("Stop")
+        self.record.rest(self.name, begun)
+        if for_long:
+            until = self.record.now() + IDLE_SECONDS + 0.1
+            while self.record.now() < until:
+                time.sleep(0.001)
+                yield
+            self.day.counts["idle for long"] += 1
+        else:
+            for _ in range(self.random.randrange(5)):
+                yield
+        yield from self.prompt()
+
+    def crash_and_resume(self) -> Step:
+        self.record.crash(self.name)
+        self.client.kill()
+        self.client.start()
+        yield from self.tell("SessionStart", source="resume")
+        yield from self.prompt()
+
+    # Sub-agents
+
+    def delegate(self) -> Step:
+        """Two at once: one takes over what its parent has, both give back what they have."""
+        one, two = f"a{self.day.new()}", f"a{self.day.new()}"
+        for agent in (one, two):
+            yield from self.tell("SubagentStart", agent)
+        down = [path for path in self.record.mine(self.name) if path in self.own]
+        first = self.random.choice(down) if down else self.new_file()
+        if self.record.is_free(first, self.name):
+            self.record.move([first], self.name, self.who(one))
+            yield from self.edit([first], one)
+        second = self.new_file()
+        yield from self.edit([second], two)
+        yield from self.shell("echo sub >> build/sub.log; ls app", agent=two, code=None)
+        if self.random.random() < 0.5:
+            refused = yield from self.edit([second], one)
+            assert refused
+            self.day.counts["siblings kept apart"] += 1
+        for agent in self.random.sample((one, two), 2):
+            yield from self.tell("SubagentStop", agent)
+            self.record.move(self.record.mine(self.who(agent)), self.who(agent), self.name)
+
+    # Collisions
+
+    def reach_for_anothers(self) -> Step:
+        """It is refused; or held until the other is done, and then it is right to go on."""
+        taken = [path for path in self.record.taken(self.name) if (self.day.root / path).exists()]
+        if taken:
+            path = self.random.choice(taken)
+            refused = yield from self.edit([path])
+            self.day.counts["collision refused" if refused else "collision waited out"] += 1
+
+    def write_over_anothers(self) -> Step:
+        taken = [path for path in self.record.taken(self.name) if (self.day.root / path).exists()]
+        if taken:
+            path = self.random.choice(taken)
+            words = (f"sed -i 's/$/ /' {path}", f"echo >> {path}", f"tee -a {path} <<< ' '")
+            done = yield from self.shell(self.random.choice(words), [path])
+            self.day.counts["write refused" if done is None else "write waited out"] += 1
+
+    def commit_anothers(self) -> Step:
+        """The commit is refused by git's hook, whatever the command line looked like."""
+        taken = set(self.record.taken(self.name)) & self.day.changed()
+        taken &= set(self.day.git("ls-files").splitlines())
+        if taken:
+            path = self.random.choice(sorted(taken))
+            before = self.day.git("rev-parse", "HEAD")
+            done = self.client.run(f"git commit -q -m theirs -- {path}")
+            assert done.code != 0, (self.name, path, done)
+            assert path in done.complained, done
+            assert self.day.git("rev-parse", "HEAD") == before
+            self.day.counts["commit refused"] += 1
+        yield
+
+    def throw_away_anothers(self) -> Step:
+        changed = self.day.changed() & set(self.day.git("ls-files").splitlines())
+        taken = sorted(set(self.record.taken(self.name)) & changed)
+        if taken:
+            words = ("git stash", "git reset -q --hard", "git checkout -f", "git stash -u")
+            done = yield from self.tree(self.random.choice(words), taken)
+            assert done is None
+            self.day.counts["whole tree refused"] += 1
+
+
+#: What there is to do on a day, and how often.
+KINDS: dict[Callable[[Agent], Step], int] = {
+    Agent.edit_one: 36, Agent.edit_new: 3, Agent.edit_several: 6, Agent.edit_that_fails: 3,
+    Agent.run_tests: 8, Agent.run_compiler: 2, Agent.log: 4, Agent.install_packages: 3,
+    Agent.look_around: 6, Agent.fail: 2, Agent.format: 5, Agent.stream_edit: 6, Agent.move: 2,
+    Agent.commit: 8, Agent.pull: 3, Agent.topic: 5, Agent.stop: 5, Agent.delegate: 4,
+    Agent.reach_for_anothers: 4, Agent.write_over_anothers: 2, Agent.commit_anothers: 3,
+    Agent.throw_away_anothers: 3,
+}  # fmt: skip
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Iterator[Day]:
+    made = Day(tmp_path, seed=20_260)
+    yield made
+    made.close()
+
+
+def test_on_an_ordinary_day_nobody_is_refused_wrongly_and_nothing_is_lost(day: Day) -> None:
+    day.live()
+    assert not day.record.wrong
+    kept = day.everything()
+    lost = {line: whose for line, whose in day.record.lines.items() if line not in kept}
+    assert not lost
+    assert len(day.record.lines) > 200
+    with LockManager.open(day.root) as manager:
+        assert manager.active_grants() == []
+        assert manager.queue() == []
+        assert [event for event in manager.events() if event.type == "damage"] == []
+    for kind in KINDS:
+        assert day.counts[kind.__name__], kind
+    for what in (
+        "collision refused", "write refused", "commit refused", "whole tree refused", "blocked",
+        "siblings kept apart", "back on main", "idle for long", "through the real hook",
+    ):  # fmt: skip
+        assert day.counts[what], (what, day.counts)
