@@ -15,7 +15,8 @@ from holdfast.testing.conformance import Scene, refused, state_of
 
 VOCABULARY = {
     "lock_acquired", "lock_renewed", "lock_released", "lock_reaped", "lock_stolen",
-    "lock_forced", "lock_moved", "lock_refused", "ticket_added", "ticket_reserved", "ticket_dropped",
+    "lock_forced", "lock_moved", "lock_refused",
+    "ticket_added", "ticket_reserved", "ticket_dropped",
 }  # fmt: skip
 ENDING = {"grant", "holder", "token", "paths"}
 
