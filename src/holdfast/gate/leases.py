@@ -127,14 +127,17 @@ class Gate:
                 return self._again(event, wanted)
             if self._manager.now() >= event.data["retry_at"] + KEPT:
                 self._give_up(event)  # it never came back to it
-        return self._answer(wanted, services.ensure_each(self._manager, wanted, self._deadline))
+        return self._answer(wanted, self._take(wanted))
 
     def _answer(self, wanted: list[Request], outcome: list[Grant] | Refusal) -> Answer:
         if isinstance(outcome, Refusal) and self._hand_down(outcome.conflicts):
-            outcome = services.ensure_each(self._manager, wanted, self._deadline)
+            outcome = self._take(wanted)
         if isinstance(outcome, Refusal):
             return self._contend(wanted, outcome.conflicts)
         return Answer(ALLOW)
+
+    def _take(self, wanted: list[Request]) -> list[Grant] | Refusal:
+        return services.ensure_each(self._manager, wanted, self._deadline)
 
     def _hand_down(self, conflicts: Sequence[ConflictInfo]) -> bool:
         """What a sub-agent's parent has goes down to it. False if there is nothing of that."""
@@ -270,9 +273,9 @@ class Gate:
         if kept is not None:
             self._over(record, CONTENTION_OVER)
             self._spread(kept)
-        outcome = services.ensure_each(self._manager, wanted, self._deadline)
+        outcome = self._take(wanted)
         if isinstance(outcome, Refusal) and self._hand_down(outcome.conflicts):
-            outcome = services.ensure_each(self._manager, wanted, self._deadline)
+            outcome = self._take(wanted)
         if not isinstance(outcome, Refusal):
             if kept is None:
                 self._over(record, CONTENTION_OVER)
@@ -284,13 +287,17 @@ class Gate:
     def _got(self, grant: Grant, wanted: list[Request]) -> Answer:
         """It came free while we asked."""
         self._spread(grant)
-        return self._answer(wanted, services.ensure_each(self._manager, wanted, self._deadline))
+        return self._answer(wanted, self._take(wanted))
 
     def _give_up(self, record: Event) -> None:
-        ticket = record.data["ticket"]
-        if ticket and services.cancel(self._manager, ticket, "given up", self._deadline):
-            services.release_each(self._manager, [ticket], self._deadline)
+        self._leave_line(record, "given up")
         self._over(record, CONTENTION_OVER)
+
+    def _leave_line(self, record: Event, why: str) -> None:
+        """Nothing is waited for with this record any more, and nothing is kept for it."""
+        ticket = record.data.get("ticket")
+        if ticket and services.cancel(self._manager, ticket, why, self._deadline):
+            services.release_each(self._manager, [ticket], self._deadline)
 
     def _spread(self, grant: Grant) -> None:
         """What was kept becomes a lease for each file, so that each can be given back, without an
@@ -343,12 +350,9 @@ class Gate:
     def stop(self, *, background: bool) -> None:
         """The agent came to rest: what it never changed is free, the rest is in a while, and it
         stands in no line any more: what nobody waits for must not be kept for it."""
-        self._leave_lines()
-        held = services.held_by(self._manager, self.holder, self._deadline)
-        unchanged = [grant.id for grant in held if is_unchanged(self._manager, grant)]
-        if unchanged:
-            services.release_each(self._manager, unchanged, self._deadline)
-        if background or len(unchanged) == len(held):
+        for event in self._notes():
+            self._leave_line(event, "stopped")
+        if not self._changed() or background:
             return
         length = round(self._settings.idle_seconds * SECOND)
         services.rest(self._manager, self.holder, length, self._deadline)
@@ -357,11 +361,13 @@ class Gate:
             name=f"{notes_of(self.holder.key)}rest", deadline=self._deadline,
         )  # fmt: skip
 
-    def _leave_lines(self) -> None:
-        for event in self._notes():
-            ticket = event.data.get("ticket") if event.type == HEARTBEAT else ""
-            if ticket and services.cancel(self._manager, ticket, "stopped", self._deadline):
-                services.release_each(self._manager, [ticket], self._deadline)
+    def _changed(self) -> list[Grant]:
+        """What the agent holds and has changed; what it never changed is free from now on."""
+        held = services.held_by(self._manager, self.holder, self._deadline)
+        unchanged = [grant.id for grant in held if is_unchanged(self._manager, grant)]
+        if unchanged:
+            services.release_each(self._manager, unchanged, self._deadline)
+        return [grant for grant in held if grant.id not in unchanged]
 
     def awake(self) -> None:
         """Something happened: the timer that a stop started does not run any more."""
@@ -376,11 +382,7 @@ class Gate:
 
     def end_agent(self, parent: Holder) -> None:
         """A sub-agent ended: what it changed goes up to its parent, not into the open."""
-        held = services.held_by(self._manager, self.holder, self._deadline)
-        unchanged = [grant.id for grant in held if is_unchanged(self._manager, grant)]
-        if unchanged:
-            services.release_each(self._manager, unchanged, self._deadline)
-        changed = [grant for grant in held if grant.id not in unchanged]
+        changed = self._changed()
         if changed:
             self._hand_on(changed, parent)
         self._forget(self.holder.key)
@@ -405,9 +407,7 @@ class Gate:
         for event in services.notes(self._manager, f"gate:{start}", self._deadline):
             if event.type == BLOCKED:
                 continue
-            ticket = event.data.get("ticket")
-            if ticket and services.cancel(self._manager, ticket, "ended", self._deadline):
-                services.release_each(self._manager, [ticket], self._deadline)
+            self._leave_line(event, "ended")
             self._over(event, CONTENTION_OVER)
 
     def rebind(self) -> None:
