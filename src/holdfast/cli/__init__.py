@@ -1,6 +1,7 @@
 """The command `holdfast`: it parses and prints, and decides nothing.
 
     commands     the commands and their options as one table
+    families     the tables of commands of one kind, each under its own first word
     parser       how a line is read with it
     helping      --help and --version
     opening      which ledger, whose lock, and where a path starts
@@ -82,8 +83,8 @@ def _guarded(words: list[str]) -> int:
 
 def _run(call: Call) -> int:
     command = call.command
-    home = __import__(f"holdfast.cli.{command.module}", fromlist=[command.name])
-    code: int = getattr(home, command.name)(call)
+    home = __import__(f"holdfast.cli.{command.module}", fromlist=[command.function])
+    code: int = getattr(home, command.function)(call)
     return code
 
 

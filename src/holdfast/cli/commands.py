@@ -50,7 +50,10 @@ class Option:
 
 
 class Command:
-    """One command: the words that it takes, its options, and where it lives."""
+    """One command: the words that it takes, its options, and where it lives.
+
+    One of a family has the family's name before its own: `spec lock`.
+    """
 
     __slots__ = ("help", "module", "name", "options", "summary", "takes", "words")
 
@@ -72,6 +75,28 @@ class Command:
         self.options: Final = options
         self.takes: Final = takes
         self.help: Final = help
+
+    @property
+    def function(self) -> str:
+        """What runs it, in its module."""
+        return (self.name.partition(" ")[2] or self.name).replace(" ", "_")
+
+
+class Family:
+    """Commands of one kind, under one first word; their table is read when that word is typed."""
+
+    __slots__ = ("name", "summary")
+
+    def __init__(self, name: str, summary: str) -> None:
+        self.name: Final = name
+        self.summary: Final = summary
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Its commands, each with the family's name before its own."""
+        home = __import__(f"holdfast.cli.families.{self.name}", fromlist=["COMMANDS"])
+        found: tuple[Command, ...] = home.COMMANDS
+        return found
 
 
 READ = Option("read", "PATH", "also lock this for reading; a folder covers all in it",
@@ -153,6 +178,8 @@ COMMANDS = (
             takes="bash zsh fish"),
 )  # fmt: skip
 
+FAMILIES: tuple[Family, ...] = ()
+
 #: What `--help` and `--version` run.
 HELP = Command("usage", "helping", "", "")
 VERSION = Command("version", "helping", "", "")
@@ -163,3 +190,8 @@ VARIABLES = (
     ("HOLDFAST_HOLDER", "whose lock it is, as a runner of agents tells them"),
     ("NO_COLOR", "no colours, whatever the terminal can do"),
 )
+
+
+def everything() -> tuple[Command, ...]:
+    """All commands, those of the families too."""
+    return (*COMMANDS, *(command for family in FAMILIES for command in family.commands))

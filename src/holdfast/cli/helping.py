@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import holdfast
 from holdfast.cli import DONE
-from holdfast.cli.commands import COMMANDS, GLOBALS, VARIABLES, Command, Option
+from holdfast.cli.commands import (
+    COMMANDS,
+    FAMILIES,
+    GLOBALS,
+    VARIABLES,
+    Command,
+    Family,
+    Option,
+    everything,
+)
 from holdfast.cli.printing import document, out
 
 TYPE_CHECKING = False
@@ -25,7 +34,12 @@ EXIT_CODES = (
 
 def usage(call: Call) -> int:
     """How the program, or one command, is used."""
-    found = [command for command in COMMANDS if command.name in call.words]
+    wanted = call.words[0] if call.words else ""
+    families = [family for family in FAMILIES if family.name == wanted]
+    if families:
+        out("\n".join(_family_help(families[0])))
+        return DONE
+    found = [command for command in everything() if command.name == wanted]
     out("\n".join(_command_help(found[0]) if found else _program_help()))
     return DONE
 
@@ -40,12 +54,14 @@ def version(call: Call) -> int:
 
 
 def _program_help() -> list[str]:
+    listed = [(command.name, command.summary) for command in COMMANDS]
+    listed += [(family.name, family.summary) for family in FAMILIES]
     return [
         "holdfast: many agents and people, one repository, locks that hold.",
         "",
         "usage: holdfast COMMAND …",
         "",
-        *_aligned([(command.name, command.summary) for command in COMMANDS]),
+        *_aligned(listed),
         "",
         "with every command, before or after its name:",
         *_aligned([(option.spelled, option.help) for option in GLOBALS]),
@@ -57,6 +73,19 @@ def _program_help() -> list[str]:
         *_aligned([(str(code), means) for code, means in EXIT_CODES]),
         "",
         "holdfast COMMAND --help says more.",
+    ]
+
+
+def _family_help(family: Family) -> list[str]:
+    summary = family.summary[:1].upper() + family.summary[1:]
+    return [
+        f"usage: holdfast {family.name} COMMAND …",
+        "",
+        f"{summary}.",
+        "",
+        *_aligned([(command.name, command.summary) for command in family.commands]),
+        "",
+        f"holdfast {family.name} COMMAND --help says more.",
     ]
 
 

@@ -10,7 +10,7 @@ cannot mix options with several words, and would swallow a path after a bare `--
 
 from __future__ import annotations
 
-from holdfast.cli.commands import COMMANDS, GLOBALS, HELP, VERSION, Command, Option
+from holdfast.cli.commands import COMMANDS, FAMILIES, GLOBALS, HELP, VERSION, Command, Option
 from holdfast.core.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -118,7 +118,9 @@ def parse(words: list[str]) -> Call:
         if "help" in line.values:
             return Call(HELP, [], line.values)
         raise UsageError("no command was given", hint="holdfast --help lists them")
-    command = _command(name)
+    command = _command(name, line)
+    if command is HELP:
+        return Call(HELP, [name], line.values)
     line.read_options((*command.options, *GLOBALS), stop_at_word=command.takes == "command")
     if "help" in line.values:
         return Call(HELP, [command.name], line.values)
@@ -132,14 +134,39 @@ def parse(words: list[str]) -> Call:
     return Call(command, found, line.values)
 
 
-def _command(name: str) -> Command:
+def _command(name: str, line: _Line) -> Command:
+    """The command of that name; of a family, the one that the next words name."""
     for command in COMMANDS:
         if command.name == name:
             return command
+    for family in FAMILIES:
+        if family.name == name:
+            return _relative(name, family.commands, line)
+    names = [*(command.name for command in COMMANDS), *(family.name for family in FAMILIES)]
     raise UsageError(
-        f"there is no command {name!r}",
-        hint=_nearest(name, (command.name for command in COMMANDS)) or "holdfast --help lists them",
+        f"there is no command {name!r}", hint=_nearest(name, names) or "holdfast --help lists them"
     )
+
+
+def _relative(name: str, commands: tuple[Command, ...], line: _Line) -> Command:
+    """The command of a family whose name, word by word, comes next."""
+    names = {command.name: command for command in commands}
+    while True:
+        line.read_options(GLOBALS, stop_at_word=True)
+        word = line.next_word()
+        if word is None and "help" in line.values:
+            return HELP
+        if word is None:
+            raise UsageError(f"{name} needs one more word", hint=f"holdfast {name} --help")
+        longer = f"{name} {word}"
+        if longer in names:
+            return names[longer]
+        if not any(one.startswith(f"{longer} ") for one in names):
+            near = _nearest(longer, names)
+            raise UsageError(
+                f"there is no command {longer!r}", hint=near or f"holdfast {name} --help lists them"
+            )
+        name = longer
 
 
 class _Line:
