@@ -40,21 +40,21 @@ def run(scratch: Path, quick: bool) -> list[Row]:
     commands = install(scratch / "installed")
     small, full = (locks.repository(scratch / name) for name in ("small", "full"))
     command = installed_command(commands, small)
-    with Seat() as seat:
-        seat.ask(ledger.fill, full, LEASES, LEASES if quick else EVENTS)
-    lines = {BARE: [str(commands / "python"), "-c", "pass"], HOOK: command, FULL: command}
-    samples: dict[str, list[float]] = {name: [] for name in lines}
-    work: dict[str, list[float]] = {name: [] for name in lines}
-    inputs = {name: _told(scratch, name, full if name == FULL else small) for name in lines}
-    os.environ["CLAUDE_PID"] = str(os.getpid())
-    complaints = scratch / "complaints"
-    with contextlib.chdir(scratch):
-        for number in range(rounds + 2):
-            for name, line in lines.items():
-                spent, worked = milliseconds(line, complaints, str(inputs[name]))
-                if number >= 2:  # the first ones compile, and fill the system's caches
-                    samples[name].append(spent)
-                    work[name].append(worked)
+    samples: dict[str, list[float]] = {name: [] for name in (BARE, HOOK, FULL)}
+    work: dict[str, list[float]] = {name: [] for name in samples}
+    with Seat() as keeper:  # as long as it lives, what it took is held
+        keeper.ask(ledger.fill, full, LEASES, LEASES if quick else EVENTS)
+        lines = {BARE: [str(commands / "python"), "-c", "pass"], HOOK: command, FULL: command}
+        inputs = {name: _told(scratch, name, full if name == FULL else small) for name in lines}
+        os.environ["CLAUDE_PID"] = str(os.getpid())
+        complaints = scratch / "complaints"
+        with contextlib.chdir(scratch):
+            for number in range(rounds + 2):
+                for name, line in lines.items():
+                    spent, worked = milliseconds(line, complaints, str(inputs[name]))
+                    if number >= 2:  # the first ones compile, and fill the system's caches
+                        samples[name].append(spent)
+                        work[name].append(worked)
     return [
         compare("edit through the hook", "ms", samples, HOOK, BARE, at_most(1.6)),
         compare("edit through the hook, processor time", "ms", work, HOOK, BARE),

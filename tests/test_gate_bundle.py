@@ -66,6 +66,33 @@ def test_a_changed_source_makes_the_bundle_count_no_more(package: Path, reposito
     assert run(package, repository).returncode == 0
 
 
+def test_a_changed_source_that_is_seldom_needed_is_imported_as_it_is_now(
+    package: Path, repository: Path
+) -> None:
+    bundle.write(str(package))
+    adapter = package / "gate/clients/claude.py"
+    adapter.write_text(f"{adapter.read_text()}\nCHANGED = True\n")
+    assert imported_one_by_one(package, repository) == {"gate/clients/claude.py"}
+
+
+def test_an_upgraded_package_has_no_use_for_its_old_bundle(
+    tmp_path: Path, package: Path, repository: Path
+) -> None:
+    """What is installed is replaced file by file, which its folders tell; looking at them is
+    quicker than looking at every file."""
+    installed = tmp_path / "lib" / "site-packages" / "holdfast"
+    installed.parent.mkdir()
+    package.rename(installed)
+    assert run(installed, repository).returncode == 0  # now everything has been compiled
+    bundle.write(str(installed))
+    assert imported_one_by_one(installed, repository) == set()
+    rules = installed / "core/rules.py"
+    new = rules.with_name("new")
+    new.write_text(f"{rules.read_text()}\n")
+    new.rename(rules)
+    assert any("rules" in name for name in imported_one_by_one(installed, repository))
+
+
 @pytest.mark.parametrize("content", [b"", b"x", b"\xff" * 1000, None])
 def test_a_broken_bundle_is_as_good_as_none(
     package: Path, repository: Path, content: bytes | None

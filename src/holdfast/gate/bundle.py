@@ -2,7 +2,11 @@
 
 `init` writes it beside the compiled modules. It counts only as long as every source in it is the
 one that it was made from; otherwise, or without it, everything is imported as usual, only slower.
-Its first part is this very module, which the hook runs to use the rest.
+Its first part is this very module, which the hook runs to use the rest: modules that every edit
+needs are made at once and in order, the others when somebody imports them.
+
+Annotations and docstrings are left out of it: nobody asks a hook for its types, and together they
+are a third of what would be read.
 """
 
 from __future__ import annotations
@@ -13,38 +17,47 @@ from os import lstat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
+    import ast
+    from collections.abc import Iterator
+    from types import CodeType, ModuleType
     from typing import Any
 
-    #: Whether it is a package, its source, that file's time and size, and its code.
-    Part = tuple[bool, str, int, int, bytes]
+    #: A path, its time and its size: as it was when the bundle was made.
+    Stamp = tuple[str, int, int]
+    #: Its name, whether it is a package, its source, and its code.
+    Usual = tuple[str, bool, str, CodeType]
+    Rare = tuple[bool, Stamp, bytes]
+    Rares = dict[str, Rare]
 
-#: Rooms and files that an ordinary edit needs.
-ROOMS = ("", "core", "store", "manager", "gate", "gate/clients")
-LEFT_OUT = frozenset(
-    (
-        "py", "__main__", "memory", "contract", "keeper", "committing", "githooks", "gitfiles",
-        "stashing", "replacing", "writing", "hook", "bundle", "telling", "switch",
-    )
+#: What an uncontested edit asks for; what these import comes along.
+USUAL = (
+    "holdfast.gate.process", "holdfast.gate.door", "holdfast.manager.manager",
+    "holdfast.gate.settings", "holdfast.gate.agents", "holdfast.gate.leases",
+    "holdfast.store.sqlite",
 )  # fmt: skip
+#: Where these and the others are.
+ROOMS = ("", "core", "store", "manager", "gate", "gate/clients")
+#: An installer replaces files and so touches their folders; a person edits them in their place.
+INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
-class Bundle:
-    """Finds and loads what is in the bundle."""
+class Rest:
+    """Finds and loads those modules of the bundle that are seldom needed."""
 
     __slots__ = ("_parts", "_spec")
 
-    def __init__(self, parts: dict[str, Part]) -> None:
+    def __init__(self, parts: Rares) -> None:
         self._parts = parts
         self._spec: Any = type(sys.__spec__)  # without the import of importlib
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         part = self._parts.get(name)
-        if part is None:
+        if part is None or not _as_it_was(part[1]):
             return None
-        spec = self._spec(name, self, origin=part[1], is_package=part[0])
+        file = part[1][0]
+        spec = self._spec(name, self, origin=file, is_package=part[0])
         if part[0]:
-            spec.submodule_search_locations = [part[1].rpartition("/")[0]]
+            spec.submodule_search_locations = [file.rpartition("/")[0]]
         spec.has_location = True
         return spec
 
@@ -52,20 +65,78 @@ class Bundle:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        exec(loads(self._parts[module.__name__][4]), module.__dict__)
+        exec(loads(self._parts[module.__name__][2]), module.__dict__)
 
 
-def use(parts: dict[str, Part], room: str) -> bool:
-    """Import from these parts, if all of them are still as their sources are, and these lie in
-    the package whose room of the gate this is: a copied package has a copied bundle."""
-    if parts["holdfast.gate"][1] != f"{room}/__init__.py":
+def use(room: str, made_for: str, stamps: list[Stamp], usual: list[Usual], rare: Rares) -> bool:
+    """Import from the bundle, if all is still as it was, and if it was made for this room of the
+    gate: a copied package has a copied bundle."""
+    if room != made_for:
         return False
-    for _is_package, file, time, size, _code in parts.values():
-        status = lstat(file)
-        if status.st_mtime_ns != time or status.st_size != size:
+    for stamp in stamps:
+        if not _as_it_was(stamp):
             return False
-    sys.meta_path.insert(0, Bundle(parts))
+    lighten()
+    try:
+        for name, is_package, file, code in usual:
+            _make(name, is_package, file, code)
+    except BaseException:
+        for name, *_rest in usual:
+            sys.modules.pop(name, None)
+        raise
+    sys.meta_path.insert(0, Rest(rare))
     return True
+
+
+def lighten() -> None:
+    """Import the database's module without what it imports itself.
+
+    It wants one function of functools, which brings five more modules of the library along and
+    takes as long to import as the whole decision takes. The C part of that function is enough.
+    """
+    if "functools" in sys.modules or "_sqlite3" in sys.modules:
+        return
+    try:
+        from _functools import _lru_cache_wrapper  # type: ignore[import-not-found]
+    except ImportError:
+        return
+
+    def lru_cache(maxsize: int | None = 128, typed: bool = False) -> Any:
+        return lambda function: _lru_cache_wrapper(function, maxsize, typed, tuple)
+
+    stand_in = type(sys)("functools")
+    stand_in.lru_cache = lru_cache  # type: ignore[attr-defined]
+    sys.modules["functools"] = stand_in
+    try:
+        import _sqlite3  # noqa: F401
+    except ImportError:
+        pass
+    finally:
+        del sys.modules["functools"]
+
+
+def _make(name: str, is_package: bool, file: str, code: CodeType) -> None:
+    """Make a module that is sure to be needed, past the machinery that would find it."""
+    above, _, last = name.rpartition(".")
+    module = type(sys)(name)
+    module.__file__ = file
+    module.__package__ = name if is_package else above
+    if is_package:
+        module.__path__ = [file.rpartition("/")[0]]
+    sys.modules[name] = module
+    exec(code, module.__dict__)
+    if above:
+        setattr(sys.modules[above], last, module)
+
+
+def _as_it_was(stamp: Stamp) -> bool:
+    status = lstat(stamp[0])
+    return status.st_mtime_ns == stamp[1] and status.st_size == stamp[2]
+
+
+def _stamp(path: str) -> Stamp:
+    status = lstat(path)
+    return path, status.st_mtime_ns, status.st_size
 
 
 def file_of(package: str) -> str:
@@ -77,21 +148,24 @@ def write(package: str) -> bool:
     """Make the bundle anew. False if it cannot be written: then hooks are slower, and work."""
     import os
 
-    parts: dict[str, Part] = {}
-    for room in ROOMS:
-        folder = f"{package}/{room}" if room else package
-        for entry in sorted(os.listdir(folder)):
-            name = entry.removesuffix(".py")
-            if name == entry or name in LEFT_OUT:
-                continue
-            words = ["holdfast", *room.split("/"), "" if name == "__init__" else name]
-            parts[".".join(filter(None, words))] = _part(f"{folder}/{entry}", name == "__init__")
-    mine = f"{package}/gate/bundle.py"
-    data = dumps((loads(_part(mine, False)[4]), parts))
+    sources = {name: _Source(package, name) for name in _names(package)}
+    usual = list(_in_order(sources))
+    files = [sources[name].file for name in usual]
+    if any(mark in f"{package}/" for mark in INSTALLED):
+        files = sorted({os.path.dirname(file) for file in files})
     target = file_of(package)
     new = f"{target}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
+        data = dumps(
+            (
+                _Source(package, "holdfast.gate.bundle").code(),
+                f"{package}/gate",
+                [_stamp(file) for file in files],
+                [sources[name].usual() for name in usual],
+                {name: one.rare() for name, one in sources.items() if name not in usual},
+            )
+        )
         with open(new, "wb") as stream:
             stream.write(data)
         os.replace(new, target)
@@ -100,9 +174,93 @@ def write(package: str) -> bool:
     return True
 
 
-def _part(file: str, is_package: bool) -> Part:
-    with open(file, "rb") as stream:
-        source = stream.read()
-    status = lstat(file)
-    code = compile(source, file, "exec", dont_inherit=True, optimize=2)
-    return is_package, file, status.st_mtime_ns, status.st_size, dumps(code)
+def _names(package: str) -> Iterator[str]:
+    """All modules of the rooms that an edit may go through."""
+    import os
+
+    for room in ROOMS:
+        prefix = ".".join(filter(None, ("holdfast", *room.split("/"))))
+        yield prefix
+        for entry in sorted(os.listdir(f"{package}/{room}")):
+            if entry.endswith(".py") and not entry.startswith("__"):
+                yield f"{prefix}.{entry.removesuffix('.py')}"
+
+
+def _in_order(sources: dict[str, _Source]) -> Iterator[str]:
+    """The usual modules and what they import at once, each after what it imports itself."""
+    seen: set[str] = set()
+
+    def visit(name: str) -> Iterator[str]:
+        if name in sources and name not in seen:
+            seen.add(name)
+            yield from visit(name.rpartition(".")[0])
+            for other in sources[name].imports():
+                yield from visit(other)
+            yield name
+
+    for name in USUAL:
+        yield from visit(name)
+
+
+class _Source:
+    """A module's source, and its code without what a hook has no use for."""
+
+    def __init__(self, package: str, name: str) -> None:
+        import ast
+        import os
+
+        self.name = name
+        path = "/".join([package, *name.split(".")[1:]])
+        self.is_package = os.path.isdir(path)
+        self.file = f"{path}/__init__.py" if self.is_package else f"{path}.py"
+        with open(self.file, "rb") as stream:
+            self._tree = ast.parse(stream.read(), self.file)
+        _undress(self._tree)
+
+    def imports(self) -> Iterator[str]:
+        """What it imports when it is imported itself."""
+        import ast
+
+        for node in self._tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                yield node.module
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+    def code(self) -> CodeType:
+        made: CodeType = compile(self._tree, self.file, "exec", dont_inherit=True, optimize=2)
+        return made
+
+    def usual(self) -> Usual:
+        return self.name, self.is_package, self.file, self.code()
+
+    def rare(self) -> Rare:
+        return self.is_package, _stamp(self.file), dumps(self.code())
+
+
+def _undress(tree: ast.AST) -> None:
+    """Take away annotations, and what is there only for them."""
+    import ast
+
+    class Undresser(ast.NodeTransformer):
+        def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+            return None if node.module == "__future__" else node
+
+        def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+            if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+                return node.orelse
+            return self.generic_visit(node)
+
+        def visit_arg(self, node: ast.arg) -> ast.AST:
+            node.annotation = None
+            return node
+
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+            node.returns = None
+            return self.generic_visit(node)
+
+        def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+            if node.value is None:
+                return ast.copy_location(ast.Pass(), node)
+            return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    ast.fix_missing_locations(Undresser().visit(tree))

@@ -5,18 +5,20 @@ takes to start. So this file finds the package that it lies in by itself, and th
 made of it. It is compiled anew each time, so it is short.
 """
 
+import gc
 import sys
 from marshal import loads
 
 if __name__ == "__main__":
+    gc.disable()  # it would search for garbage among the modules a dozen times
     here = __file__.rpartition("/")[0] or "."
     names: dict = {"__name__": "holdfast.gate.bundle"}  # type: ignore[type-arg]
     try:
         with open(f"{here}/__pycache__/hook.{sys.implementation.cache_tag}.bundle", "rb") as file:
-            code, parts = loads(file.read())
+            code, *parts = loads(file.read())
         exec(code, names)
-        names["use"](parts, here)
-    except (OSError, ValueError, EOFError, TypeError, KeyError):
+        names["use"](here, *parts)
+    except Exception:  # then everything is imported as usual
         pass
     sys.path.insert(0, here.removesuffix("/holdfast/gate") if "/" in here else f"{here}/../..")
     from holdfast.gate.process import main

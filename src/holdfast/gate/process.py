@@ -19,37 +19,9 @@ if TYPE_CHECKING:
 GIT = "git"
 
 
-def lighten() -> None:
-    """Import the database's module without what it imports itself.
-
-    It wants one function of functools, which brings five more modules of the library along and
-    takes as long to import as the whole decision takes. The C part of that function is enough.
-    """
-    if "functools" in sys.modules or "_sqlite3" in sys.modules:
-        return
-    try:
-        from _functools import _lru_cache_wrapper  # type: ignore[import-not-found]
-    except ImportError:
-        return
-
-    def lru_cache(maxsize: int | None = 128, typed: bool = False) -> Any:
-        return lambda function: _lru_cache_wrapper(function, maxsize, typed, tuple)
-
-    stand_in = type(sys)("functools")
-    stand_in.lru_cache = lru_cache  # type: ignore[attr-defined]
-    sys.modules["functools"] = stand_in
-    try:
-        import _sqlite3  # noqa: F401
-    except ImportError:
-        pass
-    finally:
-        del sys.modules["functools"]
-
-
 def main(arguments: list[str]) -> None:
     """Answer, and end at once: there is nothing to clean up."""
     started = monotonic()
-    lighten()
     if arguments and arguments[0] == GIT:
         from holdfast.gate.committing import main as git_main
 
