@@ -46,7 +46,8 @@ try:
         """The value of a text that `dumps` wrote. Raises ValueError for anything else."""
         try:
             value, end = _scan(text, 0)
-        except StopIteration:
+        # Without the package around it the C part cannot even say what is wrong: SystemError.
+        except (StopIteration, SystemError):
             raise ValueError("not JSON") from None
         if end != len(text):
             raise ValueError("not JSON")

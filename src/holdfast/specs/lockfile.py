@@ -1,0 +1,247 @@
+"""The lock file of each spec: `<specs>/<spec>/.lock`.
+
+Of many who publish at one moment one wins, whatever programs they are, as long as none of them
+overwrites. One does: it looks, writes `.lock.tmp` and renames that over `.lock`. While a lock of
+ours is there, so is a folder of that name, empty, on which such a write fails. It is taken away
+with the lock; one that was left over is taken away by whoever of us comes next.
+
+Some programs make the file first and write into it afterwards. So bytes that could become a lock
+count as being written for half a second. After that they are damaged: no lock, as everything that
+cannot be read as one, and kept beside it for whoever wants to know.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic, sleep
+
+from holdfast.specs import codec, files
+from holdfast.specs.errors import (
+    INVALID_NAME,
+    NOT_FOUND,
+    PERMISSION_DENIED,
+    SpecBusyError,
+    SpecNameError,
+    SpecNotFoundError,
+    SpecPermissionError,
+)
+from holdfast.specs.names import is_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from holdfast.specs.shapes import LockMetadata
+
+NAME = ".lock"
+#: Where another program writes what it then renames over the lock.
+GUARD = ".lock.tmp"
+#: What damaged files are called from then on, with something unique behind it.
+DAMAGED = "damaged"
+
+#: How long a file may change again and again before nobody waits for it any more.
+WAIT_SECONDS = 10.0
+_LOOK_SECONDS = 0.01
+
+
+class LockFile:
+    """The lock files below one folder of specs. Each method raises SpecNameError for a bad name."""
+
+    __slots__ = ("specs_dir",)
+
+    def __init__(self, specs_dir: str | os.PathLike[str]) -> None:
+        self.specs_dir: Final = os.path.abspath(os.fspath(specs_dir))
+
+    def read(self, spec_name: str) -> LockMetadata | None:
+        """The lock of a spec; None if there is none, or one that cannot be read as a lock.
+
+        Raises SpecPermissionError if the file may not be read: then nobody knows.
+        """
+        seen = self.look(spec_name)
+        return None if seen is None else lock_in(seen)
+
+    def write(self, spec_name: str, metadata: LockMetadata) -> None:
+        """Put a lock there, whatever was there before. Whoever wants it only for itself uses
+        `SpecLocks`, or `publish`."""
+        path = self.path(spec_name)
+        try:
+            with files.Alone(os.path.dirname(path)):
+                files.replace(path, codec.lock_bytes(metadata))
+        except OSError as error:
+            raise trouble(error, path) from error
+
+    def delete(self, spec_name: str) -> bool:
+        """Remove whatever lock file is there. False if there is none."""
+        path = self.path(spec_name)
+        try:
+            with files.Alone(os.path.dirname(path)):
+                return self.remove(spec_name)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise trouble(error, path) from error
+
+    def exists(self, spec_name: str) -> bool:
+        """Whether there is a lock file, whatever it says."""
+        return os.path.lexists(self.path(spec_name))
+
+    def list_locked_specs(self) -> list[str]:
+        """The specs that have a lock file, whatever it says, by name."""
+        return [name for name in self._specs() if self._has_file(name)]
+
+    def _specs(self) -> list[str]:
+        try:
+            names = os.listdir(self.specs_dir)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise trouble(error, self.specs_dir) from error
+        return sorted(filter(is_name, names))
+
+    def _has_file(self, spec_name: str) -> bool:
+        folder = f"{self.specs_dir}/{spec_name}"
+        try:
+            os.lstat(f"{folder}/{NAME}")
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except PermissionError:
+            return True  # it may be
+        return not os.path.islink(folder)
+
+    # For those who decide: to be called inside `alone`, but for `look`
+
+    def path(self, spec_name: str) -> str:
+        """Where the lock of a spec is."""
+        if not is_name(spec_name):
+            raise SpecNameError(
+                f"{INVALID_NAME}: {spec_name!r}"[:200],
+                hint="give the name of a folder below the specs, without dots before it or slashes",
+            )
+        return f"{self.specs_dir}/{spec_name}/{NAME}"
+
+    def alone(self, spec_name: str) -> files.Alone:
+        """One process at a time at the lock of a spec. Raises SpecNotFoundError if the spec is no
+        folder; a link to one is none, as what lies there has other names too."""
+        folder = os.path.dirname(self.path(spec_name))
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            raise SpecNotFoundError(
+                f"{NOT_FOUND}: there is no folder {folder}",
+                hint="holdfast spec status lists what is locked; a spec is a folder",
+                spec=spec_name,
+            )
+        return files.Alone(folder)
+
+    def look(self, spec_name: str) -> files.Seen | None:
+        """What there is now. Raises SpecPermissionError if that may not be known."""
+        path = self.path(spec_name)
+        try:
+            return files.look(path)
+        except NotADirectoryError:
+            return None
+        except OSError as error:
+            raise trouble(error, path) from error
+
+    def publish(self, spec_name: str, metadata: LockMetadata) -> bool:
+        """Put a lock there, if there is none: whole, at once, and never over another."""
+        if files.publish(self.path(spec_name), codec.lock_bytes(metadata)):
+            return True
+        self._let_pass(spec_name)
+        return False
+
+    def is_still(self, spec_name: str, seen: files.Seen) -> bool:
+        """Whether the file is the one that was seen."""
+        return files.is_same(self.path(spec_name), seen)
+
+    def remove(self, spec_name: str) -> bool:
+        """Take the file away, and first what keeps other programs from overwriting it: while there
+        is a lock they do not even try."""
+        self._let_pass(spec_name)
+        path = self.path(spec_name)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        except (IsADirectoryError, PermissionError):
+            if not os.path.isdir(path) or os.path.islink(path):
+                raise
+            os.rmdir(path)  # somebody's folder of that name: only if it is empty
+        return True
+
+    def keep_out(self, spec_name: str, patience: Patience) -> bool:
+        """Keep programs from overwriting the lock that is about to be put there. False if one is
+        writing at this moment: it will have renamed its own in no time."""
+        guard = self._guard(spec_name)
+        try:
+            os.mkdir(guard)
+        except FileExistsError:
+            seen = files.look(guard)
+            return seen is not None and (seen.data is None or patience.is_left(seen))
+        return True
+
+    def sweep(self, spec_name: str) -> None:
+        """Take away what keeps other programs out though there is no lock any more."""
+        if os.path.isdir(self._guard(spec_name)) and not self.exists(spec_name):
+            self._let_pass(spec_name)
+
+    def sweep_all(self) -> None:
+        """The same everywhere. To be called outside of `alone`."""
+        for name in self._specs():
+            if os.path.isdir(self._guard(name)) and not self.exists(name):
+                with self.alone(name):
+                    self.sweep(name)
+
+    def _let_pass(self, spec_name: str) -> None:
+        try:
+            os.rmdir(self._guard(spec_name))
+        except OSError:
+            pass  # it was not there, or is somebody's who put something into it
+
+    def _guard(self, spec_name: str) -> str:
+        return f"{self.specs_dir}/{spec_name}/{GUARD}"
+
+    def keep_aside(self, spec_name: str, seen: files.Seen) -> bool:
+        """Give a damaged file another name. False if it is another one by now."""
+        return files.set_aside(self.path(spec_name), seen, DAMAGED) is not None
+
+
+class Patience:
+    """How long to look again at something that is being written."""
+
+    __slots__ = ("_end", "_settling")
+
+    def __init__(self) -> None:
+        self._end = monotonic() + WAIT_SECONDS
+        self._settling = files.Settling()
+
+    def is_damaged(self, seen: files.Seen) -> bool:
+        """Whether what is there says nothing, and will not."""
+        unfinished = seen.data is not None and codec.is_unfinished(seen.data)
+        return not unfinished or self.is_left(seen)
+
+    def is_left(self, seen: files.Seen) -> bool:
+        """Whether nobody has written there for a while."""
+        return self._settling.is_over(seen)
+
+    def wait(self, path: str) -> None:
+        """A moment. Raises SpecBusyError when it has been too many of them."""
+        if monotonic() > self._end:
+            raise SpecBusyError(
+                f"{path} changes again and again", hint="see which program writes it", path=path
+            )
+        sleep(_LOOK_SECONDS)
+
+
+def lock_in(seen: files.Seen) -> LockMetadata | None:
+    """The lock that a file says, if it says one."""
+    return None if seen.data is None else codec.lock_of(seen.data)
+
+
+def trouble(error: OSError, path: str) -> Exception:
+    """What the system said about a file, as an error of ours where it means one."""
+    if not files.is_denied(error):
+        return error
+    return SpecPermissionError(
+        f"{PERMISSION_DENIED}: {path}",
+        hint="nobody can say what it says: get the right to read and write it, or ask its owner",
+        path=path,
+    )

@@ -1,0 +1,119 @@
+"""Which machine this is: its host name and a part that no other has, made up once and kept.
+
+By default it is kept beside the specs, where the other programs keep it, so that to each other they
+are the same machine. If what is there came with the repository from another machine it is not
+ours; then, and where there are no specs at all, it is in the user's own folder of settings.
+
+What this does not promise: to know that the machine was renamed. Then what is beside the specs
+looks like another's, and the locks of its former name are given back with force.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.manager.clock import SystemClock
+from holdfast.manager.identity import user_name
+from holdfast.specs import codec, files, moments
+from holdfast.specs.lockfile import DAMAGED, Patience, trouble
+from holdfast.specs.names import specs_folder
+from holdfast.specs.shapes import MachineId, MachineInfo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.core.time import Clock
+
+FILE = "machine-id.json"
+NO_HOST = "unknown-host"
+
+
+class MachineIdentifier:
+    """The id of this machine, kept in one folder."""
+
+    __slots__ = ("_clock", "_file", "_known")
+
+    def __init__(self, config_dir: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
+        self._file = f"{os.path.abspath(os.fspath(config_dir))}/{FILE}"
+        self._clock = clock or SystemClock()
+        self._known: MachineId | None = None
+
+    def get_machine_id(self) -> MachineId:
+        """The id of this machine; the first who asks makes it, and all others get the same."""
+        patience = Patience()
+        while (found := self.known()) is None:
+            try:
+                self._make(patience)
+            except OSError as error:
+                raise trouble(error, self._file) from error
+        return found
+
+    def _make(self, patience: Patience) -> None:
+        folder = os.path.dirname(self._file)
+        os.makedirs(folder, exist_ok=True)
+        with files.Alone(folder):
+            seen = files.look(self._file)
+            if seen is None:
+                files.publish(self._file, codec.machine_bytes(self.generate_machine_id()))
+                return
+            if _read(seen) is None and patience.is_damaged(seen):
+                files.set_aside(self._file, seen, DAMAGED)
+                return
+        patience.wait(self._file)
+
+    def generate_machine_id(self) -> MachineId:
+        """A new id. It is nobody's until it is kept."""
+        from uuid import uuid4
+
+        name = host_name()
+        now = moments.written(self._clock.read().wall // 1000)
+        return MachineId(id=f"{name}-{uuid4()}", hostname=name, created_at=now)
+
+    def get_machine_info(self) -> MachineInfo:
+        """The machine for people to read."""
+        machine = self.get_machine_id()
+        return MachineInfo(
+            id=machine.id, hostname=machine.hostname, created_at=machine.created_at,
+            platform=sys.platform, user=user_name(),
+        )  # fmt: skip
+
+    def known(self) -> MachineId | None:
+        """The id if this machine has one; nothing is made or written."""
+        if self._known is None:
+            try:
+                seen = files.look(self._file)
+            except NotADirectoryError:
+                return None
+            except OSError as error:
+                raise trouble(error, self._file) from error
+            self._known = None if seen is None else _read(seen)
+        return self._known
+
+
+def _read(seen: files.Seen) -> MachineId | None:
+    return None if seen.data is None else codec.machine_of(seen.data)
+
+
+def machine_of(workspace: str, environ: Mapping[str, str]) -> MachineIdentifier:
+    """The identifier of this machine for a workspace, see the top of this file."""
+    home = os.path.dirname(specs_folder(workspace))
+    beside = MachineIdentifier(f"{home}/config")
+    known = beside.known()
+    is_beside = os.path.isdir(home) if known is None else known.hostname == host_name()
+    return beside if is_beside else MachineIdentifier(user_config(environ))
+
+
+def user_config(environ: Mapping[str, str]) -> str:
+    """Where a user's settings of this program are."""
+    if os.name == "nt":
+        return f"{environ.get('APPDATA') or os.path.expanduser('~')}/holdfast"
+    home = environ.get("XDG_CONFIG_HOME", "")
+    return f"{home if home.startswith('/') else os.path.expanduser('~/.config')}/holdfast"
+
+
+def host_name() -> str:
+    """The name of this machine, or what stands for it where it has none."""
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+    return name.strip() or NO_HOST

@@ -1,0 +1,186 @@
+"""Where specs are, which machine this is, and whose name is put into a lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from helpers_cli import Repository
+from helpers_processes import Crowd
+from helpers_specs import foreign, locks, made_repository, made_workspace
+from holdfast.specs import (
+    MachineIdentifier,
+    SpecLocks,
+    machine,
+    names,
+    owners,
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return made_workspace(tmp_path / "workspace")
+
+
+@pytest.fixture
+def demo(root: Path) -> Path:
+    return root / ".kiro/specs/demo"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    return made_repository(tmp_path / "repo")
+
+
+# Where specs are
+
+
+def test_a_workspace_that_has_sce_is_locked_there(tmp_path: Path) -> None:
+    (tmp_path / ".sce/specs/demo").mkdir(parents=True)
+    (tmp_path / ".kiro/specs/demo").mkdir(parents=True)
+    assert locks(tmp_path).acquire_lock("demo").success
+    assert (tmp_path / ".sce/specs/demo/.lock").exists()
+    assert not (tmp_path / ".kiro/specs/demo/.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("folders", "home"),
+    [([], ".kiro"), ([".kiro"], ".kiro"), ([".sce"], ".sce"), ([".sce", ".kiro/specs"], ".kiro"),
+     ([".sce", ".kiro"], ".sce"), ([".sce/specs", ".kiro/specs"], ".sce")],
+)  # fmt: skip
+def test_which_of_the_two_homes_it_is(tmp_path: Path, folders: list[str], home: str) -> None:
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+    assert names.specs_folder(str(tmp_path)) == f"{tmp_path}/{home}/specs"
+
+
+def test_a_command_finds_the_workspace_from_anywhere_inside(repo: Repository) -> None:
+    assert repo.hold("spec", "lock", "demo", cwd=repo.root / "app/models").code == 0
+    assert (repo.root / ".kiro/specs/demo/.lock").exists()
+    assert repo.hold("spec", "status", "-C", "app").out.splitlines()[1].startswith("demo ")
+
+
+def test_specs_of_a_folder_above_the_repository_are_not_its_own(repo: Repository) -> None:
+    inner = repo.root / "vendor/inner"
+    inner.mkdir(parents=True)
+    subprocess.run(["git", "init", "--quiet", inner], check=True)
+    assert "Spec not found" in repo.hold("spec", "lock", "demo", cwd=inner).err
+
+
+def test_where_there_are_no_specs_nothing_is_written(tmp_path: Path) -> None:
+    bare = Repository(tmp_path / "bare")
+    env = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    for words in (("status",), ("cleanup",), ("lock", "demo"), ("unlock", "demo")):
+        bare.hold("spec", *words, env=env)
+    assert not (bare.root / ".kiro").exists()
+    assert not (bare.root / ".holdfast").exists()
+    assert not (tmp_path / "config").exists()
+    bare.hold("spec", "whoami", env=env)
+    assert (tmp_path / "config/holdfast/machine-id.json").exists()
+    assert not (bare.root / ".kiro").exists()
+
+
+def test_looking_makes_nothing(repo: Repository) -> None:
+    before = sorted(repo.root.rglob("*"))
+    repo.hold("spec", "status")
+    repo.hold("spec", "status", "demo")
+    assert sorted(repo.root.rglob("*")) == before
+
+
+# Which machine it is
+
+
+WHOAMI = """
+from holdfast.specs import MachineIdentifier
+say("ready"); go()
+say("id", MachineIdentifier(sys.argv[1]).get_machine_id().id)
+"""
+
+
+@pytest.mark.parametrize("before", [None, b"", b"{", b"nonsense", b'{"id": ""}'])
+def test_ten_processes_that_start_at_once_are_one_machine(
+    tmp_path: Path, before: bytes | None
+) -> None:
+    config = tmp_path / "config"
+    if before is not None:
+        config.mkdir()
+        (config / "machine-id.json").write_bytes(before)
+    with Crowd(tmp_path) as crowd:
+        children = [crowd.start(WHOAMI, config) for _ in range(10)]
+        for child in children:
+            child.wait_for("ready")
+        for child in children:
+            child.tell()
+        ids = {child.done().words("id")[0][0] for child in children}
+    assert len(ids) == 1
+    assert json.loads((config / "machine-id.json").read_text())["id"] == ids.pop()
+    kept = [one.read_bytes() for one in config.glob("machine-id.json.damaged-*")]
+    assert kept == ([] if before is None else [before])
+
+
+def test_a_damaged_id_is_replaced_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "machine-id.json").write_text("[]")
+    id = MachineIdentifier(tmp_path).get_machine_id()
+    assert MachineIdentifier(tmp_path).get_machine_id() == id
+
+
+def test_a_machine_without_a_name_gets_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nameless = os.uname_result(("Linux", " ", "6", "", "x86_64"))
+    monkeypatch.setattr(os, "uname", lambda: nameless)
+    id = MachineIdentifier(tmp_path).get_machine_id()
+    assert id.hostname == "unknown-host"
+    assert id.id.startswith("unknown-host-")
+
+
+def test_by_default_the_id_is_beside_the_specs_where_the_others_keep_it(root: Path) -> None:
+    mine = SpecLocks(root, holder="x", owner="ann")
+    assert mine.acquire_lock("demo").success
+    kept = json.loads((root / ".kiro/config/machine-id.json").read_text())
+    assert kept["id"] == mine.machine.get_machine_id().id
+
+
+def test_an_id_that_another_program_made_is_used(root: Path, demo: Path) -> None:
+    (root / ".kiro/config").mkdir()
+    theirs = {"id": "its-own", "hostname": machine.host_name(), "createdAt": "then"}
+    (root / ".kiro/config/machine-id.json").write_text(json.dumps(theirs))
+    foreign(demo / ".lock", machineId="its-own")
+    mine = SpecLocks(root, holder="x", owner="ann")
+    assert mine.is_locked_by_me("demo")
+    assert mine.release_lock("demo").success
+
+
+def test_an_id_that_came_from_another_machine_is_not_ours(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
+    (root / ".kiro/config").mkdir()
+    theirs = {"id": "far-1", "hostname": "far", "createdAt": "then"}
+    (root / ".kiro/config/machine-id.json").write_text(json.dumps(theirs))
+    mine = SpecLocks(root, holder="x", owner="ann")
+    assert mine.acquire_lock("demo").success
+    made = mine.machine.get_machine_id()
+    assert made.hostname == machine.host_name()
+    assert json.loads((tmp_path / "mine/holdfast/machine-id.json").read_text())["id"] == made.id
+
+
+# Whose name it is
+
+
+def test_the_owner_is_git_s_name_else_the_users(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in owners.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    assert owners.owner_name(str(root), {}) == "unknown"
+    assert owners.owner_name(str(root), {"USERNAME": "w"}) == "w"
+    assert owners.owner_name(str(root), {"USER": " u ", "USERNAME": "w"}) == "u"
+    (tmp_path / "gitconfig").write_text("[user]\n\tname = Ann Ä\n")
+    assert owners.owner_name(str(root), {"USER": "u"}) == "Ann Ä"
+    monkeypatch.setenv("PATH", str(tmp_path))  # no git at all
+    assert owners.owner_name(str(root), {"USER": "u"}) == "u"
