@@ -1,0 +1,35 @@
+"""proof …: ledgers of events, and claims on the nodes of a proof."""
+
+from __future__ import annotations
+
+from holdfast.cli.commands import FOLDER, TEXT, Command, Option
+
+_OWNER = Option("owner", "ID", "whose claim it is, instead of whoever calls")
+_TIMEOUT = Option("timeout", "TIME", "how long it lasts, 1s to 1h, instead of the proof's own: 5m")
+
+COMMANDS = (
+    Command("proof init", "proof", "[DIR]", "make a proof in a folder, or complete one",
+            (Option("timeout", "TIME", "how long claims last here, 1s to 1h: 5m if not given"),
+             Option("locks", "", "also keep a file for each claim, in locks/")), takes=FOLDER),
+    Command("proof append", "proof", "TYPE", "append an event to the ledger",
+            (Option("data", "JSON", "its other fields, as an object; - reads the standard input"),
+             Option("if-sequence", "N", "only if the last event has this number")), takes=TEXT,
+            help="Prints the number of the event. Its timestamp is filled in."),
+    Command("proof events", "proof", "", "show the events, oldest first",
+            (Option("follow", "", "go on with what is appended from now on", short="-f"),
+             Option("after", "N", "only what came after the event of this number"))),
+    Command("proof claim", "proof", "NODE", "claim a node that nobody works on",
+            (_OWNER, _TIMEOUT), takes=TEXT, help="A NODE is numbers with dots: 1, 1.2, 1.2.3."),
+    Command("proof refresh", "proof", "NODE", "extend your claim from now on",
+            (_OWNER, _TIMEOUT), takes=TEXT),
+    Command("proof release", "proof", "NODE", "give your claim back", (_OWNER,), takes=TEXT),
+    Command("proof reap", "proof", "", "record which claims have expired; nothing depends on it",
+            (Option("dry-run", "", "only say which"),)),
+    Command("proof status", "proof", "", "show who works on which node, and until when",
+            (Option("all", "", "also claims that have expired and were not reaped"),)),
+    Command("proof verify", "proof", "", "look at every event; exit code 1 if any cannot be relied "
+            "on", help="Finds gaps and broken events by themselves, changed ones by a hash chain."),
+    Command("proof doctor", "proof", "", "say what is wrong with the proof, and put it right",
+            (Option("fix", "", "put right what is safe; nothing that was an event is deleted"),
+             Option("break-lock", "", "take away another program's ledger lock; not for agents"))),
+)  # fmt: skip

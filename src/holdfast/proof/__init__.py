@@ -1,0 +1,43 @@
+"""Proofs: an append-only ledger of events in files, and claims on the nodes of a proof.
+
+    ledger       ProofLedger: append, read
+    claims       Claims: who works on which node, until when
+    codec        how all of it is spelled on disk
+    folder       where the files are; how one is read, made and synced
+    reading      events without any lock; where the ledger ends
+    writelock    the ledger's lock, which other programs take too
+    line         a fair order among ours in front of it
+    chain        hashes beside the ledger, by which changed events are found
+    checkpoint   the claims at some event, so that starting is quick
+    mirror       the files in `locks/`
+    audit        what is wrong with a proof
+    repair       what can be put right
+    errors       its own errors
+
+The files are the only truth, because other programs read and write them: nothing here keeps state
+that they do not show. Imports the manager, for life and time, and below; knows nothing of its
+sister rooms.
+"""
+
+from __future__ import annotations
+
+from holdfast.proof.audit import Finding, verify
+from holdfast.proof.claims import Claim, Claims
+from holdfast.proof.errors import (
+    BadEventError,
+    BadNodeError,
+    BadTimeoutError,
+    LockBreakRefused,
+    NodeAlreadyLocked,
+    NoProofError,
+    SequenceMismatch,
+)
+from holdfast.proof.folder import make_proof
+from holdfast.proof.ledger import ProofLedger
+from holdfast.proof.reading import ProofEvent
+
+__all__ = [
+    "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",
+    "LockBreakRefused", "NoProofError", "NodeAlreadyLocked", "ProofEvent", "ProofLedger",
+    "SequenceMismatch", "make_proof", "verify",
+]  # fmt: skip

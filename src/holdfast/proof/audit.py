@@ -1,0 +1,227 @@
+"""What is wrong with a proof: every event looked at, and the chain, and the claims.
+
+Truncated and missing events show by themselves, by their syntax and by the gap that they leave.
+Changed and exchanged ones show by the chain, as far as it has seen them. It changes nothing and
+needs no lock, so an event that is appended meanwhile may not be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.errors import StoreCorruptError
+from holdfast.core.model import Value
+from holdfast.proof import chain, codec, mirror
+from holdfast.proof.claims import Claim, fold
+from holdfast.proof.errors import unread
+from holdfast.proof.folder import read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Final
+
+    from holdfast.proof.ledger import ProofLedger
+
+#: The proof cannot be relied on; others may be unable to use it; worth knowing.
+ERROR, WARNING, NOTE = "error", "warning", "note"
+
+FIX = "holdfast proof doctor --fix"
+_FILLED = f"{FIX} puts an event_lost event in its place; the numbers after it stay what they are"
+_MEANT = "restore it from a backup; if the change was meant, delete .holdfast-proof/chain"
+
+#: Two that append at once, or on two machines, may note their times in another order.
+_TOLERANCE = 2 * codec.SECOND
+#: So many changed events are compared with each other, to see whether they were exchanged.
+_COMPARED_MAX = 200
+
+
+class Finding(Value):
+    """One thing that is wrong: what kind, how bad, where, in words, and what can be done."""
+
+    __slots__ = ("code", "detail", "repair", "sequence", "severity")
+
+    def __init__(
+        self, code: str, severity: str, detail: str, sequence: int | None = None, repair: str = ""
+    ) -> None:
+        self.code: Final = code
+        self.severity: Final = severity
+        self.detail: Final = detail
+        self.sequence: Final = sequence
+        self.repair: Final = repair
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return self._fields()
+
+
+def verify(ledger: ProofLedger) -> list[Finding]:
+    """Everything that is wrong with the history of a proof, by number."""
+    try:
+        return sorted(_Audit(ledger).findings(), key=lambda one: (one.sequence or 0, one.code))
+    except OSError as error:
+        raise unread(error) from error
+
+
+class _Audit:
+    """One pass over a ledger."""
+
+    def __init__(self, ledger: ProofLedger) -> None:
+        self._ledger = ledger
+        self._folder = ledger.folder
+        self._chain = chain.records(ledger.folder)
+        self._claims: dict[str, Claim] = {}
+        self._changed: dict[int, bytes] = {}
+        self._last_moment = 0
+
+    def findings(self) -> Iterator[Finding]:
+        """All findings, in no order."""
+        yield from self._names()
+        expected = 1
+        for sequence in self._folder.sequences():
+            yield from self._gap(expected, sequence - 1)
+            yield from self._event(sequence)
+            expected = sequence + 1
+        yield from self._changes()
+        yield from self._chain_end(expected - 1)
+        yield from self._mirror()
+
+    def _names(self) -> Iterator[Finding]:
+        for name in sorted(os.listdir(self._folder.ledger)):
+            if name.startswith("event-") and codec.sequence_of(name) is None:
+                told = f"{name} is not spelled like an event, so nobody reads it"
+                yield Finding("misnamed", ERROR, told, None, "look what it is, and move it away")
+
+    def _gap(self, first: int, last: int) -> Iterator[Finding]:
+        if first > last:
+            return
+        which = codec.event_name(first)
+        which += f" to {codec.event_name(last)} are" if last > first else " is"
+        yield Finding("gap", ERROR, f"{which} missing", first, _FILLED)
+
+    def _event(self, sequence: int) -> Iterator[Finding]:
+        name, path, data = codec.event_name(sequence), self._folder.event(sequence), b""
+        try:
+            data, _ = read(path)
+            event = codec.event_of(data)
+        except FileNotFoundError:  # it went away after the folder was listed
+            yield from self._gap(sequence, sequence)
+            return
+        except (ValueError, StoreCorruptError) as error:
+            why = str(error)
+        except OSError as error:
+            if not os.path.islink(path):
+                why = error.strerror or type(error).__name__
+                yield Finding("unreadable", ERROR, f"{name} may not be read: {why}", sequence)
+                return
+            why = "it is a symbolic link"
+        else:
+            self._compare(sequence, data, event)
+            yield from self._odd(sequence, name, data, event)
+            yield from self._claim(sequence, name, event)
+            return
+        yield Finding("broken", ERROR, f"{name} cannot be read: {why}", sequence, _FILLED)
+        self._compare(sequence, data, {})
+
+    def _odd(
+        self, sequence: int, name: str, data: bytes, event: dict[str, Any]
+    ) -> Iterator[Finding]:
+        """What is not wrong, and still worth a word."""
+
+        def odd(code: str, severity: str, detail: str) -> Finding:
+            return Finding(code, severity, f"{name} {detail}", sequence)
+
+        if event["type"] == codec.LOST:
+            yield odd("lost", WARNING, "stands in the place of an event that was lost")
+        if len(data) > codec.EVENT_BYTES_MAX:
+            yield odd("large", WARNING, f"has {len(data):,} bytes, which other programs refuse")
+        if data.startswith(b"\xef\xbb\xbf"):
+            yield odd("byte-order-mark", WARNING, "begins with a mark that other programs refuse")
+        moment = codec.moment_of(event.get("timestamp"))
+        if moment is None:
+            yield odd("no-timestamp", WARNING, "has no timestamp that can be read")
+            return
+        if moment + _TOLERANCE < self._last_moment:
+            yield odd("backwards", NOTE, "is older than one before it; two may be exchanged")
+        self._last_moment = max(self._last_moment, moment)
+
+    def _claim(self, sequence: int, name: str, event: dict[str, Any]) -> Iterator[Finding]:
+        type, flaw = event["type"], codec.claim_flaw(event)
+        if flaw:
+            repair = "a claim without an end ends with holdfast proof release"
+            yield Finding("bad-claim", ERROR, f"{name}: {type} {flaw}", sequence, repair)
+        elif type in codec.CLAIM_TYPES:
+            yield from self._conduct(sequence, name, event)
+        fold(self._claims, sequence, event)
+
+    def _conduct(self, sequence: int, name: str, event: dict[str, Any]) -> Iterator[Finding]:
+        """Whether a claim's event was one that its author might append."""
+        type, node, owner = event["type"], event["node_id"], event["owner"]
+        before = self._claims.get(node)
+        if type != codec.ACQUIRED and before is None:
+            told = f"{name}: {type} of {node}, which nobody had"
+            yield Finding("free-release", NOTE, told, sequence)
+        elif before is None or before.owner == owner:
+            return
+        elif type != codec.ACQUIRED:
+            told = f"{name}: {type} by {owner} ended the claim of {before.owner} on {node}"
+            yield Finding("foreign-release", WARNING, told, sequence)
+        elif before.is_live(_latest(event)):
+            told = f"{name}: {owner} claimed {node} while {before.owner} had it"
+            yield Finding("double-claim", ERROR, told, sequence, "ask both; one of them must stop")
+
+    def _compare(self, sequence: int, data: bytes, event: dict[str, Any]) -> None:
+        """Note an event that the chain has seen otherwise, unless a repair put it there."""
+        record = self._record(sequence)
+        if record == chain.VOID or event.get("type") == codec.LOST:
+            return
+        if not chain.agrees(record, self._record(sequence - 1), data):
+            self._changed[sequence] = data
+
+    def _record(self, sequence: int) -> bytes:
+        return self._chain[sequence - 1] if 0 < sequence <= len(self._chain) else chain.VOID
+
+    def _changes(self) -> Iterator[Finding]:
+        few = list(self._changed.items())[:_COMPARED_MAX]
+        for sequence in self._changed:
+            before, record = self._record(sequence - 1), self._record(sequence)
+            other = next((at for at, data in few if chain.agrees(record, before, data)), None)
+            name = codec.event_name(sequence)
+            if other is None:
+                told = f"{name} is not what it was when it was first seen"
+                yield Finding("changed", ERROR, told, sequence, _MEANT)
+            else:
+                told = f"{name}: what was event {sequence} is now event {other}"
+                yield Finding("reordered", ERROR, told, sequence, _MEANT)
+
+    def _chain_end(self, last: int) -> Iterator[Finding]:
+        reach = len(self._chain)
+        seen = sum(record != chain.VOID for record in self._chain[:last])
+        if reach > last:
+            name = codec.event_name(last + 1)
+            told = f"{name} was there once and is gone, with all after it: there were {reach}"
+            yield Finding("gone", ERROR, told, last + 1, _MEANT)
+        if seen < last:
+            told = f"the chain has seen {seen} of {last} events"
+            yield Finding("chain-behind", NOTE, told, None, f"{FIX} adds the others as they are")
+
+    def _mirror(self) -> Iterator[Finding]:
+        now = self._ledger.now()
+        shown = {claim.node: claim for claim in mirror.claims(self._ledger)}
+        readable = set(map(codec.claim_name, shown))
+        for name in mirror.names(self._ledger):
+            if name not in readable:
+                told = f"locks/{name} cannot be read"
+                yield Finding("bad-claim-file", WARNING, told, None, "remove it")
+        for node, claim in sorted(shown.items()):
+            known = self._claims.get(node)
+            owner = known.owner if known is not None and known.is_live(now) else "nobody"
+            if claim.is_live(now) and owner != claim.owner:
+                told = f"locks/{codec.claim_name(node)} says {claim.owner}, the ledger says {owner}"
+                yield Finding("claim-file", WARNING, told, None, f"{FIX} follows the ledger")
+
+
+def _latest(event: dict[str, Any]) -> int:
+    """The last moment that an event's time can mean: many programs note only the second."""
+    moment = codec.moment_of(event["timestamp"]) or 0
+    return moment if moment % codec.SECOND else moment + codec.SECOND

@@ -1,0 +1,110 @@
+"""A checkpoint of the claims, so that a reader that starts need not read every event again.
+
+It is not trusted: it carries what the system said about each event's file when it was read (its
+inode, its size and when it was last changed), and counts only if all of these files are still
+there and exactly so. Otherwise, and if it is damaged, it is as if there were none. Deleting it
+costs one full replay.
+
+Written seldom enough that it costs each event a fixed share, and by a rename, so several may do so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from hashlib import sha256
+
+from holdfast.proof import codec
+from holdfast.proof.folder import ProofFolder, read, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = "checkpoint"
+VERSION = 1
+#: A new one is due after so many events, or so large a part of all, whichever is more.
+DUE_EVENTS = 1000
+DUE_PART = 8
+
+_FACTS = 3
+
+
+class Stamps:
+    """What the system said about each event's file, from the first one on."""
+
+    __slots__ = ("_facts", "_saved")
+
+    def __init__(self, facts: array[int] | None = None) -> None:
+        self._facts = array("q") if facts is None else facts
+        self._saved = len(self)
+
+    def __len__(self) -> int:
+        return len(self._facts) // _FACTS
+
+    def add(self, status: os.stat_result) -> None:
+        """One more event was read."""
+        self._facts.extend((status.st_ino, status.st_size, status.st_ctime_ns))
+
+    def are_due(self) -> bool:
+        """Whether so many are new that a checkpoint should be written."""
+        new = len(self) - self._saved
+        return new >= DUE_EVENTS and new * DUE_PART >= len(self)
+
+    def as_bytes(self) -> bytes:
+        """All of it; from now on nothing is new."""
+        self._saved = len(self)
+        return self._facts.tobytes()
+
+    def hold(self, folder: ProofFolder) -> bool:
+        """Whether all these files are still there, and as they were."""
+        found = array("q", bytes(len(self._facts) * self._facts.itemsize))
+        count = len(self)
+        with os.scandir(folder.ledger) as entries:
+            for entry in entries:
+                sequence = codec.sequence_of(entry.name)
+                if sequence is None or sequence > count:
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                at = (sequence - 1) * _FACTS
+                found[at] = status.st_ino
+                found[at + 1] = status.st_size
+                found[at + 2] = status.st_ctime_ns
+        return found == self._facts
+
+
+def path_of(folder: ProofFolder) -> str:
+    """Where the checkpoint is."""
+    return os.path.join(folder.own, NAME)
+
+
+def save(folder: ProofFolder, sequence: int, claims: list[list[Any]], stamps: Stamps) -> None:
+    """Write a checkpoint. If that fails there is none, or the old one."""
+    facts = stamps.as_bytes()
+    body = json.dumps([VERSION, sequence, claims]).encode() + b"\n" + facts
+    try:
+        folder.make_own()
+        replace(path_of(folder), sha256(body).digest() + body)
+    except OSError:
+        return  # it only saves time, and who may just read must be able to do so
+
+
+def load(folder: ProofFolder) -> tuple[int, list[list[Any]], Stamps] | None:
+    """The number it reaches to, the claims as they were then, and its stamps; None if it does not
+    hold."""
+    try:
+        data, _ = read(path_of(folder))
+        body = data[32:]
+        if sha256(body).digest() != data[:32]:
+            return None
+        head, _, facts = body.partition(b"\n")
+        version, sequence, claims = json.loads(head)
+        numbers = array("q")
+        numbers.frombytes(facts)
+        stamps = Stamps(numbers)
+        if version != VERSION or sequence != len(stamps) or not stamps.hold(folder):
+            return None
+    except (OSError, ValueError, TypeError):
+        return None
+    return sequence, claims, stamps
