@@ -28,6 +28,10 @@ for line in sys.stdin:
     done = subprocess.run(words, cwd=cwd, env=env, input=text, capture_output=True, text=True)
     print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
 """
+#: Sessions of two agents, and how they are called.
+ANN = "1111aaaa-0000-4000-8000-000000000001"
+BOB = "2222bbbb-0000-4000-8000-000000000002"
+ANN_ID, BOB_ID = "claude:1111aaaa", "codex:2222bbbb"
 FOREIGN = ("CLAUDE", "CODEX", "GIT_", "HOLDFAST", "PRE_COMMIT", "AI_AGENT")
 
 
@@ -194,6 +198,16 @@ class Repo:
                 for grant in manager.active_grants()
                 for path in grant.write_paths
             }
+
+    def side(self, *names: str, branch: str = "side") -> None:
+        """A branch with one commit that changes these files; we stay where we are, a commit on."""
+        self.git("switch", "--quiet", "-c", branch)
+        for name in names:
+            (self.root / name).write_text(f"{branch} {name}\n")
+        self.git("add", "--", *names)
+        self.git("commit", "--quiet", "-m", branch)
+        self.git("switch", "--quiet", "main")
+        self.git("commit", "--quiet", "--allow-empty", "-m", "main goes on")
 
     def subjects(self) -> list[str]:
         return self.git("log", "--format=%s").split("\n")[:-1]

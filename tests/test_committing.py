@@ -12,20 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from helpers_commits import Actor, Repo
+from helpers_commits import ANN, ANN_ID, BOB, BOB_ID, Actor, Repo
 from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
-from holdfast.gate import githooks
+from holdfast.gate import family, githooks
+from holdfast.gate.agents import holder_of
 from holdfast.gate.committing import main
+from holdfast.gate.intent import EDIT, Intent
 from holdfast.gate.switch import Off, switch_off, switch_on
 
 pytestmark = LINUX_ONLY
 
-ANN = "1111aaaa-0000-4000-8000-000000000001"
-BOB = "2222bbbb-0000-4000-8000-000000000002"
 SUB = "3333cccc-0000-4000-8000-000000000003"
 OTHER_SUB = "4444dddd-0000-4000-8000-000000000004"
-ANN_ID, BOB_ID = "claude:1111aaaa", "codex:2222bbbb"
 
 
 @pytest.fixture
@@ -468,7 +467,131 @@ def test_one_who_was_sent_out_with_a_grant_commits_what_it_covers(
         assert {grant.id for grant in manager.active_grants()} == {one.id, other.id}
 
 
+def test_a_sub_agent_commits_what_those_below_it_have(repo: Repo, bob: Actor) -> None:
+    """A sub-agent may start others; a sibling of it is not below it."""
+    repo.start("a.py", "b.py", "c.py", "d.py")
+    mine, child, grandchild = (
+        holder_of(Intent("codex", EDIT, BOB, agent=agent, pid=bob.pid))
+        for agent in (SUB, OTHER_SUB, "5555eeee")
+    )
+    with LockManager.open(repo.root) as manager:
+        for parent, below in ((mine, child), (child, grandchild)):
+            family.called(manager, parent)
+            family.started(manager, below)
+    bob.edit("a.py", agent=SUB)
+    bob.edit("b.py", agent=OTHER_SUB)
+    bob.edit("c.py", agent="5555eeee")
+    bob.edit("d.py", agent="6666ffff")
+    refused = bob.commit("-a", agent=SUB)
+    assert f"d.py: {BOB_ID}:6666ffff" in refused.complained
+    for name in ("a.py", "b.py", "c.py"):
+        assert f"{name}: " not in refused.complained
+    assert "a.py: " in bob.commit("--", "a.py", agent=OTHER_SUB).complained
+    assert bob.commit("--", "a.py", "b.py", "c.py", agent=SUB).code == 0
+    assert repo.held() == {"d.py": f"{BOB_ID}:6666ffff"}
+
+
+def test_a_sub_agent_is_not_one_whose_name_begins_like_its_own(repo: Repo, bob: Actor) -> None:
+    repo.start("a.py", "b.py")
+    bob.edit("a.py", agent="a")
+    bob.edit("b.py", agent="ab")
+    assert f"b.py: {BOB_ID}:ab" in bob.commit("-a", agent="a").complained
+    assert bob.commit("--no-verify", "-a", agent="a").code == 0
+    assert repo.held() == {"b.py": f"{BOB_ID}:ab"}
+
+
+def test_a_session_is_not_one_whose_name_begins_like_its_own(repo: Repo) -> None:
+    repo.start("a.py", "b.py")
+    short, long = repo.actor("claude", "s"), repo.actor("claude", "s2")
+    short.edit("a.py")
+    long.edit("b.py")
+    assert "b.py: claude:s2" in short.commit("-a").complained
+    assert short.commit("--no-verify", "-a").code == 0
+    assert repo.held() == {"b.py": "claude:s2"}
+
+
+def test_a_file_is_not_one_whose_name_begins_like_its_own(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a", "ab", "a.b/c")
+    ann.edit("a", "a.b/c")
+    bob.edit("ab")
+    assert ann.commit("--", "a").code == 0
+    assert repo.held() == {"ab": BOB_ID, "a.b/c": ANN_ID}
+
+
 # Where
+
+
+@pytest.mark.parametrize("kind", ["relative", "absolute"])
+def test_hooks_in_another_folder_do_the_same(repo: Repo, ann: Actor, bob: Actor, kind: str) -> None:
+    hooks = "tools/hooks" if kind == "relative" else repo.folder / "hooks"
+    repo.git("config", "core.hooksPath", hooks)
+    repo.start("app/a.py", "b.py")
+    ann.edit("app/a.py")
+    bob.edit("b.py")
+    app = repo.root / "app"
+    assert f"b.py: {BOB_ID}" in ann.commit("-a", at=app).complained
+    assert ann.commit("--", "a.py", at=app).code == 0
+    assert repo.held() == {"b.py": BOB_ID}
+
+
+def test_hooks_for_all_repositories_keep_out_of_those_without_a_ledger(
+    repo: Repo, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    with open(repo.env["GIT_CONFIG_GLOBAL"], "a") as file:
+        file.write(f"[core]\n\thooksPath = {repo.folder}/all\n")
+    (repo.folder / "all").mkdir()
+    for name in githooks.HOOKS:
+        hook = repo.folder / "all" / name
+        words = " ".join(f"'{word}'" for word in (*githooks.command(), "git", name))
+        hook.write_text(f"#!/bin/sh\nexec {words}\n")
+        hook.chmod(0o755)
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    bob.edit("b.py")
+    assert f"b.py: {BOB_ID}" in ann.commit("-a").complained
+    assert ann.commit("--", "a.py").code == 0
+    assert repo.held() == {"b.py": BOB_ID}
+    plain = repo.folder / "plain"
+    person.git("init", "--quiet", plain, at=repo.folder)
+    (plain / "a.py").write_text("new\n")
+    person.git("add", "a.py", at=plain)
+    assert person.commit(at=plain).code == 0
+
+
+def test_a_submodule_is_looked_at_where_it_has_hooks(repo: Repo, ann: Actor, bob: Actor) -> None:
+    inner = repo.folder / "inner"
+    repo.git("init", "--quiet", inner)
+    for name in ("x.py", "y.py"):
+        (inner / name).write_text("old\n")
+    repo.git("add", "--all", at=inner)
+    repo.git("commit", "--quiet", "-m", "inner", at=inner)
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner, "module")
+    repo.start("a.py")
+    module = repo.root / "module"
+    githooks.install(str(module))
+    ann.edit("module/x.py")
+    bob.edit("module/y.py")
+    assert f"y.py: {BOB_ID}" in ann.commit("-a", at=module).complained
+    assert ann.commit("--", "x.py", at=module).code == 0
+    assert repo.held() == {"module/y.py": BOB_ID}
+    assert ann.commit("-a").code == 0, "which commit of it is used is a file of its own"
+    assert repo.last() == ["module"]
+    assert repo.held() == {"module/y.py": BOB_ID}
+
+
+def test_a_hook_that_cannot_be_run_any_more_is_passed_over_by_git_and_seen_by_us(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    hook = repo.root / ".git/hooks/pre-commit"
+    hook.chmod(0o644)
+    ann.edit("a.py")
+    bob.edit("b.py")
+    assert {one.state for one in githooks.status(str(repo.root))} == {"installed", "outdated"}
+    repo.install()
+    assert ann.commit("-a").code == 1
 
 
 def test_a_linked_worktree_with_a_ledger_of_its_own(repo: Repo, ann: Actor, bob: Actor) -> None:
@@ -567,69 +690,24 @@ def test_a_broken_ledger_refuses_with_the_reason_and_never_spoils_a_commit(
 
 def test_an_unknown_hook_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pre-push"]) == 2
-    assert "pre-commit, post-commit" in capsys.readouterr().err
+    assert "there is pre-commit, pre-merge-commit" in capsys.readouterr().err
     assert main([]) == 2
 
 
-# Hook managers that put unstaged work aside
-
-#: Of the shape of the pre-commit framework's: what ran before it has had its say.
-FRAMEWORK = """#!/bin/sh
-# File generated by pre-commit: https://pre-commit.com
-{before} || exit $?
-touch ran
-"""
+# Hook managers that put unstaged work aside; the dangerous ones are in test_hook_managers.py
 
 
-def framework(repo: Repo, settings: bool = True) -> None:
-    """A hook of the framework's that asks ours first, as it does with what it finds there."""
-    githooks.uninstall(str(repo.root))
-    ours = " ".join(f"'{word}'" for word in (*githooks.command(), "git", "pre-commit"))
+def put_before_ours(repo: Repo, text: str) -> None:
+    """A hook that was there before ours."""
     hook = repo.root / ".git/hooks/pre-commit"
-    hook.write_text(FRAMEWORK.format(before=ours))
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(text)
     hook.chmod(0o755)
-    if settings:
-        (repo.root / ".pre-commit-config.yaml").write_text("repos: []\n")
-
-
-def test_under_a_manager_that_stashes_unfinished_work_of_others_is_kept_from_it(
-    repo: Repo, ann: Actor, bob: Actor
-) -> None:
-    repo.start("a.py", "b.py")
-    framework(repo)
-    ann.edit("a.py")
-    bob.edit("b.py")
-    ann.git("add", "a.py")
-    done = ann.commit()
-    assert done.code == 1
-    assert not (repo.root / "ran").exists()
-    assert f"b.py: {BOB_ID}" in done.complained
-    assert "there is .pre-commit-config.yaml" in done.complained
-    assert "pre-commit run --files a.py\n" in done.complained
-    way_out = "git commit --no-verify -- a.py"
-    assert way_out in done.complained
-    assert ann.run(*way_out.split(), "-m", "x").code != 0  # names are last: it is for a shell
-    assert ann.run("git", "commit", "--no-verify", "-m", "x", "--", "a.py").code == 0
-    assert repo.last() == ["a.py"]
-    assert (repo.root / "b.py").read_text() == "new\n"
-
-
-def test_under_such_a_manager_all_passes_that_it_would_not_touch(
-    repo: Repo, ann: Actor, bob: Actor
-) -> None:
-    repo.start("a.py", "b.py", "c.py")
-    framework(repo)
-    ann.edit("a.py", "c.py")
-    ann.edit("b.py", agent="sub")
-    bob.edit("untracked.py")
-    ann.git("add", "a.py")
-    assert ann.commit().code == 0
-    assert (repo.root / "ran").exists()
 
 
 def test_a_manager_that_has_no_settings_takes_nothing(repo: Repo, ann: Actor, bob: Actor) -> None:
+    put_before_ours(repo, "#!/bin/sh\n# File generated by pre-commit: https://pre-commit.com\n")
     repo.start("a.py", "b.py")
-    framework(repo, settings=False)
     ann.edit("a.py")
     bob.edit("b.py")
     assert ann.commit("--", "a.py").code == 0
@@ -638,11 +716,8 @@ def test_a_manager_that_has_no_settings_takes_nothing(repo: Repo, ann: Actor, bo
 def test_a_manager_that_takes_only_partly_staged_files_is_safe(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
+    put_before_ours(repo, "#!/bin/sh\nlefthook() { :; }\nlefthook run pre-commit\n")
     repo.start("a.py", "b.py")
-    framework(repo, settings=False)
-    hook = repo.root / ".git/hooks/pre-commit"
-    hook.write_text(hook.read_text().replace("# File generated by pre-commit", "lefthook() { :; }"
-                                             "\nlefthook run pre-commit\n#"))  # fmt: skip
     (repo.root / "lefthook.yml").write_text("pre-commit:\n  jobs: []\n")
     ann.edit("a.py")
     bob.edit("b.py")
@@ -705,7 +780,7 @@ def test_seed002_fr8_2_the_hooks_call_no_git_that_writes(repo: Repo, ann: Actor)
     index = repo.root / ".git/index"
     before = index.read_bytes()
     env = ann.shell() | {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
-    for name in ("pre-commit", "post-commit"):
+    for name in githooks.HOOKS:
         done = ann.run(*githooks.command(), "git", name, env=env)
         assert done.code == 0, done
     lines = log.read_text().splitlines()

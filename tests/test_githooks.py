@@ -16,7 +16,9 @@ import pytest
 
 import holdfast
 from holdfast.gate import gitfiles, githooks
-from holdfast.gate.githooks import GitError, GitHookError, committed, dirty, staged
+from holdfast.gate.gitfiles import GitError, committed, dirty, hooks_folder, staged
+from holdfast.gate.githooks import GitHookError, Hook
+from holdfast.gate.stashing import stashing_managers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the hooks are scripts of a shell")
 
@@ -26,9 +28,9 @@ SOURCE = Path(holdfast.__file__).parent.parent
 STUB = """
 import json, os, sys
 sys.path.insert(0, {source!r})
-from holdfast.gate.githooks import committed, staged
+from holdfast.gate.gitfiles import committed, staged
 name = sys.argv[2]
-seen = staged(os.getcwd()) if name == "pre-commit" else committed(os.getcwd())
+seen = staged(os.getcwd()) if name.startswith("pre-") else committed(os.getcwd())
 with open({log!r}, "a") as file:
     print(json.dumps([sys.argv[1:], seen, os.getcwd()]), file=file)
 codes = json.load(open({codes!r})) if os.path.exists({codes!r}) else {{}}
@@ -71,20 +73,21 @@ class Repo:
         self.git("add", "--", *names)
         self.git("commit", "-m", "a commit")
 
-    def install(self, **more: Any) -> list[str]:
-        return [hook.state for hook in githooks.install(str(self.root), words=self.words, **more)]
+    def install(self, **more: Any) -> dict[str, str]:
+        return by_name(githooks.install(str(self.root), words=self.words, **more))
 
-    def states(self) -> list[str]:
-        return [hook.state for hook in githooks.status(str(self.root), words=self.words)]
+    def states(self) -> dict[str, str]:
+        return by_name(githooks.status(str(self.root), words=self.words))
 
-    def uninstall(self) -> list[str]:
-        return [hook.state for hook in githooks.uninstall(str(self.root))]
+    def uninstall(self) -> dict[str, str]:
+        return by_name(githooks.uninstall(str(self.root)))
 
     def seen(self) -> list[list[Any]]:
-        """What the hooks wrote down since the last time: (hook, paths)."""
+        """What the hooks wrote down since the last time: what they were told, and paths."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         self.log.unlink(missing_ok=True)
-        return [[words[1], sorted(paths)] for words, paths, _where in map(json.loads, lines)]
+        found = map(json.loads, lines)
+        return [[" ".join(words[1:]), sorted(paths)] for words, paths, _where in found]
 
     def hook(self, name: str, text: str, mode: int = 0o755, folder: Path | None = None) -> Path:
         file = (folder or self.hooks) / name
@@ -92,6 +95,17 @@ class Repo:
         file.write_text(text)
         file.chmod(mode)
         return file
+
+
+def by_name(hooks: list[Hook]) -> dict[str, str]:
+    return {hook.name: hook.state for hook in hooks}
+
+
+def each(state: str, **but: str) -> dict[str, str]:
+    """All hooks in one state, but for some."""
+    return dict.fromkeys(githooks.HOOKS, state) | {
+        name.replace("_", "-"): other for name, other in but.items()
+    }
 
 
 @pytest.fixture
@@ -124,8 +138,14 @@ def both(*paths: str) -> list[list[Any]]:
     return [["pre-commit", sorted(paths)], ["post-commit", sorted(paths)]]
 
 
+def around(*paths: str) -> list[list[Any]]:
+    """As with something there before us."""
+    first, last = both(*paths)
+    return [first, ["pre-commit again", sorted(paths)], last]
+
+
 def test_the_hooks_see_what_the_commit_contains(repo: Repo) -> None:
-    assert repo.install() == ["installed", "installed"]
+    assert repo.install() == each("installed")
     repo.write("a", "b", "sub/c", "unstaged")
     repo.git("add", "a", "b", "sub/c")
     repo.git("commit", "-m", "the first")
@@ -175,10 +195,8 @@ def test_a_linked_worktree_has_the_same_hooks_and_its_own_index(repo: Repo) -> N
     repo.install()
     other = repo.folder / "other tree"
     repo.git("worktree", "add", "-b", "other", other)
-    assert githooks.hooks_folder(str(other)) == str(repo.hooks)
-    assert [hook.state for hook in githooks.status(str(other), words=repo.words)] == [
-        "installed", "installed",
-    ]  # fmt: skip
+    assert hooks_folder(str(other)) == str(repo.hooks)
+    assert by_name(githooks.status(str(other), words=repo.words)) == each("installed")
     repo.write("a", content="in main\n")
     repo.git("add", "a")
     repo.write("b", content="in other\n", at=other)
@@ -187,8 +205,8 @@ def test_a_linked_worktree_has_the_same_hooks_and_its_own_index(repo: Repo) -> N
     assert staged(str(repo.root)) == ["a"]
     assert staged(str(other)) == []
     assert dirty(str(other), ["a", "b"]) == []
-    assert [hook.state for hook in githooks.uninstall(str(other))] == ["absent", "absent"]
-    assert repo.states() == ["absent", "absent"]
+    assert by_name(githooks.uninstall(str(other))) == each("absent")
+    assert repo.states() == each("absent")
 
 
 def test_a_relative_environment_of_git_is_read_from_where_the_hook_started(
@@ -204,8 +222,8 @@ def test_a_relative_environment_of_git_is_read_from_where_the_hook_started(
     assert staged(str(repo.root)) == ["a"]
     assert dirty(str(repo.root), ["a", "sub/b"]) == ["a"]
     monkeypatch.setenv("GIT_DIR", "/nowhere")
-    assert githooks.hooks_folder(str(repo.root)) == str(repo.hooks)
-    assert repo.install() == ["installed", "installed"]  # by its folder, whatever we are in
+    assert hooks_folder(str(repo.root)) == str(repo.hooks)
+    assert repo.install() == each("installed")  # by its folder, whatever we are in
 
 
 def test_the_last_commit_may_be_the_first_or_a_merge_or_an_amended_one(repo: Repo) -> None:
@@ -294,7 +312,7 @@ def test_many_paths_are_asked_in_portions(repo: Repo, monkeypatch: pytest.Monkey
 def test_no_repository_is_an_error_that_says_so(repo: Repo, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    for ask in (staged, committed, githooks.status, githooks.install, githooks.stashing_managers):
+    for ask in (staged, committed, githooks.status, githooks.install, stashing_managers):
         with pytest.raises(GitError, match="not a git repository"):
             ask(str(empty))
 
@@ -326,19 +344,19 @@ def test_installing_again_changes_nothing(repo: Repo) -> None:
     repo.hook("pre-commit", "#!/bin/sh\nexit 0\n")
     repo.install()
     before = picture(repo.hooks)
-    assert repo.install() == ["installed", "installed"]
+    assert repo.install() == each("installed")
     assert picture(repo.hooks) == before
 
 
 def test_another_command_makes_it_outdated_and_is_written_anew(repo: Repo) -> None:
     repo.hook("pre-commit", "#!/bin/sh\necho theirs\n")
     githooks.install(str(repo.root), words=("/old/python", "-I", "-S", "/old/hook.py"))
-    assert repo.states() == ["outdated", "outdated"]
-    assert repo.install() == ["installed", "installed"]
+    assert repo.states() == each("outdated")
+    assert repo.install() == each("installed")
     repo.write("a")
     repo.git("add", "a")
     assert "theirs" in repo.git("commit", "-m", "x")
-    assert repo.seen() == both("a")
+    assert repo.seen() == around("a")
 
 
 def test_a_program_that_is_gone_refuses_with_what_to_do(repo: Repo) -> None:
@@ -369,7 +387,7 @@ def put_before(repo: Repo, name: str, code: int = 0, mode: int = 0o755) -> Path:
     return repo.hook(name, BEFORE.format(name=name, log=log, code=code), mode)
 
 
-def test_what_was_there_runs_first_and_its_exit_code_counts(repo: Repo) -> None:
+def test_ours_is_asked_before_what_was_there_and_again_after_it(repo: Repo) -> None:
     for name in githooks.HOOKS:
         put_before(repo, name)
     repo.install()
@@ -377,11 +395,40 @@ def test_what_was_there_runs_first_and_its_exit_code_counts(repo: Repo) -> None:
     repo.git("add", "a")
     repo.git("commit", "-m", "x")
     assert ran_before(repo) == ["pre-commit", "post-commit"]
-    assert repo.seen() == both("a")
-    repo.write("a", content="2\n")
-    (repo.hooks / "pre-commit.holdfast-before").write_text("#!/bin/sh\nexit 3\n")
-    repo.git("commit", "-am", "x", ok=False)
-    assert repo.seen() == []  # theirs said no: nobody asks us
+    assert repo.seen() == around("a")
+
+
+def test_what_was_there_does_not_run_if_ours_says_no(repo: Repo) -> None:
+    """It may put the work of others aside, or format it."""
+    put_before(repo, "pre-commit")
+    repo.install()
+    repo.codes.write_text('{"pre-commit": 1}')
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x", ok=False)
+    assert ran_before(repo) == []
+    assert repo.seen() == [["pre-commit", ["a"]]]
+
+
+def test_if_what_was_there_says_no_that_counts(repo: Repo) -> None:
+    put_before(repo, "pre-commit", code=3)
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x", ok=False)
+    assert ran_before(repo) == ["pre-commit"]
+    assert repo.seen() == [["pre-commit", ["a"]]]
+
+
+def test_what_was_staged_by_what_was_there_is_looked_at_too(repo: Repo) -> None:
+    repo.hook("pre-commit", "#!/bin/sh\necho x > more\ngit add more\n")
+    repo.install()
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x")
+    assert repo.seen() == [
+        ["pre-commit", ["a"]], ["pre-commit again", ["a", "more"]], ["post-commit", ["a", "more"]],
+    ]  # fmt: skip
 
 
 def test_a_post_commit_that_fails_does_not_keep_ours_from_running(repo: Repo) -> None:
@@ -437,13 +484,13 @@ def test_a_link_that_was_there_still_runs(repo: Repo) -> None:
 
 def test_a_folder_that_was_made_is_taken_away_again(repo: Repo) -> None:
     shutil.rmtree(repo.hooks)
-    assert repo.install() == ["installed", "installed"]
+    assert repo.install() == each("installed")
     repo.install()
     repo.write("a")
     repo.git("add", "a")
     repo.git("commit", "-m", "x")
     assert repo.seen() == both("a")
-    assert repo.uninstall() == ["absent", "absent"]
+    assert repo.uninstall() == each("absent")
     assert not repo.hooks.exists()
     repo.hooks.mkdir()
     repo.install()
@@ -472,10 +519,10 @@ def test_what_is_not_understood_is_not_touched(repo: Repo) -> None:
     repo.hook("post-commit.holdfast-before", "#!/bin/sh\necho old\n")
     untouched("written anew")
     (repo.hooks / "post-commit").unlink()
-    assert repo.install() == ["installed", "installed"]
+    assert repo.install() == each("installed")
     with (repo.hooks / "pre-commit").open("a") as file:
         file.write("echo more\n")
-    assert repo.states() == ["edited", "installed"]
+    assert repo.states() == each("installed", pre_commit="edited")
     untouched("changed Holdfast's hook")
     before = picture(repo.hooks)
     with pytest.raises(GitHookError):
@@ -495,10 +542,10 @@ def test_a_crash_between_keeping_and_writing_is_made_good(repo: Repo) -> None:
     put_before(repo, "pre-commit")
     before = picture(repo.hooks)
     os.link(repo.hooks / "pre-commit", repo.hooks / "pre-commit.holdfast-before")
-    assert repo.uninstall() == ["foreign", "absent"]
+    assert repo.uninstall() == each("absent", pre_commit="foreign")
     assert picture(repo.hooks) == before
     os.link(repo.hooks / "pre-commit", repo.hooks / "pre-commit.holdfast-before")
-    assert repo.install() == ["installed", "installed"]
+    assert repo.install() == each("installed")
     repo.uninstall()
     assert picture(repo.hooks) == before
 
@@ -522,12 +569,56 @@ def test_the_folder_is_where_git_looks(repo: Repo, kind: str) -> None:
     assert not folder.exists()
 
 
-def test_a_hook_that_git_has_under_control_is_marked(repo: Repo) -> None:
+def test_a_hook_that_git_sees_is_marked(repo: Repo) -> None:
+    """The command in it is true for this machine only, and would be committed."""
     repo.git("config", "core.hooksPath", "tools")
     repo.hook("pre-commit", "#!/bin/sh\n", folder=repo.root / "tools")
     repo.git("add", "tools/pre-commit")
-    found = githooks.status(str(repo.root))
-    assert [(hook.state, hook.tracked) for hook in found] == [("foreign", True), ("absent", False)]
+    assert [hook.name for hook in githooks.status(str(repo.root)) if hook.seen] == ["pre-commit"]
+    repo.install()
+    assert all(hook.seen for hook in githooks.status(str(repo.root)))
+    repo.write(".gitignore", content="tools/p*\n")
+    assert [hook.name for hook in githooks.status(str(repo.root)) if hook.seen] == ["pre-commit"]
+    repo.git("config", "core.hooksPath", ".git/hooks")
+    repo.install()
+    assert not any(hook.seen for hook in githooks.status(str(repo.root)))
+
+
+def test_a_relative_folder_is_another_one_in_each_linked_worktree(repo: Repo) -> None:
+    repo.commit("a")
+    repo.git("config", "core.hooksPath", "tools")
+    repo.install()
+    other = repo.folder / "other tree"
+    repo.git("worktree", "add", "-b", "other", other)
+    assert by_name(githooks.status(str(other), words=repo.words)) == each("absent")
+    assert by_name(githooks.install(str(other), words=repo.words)) == each("installed")
+    repo.write("a", content="2\n", at=other)
+    repo.git("commit", "-am", "in the other", at=other)
+    assert repo.seen() == both("a")
+
+
+def test_a_submodule_has_hooks_of_its_own(repo: Repo) -> None:
+    inner = Repo(repo.folder / "inner")
+    inner.commit("x")
+    repo.commit("a")
+    repo.git("submodule", "--quiet", "add", inner.root.as_uri(), "module")
+    repo.install()
+    module = repo.root / "module"
+    assert by_name(githooks.status(str(module), words=repo.words)) == each("absent")
+    assert by_name(githooks.install(str(module), words=repo.words)) == each("installed")
+    assert (repo.root / ".git/modules/module/hooks/pre-commit").exists()
+    repo.write("x", content="2\n", at=module)
+    repo.git("commit", "-am", "inside", at=module)
+    assert repo.seen() == both("x")
+
+
+@pytest.mark.parametrize("name", githooks.HOOKS)
+def test_a_hook_that_can_no_longer_be_run_is_seen_and_made_good(repo: Repo, name: str) -> None:
+    repo.install()
+    (repo.hooks / name).chmod(0o644)
+    assert repo.states() == each("installed") | {name: "outdated"}
+    assert repo.install() == each("installed")
+    assert os.access(repo.hooks / name, os.X_OK)
 
 
 def test_a_folder_for_all_repositories_is_refused_unless_wanted(repo: Repo) -> None:
@@ -536,7 +627,7 @@ def test_a_folder_for_all_repositories_is_refused_unless_wanted(repo: Repo) -> N
     with pytest.raises(GitHookError, match="every repository"):
         repo.install()
     assert not folder.exists()
-    assert repo.install(shared=True) == ["installed", "installed"]
+    assert repo.install(shared=True) == each("installed")
     assert (folder / "pre-commit").exists()
 
 
@@ -572,16 +663,16 @@ def test_huskys_hooks_still_run_under_their_names(repo: Repo) -> None:
     for name in githooks.HOOKS:
         repo.hook(name, f"echo {name} >> '{log}.before'\n", 0o644, repo.root / ".husky")
     before = picture(folder)
-    assert repo.install() == ["installed", "installed"]
+    assert repo.install() == each("installed")
     repo.write("a")
     repo.git("add", "a")
     repo.git("commit", "-m", "x")
     assert ran_before(repo) == ["pre-commit", "post-commit"]
-    assert repo.seen() == both("a")
+    assert repo.seen() == around("a")
     repo.hook("pre-commit", "exit 9\n", 0o644, repo.root / ".husky")
     repo.write("a", content="2\n")
     repo.git("commit", "-am", "x", ok=False)
-    assert repo.seen() == []
+    assert repo.seen() == [["pre-commit", ["a"]]]
     repo.uninstall()
     assert picture(folder) == before
 
@@ -590,12 +681,12 @@ def test_husky_that_wrote_its_hooks_anew_is_seen_and_made_good(repo: Repo) -> No
     husky(repo)
     repo.install()
     husky(repo)  # as at each install of packages
-    assert repo.states() == ["foreign", "foreign"]
-    assert repo.install() == ["installed", "installed"]
+    assert repo.states() == each("foreign")
+    assert repo.install() == each("installed")
     repo.write("a")
     repo.git("add", "a")
     repo.git("commit", "-m", "x")
-    assert repo.seen() == both("a")
+    assert repo.seen() == around("a")
 
 
 def test_a_hook_that_starts_itself_again_does_not_go_round_for_ever(repo: Repo) -> None:
@@ -610,57 +701,15 @@ def test_a_hook_that_starts_itself_again_does_not_go_round_for_ever(repo: Repo) 
     repo.git("add", "a")
     repo.git("commit", "-m", "x")
     assert ran_before(repo) == ["pre-commit", "pre-commit.holdfast-before"]
-    assert repo.seen() == both("a")
+    assert repo.seen() == around("a")
 
 
-#: Of the shape of the pre-commit framework's: runs what it found there first, refuses itself then.
+#: Of the shape of the pre-commit framework's. What the real one does: test_hook_managers.py
 PRE_COMMIT = """#!/usr/bin/env bash
 # File generated by pre-commit: https://pre-commit.com
 ARGS=(hook-impl --config=.pre-commit-config.yaml --hook-type=pre-commit)
-HERE="$(cd "$(dirname "$0")" && pwd)"
-if [ -n "$PRE_COMMIT_RUNNING_LEGACY" ]; then echo "bug: migration mode"; exit 1; fi
-if [ -x "$HERE/pre-commit.legacy" ]; then
-    PRE_COMMIT_RUNNING_LEGACY=1 "$HERE/pre-commit.legacy" "$@" || exit $?
-fi
 echo "checked by the framework"
 """
-
-
-def pre_commit_install(repo: Repo) -> None:
-    if (repo.hooks / "pre-commit").exists():
-        (repo.hooks / "pre-commit").rename(repo.hooks / "pre-commit.legacy")
-    repo.hook("pre-commit", PRE_COMMIT)
-
-
-@pytest.mark.parametrize("earlier", [False, True])
-def test_the_pre_commit_framework_that_comes_after_us_runs_us(repo: Repo, earlier: bool) -> None:
-    if earlier:
-        pre_commit_install(repo)
-    repo.install()
-    pre_commit_install(repo)
-    assert repo.states() == ["installed", "installed"]
-    assert repo.install() == ["installed", "installed"]
-    repo.write("a")
-    repo.git("add", "a")
-    said = repo.git("commit", "-m", "x")
-    assert said.count("checked by the framework") == 1
-    assert repo.seen() == both("a")
-    repo.codes.write_text('{"pre-commit": 1}')
-    repo.git("commit", "--allow-empty", "-m", "x", ok=False)
-    repo.uninstall()
-    assert sorted(name for name in os.listdir(repo.hooks) if not name.endswith(".sample")) == [
-        "pre-commit"
-    ]
-    assert (repo.hooks / "pre-commit").read_text() == PRE_COMMIT
-
-
-def test_the_pre_commit_framework_that_was_there_is_chained(repo: Repo) -> None:
-    pre_commit_install(repo)
-    repo.install()
-    repo.write("a")
-    repo.git("add", "a")
-    assert "checked by the framework" in repo.git("commit", "-m", "x")
-    assert repo.seen() == both("a")
 
 
 # Those who stash
@@ -669,7 +718,7 @@ def test_the_pre_commit_framework_that_was_there_is_chained(repo: Repo) -> None:
 @pytest.fixture
 def managers(repo: Repo) -> Iterator[Any]:
     def found() -> list[tuple[str, str]]:
-        stashers = githooks.stashing_managers(str(repo.root))
+        stashers = stashing_managers(str(repo.root))
         assert all(one.evidence for one in stashers)
         return [(one.name, one.takes) for one in stashers]
 
@@ -678,11 +727,11 @@ def managers(repo: Repo) -> Iterator[Any]:
 
 
 def test_the_pre_commit_framework_is_found_by_hook_and_settings(repo: Repo, managers: Any) -> None:
-    pre_commit_install(repo)
+    repo.hook("pre-commit", PRE_COMMIT)
     assert managers() == []
     repo.write(".pre-commit-config.yaml")
     assert managers() == [("pre-commit", "all")]
-    [stasher] = githooks.stashing_managers(str(repo.root))
+    [stasher] = stashing_managers(str(repo.root))
     assert ".git/hooks/pre-commit" in stasher.evidence
     assert ".pre-commit-config.yaml" in stasher.evidence
     repo.install()
@@ -694,6 +743,32 @@ def test_the_pre_commit_framework_is_found_by_hook_and_settings(repo: Repo, mana
     repo.hook("pre-commit", PRE_COMMIT.replace(".pre-commit-config.yaml", "ci/hooks.yaml"))
     assert managers() == []
     repo.write("ci/hooks.yaml")
+    assert managers() == [("pre-commit", "all")]
+
+
+@pytest.mark.parametrize(
+    ("hook", "is_skipped"),
+    [("pre-merge-commit", True), ("commit-msg", True), ("prepare-commit-msg", False),
+     ("post-commit", False), ("post-merge", False)],
+)  # fmt: skip
+def test_the_pre_commit_framework_is_found_in_every_hook_of_a_commit(
+    repo: Repo, managers: Any, hook: str, is_skipped: bool
+) -> None:
+    """It puts unstaged work aside in each of them, also where it has nothing to check."""
+    repo.write(".pre-commit-config.yaml")
+    repo.hook(hook, PRE_COMMIT)
+    [found] = stashing_managers(str(repo.root))
+    assert (found.name, found.takes, found.is_skipped) == ("pre-commit", "all", is_skipped)
+    assert f".git/hooks/{hook} " in found.evidence
+    assert stashing_managers(str(repo.root), ("pre-commit",)) == []
+    assert len(stashing_managers(str(repo.root), ("pre-commit", hook))) == 1
+
+
+def test_a_hook_that_nobody_can_run_stashes_nothing(repo: Repo, managers: Any) -> None:
+    repo.write(".pre-commit-config.yaml")
+    hook = repo.hook("pre-commit", PRE_COMMIT, 0o644)
+    assert managers() == []
+    hook.chmod(0o755)
     assert managers() == [("pre-commit", "all")]
 
 
@@ -721,7 +796,7 @@ def test_lint_staged_is_found_by_the_hook_that_calls_it(
     repo.install()
     assert managers() == expected
     if takes:
-        [stasher] = githooks.stashing_managers(str(repo.root))
+        [stasher] = stashing_managers(str(repo.root))
         assert ".husky/pre-commit" in stasher.evidence
         assert "package.json" in stasher.evidence
     repo.git("config", "--unset", "core.hooksPath")

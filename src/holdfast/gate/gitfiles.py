@@ -34,6 +34,8 @@ _PATHSPECS = (
 )  # fmt: skip
 #: git must answer; it may be behind a slow disk, but not for ever.
 GIT_SECONDS_MAX = 60.0
+#: Where git remembers what it has put aside for as long as it works.
+_AUTOSTASHES = ("rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH")
 _PATHS_BYTES_MAX = 60_000
 
 
@@ -97,7 +99,7 @@ def call(
 
 
 def top(repo: str, env: Mapping[str, str]) -> str:
-    """The root of the work tree."""
+    """The root of the work tree. In a hook that is where git runs it."""
     return _line(git(repo, "rev-parse", "--show-toplevel", env=env))
 
 
@@ -117,7 +119,7 @@ def staged(repo: str) -> list[str]:
     """
     env = inside()
     base = "HEAD"
-    if not _exists(repo, "HEAD", env):  # before the first commit everything is new
+    if not exists(repo, "HEAD"):  # before the first commit everything is new
         base = _line(git(repo, "hash-object", "-t", "tree", "--stdin", env=env))
     return _names(
         git(
@@ -130,9 +132,9 @@ def staged(repo: str) -> list[str]:
 def committed(repo: str) -> list[str]:
     """The paths that the last commit changed; of a merge, what it changed on this branch."""
     env = inside()
-    if not _exists(repo, "HEAD", env):
+    if not exists(repo, "HEAD"):
         return []
-    if not _exists(repo, "HEAD^1", env):
+    if not exists(repo, "HEAD^1"):
         return _names(git(repo, "ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD",
                           env=env))  # fmt: skip
     return _names(
@@ -141,6 +143,46 @@ def committed(repo: str) -> list[str]:
             "--ignore-submodules=none", "HEAD^1", "HEAD", "--", env=env,
         )
     )  # fmt: skip
+
+
+def unstaged(repo: str) -> list[str]:
+    """The tracked files that differ from what is about to be committed."""
+    return _names(
+        git(
+            repo, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-relative",
+            "--ignore-submodules=all", "--", env=inside(),
+        )
+    )  # fmt: skip
+
+
+def put_aside(repo: str) -> list[str]:
+    """The paths that git has made clean for a while: a rebase or a merge with `--autostash` found
+    changes in them, and brings these back when it is done."""
+    env, folder = inside(), git_folder(repo)
+    found: list[str] = []
+    for place in _AUTOSTASHES:
+        try:
+            with open(f"{folder}/{place}", encoding="ascii") as file:
+                stash = file.read().strip()
+        except OSError:
+            continue
+        found += _names(
+            git(
+                repo, "diff-tree", "-r", "-z", "--name-only", "--no-renames",
+                "--ignore-submodules=none", f"{stash}^1", stash, "--", env=env,
+            )
+        )  # fmt: skip
+    return found
+
+
+def is_merging(repo: str) -> bool:
+    """Whether a merge is to be committed, or has just been: git forgets it after its last hook."""
+    return exists(repo, "MERGE_HEAD")
+
+
+def git_folder(repo: str) -> str:
+    """Where git has what it remembers of this work tree alone."""
+    return _line(git(repo, "rev-parse", "--absolute-git-dir", env=inside()))
 
 
 def dirty(repo: str, paths: Iterable[str]) -> list[str]:
@@ -176,9 +218,10 @@ def _portions(paths: list[str]) -> list[list[str]]:
     return portions
 
 
-def _exists(repo: str, name: str, env: Mapping[str, str]) -> bool:
+def exists(repo: str, name: str) -> bool:
+    """Whether git knows a commit by this name."""
     code, _answer, said = call(
-        repo, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}", env=env
+        repo, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}", env=inside()
     )
     if code not in (0, 1):
         raise GitError(

@@ -138,7 +138,7 @@ def git(root: str) -> list[Finding]:
         told = [error.message]
     if told:
         return [Finding("git", HOOKS, FAILED, _listed(told, "; "), PUT_RIGHT), *found]
-    return [Finding("git", HOOKS, HELD, "pre-commit and post-commit are as they should be"), *found]
+    return [Finding("git", HOOKS, HELD, "git's hooks are as they should be"), *found]
 
 
 # The ledger

@@ -17,7 +17,7 @@ from holdfast.gate.doctor.scene import HELD as HELD_FILE
 from holdfast.gate.gitfiles import GitError
 from holdfast.gate.install.finding import has_git
 from holdfast.gate.install.record import load
-from holdfast.gate.settings import ENFORCE, OFF
+from holdfast.gate.settings import OFF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,11 +91,8 @@ class _Volley:
                     told = f"it passes, but only because the hook does not work: {ran.told()}"
                     return [Finding(self.one.name, WORK, SKIPPED, told)]
                 if rules.blocks(self.one.name, ran):
-                    fix = PUT_RIGHT
-                    if tool == BASH and self.scene.settings.shell == ENFORCE:
-                        fix = 'set gate.shell = "guard" in holdfast.toml'
                     told = f"{tool} was refused although nobody holds anything there: {_why(ran)}"
-                    return [Finding(self.one.name, WORK, FAILED, told, fix)]
+                    return [Finding(self.one.name, WORK, FAILED, told, PUT_RIGHT)]
         return [Finding(self.one.name, WORK, HELD, "what nobody holds passes")]
 
     def store(self) -> list[Finding]:

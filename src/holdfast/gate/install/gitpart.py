@@ -7,8 +7,7 @@ import os
 from holdfast.core.model import Value
 from holdfast.gate import githooks
 from holdfast.gate.gitfiles import GitError
-from holdfast.gate.githooks import ABSENT, BLOCKED, EDITED, FOREIGN, INSTALLED, OUTDATED
-from holdfast.gate.install.finding import git
+from holdfast.gate.githooks import ABSENT, EDITED, FOREIGN, INSTALLED, OUTDATED, OVERTAKEN
 from holdfast.gate.stashing import ALL, stashing_managers
 
 TYPE_CHECKING = False
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
-    from holdfast.gate.githooks import Hook
-
 _WRONG = {
     ABSENT: "is missing",
     FOREIGN: "was replaced by another one",
     OUTDATED: "is of another installation, or cannot be run",
+    OVERTAKEN: "is the pre-commit framework's, which was put in front of ours and goes on whatever "
+    "ours says",
 }
 
 
@@ -38,17 +37,11 @@ class Touched(Value):
 
 def to_install(root: str, words: Sequence[str]) -> list[Touched]:
     """What `install` would write. Raises GitError if it cannot be done."""
-    scope = (git(root, "config", "--show-scope", "--get", "core.hooksPath") or "").split("\t")[0]
-    if scope in ("global", "system"):
-        githooks.install(root, words=words)  # which refuses, and says why
     found = []
-    for hook in githooks.status(root, words=words):
-        if hook.state in (BLOCKED, EDITED):
-            githooks.install(root, words=words)
-        if hook.state != INSTALLED:
-            kept = hook.before or hook.state == FOREIGN
-            note = "what was there runs first" if kept else ""
-            found.append(Touched("written", _short(root, hook.path), note))
+    for hook in githooks.to_install(root, words=words):
+        kept = hook.before or hook.state in (FOREIGN, OVERTAKEN)
+        note = "what was there still runs" if kept else ""
+        found.append(Touched("written", _short(root, hook.path), note))
     return found
 
 
@@ -64,10 +57,10 @@ def to_uninstall(root: str) -> list[Touched]:
     """What `uninstall` would take away."""
     return [
         Touched("put back", _short(root, hook.path), "as it was before")
-        if hook.before
+        if hook.before or hook.state == OVERTAKEN
         else Touched("removed", _short(root, hook.path))
         for hook in githooks.status(root)
-        if hook.before or hook.state in (INSTALLED, OUTDATED, EDITED)
+        if hook.before or hook.state in (INSTALLED, OUTDATED, OVERTAKEN, EDITED)
     ]
 
 
@@ -82,35 +75,37 @@ def uninstall(root: str) -> list[Touched]:
 def problems(root: str, words: Sequence[str] | None) -> list[str]:
     """What is not as it should be, in words."""
     try:
-        return [
-            f"{_short(root, hook.path)} {hook.why or _WRONG.get(hook.state, 'is not ours')}"
-            for hook in githooks.status(root, words=words)
-            if hook.state != INSTALLED
-        ]
+        found = githooks.status(root, words=words)
     except GitError as error:
         return [error.message]
+    return [
+        f"{_short(root, hook.path)}{f': {hook.why}' if hook.why else f' {_WRONG[hook.state]}'}"
+        for hook in found
+        if hook.state != INSTALLED
+    ]
 
 
 def warnings(root: str) -> list[str]:
     """What a person should know before the first commit."""
     try:
-        found = [f"{_told(hook, root)}" for hook in githooks.status(root) if hook.tracked]
-        for one in stashing_managers(root):
-            whose = "everybody's unstaged work" if one.takes == ALL else "partly staged files"
-            found.append(
-                f"{one.name} puts {whose} aside while a commit runs, other agents' too "
-                f"({one.evidence}): such a commit is refused while they have any"
-            )
+        managers = [one for one in stashing_managers(root) if one.takes == ALL]
+        found = _would_be_committed(root)
     except GitError as error:
         return [error.message]
+    for one in managers:
+        found.append(
+            f"{one.name} puts everybody's unstaged work aside while a commit runs, other agents' "
+            f"too ({one.evidence}): such a commit is refused while they have any"
+        )
     return found
 
 
-def _told(hook: Hook, root: str) -> str:
-    return (
-        f"{_short(root, hook.path)} is in git, and its command is true for this machine only: "
-        "do not commit it"
-    )
+def _would_be_committed(root: str) -> list[str]:
+    names = [_short(root, hook.path) for hook in githooks.status(root) if hook.seen]
+    if not names:
+        return []
+    told = "commands are true for this machine only: do not commit them"
+    return [f"git sees {', '.join(names)}, and their {told}"]
 
 
 def _short(root: str, path: str) -> str:
