@@ -125,7 +125,7 @@ def test_a_reservation_is_marked(repo: Repository) -> None:
 def test_status_as_json_has_times_in_utc_and_whole_owners(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     found = repo.hold("status", "--json").json
-    assert set(found) == {"root", "store", "head", "now", "off", "grants", "waiting"}
+    assert set(found) == {"root", "store", "head", "now", "off", "grants", "waiting", "specs"}
     assert found["root"] == str(repo.root)
     assert UTC.fullmatch(found["now"])
     [grant] = found["grants"]

@@ -7,6 +7,7 @@ from holdfast.cli.opening import Desk, view_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain
 from holdfast.core import rules, words
+from holdfast.core.errors import StoreReadonlyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +23,18 @@ def check(call: Call) -> int:
         raise UsageError("check needs at least one path", hint="holdfast check PATH…")
     conflicts: list[ConflictInfo] = []
     now = 0
-    manager = desk.find(writes + reads)
-    if manager is not None:
-        request = manager.request(desk.me().holder, reads, writes)
-        with view_of(manager) as view:
-            conflicts, now = rules.look(view, request), view.now
+    try:
+        manager = desk.find(writes + reads)
+        if manager is not None:
+            request = manager.request(desk.me().holder, reads, writes)
+            with view_of(manager) as view:
+                conflicts, now = rules.look(view, request), view.now
+    except StoreReadonlyError as closed:
+        from holdfast.cli import inside
+
+        conflicts, now = inside.conflicts(desk, reads, writes, closed)
     if call.flag("json"):
-        from holdfast.cli.data import conflict_data
+        from holdfast.manager.data import conflict_data
 
         document({"free": not conflicts, "conflicts": list(map(conflict_data, conflicts))})
     elif not conflicts:
@@ -42,7 +48,7 @@ def whoami(call: Call) -> int:
     """Whose lock it would be."""
     me = Desk(call).me()
     if call.flag("json"):
-        from holdfast.cli.data import holder_data
+        from holdfast.manager.data import holder_data
 
         document({**holder_data(me.holder), "key": me.holder.key, "how": me.how})
     else:

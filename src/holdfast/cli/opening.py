@@ -76,6 +76,10 @@ class Desk:
             is_known = True
         return self.open(places) if is_there or not is_known else None
 
+    def root(self) -> str:
+        """The root of the tree that the caller is in."""
+        return home_root(self.folder)
+
     def _root(self, places: list[str]) -> str:
         for place in places:
             if realpath.is_absolute(place) and keys.kind(place) == "path":
@@ -83,7 +87,7 @@ class Desk:
                 if os.path.lexists(f"{root}/{LEDGER_FOLDER}") or os.path.lexists(f"{root}/.git"):
                     return root
                 break
-        return home_root(self.folder)
+        return self.root()
 
 
 def _enter(folders: list[str]) -> str:

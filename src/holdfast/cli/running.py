@@ -144,11 +144,14 @@ def _run_inside(
     signals: Signals,
 ) -> int:
     """As `_run`, in a sandbox."""
+    from holdfast.cli.inside import QUESTIONS
     from holdfast.gate.sandbox.box import Sandbox
     from holdfast.gate.settings import Settings
 
     write = Settings.load(tree_of(manager).root).sandbox_write
-    sandbox = Sandbox(manager, grant, abi=abi, write=write, git=call.flag("git"))
+    sandbox = Sandbox(
+        manager, grant, abi=abi, write=write, git=call.flag("git"), questions=QUESTIONS
+    )
     try:
         for text in sandbox.missing:
             talk(f"holdfast: {plain(text)} is not there, so it stays closed (sandbox.write)")

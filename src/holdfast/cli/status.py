@@ -23,7 +23,7 @@ from holdfast.cli.tables import (
 )
 from holdfast.core.conflicts import expiry, fate, in_the_way, steal_only, waiter_is_dead
 from holdfast.core.draft import Draft
-from holdfast.core.errors import BadKeyError
+from holdfast.core.errors import BadKeyError, StoreReadonlyError
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND
 from holdfast.core.words import duration
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parser import Call
     from holdfast.core.model import ConflictInfo, Grant, Holder, Request, Ticket
     from holdfast.manager.manager import LockManager
+    from holdfast.specs.shapes import LockStatus
 
 #: How many paths of one grant are shown before the rest is counted.
 PATHS_MAX = 8
@@ -46,25 +47,29 @@ DRAW_SECONDS = 0.1
 
 
 class Picture:
-    """What the ledger says at one moment, in the order in which it is shown."""
+    """What the ledger says at one moment, in the order in which it is shown, and which specs are
+    locked around a folder."""
 
-    __slots__ = ("grants", "head", "now", "off", "root", "store", "waiting")
+    __slots__ = ("grants", "head", "now", "off", "root", "specs", "store", "waiting")
 
-    def __init__(self, manager: LockManager | None, everything: bool) -> None:
-        self.root = "" if manager is None else tree_of(manager).root
-        self.store = "" if manager is None else manager.store.url
-        self.off = switched_off(self.root) if self.root else None
-        self.head, self.now = 0, 0
+    def __init__(self, manager: LockManager | None, everything: bool, folder: str) -> None:
+        self.look_at("", "", 0, 0)
         #: Each with why it is no longer live, if so, and its end.
         self.grants: list[tuple[Grant, str, int | None]] = []
         #: Each with whether nobody waits there any more, and what is in its way.
         self.waiting: list[tuple[Ticket, bool, list[ConflictInfo]]] = []
+        self.specs = _locked_specs(folder)
         if manager is not None:
             self._look(manager, everything)
 
+    def look_at(self, root: str, store: str, head: int, now: int) -> None:
+        """Which ledger this is, and at which moment; nothing if there is none."""
+        self.root, self.store, self.head, self.now = root, store, head, now
+        self.off = switched_off(root) if root else None
+
     def _look(self, manager: LockManager, everything: bool) -> None:
         with view_of(manager) as view:
-            self.head, self.now = view.head, view.now
+            self.look_at(tree_of(manager).root, manager.store.url, view.head, view.now)
             draft = Draft(view)
             for grant in view.grants():
                 why = fate(draft, grant)
@@ -83,7 +88,20 @@ class Picture:
             self.off,
             [(grant.id, why, grant.expires_at) for grant, why, _until in self.grants],
             [(ticket.id, ticket.reserved, dead) for ticket, dead, _behind in self.waiting],
+            [(one.spec_name, one.lock, one.is_stale) for one in self.specs],
         )
+
+
+def _locked_specs(folder: str) -> list[LockStatus]:
+    """Those of the workspace around a folder. Where there are no specs, nobody pays for them."""
+    from holdfast.specs.names import has_specs, workspace_of
+
+    workspace = workspace_of(folder)
+    if not has_specs(workspace):
+        return []
+    from holdfast.specs.locks import SpecLocks
+
+    return SpecLocks(workspace).get_lock_status()
 
 
 def status(call: Call) -> int:
@@ -103,7 +121,13 @@ def status(call: Call) -> int:
 
 
 def _picture(desk: Desk) -> Picture:
-    return Picture(desk.find([]), desk.call.flag("all"))
+    everything = desk.call.flag("all")
+    try:
+        return Picture(desk.find([]), everything, desk.folder)
+    except StoreReadonlyError as closed:
+        from holdfast.cli.inside import picture
+
+        return picture(desk, everything, closed)
 
 
 def _me(desk: Desk) -> Holder | None:
@@ -119,7 +143,7 @@ def _watch(desk: Desk, me: Holder | None) -> int:
     manager = desk.find([])
     shown: object = None
     while True:
-        picture = Picture(manager, everything)
+        picture = Picture(manager, everything, desk.folder)
         lines = [] if as_json else _drawn(picture, me, everything)
         essence: object = lines if is_terminal() and not as_json else picture.essence()
         if essence != shown:
@@ -172,18 +196,24 @@ def _drawn(picture: Picture, me: Holder | None, everything: bool) -> list[str]:
         lines += ["", *_grants_drawn(picture, me, everything, width, coloured)]
     if picture.waiting:
         lines += ["", *_waiting_drawn(picture, me, width, coloured)]
+    if picture.specs:
+        from holdfast.cli.spec import drawn
+
+        lines += ["", *drawn(picture.specs)]
     return lines
 
 
 def _headline(picture: Picture, width: int | None, coloured: bool) -> str:
-    count, waits = len(picture.grants), len(picture.waiting)
-    told = "nothing is locked" if not count else f"{count} lock{'s' * (count > 1)}"
-    if waits:
-        told += f", {waits} waiting"
-    if picture.root and (count or waits):
+    count, waits, specs = len(picture.grants), len(picture.waiting), len(picture.specs)
+    parts = [f"{count} lock{'s' * (count > 1)}"] if count else []
+    parts += [f"{specs} spec{'s' * (specs > 1)} locked"] if specs else []
+    parts = parts or ["nothing is locked"]
+    parts += [f"{waits} waiting"] if waits else []
+    told = ", ".join(parts)
+    if picture.root and (count or specs or waits):
         told += f" in {plain(picture.root)}"
     told = told if width is None else cut(told, width)
-    return f"\x1b[{BOLD}m{told}\x1b[0m" if coloured and count else told
+    return f"\x1b[{BOLD}m{told}\x1b[0m" if coloured and (count or specs) else told
 
 
 def _grants_drawn(
@@ -279,8 +309,8 @@ def _details(grant: Grant) -> list[str]:
 
 
 def _data(picture: Picture) -> dict[str, Any]:
-    from holdfast.cli.data import grant_data, moment, ticket_data
     from holdfast.cli.switching import off_data
+    from holdfast.manager.data import grant_data, moment, ticket_data
 
     return {
         "root": picture.root or os.getcwd(),
@@ -296,4 +326,5 @@ def _data(picture: Picture) -> dict[str, Any]:
             {"place": place, **ticket_data(ticket, behind), "state": "dead" if dead else "live"}
             for place, (ticket, dead, behind) in enumerate(picture.waiting, 1)
         ],
+        "specs": [one.to_dict() for one in picture.specs],
     }

@@ -17,6 +17,15 @@ is handled; reading and executing stay free. Open are
     starting     fork, restrict, execute
     service      the ledger for those inside: a socket of the runner, which is outside
     asking       the other end of that socket; small, because hooks use it
+    gaps         what those inside wanted to write and may not, for the record
+
+The other way round, for a command of which nobody knows what it writes: all stays open, but what
+others hold (`gate.shell = "enforce"`).
+
+    enforcing    which command is kept in, and what is said; on the hook's side
+    line         the line that is run in its place
+    launch       the program that this line starts: restricts itself, becomes a shell
+    closing      the complement: what has to be opened so that only some files stay closed
 
 What this does not promise: Landlock knows nothing of modes, owners, times and attributes, so
 `chmod` and `touch` of a file work everywhere where the system lets them. Descriptors that were

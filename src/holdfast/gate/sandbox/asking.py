@@ -54,6 +54,21 @@ def verify(
     )
 
 
+def gap(
+    grant_id: str,
+    path: str,
+    *,
+    token: int,
+    client: str,
+    where: str = "",
+    seconds: float = DEADLINE_SECONDS,
+) -> bool:
+    """Have a refused write recorded, which the ledger is closed to from inside. False if there
+    have been too many."""
+    wanted = {"ask": "gap", "grant": grant_id, "token": token, "path": path, "client": client}
+    return ask(wanted, where=where, seconds=seconds).get("recorded") is True
+
+
 def status(*, where: str = "", seconds: float = DEADLINE_SECONDS) -> dict[str, Any]:
     """What is held now: `root`, `store`, and `grants` as `LockGrant.to_dict` writes them."""
     return ask({"ask": "status"}, where=where, seconds=seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
+from holdfast.gate.sandbox.gaps import Gaps
 from holdfast.gate.sandbox.landlock import Ruleset, support
 from holdfast.gate.sandbox.places import Places, unmake
 from holdfast.gate.sandbox.scratch import Scratch, sweep
@@ -14,7 +15,7 @@ from holdfast.manager.paths import LEDGER_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.gate.sandbox.landlock import Support
     from holdfast.gate.sandbox.service import Question
@@ -65,7 +66,8 @@ class Sandbox:
         try:
             self._scratch = Scratch(grant.owner)
             self._open(self._scratch, manager.tree.root, grant, write, git)
-            self._service = Service(f"{self._scratch.folder}/socket", questions)
+            more: dict[str, Question] = {"gap": Gaps(grant), **(questions or {})}
+            self._service = Service(f"{self._scratch.folder}/socket", more)
         except BaseException:
             self.close()
             raise
@@ -110,10 +112,18 @@ class Sandbox:
         *,
         mask: Iterable[int] = (),
         default: Iterable[int] = (),
+        prepare: Callable[[], None] | None = None,
     ) -> int:
-        """Start the command inside; its pid. See `starting.start`."""
+        """Start the command inside; its pid. See `starting.start`. `prepare` is called in the
+        child before it is restricted."""
+
+        def enter() -> None:
+            if prepare is not None:
+                prepare()
+            self._ruleset.enforce()
+
         whole = {**environment, **self.variables()}
-        child = start(command, whole, self._ruleset.enforce, mask=mask, default=default)
+        child = start(command, whole, enter, mask=mask, default=default)
         self._ruleset.close()
         return child
 

@@ -7,12 +7,15 @@ answers the few questions that it needs, on a socket whose path is in HOLDFAST_S
         -> {"allowed": true, "code": "", "reason": ""}; without a path only the grant is looked at
     {"ask": "status"}
         -> {"root": PATH, "store": URL, "grants": [...], "cut": false}
+    {"ask": "gap", "grant": ID, "token": N, "path": PATH, "client": NAME}
+        -> {"recorded": true}; only of a sandbox, for its own grant, and only what that does not
+        cover: see `gaps`
     anything else, or what cannot be looked up
         -> {"error": {"code": "E_...", "message": "...", "hint": "..."}}
 
 A request is one line of JSON of at most 64 kB, an answer one line of at most 4 MB; then the
 connection is closed. Only processes of the same user are answered, each within a few seconds, and
-a slow one does not keep the others waiting. Nothing that can be asked changes the ledger.
+a slow one does not keep the others waiting. Nothing that can be asked changes what is held.
 
 It lives as long as the runner. When that is killed nobody answers, and a hook must refuse.
 """

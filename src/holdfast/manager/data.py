@@ -1,4 +1,4 @@
-"""Values as plain data for `--json`: modes as words, times as UTC in ISO 8601."""
+"""Values as plain data, for `--json` and the page: modes as words, times as UTC in ISO 8601."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def _plain_data(value: Any) -> Any:
         return ending_data(value)
     if isinstance(value, list | tuple):
         return [_plain_data(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _plain_data(one) for name, one in value.items()}
     return value if isinstance(value, str | int | float | None) else str(value)
 
 

@@ -1,0 +1,138 @@
+"""Everything stays open, but what others hold: what the complement of some files comes to.
+
+Landlock can only open, and what it opens of a folder it opens of all below it. So every folder on
+the way from `/` to a closed file has no rule of its own; each of its entries has one instead, but
+for the one that leads on. In those folders nothing can be made, removed or renamed, for such a
+right would hold for the closed file too; the content of what is there can be written.
+
+    /            no rule
+      etc, usr   everything below is open
+      home       no rule
+        me       no rule
+          .cache everything below is open
+          repo   no rule
+            a.py its content is open
+            b.py closed: no rule
+            lib  everything below is open
+
+A folder can be closed as a whole. What is not there yet is closed because its folder is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from holdfast.gate.sandbox import SandboxError
+from holdfast.gate.sandbox.landlock import CONTENT, MUTATING
+from holdfast.manager.realpath import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    #: What is below a folder on the way: names, and what is closed there. Empty: all of it.
+    Way = dict[str, "Way"]
+
+_LOOKED_AT = os.O_CLOEXEC | getattr(os, "O_PATH", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def real(path: str) -> str:
+    """Where something lies, whatever links lead there; itself it may be a link, or missing."""
+    folder, name = os.path.split(path.rstrip("/"))
+    return f"{os.path.realpath(folder).rstrip('/')}/{name}" if name else "/"
+
+
+def open_all_but(closed: Iterable[str], rule: Callable[[int, int], None]) -> None:
+    """Hand everything to `rule` that is to be open, as a descriptor and the rights there.
+
+    `closed` are real paths. Raises SandboxError if something cannot be kept closed.
+    """
+    top: Way = {}
+    for path in closed:
+        _close(top, path)
+    root = os.open("/", _LOOKED_AT)
+    try:
+        _open_below(root, top, rule)
+    except OSError as error:
+        raise SandboxError(
+            f"the sandbox cannot be made: {error.strerror or type(error).__name__}",
+            hint="wait until the others have given back what they hold",
+        ) from error
+    finally:
+        os.close(root)
+
+
+def _close(top: Way, path: str) -> None:
+    way = top
+    names = [name for name in path.split("/") if name]
+    for at, name in enumerate(names):
+        if name in way and not way[name]:
+            return  # the folder is closed as a whole already
+        way = way.setdefault(name, {})
+        if at == len(names) - 1:
+            way.clear()
+
+
+def _open_below(folder: int, way: Way, rule: Callable[[int, int], None]) -> None:
+    for name in {*_names(folder), *way}:
+        if name in way and not way[name]:
+            continue
+        try:
+            one = os.open(name, _LOOKED_AT, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR):
+                continue  # gone, or nobody of this user can go there: then it needs no rule
+            raise
+        try:
+            mode = os.fstat(one).st_mode
+            if name in way:
+                if stat.S_ISDIR(mode):
+                    _open_below(one, way[name], rule)
+            elif stat.S_ISDIR(mode):
+                rule(one, MUTATING)
+            elif not stat.S_ISLNK(mode):  # a link has no content; where it leads is looked at
+                rule(one, CONTENT)
+        finally:
+            os.close(one)
+
+
+def _names(folder: int) -> list[str]:
+    try:
+        listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    except PermissionError:
+        return []  # what cannot be seen stays closed
+    try:
+        return os.listdir(listed)
+    finally:
+        os.close(listed)
+
+
+def prove(closed: Iterable[str]) -> None:
+    """Raise SandboxError unless what is closed cannot be opened to write: from inside.
+
+    Another mount of the same folder, or a name that the file system spells otherwise, would have
+    been opened with the rest.
+    """
+    for path in closed:
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+        except OSError:
+            continue
+        raise SandboxError(
+            f"{plain(path)} stays open in the sandbox, because it can be reached in another way",
+            hint="wait until it is free",
+            path=plain(path),
+        )
+
+
+def ways(closed: Iterable[str]) -> list[str]:
+    """The folders in which nothing can be made, renamed or removed; the nearest first."""
+    found: dict[str, None] = {}
+    for path in closed:
+        folder = os.path.dirname(path)
+        while folder not in found:
+            found[folder] = None
+            folder = os.path.dirname(folder)
+    return sorted(found, key=len, reverse=True)
