@@ -182,6 +182,13 @@ class Request(Value):
             self.reason, self.priority, 0, self.waiter, self.wake, 0,
         )  # fmt: skip
 
+    def named(self, id: str) -> Request:
+        """The same request under another id."""
+        return Request(
+            id, self.holder, self.keys, self.modes, self.paths, self.silent, self.ttl,
+            self.reason, self.priority, self.patience, self.waiter, self.wake, self.grace,
+        )  # fmt: skip
+
     def after(self, turns: int) -> Request:
         """The same request with a grace that is longer by the turns of those ahead."""
         return self.waiting(waiter=self.waiter, wake=self.wake, grace=self.grace + turns)

@@ -22,10 +22,12 @@ from holdfast.core.waiting import hand_over
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from holdfast.core.model import ConflictInfo, Holder
     from holdfast.core.view import View
+
+    T = TypeVar("T")
 
 
 def ensure_each(view: View, requests: Sequence[Request]) -> Decision[list[Grant] | Refusal]:
@@ -189,14 +191,34 @@ def rest(view: View, holder_key: str, length: int | None) -> Decision[list[Grant
     return draft.done(left)
 
 
+def with_note(
+    view: View,
+    decision: Decision[T],
+    type: str,
+    data: Mapping[str, Any],
+    *,
+    name: str = "",
+    over: bool = False,
+) -> Decision[T]:
+    """Another decision and a note, both or neither."""
+    seq = view.head + len(decision.events) + 1
+    event = Event(seq=seq, type=type, at=view.now, data=_said(data, name, over))
+    events = (*decision.events, event)
+    return Decision(decision.outcome, events, decision.wake, decision.hint)
+
+
 def note(
     view: View, type: str, data: Mapping[str, Any], *, name: str = "", over: bool = False
 ) -> Decision[Event]:
     """An event of a service; with a name it is the last word on something, until it is over."""
+    event = Event(seq=view.head + 1, type=type, at=view.now, data=_said(data, name, over))
+    return Decision(event, (event,))
+
+
+def _said(data: Mapping[str, Any], name: str, over: bool) -> dict[str, Any]:
     said = dict(data)
     if name:
         said["note"] = name
         if over:
             said["over"] = True
-    event = Event(seq=view.head + 1, type=type, at=view.now, data=said)
-    return Decision(event, (event,))
+    return said

@@ -71,12 +71,12 @@ def process_holder(id: str) -> Holder:
     return Holder(id=id, key=key, witness=own_witness(), user=user_name())
 
 
-def runner_holder(id: str) -> tuple[Holder, dict[str, str]]:
-    """This process as a runner of commands, and what to put into their environment.
+def runner_holder(id: str, runner: Witness | None = None) -> tuple[Holder, dict[str, str]]:
+    """This process, or another, as a runner of commands, and what to put into their environment.
 
     Whatever they take belongs to the same holder, which lives as long as one of them does.
     """
-    own = own_witness()
+    own = runner or own_witness()
     owner = f"{own.pid}:{own.start}:{own.boot}:{own.namespace}"
     # Marked by the process, not by the name: two runners may have been given the same name.
     mark = f"{OWNER_VARIABLE}={owner}"

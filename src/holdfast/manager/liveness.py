@@ -289,6 +289,20 @@ def _carried(marks: tuple[str, ...]) -> bool:
     return True
 
 
+def carriers(mark: str) -> list[int]:
+    """The processes that carry a mark, of those that we may read; for whoever put it there."""
+    wanted = os.fsencode(mark)
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            environ = _environ(name) if name.isdigit() else None
+        except OSError:
+            continue
+        if environ and wanted in environ.split(b"\0"):
+            found.append(int(name))
+    return found
+
+
 def _environ(name: str) -> bytes | None:
     """The environment of a process; empty when it is not ours to read; None when it has none.
 

@@ -1,0 +1,239 @@
+"""dispatch, decide, gaps: many agents, each sent out when all it needs is free."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+from holdfast.cli import DONE, FAILED, INTERRUPTED
+from holdfast.cli.opening import Desk
+from holdfast.cli.parser import Call, UsageError
+from holdfast.cli.printing import colours, document, out, plain, talk
+from holdfast.cli.tables import Cell, Column, render, terminal_width
+from holdfast.core.words import duration
+from holdfast.gate.sandbox.landlock import support
+from holdfast.manager.manager import LockManager
+from holdfast.work import assignment, states, stopping
+from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, WorkItem
+from holdfast.work.manifest import ScreenManifest
+from holdfast.work.pipeline import Pipeline
+from holdfast.work.report import Report, report
+
+_MARKS = {DISPATCHED: "->", COMPLETED: "ok", ERROR: "!!"}
+
+
+def dispatch(call: Call) -> int:
+    """Send out agents for all that a manifest names, until everything is done."""
+    desk = Desk(call)
+    manager = desk.open([])
+    if call.flag("forget"):
+        return _forget(call, manager)
+    work = _assigned(call, desk, manager)
+    watch = _Watch(quiet=call.flag("json"))
+    pipeline = Pipeline.open(manager, work.manifest, review=work.review, changed=watch.see)
+    if not support().is_enough:
+        talk(f"holdfast: agents run without a sandbox: {support().lacks}")
+    if call.flag("amend"):
+        _amend(manager, pipeline, work)
+    with _page(call, manager, pipeline):
+        interrupted = _run(manager, pipeline)
+    found = report(manager, work.began - 1)
+    if call.flag("json"):
+        flows = {name: flow.to_data() for name, flow in _flows(pipeline).items()}
+        document({"workflows": flows, **found.to_data(), "error": _error(pipeline)})
+    else:
+        _print(pipeline, found)
+    if interrupted:
+        talk("holdfast: interrupted; go on with: holdfast dispatch --resume")
+        return INTERRUPTED
+    failed = [flow for flow in _flows(pipeline).values() if flow.state == states.ERROR]
+    return FAILED if failed or _error(pipeline) else DONE
+
+
+def decide(call: Call) -> int:
+    """Say what becomes of the findings for a controller."""
+    from holdfast.manager.identity import whoami
+
+    if len(call.words) != 2 or call.words[1] not in ("approve", "reject"):
+        raise UsageError(
+            "decide needs a controller and what to do", hint="holdfast decide blog/posts approve"
+        )
+    manager = Desk(call).open([])
+    work = assignment.present(manager)
+    pipeline = Pipeline(lock_manager=manager, screen_manifest=work.manifest, review=True)
+    pipeline.learn()
+    group, approve = call.words[0], call.words[1] == "approve"
+    pipeline.decide(group, approve=approve, by=whoami(os.environ).holder.id)
+    state = _flows(pipeline)[group]
+    if call.flag("json"):
+        document(state.to_data())
+    else:
+        out(f"{plain(group)}: {'its merge is queued' if approve else 'rejected'}")
+    return DONE
+
+
+def gaps(call: Call) -> int:
+    """Show the files that agents wanted to write and were not given."""
+    manager = Desk(call).find([])
+    found = report(manager).gaps if manager is not None else []
+    if call.flag("json"):
+        document({"gaps": [gap.to_data() for gap in found]})
+    elif not found:
+        out("no gaps")
+    else:
+        columns = [Column("file", 20), Column("workflow"), Column("why", 20, prose=True)]
+        rows = [[Cell(gap.path), Cell(gap.workflow), Cell(gap.why)] for gap in found]
+        _table(columns, rows)
+        talk("  to do these merges again with their files: holdfast dispatch --amend")
+    return DONE
+
+
+# Beginning
+
+
+def _assigned(call: Call, desk: Desk, manager: LockManager) -> assignment.Assignment:
+    goes_on = call.flag("resume") or call.flag("amend")
+    if goes_on and call.words:
+        raise UsageError(
+            "there is a manifest already, in the ledger", hint="holdfast dispatch --resume"
+        )
+    if goes_on:
+        return assignment.present(manager)
+    if len(call.words) != 1:
+        raise UsageError(
+            "dispatch needs a manifest", hint="holdfast dispatch screens.json, or --resume"
+        )
+    manifest = ScreenManifest.load(os.path.join(desk.folder, call.words[0]))
+    return assignment.assign(manager, manifest, review=call.flag("review"))
+
+
+def _forget(call: Call, manager: LockManager) -> int:
+    assignment.forget(manager)
+    if call.flag("json"):
+        document({"forgotten": True})
+    else:
+        out("all work is forgotten; files stay as they are")
+    return DONE
+
+
+def _amend(manager: LockManager, pipeline: Pipeline, work: assignment.Assignment) -> None:
+    """Queue again those controllers whose agents wanted more files than they had."""
+    pipeline.learn()
+    missing: dict[str, list[str]] = {}
+    for gap in report(manager, work.began - 1).gaps:
+        missing.setdefault(gap.workflow, []).append(gap.path)
+    if not missing:
+        talk("holdfast: there are no gaps to amend")
+    for group, paths in missing.items():
+        pipeline.amend(group, paths)
+
+
+# While it runs
+
+
+@contextmanager
+def _page(call: Call, manager: LockManager, pipeline: Pipeline) -> Iterator[None]:
+    """The page, for as long as it works, if somebody wants to see it."""
+    if not call.flag("serve"):
+        yield
+        return
+    from holdfast.cli.serving import beside
+
+    server = beside(call, manager, pipeline)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def _run(manager: LockManager, pipeline: Pipeline) -> bool:
+    """Work until all is done. True if somebody interrupted it, or asked it to stop."""
+    stopped = threading.Event()
+    asked = stopping.asked_at(manager)
+    with _interrupts(pipeline, stopped):
+        pipeline.start()
+        assert pipeline.scheduler is not None
+        while not stopped.is_set() and not pipeline.is_done():
+            pipeline.scheduler.wait_for_change(1.0)
+            if stopping.asked_at(manager) != asked:
+                stopped.set()
+        pipeline.stop()
+    return stopped.is_set()
+
+
+@contextmanager
+def _interrupts(pipeline: Pipeline, stopped: threading.Event) -> Iterator[None]:
+    """The first interrupt lets the agents finish that are out, the second ends them."""
+
+    def heard(number: int, frame: object) -> None:
+        if stopped.is_set():
+            pipeline.halt()
+            return
+        stopped.set()
+        talk("holdfast: waiting for the agents that are out; once more to end them")
+
+    before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Watch:
+    """A line for each thing that happens."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._begun = monotonic()
+
+    def see(self, item: WorkItem) -> None:
+        mark = _MARKS.get(item.status)
+        if self._quiet or (mark is None and not item.reason):
+            return
+        at = f"{monotonic() - self._begun:6.1f} s"
+        reason = f": {plain(item.reason)}" if item.reason else ""
+        line = f"{at}  {mark or '..'}  {item.phase:<8} {plain(item.workflow)}{reason}"
+        print(line, file=sys.stderr, flush=True)
+
+
+# At the end
+
+
+def _print(pipeline: Pipeline, found: Report) -> None:
+    columns = [Column("controller", 12), Column("state"), Column("", 20, prose=True)]
+    rows = [
+        [Cell(flow.name), Cell(flow.state), Cell(flow.reason)] for flow in _flows(pipeline).values()
+    ]
+    _table(columns, rows)
+    out("")
+    wall, worked = (round(one * 1_000_000) for one in (found.wall_seconds, found.worked_seconds))
+    out(
+        f"{found.completed} of {found.items} items done in {duration(wall)}, "
+        f"{duration(worked)} of work, at most {found.most_at_once} agents at once"
+    )
+    if found.retried:
+        out(f"{found.retried} tries had to be made again")
+    if found.gaps:
+        out(f"{len(found.gaps)} writes were refused that no analysis had named: holdfast gaps")
+    if _error(pipeline):
+        out(f"the scheduler broke: {plain(_error(pipeline))}")
+
+
+def _table(columns: list[Column], rows: list[list[Cell]]) -> None:
+    out("\n".join(render(columns, rows, width=terminal_width(), colours=colours())))
+
+
+def _flows(pipeline: Pipeline) -> dict[str, Any]:
+    assert pipeline.flows is not None
+    return pipeline.flows.all()
+
+
+def _error(pipeline: Pipeline) -> str:
+    return pipeline.scheduler.error if pipeline.scheduler is not None else ""

@@ -1,0 +1,371 @@
+"""The items in the ledger: queued, sent out together with their locks, and ended exactly once.
+
+Each item is a note, the last word on it, which every change replaces in one transaction with what
+else it means: taking the locks and sending it out is one step, and so are giving them back and
+being done. Whoever looks sees one or the other. So a dispatcher may die at any moment, and any
+number of them may serve one repository: an item that two of them want goes to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import moving, rules
+from holdfast.core.draft import reach
+from holdfast.core.model import (
+    SECOND,
+    WRITE,
+    ConflictInfo,
+    Decision,
+    Event,
+    Grant,
+    Holder,
+    Refusal,
+    Request,
+)
+from holdfast.manager import services
+from holdfast.manager.grants import LockGrant
+from holdfast.manager.ids import new_id
+from holdfast.manager.liveness import carriers, is_dead
+from holdfast.manager.manager import LockManager
+from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED, LockRequest, WorkItem
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
+
+#: How the names of the notes begin.
+NOTES = "work:item:"
+
+ITEM_QUEUED = "work_queued"
+ITEM_DISPATCHED = "work_dispatched"
+ITEM_WAITS = "work_waits"
+ITEM_ENDED = "work_ended"
+ITEM_RETRIED = "work_retried"
+ITEM_FORGOTTEN = "work_forgotten"
+
+#: How much of a workflow's name is in that of its items.
+NAME_MAX = 80
+#: A net below the releases that every way out makes, renewed as long as the work goes on.
+LEASE_SECONDS = 1800.0
+LEASE = round(LEASE_SECONDS * SECOND)
+
+
+class Desk:
+    """The items of one repository. What it writes carries its name, by which it is told from what
+    other dispatchers write."""
+
+    def __init__(self, manager: LockManager) -> None:
+        self.manager = manager
+        self.name = new_id()
+
+    # Looking
+
+    def items(self) -> list[WorkItem]:
+        """All items that are not forgotten, in the order in which they came."""
+        found = [_item(event) for event in services.notes(self.manager, NOTES)]
+        return sorted(found, key=lambda item: item.arrival)
+
+    def item(self, id: str) -> WorkItem | None:
+        """One of them, as it is now."""
+        event = services.noted(self.manager, f"{NOTES}{id}")
+        return _item(event) if event is not None else None
+
+    def conflicts(self, item: WorkItem) -> list[ConflictInfo]:
+        """What is in an item's way now. Nothing is written."""
+        return services.look(self.manager, self.question(item))
+
+    def question(self, item: WorkItem) -> Callable[[View], list[ConflictInfo]]:
+        """The same, to be asked of one moment together with others, as often as one likes."""
+        request = self._request(item, Holder(id=item.id, key=f"work/{item.id}"))
+        return lambda view: _unsettled(view, request) or rules.look(view, request)
+
+    def is_abandoned(self, item: WorkItem) -> bool:
+        """Whether an item was sent out by somebody who is gone, with all that it had started."""
+
+        def gone(view: View) -> bool:
+            grant = view.grant(item.grant_id)
+            return not isinstance(grant, Grant) or not rules.is_live(view, grant)
+
+        return bool(item.grant_id) and services.look(self.manager, gone)
+
+    def orphans(self, item: WorkItem) -> list[int]:
+        """What an item's launcher left running when it was killed."""
+        grant = services.look(self.manager, lambda view: view.grant(item.grant_id))
+        if not isinstance(grant, Grant) or grant.holder.witness is None:
+            return []
+        if not is_dead(grant.holder.witness, ()):
+            return []
+        return [pid for mark in grant.holder.marks for pid in carriers(mark)]
+
+    # Changing
+
+    def enqueue(
+        self,
+        workflow: str,
+        phase: str,
+        request: LockRequest,
+        data: Mapping[str, Any] | None = None,
+        *,
+        together: Callable[[View], Decision[Any] | None] | None = None,
+    ) -> WorkItem | None:
+        """A new item at the end of the line. Raises for paths that cannot be locked.
+
+        `together` is decided in the same step: if it says None, nothing is queued."""
+        self.manager.request("work", request.read_paths, request.write_paths)
+
+        def put(view: View) -> Decision[WorkItem | None]:
+            first = Decision(None) if together is None else together(view)
+            if first is None:
+                return Decision(None)
+            item = WorkItem(
+                f"{_plain(workflow)}-{view.head + 1}", workflow, phase, request,
+                arrival=view.head + 1, queued=view.now, data=dict(data or {}),
+            )  # fmt: skip
+            return self._changed(view, Decision(item, first.events, first.wake), ITEM_QUEUED)
+
+        return services.decide(self.manager, put)
+
+    def claim(
+        self, item: WorkItem, holder: Holder
+    ) -> tuple[WorkItem, LockGrant] | list[ConflictInfo] | None:
+        """Take the locks and send the item out, in one step; or what is in its way. None if it
+        does not wait any more: another dispatcher has it, or it was ended."""
+        request = self._request(item, holder)
+
+        def decide(view: View) -> Decision[tuple[WorkItem, Grant] | list[ConflictInfo] | None]:
+            known = _known(view, item.id)
+            if known is None or known.status != QUEUED:
+                return Decision(None)
+            if known.grant_id:
+                return self._again(view, known)
+            if unsettled := _unsettled(view, request):
+                return Decision(unsettled)
+            wanted = request.named(known.ticket) if known.ticket else request
+            if known.ticket and (conflicts := rules.look(view, wanted)):
+                return Decision(conflicts)  # asked without waiting it would lose its place
+            taken = rules.acquire(view, wanted, wait=False)
+            if not isinstance(taken.outcome, Grant):
+                refused = list(getattr(taken.outcome, "conflicts", ()))
+                return Decision(refused, taken.events, taken.wake, taken.hint)
+            return self._sent_out(view, known, taken.outcome, taken)
+
+        found = services.decide(self.manager, decide)
+        if isinstance(found, tuple):
+            made, grant = found
+            return made, self._lock_grant(grant)
+        return found
+
+    def keep(self, item: WorkItem, phase: str, data: Mapping[str, Any] | None = None) -> WorkItem:
+        """Back into the line for its next phase, with its locks held on."""
+
+        def decide(view: View) -> Decision[WorkItem]:
+            known = self._mine(view, item)
+            new = known.but(
+                status=QUEUED, phase=phase, queued=view.now, escalated=False,
+                data={**known.data, **(data or {})},
+            )  # fmt: skip
+            return self._changed(view, Decision(new), ITEM_WAITS)
+
+        return services.decide(self.manager, decide)
+
+    def end(
+        self, item: WorkItem, *, reason: str = "", data: Mapping[str, Any] | None = None
+    ) -> WorkItem | None:
+        """Give the locks back and be done, in one step: completed, or an error with its reason.
+        None if somebody else has ended it, or has it now: it is recorded once."""
+
+        def decide(view: View) -> Decision[WorkItem | None]:
+            known = _known(view, item.id)
+            if known is None or known.is_over or known.grant_id != item.grant_id:
+                return Decision(None)
+            new = known.but(
+                status=ERROR if reason else COMPLETED, reason=reason,
+                data={**known.data, **(data or {})},
+            )  # fmt: skip
+            return self._changed(view, _released(view, known, new), ITEM_ENDED)
+
+        return services.decide(self.manager, decide)
+
+    def take_over(self, item: WorkItem, holder: Holder) -> WorkItem | None:
+        """The locks of an abandoned item go to whoever cleans up after it, without coming free in
+        between. Without a grant, if somebody else has taken one of its files already; None if
+        somebody else cleans up."""
+
+        def decide(view: View) -> Decision[WorkItem | None]:
+            known = _known(view, item.id)
+            if known is None or known.is_over or known.grant_id != item.grant_id:
+                return Decision(None)
+            grant = view.grant(known.grant_id)
+            if not isinstance(grant, Grant):
+                lost = known.but(status=DISPATCHED, grant_id="", token=0)
+                return self._changed(view, Decision(lost), ITEM_DISPATCHED)
+            moved = moving.exchange(view, [(grant.id, moving.heir(grant, holder, new))])
+            if isinstance(moved.outcome, Refusal):
+                return Decision(None, moved.events, moved.wake, moved.hint)
+            heir = moved.outcome[0]
+            mine = known.but(status=DISPATCHED, grant_id=heir.id, token=heir.token)
+            said = Decision(mine, moved.events, moved.wake, moved.hint)
+            return self._changed(view, said, ITEM_DISPATCHED)
+
+        new = new_id()
+        return services.decide(self.manager, decide)
+
+    def retry(self, item: WorkItem, reason: str) -> WorkItem | None:
+        """Back to its old place in line, with one try more on its account; its locks are free.
+        None if it does not stand as it was when this was decided."""
+
+        def decide(view: View) -> Decision[WorkItem | None]:
+            known = _known(view, item.id)
+            if known is None or known.is_over or known.grant_id != item.grant_id:
+                return Decision(None)
+            new = known.but(
+                status=QUEUED, reason=reason, retries=known.retries + 1,
+                grant_id="", token=0, dispatched=0, ticket="",
+            )  # fmt: skip
+            return self._changed(view, _released(view, known, new), ITEM_RETRIED)
+
+        return services.decide(self.manager, decide)
+
+    def escalate(self, item: WorkItem, holder: Holder | None) -> WorkItem | None:
+        """It has waited too long: from now on it comes before all others. With a holder it also
+        stands in the kernel's line, as one whom nobody passes. None if it waits no more."""
+        request = None if holder is None else self._request(item, holder).impatient(LEASE)
+
+        def decide(view: View) -> Decision[WorkItem | None]:
+            known = _known(view, item.id)
+            if known is None or known.status != QUEUED:
+                return Decision(None)
+            if request is None or known.grant_id or known.ticket:
+                return self._changed(view, Decision(known.but(escalated=True)), ITEM_WAITS)
+            asked = rules.acquire(view, request, wait=True)
+            stands = not isinstance(asked.outcome, Refusal)  # one that would close a circle
+            new = known.but(escalated=True, ticket=request.id if stands else "")
+            said = Decision(new, asked.events, asked.wake, asked.hint)
+            return self._changed(view, said, ITEM_WAITS)
+
+        return services.decide(self.manager, decide)
+
+    def leave_line(self, item: WorkItem) -> None:
+        """Give up its place in the kernel's line, and what it was served there."""
+        if item.ticket and services.cancel(self.manager, item.ticket, "cancelled"):
+            services.release_each(self.manager, [item.ticket])
+
+    def renew(self, item: WorkItem) -> bool:
+        """Extend the lease of an item's locks. False if they are lost."""
+        outcome = services.decide(
+            self.manager, lambda view: rules.renew(view, item.grant_id, holder_key=None)
+        )
+        return not isinstance(outcome, Refusal)
+
+    def forget(self, ids: list[str]) -> None:
+        """Nothing is known of these items any more. Only of those that are over."""
+        for id in ids:
+
+            def decide(view: View, id: str = id) -> Decision[bool]:
+                known = _known(view, id)
+                if known is None or not known.is_over:
+                    return Decision(False)
+                return moving.with_note(
+                    view, Decision(True), ITEM_FORGOTTEN, {"id": id}, name=f"{NOTES}{id}", over=True
+                )
+
+            services.decide(self.manager, decide)
+
+    # Between
+
+    def _request(self, item: WorkItem, holder: Holder) -> Request:
+        wanted = item.lock_request
+        return self.manager.request(
+            holder, wanted.read_paths, wanted.write_paths, LEASE_SECONDS,
+            f"{item.phase} {item.workflow}",
+        )  # fmt: skip
+
+    def _changed(self, view: View, decision: Decision[Any], type: str) -> Decision[Any]:
+        """A decision together with the last word on the item that is its outcome."""
+        item: WorkItem = decision.outcome
+        said = {**item.to_data(), "by": self.name}
+        return moving.with_note(view, decision, type, said, name=f"{NOTES}{item.id}")
+
+    def _sent_out(
+        self, view: View, known: WorkItem, grant: Grant, taken: Decision[Any]
+    ) -> Decision[tuple[WorkItem, Grant] | list[ConflictInfo] | None]:
+        new = known.but(
+            status=DISPATCHED, grant_id=grant.id, token=grant.token, dispatched=view.now,
+            reason="", ticket="",
+        )  # fmt: skip
+        said = Decision(new, taken.events, taken.wake, taken.hint)
+        done = self._changed(view, said, ITEM_DISPATCHED)
+        return Decision((new, grant), done.events, done.wake, done.hint)
+
+    def _again(
+        self, view: View, known: WorkItem
+    ) -> Decision[tuple[WorkItem, Grant] | list[ConflictInfo] | None]:
+        """One that kept its locks while it waited for a slot."""
+        grant = view.grant(known.grant_id)
+        if not isinstance(grant, Grant) or not rules.is_live(view, grant):
+            return Decision(None)
+        return self._sent_out(view, known, grant, Decision(None))
+
+    def _lock_grant(self, grant: Grant) -> LockGrant:
+        return LockGrant(grant, self._has_ended)
+
+    def _has_ended(self, id: str) -> bool:
+        found = services.look(self.manager, lambda view: view.grant(id))
+        return not isinstance(found, Grant)
+
+    def _mine(self, view: View, item: WorkItem) -> WorkItem:
+        known = _known(view, item.id)
+        if known is None or known.status != DISPATCHED or known.grant_id != item.grant_id:
+            raise LookupError(f"item {item.id} is not held with grant {item.grant_id} any more")
+        return known
+
+
+def _plain(workflow: str) -> str:
+    """A name that can stand in a path, and is still read as that of the workflow."""
+    letters = (one if one.isascii() and (one.isalnum() or one in "._") else "-" for one in workflow)
+    return "".join(letters).strip("-.")[:NAME_MAX] or "work"
+
+
+def ended_paths(event: Event) -> tuple[str, ...] | None:
+    """What came free with an event; None if nothing did."""
+    from holdfast.core.events import ENDINGS
+
+    return tuple(event.data["paths"]) if event.type in ENDINGS else None
+
+
+def _item(event: Event) -> WorkItem:
+    return WorkItem.from_data(event.data)
+
+
+def _known(view: View, id: str) -> WorkItem | None:
+    event = view.note(f"{NOTES}{id}")
+    return _item(event) if event is not None else None
+
+
+def _unsettled(view: View, request: Request) -> list[ConflictInfo]:
+    """What was left behind by items whose dispatcher is gone: nobody is sent out to work on that
+    before it was put in order, though its owner is dead."""
+    found = []
+    for _key, mode, id in view.scopes(*reach(request.keys)):
+        grant = view.grant(id)
+        if not isinstance(grant, Grant) or mode != WRITE or rules.is_live(view, grant):
+            continue
+        left = _known(view, grant.holder.id)
+        if left is not None and left.grant_id == id and not left.is_over:
+            path = grant.paths[grant.modes.index(WRITE)]
+            found.append(
+                ConflictInfo(
+                    path=path, mode=WRITE, held_path=path, held_mode=WRITE, holder=grant.holder.id,
+                    holder_key=grant.holder.key, grant_id=id, since=grant.acquired_at, until=None,
+                    reason=f"{grant.reason}, which was cut off and is not put in order yet",
+                )
+            )  # fmt: skip
+    return found
+
+
+def _released(view: View, known: WorkItem, new: WorkItem) -> Decision[WorkItem]:
+    if not known.grant_id:
+        return Decision(new)
+    given = rules.release(view, known.grant_id, None)
+    return Decision(new, given.events, given.wake, given.hint)

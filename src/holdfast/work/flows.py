@@ -1,0 +1,98 @@
+"""How far each workflow is, in the ledger, so that whoever looks sees the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import moving
+from holdfast.core.model import Decision, Event
+from holdfast.manager import services
+from holdfast.manager.manager import LockManager
+from holdfast.work import states
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
+
+NOTES = "work:flow:"
+STATE_CHANGED = "work_state"
+FORGOTTEN = "work_forgotten"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One workflow: the work on one controller."""
+
+    name: str
+    state: str = states.IDLE
+    reason: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_data(self) -> dict[str, Any]:
+        """For the ledger, and for `--json`."""
+        return {
+            "workflow": self.name, "state": self.state, "reason": self.reason,
+            "data": dict(self.data),
+        }  # fmt: skip
+
+
+class Flows:
+    """The workflows of one repository."""
+
+    def __init__(self, manager: LockManager) -> None:
+        self._manager = manager
+
+    def all(self) -> dict[str, Flow]:
+        """All that are known, by name."""
+        found = [_flow(event) for event in services.notes(self._manager, NOTES)]
+        return {flow.name: flow for flow in sorted(found, key=lambda flow: flow.name)}
+
+    def get(self, name: str) -> Flow:
+        """One of them; one that nobody has heard of is idle."""
+        event = services.noted(self._manager, f"{NOTES}{name}")
+        return _flow(event) if event is not None else Flow(name)
+
+    def move(
+        self, name: str, to: str, reason: str = "", data: Mapping[str, Any] | None = None
+    ) -> Flow:
+        """To the next state. Raises TransitionError if that may not follow."""
+
+        def decide(view: View) -> Decision[Flow]:
+            return moved(view, name, to, reason, data)
+
+        return services.decide(self._manager, decide)
+
+    def try_move(
+        self, name: str, to: str, reason: str = "", data: Mapping[str, Any] | None = None
+    ) -> bool:
+        """The same. False if it may not follow, as when somebody else was quicker."""
+        try:
+            self.move(name, to, reason, data)
+        except states.TransitionError:
+            return False
+        return True
+
+    def forget(self, name: str) -> None:
+        """Nothing is known of it any more."""
+        if services.noted(self._manager, f"{NOTES}{name}") is not None:
+            said = {"workflow": name}
+            services.note(self._manager, FORGOTTEN, said, name=f"{NOTES}{name}", over=True)
+
+
+def moved(
+    view: View, name: str, to: str, reason: str = "", data: Mapping[str, Any] | None = None
+) -> Decision[Flow]:
+    """The decision for a transition, to be made together with others."""
+    event = view.note(f"{NOTES}{name}")
+    known = _flow(event) if event is not None else Flow(name)
+    states.follow(name, known.state, to)
+    flow = Flow(name, to, reason, {**known.data, **(data or {})})
+    return moving.with_note(
+        view, Decision(flow), STATE_CHANGED, flow.to_data(), name=f"{NOTES}{name}"
+    )
+
+
+def _flow(event: Event) -> Flow:
+    data = event.data
+    return Flow(data["workflow"], data["state"], data["reason"], data["data"])

@@ -1,0 +1,360 @@
+"""The process of a slot: starts agents in a sandbox, and outlives none of them.
+
+    python -m holdfast.work.launcher ROOT
+
+It is there before an item's locks are taken, and holds them: they are free when it and all that
+carries its mark are gone, not earlier. It is the reaper of everything that an agent starts, also
+of what forks away and changes its session, so it knows when nothing is left; only then it says
+that the agent has ended. When its own parent goes, it kills what it started and goes as well, and
+the agent dies with it even if it is killed itself.
+
+It hears lines of JSON and answers with them:
+
+    {"run": {…}}    start an agent: see `Job`
+    {"stop": WHY}   kill it, with all that it started
+    -> {"pid": N}, when it was started
+    -> {"code": N, "why": "", "bytes": N, "seconds": N}, when nothing of it is left
+    -> {"error": {"code": …, "message": …, "hint": …}}, if it could not be started
+
+One thread only, because it forks; the answers to those inside the sandbox come from another one
+that begins after the fork and ends with the agent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.core.errors import HoldfastError, LockNotHeldError
+from holdfast.core.model import Grant
+from holdfast.gate.sandbox.box import Sandbox
+from holdfast.gate.sandbox.landlock import support
+from holdfast.gate.sandbox.starting import start
+from holdfast.manager import services
+from holdfast.manager.grants import LockGrant
+from holdfast.manager.manager import LockManager
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+#: From asking an agent to end to making it.
+GRACE_SECONDS = 5.0
+READ_BYTES = 1 << 16
+#: What the interpreter ignores, and an agent must not inherit like that.
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class Job:
+    """What an agent is: its command, where it runs, what it may write, how long it may take."""
+
+    def __init__(self, said: Mapping[str, Any]) -> None:
+        self.command: list[str] = said["command"]
+        self.folder: str = said["folder"]
+        self.environment: dict[str, str] = said["environment"]
+        self.stdin: str = said["stdin"]
+        self.grant: str = said["grant"]
+        #: What it may write beside its grant; None for no sandbox at all.
+        self.write: list[str] | None = said["write"]
+        self.git: bool = said["git"]
+        self.output: str = said["output"]
+        self.output_bytes_max: int = said["output_bytes_max"]
+        self.timeout_seconds: float = said["timeout_seconds"]
+
+
+def main(root: str) -> int:
+    """Serve until the parent is gone."""
+    _be_reaper()
+    with LockManager.open(root) as manager:
+        return Launcher(manager, 0, 1).serve()
+
+
+class Launcher:
+    """One slot. At most one agent at a time."""
+
+    def __init__(self, manager: LockManager, ear: int, mouth: int) -> None:
+        self._manager = manager
+        self._ear = ear
+        self._mouth = mouth
+        self._heard = b""
+        self._deaf = False
+        self._stop = ""
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> int:
+        while True:
+            said = self._next()
+            if said is None:
+                return 0
+            if "run" in said:
+                try:
+                    self._say(self._run(Job(said["run"])))
+                except HoldfastError as error:
+                    told = {"code": error.code, "message": error.message, "hint": error.hint}
+                    self._say({"error": told})
+                except (OSError, ValueError) as error:
+                    self._say({"error": {"code": "E_COMMAND", "message": str(error), "hint": ""}})
+
+    # One agent
+
+    def _run(self, job: Job) -> dict[str, Any]:
+        begun = time.monotonic()
+        self._stop = ""
+        os.makedirs(os.path.dirname(job.output), exist_ok=True)
+        sandbox = self._sandbox(job)
+        output = Output(job.output, job.output_bytes_max)
+        try:
+            pid = self._start(job, sandbox, output)
+            self._say({"pid": pid})
+            if sandbox is not None:
+                sandbox.serve()
+            status = self._attend(pid, output, begun + job.timeout_seconds)
+        finally:
+            kill_all()
+            output.close()
+            if sandbox is not None:
+                sandbox.close()
+        code = os.waitstatus_to_exitcode(status)
+        seconds = round(time.monotonic() - begun, 3)
+        return {"code": code, "why": self._stop, "bytes": output.seen, "seconds": seconds}
+
+    def _sandbox(self, job: Job) -> Sandbox | None:
+        if job.write is None:
+            return None
+        found = services.look(self._manager, lambda view: view.grant(job.grant))
+        if not isinstance(found, Grant):
+            raise LockNotHeldError(
+                f"grant {job.grant} is not held any more", hint="send the item out again"
+            )
+        grant = LockGrant(found, lambda _id: False)
+        return Sandbox(self._manager, grant, abi=support().abi, write=job.write, git=job.git)
+
+    def _start(self, job: Job, sandbox: Sandbox | None, output: Output) -> int:
+        source = _text_to_read(job.stdin)
+
+        def prepare() -> None:
+            die_with(signal.SIGKILL)
+            os.setsid()
+            os.chdir(job.folder)
+            os.dup2(source, 0)
+            os.dup2(output.inner, 1)
+            os.dup2(output.inner, 2)
+
+        try:
+            if sandbox is not None:
+                return sandbox.start(
+                    job.command, job.environment, default=IGNORED_BY_PYTHON, prepare=prepare
+                )
+            return start(job.command, job.environment, prepare, default=IGNORED_BY_PYTHON)
+        finally:
+            os.close(source)
+            output.let_go()
+
+    def _attend(self, pid: int, output: Output, deadline: float) -> int:
+        """Until the agent has ended: its status. What it left running is not seen to here."""
+        killed_at = 0.0
+        while True:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                output.drain()
+                return status
+            self._obey()  # also what came together with the order to run
+            now = time.monotonic()
+            if not self._stop and (self._deaf or now >= deadline):
+                self._stop = "the dispatcher is gone" if self._deaf else "timeout"
+            if self._stop and not killed_at:
+                _signal_group(pid, signal.SIGTERM)
+                killed_at = now
+            elif killed_at and now >= killed_at + GRACE_SECONDS:
+                kill_all(but_wait_for=pid)
+            until = killed_at + GRACE_SECONDS if killed_at else deadline
+            self._listen(output, max(0.0, min(until - now, 3600.0)))
+
+    def _listen(self, output: Output, seconds: float) -> None:
+        ears = [self._wake_read, *output.ears]
+        if not self._deaf:
+            ears.append(self._ear)
+        ready, _, _ = select.select(ears, [], [], seconds)
+        if self._wake_read in ready:
+            _empty(self._wake_read)
+        if self._ear in ready:
+            self._hear()
+        for ear in output.ears:
+            if ear in ready:
+                output.take()
+
+    def _obey(self) -> None:
+        for said in self._lines():
+            if "stop" in said and not self._stop:
+                self._stop = said["stop"] or "stopped"
+
+    # Hearing and saying
+
+    def _next(self) -> dict[str, Any] | None:
+        while True:
+            for said in self._lines():
+                return said
+            if self._deaf:
+                return None
+            select.select([self._ear], [], [])
+            self._hear()
+
+    def _hear(self) -> None:
+        data = os.read(self._ear, READ_BYTES)
+        self._heard += data
+        self._deaf = self._deaf or not data
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        while b"\n" in self._heard:
+            line, self._heard = self._heard.split(b"\n", 1)
+            yield json.loads(line)
+
+    def _say(self, said: Mapping[str, Any]) -> None:
+        try:
+            os.write(self._mouth, json.dumps(said).encode() + b"\n")
+        except OSError:
+            self._deaf = True
+
+
+class Output:
+    """What an agent says, in a file, up to a limit; the rest is read and thrown away, so that an
+    agent which talks without end is slow to nobody but itself."""
+
+    def __init__(self, path: str, bytes_max: int) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        self._left = bytes_max
+        self.seen = 0
+        self._outer, self.inner = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._outer, False)
+        self.ears = [self._outer]
+
+    def let_go(self) -> None:
+        """The agent has its end of it."""
+        os.close(self.inner)
+
+    def take(self) -> bool:
+        """Take what is there. False if there is nothing now, or nothing will come any more."""
+        try:
+            data = os.read(self._outer, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.ears = []
+            return False
+        self.seen += len(data)
+        kept = data[: self._left]
+        self._left -= len(kept)
+        while kept:
+            kept = kept[os.write(self._file, kept) :]
+        return True
+
+    def drain(self) -> None:
+        """Take what an agent had said when it ended."""
+        for _ in range(1024):  # something that it left running may never be silent
+            if not self.take():
+                return
+
+    def close(self) -> None:
+        os.close(self._outer)
+        os.close(self._file)
+
+
+def _be_reaper() -> None:
+    """Whatever our children leave behind becomes a child of ours."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(number: int) -> None:
+    """Get this signal when our parent is gone."""
+    above = os.getppid()
+    _prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != above:  # it went before it could be told
+        os._exit(1)
+
+
+def _prctl(option: int, value: int) -> None:
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    words = [ctypes.c_ulong(word) for word in (value, 0, 0, 0)]
+    if library.prctl(ctypes.c_int(option), *words) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def kill_all(but_wait_for: int = 0) -> None:
+    """Kill everything below us, until nothing is left. What becomes of one of them is still
+    asked for."""
+    while but_wait_for or _has_children():
+        for pid in descendants(os.getpid()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        if but_wait_for:
+            return
+        os.waitpid(-1, 0)
+
+
+def _has_children() -> bool:
+    """Whether anything is left below us; those that have ended are not."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below one, whatever sessions and groups they made."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            children.setdefault(int(fields[1]), []).append(int(entry))
+    found: list[int] = []
+    front = [pid]
+    while front:
+        front = [child for one in front for child in children.get(one, ())]
+        found += front
+    return found
+
+
+def _signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _text_to_read(text: str) -> int:
+    """A descriptor from which a text can be read."""
+    fd = os.memfd_create("holdfast-stdin", os.MFD_CLOEXEC)
+    data = text.encode("utf-8", "surrogateescape")
+    while data:
+        data = data[os.write(fd, data) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _empty(fd: int) -> None:
+    try:
+        while os.read(fd, READ_BYTES):
+            pass
+    except BlockingIOError:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,476 @@
+"""Two phases: every screen is analysed, then each controller is merged.
+
+The analyses run side by side, as many as there are slots. As soon as all screens of one controller
+are done, and not later, their write targets together become the locks of its merge, which is held
+through apply, test, fix, ci and verify. What happens between a crash and the next start is in
+`recover`: an analysis begins again with an empty folder, a merge with its files as they were.
+
+Without a lock manager it is what it was before there were locks: one agent after the other, where
+they are called, and nothing is checked.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.errors import HoldfastError, InvalidInput
+from holdfast.core.model import Decision
+from holdfast.gate.sandbox.landlock import support
+from holdfast.gate.settings import Settings
+from holdfast.manager.grants import LockGrant
+from holdfast.manager.manager import LockManager
+from holdfast.manager.paths import Tree
+from holdfast.work import states
+from holdfast.work.desk import Desk
+from holdfast.work.findings import Findings
+from holdfast.work.flows import Flows, moved
+from holdfast.work.items import (
+    ANALYZE,
+    APPLY,
+    CI,
+    COMPLETED,
+    DISPATCHED,
+    FIX,
+    TEST,
+    VERIFY,
+    LockRequest,
+    WorkItem,
+)
+from holdfast.work.items import ERROR as ITEM_ERROR
+from holdfast.work.layout import Layout
+from holdfast.work.manifest import Screen, ScreenManifest
+from holdfast.work.runs import Run
+from holdfast.work.scheduler import Again, Failed, Next, Scheduler
+from holdfast.work.slots import Ended, Launcher, Launchers, run_here
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
+    from holdfast.work.scheduler import Together
+
+#: What comes after a merge was applied.
+AFTER_APPLY = (TEST, CI, VERIFY)
+#: An agent that was killed has not said no: it gets another chance, but not for ever.
+CRASHES_MAX = 2
+#: Why an agent ended whose dispatcher was told to.
+HALTED = "halted"
+
+
+class Pipeline:
+    """The work on one repository, by its manifest."""
+
+    def __init__(
+        self,
+        *,
+        lock_manager: LockManager | None = None,
+        scheduler: Scheduler | None = None,
+        screen_manifest: ScreenManifest | None = None,
+        layout: Layout | None = None,
+        root: str | None = None,
+        review: bool = False,
+        environment: Mapping[str, str] | None = None,
+        launchers: Launchers | None = None,
+    ) -> None:
+        """With `review` a merge waits until somebody decides. `launchers` are where its agents
+        run; without them they run right below this process, and outside of any sandbox."""
+        tree = lock_manager.tree if lock_manager is not None else None
+        self.root = root or (tree.root if tree is not None else os.getcwd())
+        self.manager = lock_manager
+        self.scheduler = scheduler
+        self.manifest = screen_manifest or ScreenManifest(())
+        self.layout = layout or Layout.load(self.root, os.environ)
+        self.review = review
+        self._tree = tree or Tree(self.root)
+        self._environment = dict(os.environ if environment is None else environment)
+        self._launchers = launchers
+        self._screens = {screen.workflow: screen for screen in self.manifest}
+        self._groups = self.manifest.groups
+        self._items: dict[str, dict[str, str]] = {group: {} for group in self._groups}
+        #: Those whose agents are out, by their grants.
+        self._out: dict[str, WorkItem] = {}
+        self._lock = threading.Lock()
+        self.flows = Flows(lock_manager) if lock_manager is not None else None
+        self.desk = Desk(lock_manager) if lock_manager is not None else None
+        if scheduler is not None:
+            self.use(scheduler)
+
+    @classmethod
+    def open(
+        cls,
+        manager: LockManager,
+        manifest: ScreenManifest,
+        *,
+        review: bool = False,
+        changed: Callable[[WorkItem], None] | None = None,
+    ) -> Pipeline:
+        """One with a scheduler of its own, whose agents run in the sandbox of their grants."""
+        assert manager.tree is not None
+        layout = Layout.load(manager.tree.root, os.environ)
+        layout.check(manifest)
+        launchers = Launchers(manager, layout.slots)
+        made = cls(
+            lock_manager=manager, screen_manifest=manifest, layout=layout, review=review,
+            launchers=launchers,
+        )  # fmt: skip
+
+        def tell(item: WorkItem) -> None:
+            made.follow(item)
+            if changed is not None:
+                changed(item)
+
+        made.use(
+            Scheduler(
+                lock_manager=manager, slots=layout.slots, queue_seconds=layout.queue_seconds,
+                retries=layout.retries, host=launchers.lend, recover=made.recover, changed=tell,
+            )
+        )  # fmt: skip
+        return made
+
+    def use(self, scheduler: Scheduler) -> None:
+        """Let this scheduler do the work."""
+        self.scheduler = scheduler
+        self.desk = scheduler.desk
+        scheduler.handle(ANALYZE, self._analyze)
+        for phase in (APPLY, TEST, FIX, CI, VERIFY):
+            scheduler.handle(phase, self._merge)
+
+    # Begin and end
+
+    def start(self) -> None:
+        """Queue all that is not done yet, and begin. What an earlier run left is taken up."""
+        scheduler = self._need_scheduler()
+        if self._launchers is not None:
+            self._launchers.warm()
+        self.learn()
+        for group in self._groups:
+            self._take_up(group)
+        scheduler.start()
+
+    def learn(self) -> None:
+        """See what the ledger knows of this work."""
+        assert self.desk is not None
+        for item in self.desk.items():
+            self._remember(item)
+
+    def is_done(self) -> bool:
+        """Whether nothing is left to do here: every workflow has ended, or waits for somebody to
+        decide who is not asked for here. Also if the scheduler broke."""
+        assert self.flows is not None
+        scheduler = self._need_scheduler()
+        if scheduler.error:
+            return True
+        if scheduler.queue_depth or scheduler.active_items:
+            return False
+        known = self.flows.all()
+        return all(group in known and known[group].state in states.OVER for group in self._groups)
+
+    def halt(self) -> None:
+        """Send nobody more out and end those that are; their items go back into the line."""
+        scheduler = self._need_scheduler()
+        scheduler.drain()
+        for item in scheduler.active_items:
+            host = scheduler.host_of(item)
+            if isinstance(host, Launcher):
+                host.stop(HALTED)
+
+    def stop(self) -> None:
+        """Wait for the agents that are out, and send no more."""
+        if self.scheduler is not None:
+            self.scheduler.stop()
+        if self._launchers is not None:
+            self._launchers.close()
+
+    def _take_up(self, group: str) -> None:
+        assert self.flows is not None
+        flow = self.flows.get(group)
+        known = self._items[group]
+        if flow.state == states.IDLE:
+            self.flows.move(group, states.QUEUED)
+        for screen in self._groups[group]:
+            if screen.workflow not in known:
+                self._queue_analysis(screen)
+        self._see_to(group)
+
+    def _queue_analysis(self, screen: Screen) -> None:
+        self._put(
+            screen.workflow, ANALYZE, self.layout.analysis_request(screen), {"group": screen.group}
+        )
+
+    def _put(
+        self,
+        workflow: str,
+        phase: str,
+        request: LockRequest,
+        data: dict[str, Any],
+        together: Together | None = None,
+    ) -> None:
+        """Queue an item: for our scheduler, or for that of another process."""
+        assert self.desk is not None
+        if self.scheduler is not None:
+            item = self.scheduler.enqueue_with(together, workflow, phase, request, data=data)
+        else:
+            item = self.desk.enqueue(workflow, phase, request, data, together=together)
+        if item is not None:
+            self._remember(item)
+
+    def _remember(self, item: WorkItem) -> None:
+        group = str(item.data.get("group", ""))
+        if group in self._items:
+            with self._lock:
+                self._items[group][item.workflow] = item.id
+
+    def analyze(self, group: str) -> None:
+        """Analyse a controller anew: its screens, then its merge."""
+        screens = self._group(group)
+        if self.flows is None:
+            threading.Thread(target=self.run_analysis, args=(group,), daemon=True).start()
+            return
+        self.flows.move(group, states.QUEUED, data={"decision": ""})
+        for screen in screens:
+            self._queue_analysis(screen)
+
+    def decide(self, group: str, *, approve: bool, by: str) -> None:
+        """What became of the findings for a controller: its merge begins, or never does."""
+        assert self.flows is not None
+        self._group(group)
+        state = self.flows.get(group).state
+        if state != states.AWAITING_DECISIONS:
+            raise states.TransitionError(
+                f"{group} is {state}: there is nothing to decide",
+                hint="its screens must have been analysed; holdfast top shows how far they are",
+                workflow=group, state=state, to=states.QUEUED,
+            )  # fmt: skip
+        if approve:
+            self._queue_merge(group, by)
+        else:
+            self.flows.move(group, states.IDLE, f"rejected by {by}", {"decision": "rejected"})
+
+    def amend(self, group: str, missing: list[str]) -> None:
+        """Merge a controller once more, with files that its analyses had missed."""
+        assert self.flows is not None
+        self._group(group)
+        flow = self.flows.get(group)
+        targets = [*flow.data.get("targets", ()), *missing]
+        self.flows.move(group, states.QUEUED, data={"targets": list(dict.fromkeys(targets))})
+        self._enqueue_merge(group, list(dict.fromkeys(targets)), None)
+
+    # What happens to items
+
+    def follow(self, item: WorkItem) -> None:
+        """An item changed: so may its workflow."""
+        assert self.flows is not None
+        group = str(item.data.get("group", ""))
+        if group not in self._groups:
+            return
+        self._remember(item)
+        if item.status == DISPATCHED:
+            self.flows.try_move(group, states.OF_PHASE[item.phase])
+        elif item.status == ITEM_ERROR:
+            self.flows.try_move(group, states.ERROR, f"{item.workflow}: {item.reason}")
+        elif item.status == COMPLETED and item.phase == ANALYZE:
+            self._see_to(group)
+        elif item.status == COMPLETED:
+            self.flows.try_move(group, states.COMPLETED)
+
+    def _see_to(self, group: str) -> None:
+        """If all screens of a controller are done, its merge may begin."""
+        assert self.flows is not None
+        found = self._analyses(group)
+        if not all(item is not None and item.status == COMPLETED for item in found):
+            return
+        flow = self.flows.get(group)
+        if flow.state == states.QUEUED and not flow.data.get("decision"):
+            self.flows.try_move(group, states.ANALYZING)  # by a dispatcher that was killed
+        self.flows.try_move(group, states.AWAITING_DECISIONS)
+        waits = self.flows.get(group).state == states.AWAITING_DECISIONS
+        if waits and not self.review:
+            self._queue_merge(group, "itself")
+
+    def _queue_merge(self, group: str, by: str) -> None:
+        findings = [item.data for item in self._analyses(group) if item is not None]
+        targets = list(dict.fromkeys(path for one in findings for path in one["write_targets"]))
+
+        def approve(view: View) -> Decision[Any] | None:
+            try:
+                data = {"decision": f"approved by {by}", "targets": targets}
+                return moved(view, group, states.QUEUED, "", data)
+            except states.TransitionError:
+                return None
+
+        if targets:
+            self._enqueue_merge(group, targets, approve)
+            return
+        assert self.flows is not None
+        for state in (states.QUEUED, states.APPLYING, states.COMPLETED):
+            self.flows.try_move(group, state, "there was nothing to write")
+
+    def _enqueue_merge(
+        self,
+        group: str,
+        targets: list[str],
+        together: Callable[[View], Decision[Any] | None] | None,
+    ) -> None:
+        request = self.layout.merge_request(self._groups[group], targets)
+        self._put(group, APPLY, request, {"group": group, "targets": targets, "round": 0}, together)
+
+    def _analyses(self, group: str) -> list[WorkItem | None]:
+        assert self.desk is not None
+        with self._lock:
+            ids = [self._items[group].get(one.workflow, "") for one in self._groups[group]]
+        return [self.desk.item(id) for id in ids]
+
+    def recover(self, item: WorkItem) -> None:
+        """Put things back as they were before an item was sent out. Its locks are held."""
+        run = Run(self.root, item.id)
+        if item.phase == ANALYZE:
+            for path in item.lock_request.write_paths:
+                shutil.rmtree(f"{self.root}/{os.path.dirname(path)}", ignore_errors=True)
+        elif item.grant_id:
+            run.put_back()
+        else:
+            run.forget()  # somebody has taken the files already: they are as that one wants them
+
+    # The phases
+
+    def run_analysis(self, name: str, grant_id: str | None = None) -> dict[str, Any]:
+        """Analyse a screen, or all screens of a controller. What they say is to be written."""
+        if name in self._groups:
+            every = [self.run_analysis(one.workflow, grant_id) for one in self._groups[name]]
+            return {"write_targets": [path for one in every for path in one["write_targets"]]}
+        screen = self._screens[name]
+        os.makedirs(f"{self.root}/{self.layout.docs_of(screen)}", exist_ok=True)
+        ended = self._agent(ANALYZE, name, self.layout.screen_words(screen), grant_id)
+        if not ended.is_well:
+            raise Failed(ended.sentence(ANALYZE))
+        return self._findings(screen)
+
+    def run_apply(self, group: str, grant_id: str | None = None) -> Ended:
+        """Carry out what was found for a controller."""
+        return self._run(APPLY, group, grant_id)
+
+    def run_test(self, group: str, grant_id: str | None = None) -> Ended:
+        """Test it."""
+        return self._run(TEST, group, grant_id)
+
+    def run_fix(self, group: str, grant_id: str | None = None) -> Ended:
+        """Put right what a check has found."""
+        return self._run(FIX, group, grant_id)
+
+    def run_ci(self, group: str, grant_id: str | None = None) -> Ended:
+        """Run all checks on it."""
+        return self._run(CI, group, grant_id)
+
+    def run_verify(self, group: str, grant_id: str | None = None) -> Ended:
+        """Look whether what was found is really done."""
+        return self._run(VERIFY, group, grant_id)
+
+    def _run(self, phase: str, group: str, grant_id: str | None) -> Ended:
+        screens = self._group(group)
+        item = self._out.get(grant_id or "")
+        if item is None:
+            found = [self._findings(screen)["write_targets"] for screen in screens]
+            targets, round, log = [path for one in found for path in one], 0, ""
+        else:
+            targets, round = item.data["targets"], item.data["round"]
+            log = item.data.get("log", "")
+        words = self.layout.merge_words(screens, dict.fromkeys(targets), log=log, round=round)
+        return self._agent(phase, group, words, grant_id)
+
+    def _findings(self, screen: Screen) -> dict[str, Any]:
+        file = f"{self.root}/{self.layout.output_of(screen)[0]}"
+        found = Findings.load(file, screen, self._tree)
+        return {"write_targets": list(found.write_targets), "findings": len(found.findings)}
+
+    def _agent(
+        self, phase: str, name: str, words: Mapping[str, str], grant_id: str | None
+    ) -> Ended:
+        """Run the agent of a phase: with its grant in a launcher, or without one right here."""
+        settings = self.layout.phase(phase)
+        command, typed = settings.words(words), settings.typed(words) or ""
+        item = self._out.get(grant_id or "")
+        if item is None:
+            log = Run(self.root, name.replace("/", "-")).log(phase)
+            return run_here(
+                command, folder=self.root, output=log, environment=self._environment, stdin=typed,
+                timeout_seconds=settings.timeout_seconds,
+            )  # fmt: skip
+        host = self._need_scheduler().host_of(item)
+        assert isinstance(host, Launcher)
+        write = Settings.load(self.root).sandbox_write if support().is_enough else None
+        ended = host.run(
+            item, command, folder=self.root, environment=self._environment, stdin=typed,
+            output=Run(self.root, item.id).log(phase, item.data.get("round", 0)), write=write,
+            output_bytes_max=settings.output_bytes_max, timeout_seconds=settings.timeout_seconds,
+        )  # fmt: skip
+        if ended.why == HALTED or (ended.was_killed and item.retries < CRASHES_MAX):
+            raise Again(ended.sentence(phase))
+        return ended
+
+    # As callbacks of the scheduler
+
+    def _analyze(self, item: WorkItem, grant: LockGrant) -> dict[str, Any]:
+        with self._sent_out(item):
+            return self.run_analysis(item.workflow, grant_id=grant.id)
+
+    def _merge(self, item: WorkItem, grant: LockGrant) -> Any:
+        if item.phase == APPLY:
+            Run(self.root, item.id).keep(item.data["targets"])
+        with self._sent_out(item):
+            ended = self._run(item.phase, item.workflow, grant.id)
+        return self._after(item, ended)
+
+    @contextmanager
+    def _sent_out(self, item: WorkItem) -> Iterator[None]:
+        """While an item's agent is out it is known by its grant. What goes wrong is told to the
+        operator with its code."""
+        self._out[item.grant_id] = item
+        try:
+            yield
+        except HoldfastError as error:
+            raise Failed(f"{error.code}: {error.message}") from error
+        finally:
+            del self._out[item.grant_id]
+
+    def _after(self, item: WorkItem, ended: Ended) -> Any:
+        """What follows a phase of a merge: the next one, a fix, or the end."""
+        if ended.is_well and item.phase == FIX:
+            return Next(item.data["failed"])
+        if ended.is_well:
+            following = self._following(item.phase)
+            if following:
+                return Next(following)
+            Run(self.root, item.id).forget()
+            return None
+        fix = self.layout.phase(FIX)
+        round = item.data["round"] + 1
+        if item.phase in AFTER_APPLY and not fix.is_skipped and round <= fix.rounds:
+            log = Run(self.root, item.id).log(item.phase, item.data["round"])
+            return Next(FIX, {"round": round, "failed": item.phase, "log": log})
+        raise Failed(ended.sentence(item.phase))
+
+    def _following(self, phase: str) -> str:
+        later = AFTER_APPLY if phase == APPLY else AFTER_APPLY[AFTER_APPLY.index(phase) + 1 :]
+        return next((one for one in later if not self.layout.phase(one).is_skipped), "")
+
+    # Small things
+
+    def _group(self, group: str) -> tuple[Screen, ...]:
+        found = self._groups.get(group)
+        if found is None:
+            known = ", ".join(sorted(self._groups)[:10]) or "none"
+            raise InvalidInput(
+                f"there is no controller {group!r} in the manifest",
+                hint=f"controllers are named with their module: {known}",
+            )
+        return found
+
+    def _need_scheduler(self) -> Scheduler:
+        if self.scheduler is None:
+            raise InvalidInput(
+                "this needs a scheduler", hint="give lock_manager and scheduler, or Pipeline.open"
+            )
+        return self.scheduler

@@ -1,0 +1,118 @@
+"""What came of it: read from the ledger alone, by whoever asks, as often as they like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.core.model import SECOND, Event
+from holdfast.gate.door import GAP
+from holdfast.manager.manager import LockManager
+from holdfast.work import desk as events
+from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, WorkItem
+
+
+@dataclass(slots=True)
+class Gap:
+    """A file that an agent wanted to write and was not given."""
+
+    path: str
+    workflow: str
+    item: str
+    why: str
+    at: int
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "path": self.path, "workflow": self.workflow, "item": self.item, "why": self.why,
+            "at": self.at,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Report:
+    """The work since an event, in figures."""
+
+    began: int = 0
+    ended: int = 0
+    items: int = 0
+    completed: int = 0
+    failed: list[WorkItem] = field(default_factory=list)
+    retried: int = 0
+    most_at_once: int = 0
+    worked_seconds: float = 0.0
+    gaps: list[Gap] = field(default_factory=list)
+
+    @property
+    def wall_seconds(self) -> float:
+        return max(0.0, (self.ended - self.began) / SECOND)
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "wall_seconds": round(self.wall_seconds, 3),
+            "worked_seconds": round(self.worked_seconds, 3),
+            "most_at_once": self.most_at_once,
+            "items": self.items,
+            "completed": self.completed,
+            "retried": self.retried,
+            "failed": [
+                {"workflow": one.workflow, "phase": one.phase, "reason": one.reason}
+                for one in self.failed
+            ],
+            "gaps": [gap.to_data() for gap in self.gaps],
+        }
+
+
+def report(manager: LockManager, since: int = 0) -> Report:
+    """All that happened after an event."""
+    return _Reading().read(manager.events(after=since))
+
+
+class _Reading:
+    """One reading of the ledger, from one end to the other."""
+
+    def __init__(self) -> None:
+        self._report = Report()
+        self._out: dict[str, int] = {}
+        self._by_grant: dict[str, WorkItem] = {}
+
+    def read(self, history: Iterable[Event]) -> Report:
+        for event in history:
+            if event.type == GAP:
+                self._gap(event)
+            elif event.type in _ITEMS:
+                self._item(event, WorkItem.from_data(event.data))
+        return self._report
+
+    def _item(self, event: Event, item: WorkItem) -> None:
+        made = self._report
+        made.began = made.began or event.at
+        made.ended = event.at
+        if item.grant_id:
+            self._by_grant[item.grant_id] = item
+        if event.type == events.ITEM_QUEUED:
+            made.items += 1
+        if event.type == events.ITEM_RETRIED:
+            made.retried += 1
+        if item.status == DISPATCHED:
+            self._out.setdefault(item.id, event.at)
+            made.most_at_once = max(made.most_at_once, len(self._out))
+        elif item.id in self._out:
+            made.worked_seconds += (event.at - self._out.pop(item.id)) / SECOND
+        if item.status == COMPLETED:
+            made.completed += 1
+        elif item.status == ERROR:
+            made.failed.append(item)
+
+    def _gap(self, event: Event) -> None:
+        item = self._by_grant.get(event.data["grant"])
+        if item is not None:
+            path, why = event.data["path"], event.data["why"]
+            self._report.gaps.append(Gap(path, item.workflow, item.id, why, event.at))
+
+
+_ITEMS = (
+    events.ITEM_QUEUED, events.ITEM_DISPATCHED, events.ITEM_WAITS, events.ITEM_ENDED,
+    events.ITEM_RETRIED,
+)  # fmt: skip

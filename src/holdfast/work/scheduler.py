@@ -1,0 +1,628 @@
+"""The scheduler: sends each item out when all it needs is free, and a slot is.
+
+Its loop wakes when something changes: an item came, one ended, a lock came free (also in another
+process), or a moment is due that it knows beforehand. It tries items in order of their phase, then
+first come first served, and goes on to the next when one cannot start. Who has waited too long
+comes first, and gets a reservation that nobody passes.
+
+What an item is for is a callback, called in a thread of its own with the item and its grant. What
+it returns is kept with the item; `Next` sends the item back into the line for another phase, with
+its locks held on. On every way out the locks are free and the item is over, in one step.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdfast.core.errors import HoldfastError, InvalidInput
+from holdfast.core.model import SECOND, ConflictInfo, Event, Holder
+from holdfast.core.words import conflict_sentences
+from holdfast.manager import services
+from holdfast.manager.grants import LockGrant
+from holdfast.manager.liveness import own_witness
+from holdfast.manager.manager import LockManager
+from holdfast.work import desk as desk_events
+from holdfast.work.desk import LEASE_SECONDS, Desk, ended_paths
+from holdfast.work.items import DISPATCHED, QUEUED, LockRequest, WorkItem
+from holdfast.work.waiting import Queue
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Decision
+    from holdfast.core.view import View
+
+    #: What is decided in one step with the queueing of an item; None if it is not to be.
+    Together = Callable[[View], Decision[Any] | None]
+
+QUEUE_SECONDS = 300.0
+RETRIES_MAX = 12
+PATIENCE_SECONDS = 600.0
+#: How long a wake-up by another process may be lost, or an owner be dead, before we notice.
+LOOK_SECONDS = 5.0
+#: Between two looks whether what was killed is gone.
+SETTLE_SECONDS = 0.01
+#: The last word on a scheduler that broke; every page shows it.
+TROUBLE = "work:trouble"
+BROKEN = "work_broken"
+MENDED = "work_mended"
+STOPPED = "work_stopped"
+
+
+class Next:
+    """What a callback returns whose item goes on with another phase, its locks held."""
+
+    def __init__(self, phase: str, data: Mapping[str, Any] | None = None) -> None:
+        self.phase = phase
+        self.data = dict(data or {})
+
+
+class Failed(Exception):
+    """Raised by a callback whose item is in error; the text is for the operator."""
+
+    def __init__(self, reason: str, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.data = dict(data or {})
+
+
+class Again(Exception):
+    """Raised by a callback whose item is to be tried once more, from the beginning."""
+
+
+class Host(Protocol):
+    """Who holds an item's locks while it is worked on. It is there before they are taken."""
+
+    #: Whether it still does.
+    is_well: bool
+
+    def holder(self, item: WorkItem) -> Holder: ...
+
+    def leave(self) -> None:
+        """The item is over, or back in line without locks."""
+
+
+class Here:
+    """This process holds them, for callbacks that do all the work themselves."""
+
+    is_well = True
+
+    def holder(self, item: WorkItem) -> Holder:
+        return Holder(id=item.id, key=f"work/{item.id}", witness=own_witness())
+
+    def leave(self) -> None:
+        pass
+
+
+Callback = Callable[[WorkItem, LockGrant], Any]
+
+
+class Scheduler:
+    """The queue of a repository, its slots, and the loop between them."""
+
+    def __init__(
+        self,
+        *,
+        lock_manager: LockManager,
+        slots: int = 4,
+        queue_seconds: float = QUEUE_SECONDS,
+        retries: int = RETRIES_MAX,
+        patience_seconds: float = PATIENCE_SECONDS,
+        host: Callable[[], Host] = Here,
+        recover: Callable[[WorkItem], None] | None = None,
+        changed: Callable[[WorkItem], None] | None = None,
+    ) -> None:
+        """`host` makes one who holds an item's locks. `recover` cleans up after an item that was
+        abandoned, before it is queued again. `changed` hears of every item that changed here."""
+        if slots < 1:
+            raise InvalidInput("a scheduler needs at least one slot", hint="give slots=1 or more")
+        self.desk = Desk(lock_manager)
+        self.slots = slots
+        #: Why the loop broke; empty as long as it did not.
+        self.error = ""
+        self._manager = lock_manager
+        self._queue_limit = round(queue_seconds * SECOND)
+        self._retries = retries
+        self._patience = round(patience_seconds * SECOND)
+        self._make_host = host
+        self._recover = recover or (lambda item: None)
+        self._changed = changed or (lambda item: None)
+        self._callbacks: dict[str, Callback] = {}
+        self._handlers: dict[str, Callback] = {}
+        self._queue = Queue()
+        self._active: dict[str, WorkItem] = {}
+        self._hosts: dict[str, Host] = {}
+        self._foreign: dict[str, WorkItem] = {}
+        self._blocked: dict[str, tuple[int, list[ConflictInfo]]] = {}
+        self._freed: set[str] = set()
+        self._workers: set[threading.Thread] = set()
+        self._loop: threading.Thread | None = None
+        self._watcher: threading.Thread | None = None
+        self._stirred = False
+        self._stopping = False
+        #: Moments at which something is due for an item, whoever tells us of it.
+        self._due: list[tuple[int, str]] = []
+        self._renew_at = 0.0
+        self._look_at = 0.0
+        self._lock = threading.RLock()
+        self._change = threading.Condition(self._lock)
+
+    # For those who have work
+
+    def enqueue(
+        self,
+        *,
+        workflow: str,
+        phase: str,
+        lock_request: LockRequest,
+        callback: Callback | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> WorkItem:
+        """Put an item in line. Raises OverLockError for a folder among its write paths."""
+        item = self.enqueue_with(None, workflow, phase, lock_request, callback, data)
+        assert item is not None
+        return item
+
+    def enqueue_with(
+        self,
+        together: Together | None,
+        workflow: str,
+        phase: str,
+        lock_request: LockRequest,
+        callback: Callback | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> WorkItem | None:
+        """Put an item in line, together with something else or not at all; see `Desk.enqueue`."""
+        if callback is None and phase not in self._handlers:
+            raise InvalidInput(
+                f"nobody knows what to do for phase {phase!r}",
+                hint="give a callback, or register one with handle()",
+            )
+        item = self.desk.enqueue(workflow, phase, lock_request, data, together=together)
+        if item is None:
+            return None
+        with self._lock:
+            if callback is not None:
+                self._callbacks[item.id] = callback
+            self._line_up(item)
+            self._stir()
+        self._changed(item)
+        return item
+
+    def handle(self, phase: str, callback: Callback) -> None:
+        """What to do for items of a phase that came without a callback: those that another
+        process queued, or this one before it was started again."""
+        self._handlers[phase] = callback
+
+    def cancel(self, id: str, reason: str) -> bool:
+        """End an item that waits. False if it does not."""
+        with self._lock:
+            item = self._queue.get(id)
+        if item is None:
+            return False
+        self.desk.leave_line(item)
+        ended = self.desk.end(item, reason=reason)
+        with self._lock:
+            self._drop(item)
+        if ended is not None:
+            self._changed(ended)
+        return ended is not None
+
+    @property
+    def queue_depth(self) -> int:
+        """How many wait."""
+        with self._lock:
+            return len(self._queue)
+
+    @property
+    def active_items(self) -> list[WorkItem]:
+        """Those that are worked on here, in the order in which they were sent out."""
+        with self._lock:
+            return sorted(self._active.values(), key=lambda item: item.dispatched)
+
+    def host_of(self, item: WorkItem) -> Host:
+        """Who holds the locks of an item that is worked on."""
+        with self._lock:
+            return self._hosts[item.id]
+
+    def waiting_items(self) -> list[tuple[WorkItem, list[ConflictInfo]]]:
+        """Those that wait, as they come, with what was in their way when they were tried last."""
+        with self._lock:
+            return [(item, self._blocked.get(item.id, (0, []))[1]) for item in self._queue]
+
+    # Start and stop
+
+    def start(self) -> None:
+        """Take up what the ledger has, and begin. Also after a stop, and after it broke."""
+        if self.error:
+            self.stop()  # one that broke may not be gone yet
+        with self._lock:
+            if self._loop is not None and self._loop.is_alive():
+                return
+            self._stopping = False
+            self.error = ""
+            self._loop = threading.Thread(target=self._run, name="holdfast scheduler", daemon=True)
+        if services.noted(self._manager, TROUBLE) is not None:
+            services.note(self._manager, MENDED, {}, name=TROUBLE, over=True)
+        head = self._take_up()
+        self._watcher = threading.Thread(
+            target=self._watch, args=(head,), name="holdfast watcher", daemon=True
+        )
+        self._watcher.start()
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Send nothing more out, and wait for those that are out. What waits stays in line."""
+        self.drain()
+        with self._lock:
+            if self._loop is None:
+                return
+            threads = [*self._workers, self._loop, self._watcher]
+        # which also calls the watcher, who waits for the ledger to change
+        services.note(self._manager, STOPPED, {"by": self.desk.name})
+        for thread in threads:
+            if thread is not None and thread is not threading.current_thread():
+                thread.join()
+
+    def drain(self) -> None:
+        """Send nothing more out. Those that are out go on."""
+        with self._lock:
+            self._stopping = True
+            self._stir()
+
+    def look(self) -> None:
+        """See now to what is due. It knows by itself when that is, as long as its clock does."""
+        with self._lock:
+            self._look_at = 0.0
+            self._stir()
+
+    def wait_for_change(self, timeout: float) -> None:
+        """Wait until something happened, or for so long."""
+        with self._change:
+            self._change.wait(timeout)
+
+    def wait_until_idle(self, timeout: float | None = None) -> bool:
+        """Wait until nothing waits and nothing is worked on, or the loop broke. False if it took
+        longer."""
+        with self._change:
+            return self._change.wait_for(
+                lambda: bool(self.error) or not (self._queue or self._active), timeout
+            )
+
+    # The loop
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._change:
+                    if not self._stirred:
+                        self._change.wait(self._nap())
+                    self._stirred = False
+                    if self._stopping:
+                        return
+                    freed, self._freed = self._freed, set()
+                    self._queue.wake(freed)
+                self._keep_alive()
+                self._see_to_abandoned()
+                self._see_to_overdue()
+                self._dispatch()
+        except BaseException as error:
+            self._break(error)
+
+    def _break(self, error: BaseException) -> None:
+        """The queue is in the ledger, so nothing is lost; but somebody has to look."""
+        with self._change:
+            self.error = f"{type(error).__name__}: {error}"
+            self._change.notify_all()
+        try:
+            services.note(self._manager, BROKEN, {"error": self.error}, name=TROUBLE)
+        except HoldfastError:
+            return  # the ledger itself is the trouble, and says so to whoever asks
+
+    def _nap(self) -> float:
+        """Until something is due that nobody will tell us of."""
+        moments = [self._renew_at - time.monotonic()]
+        if self._due:
+            moments.append((self._due[0][0] - self._manager.now()) / SECOND)
+        if self._foreign or self._blocked:
+            moments.append(self._look_at - time.monotonic())
+        return max(0.0, min(moments))
+
+    def _line_up(self, item: WorkItem) -> None:
+        """Put an item in line, to be tried."""
+        self._queue.add(item)
+        if not item.escalated:
+            heappush(self._due, (item.queued + self._patience, item.id))
+
+    def _dispatch(self) -> None:
+        while True:
+            with self._lock:
+                if self._stopping or len(self._active) >= self.slots:
+                    return
+                item = self._queue.next()
+            if item is None:
+                return
+            self._try(item)
+
+    def _try(self, item: WorkItem) -> None:
+        if self._callback(item) is None:
+            with self._lock:
+                self._queue.remove(item.id)  # somebody else's work
+            return
+        if not item.grant_id and not item.ticket:
+            conflicts = self.desk.conflicts(item)
+            if conflicts:
+                self._block(item, conflicts)
+                return
+        host = self._hosts.get(item.id) or self._make_host()
+        claimed = self.desk.claim(item, host.holder(item))
+        if isinstance(claimed, tuple):
+            self._send_out(*claimed, host)
+            return
+        if item.id not in self._hosts:
+            host.leave()
+        if claimed:
+            self._block(item, claimed)
+        else:
+            self._lost_sight(item)
+
+    def _block(self, item: WorkItem, conflicts: list[ConflictInfo]) -> None:
+        with self._lock:
+            now = self._manager.now()
+            since = self._blocked.get(item.id, (now, []))[0]
+            self._blocked[item.id] = (since, conflicts)
+            self._queue.block(item, conflicts)
+            heappush(self._due, (since + self._queue_limit, item.id))
+
+    def _lost_sight(self, item: WorkItem) -> None:
+        """It does not wait any more: look what has become of it."""
+        with self._lock:
+            self._drop(item)
+        now = self.desk.item(item.id)
+        if now is not None and not now.is_over:
+            with self._lock:
+                self._foreign[now.id] = now
+
+    def _drop(self, item: WorkItem) -> None:
+        self._queue.remove(item.id)
+        self._blocked.pop(item.id, None)
+        host = self._hosts.pop(item.id, None)
+        if host is not None:
+            host.leave()
+        self._change.notify_all()
+
+    def _send_out(self, item: WorkItem, grant: LockGrant, host: Host) -> None:
+        worker = threading.Thread(
+            target=self._work, args=(item, grant), name=f"holdfast {item.workflow}", daemon=True
+        )
+        with self._lock:
+            self._queue.remove(item.id)
+            self._blocked.pop(item.id, None)
+            self._hosts[item.id] = host
+            self._active[item.id] = item
+            self._workers.add(worker)
+        self._changed(item)
+        worker.start()
+
+    # One item's work
+
+    def _work(self, item: WorkItem, grant: LockGrant) -> None:
+        try:
+            after = self._outcome(item, grant)
+            if after is not None:
+                self._changed(after)  # first, so that nobody thinks that all is done meanwhile
+        except BaseException as error:  # the ledger could not be told: the loop must not go on
+            self._break(error)
+            after = None
+        with self._change:
+            self._active.pop(item.id, None)
+            self._workers.discard(threading.current_thread())
+            if after is not None and after.status == QUEUED:
+                self._line_up(after)
+            else:
+                self._callbacks.pop(item.id, None)
+            if after is None or not after.grant_id or after.is_over:
+                host = self._hosts.pop(item.id, None)
+                if host is not None:
+                    host.leave()
+                self._freed.update(grant.read_paths)
+                self._freed.update(grant.write_paths)
+            self._stir()
+
+    def _outcome(self, item: WorkItem, grant: LockGrant) -> WorkItem | None:
+        callback = self._callback(item)
+        assert callback is not None
+        try:
+            result = callback(item, grant)
+        except Again as again:
+            return self._once_more(item, str(again))
+        except Failed as failed:
+            return self.desk.end(item, reason=str(failed) or "failed", data=failed.data)
+        except BaseException as error:
+            return self.desk.end(item, reason=f"{type(error).__name__}: {error}")
+        if isinstance(result, Next):
+            return self.desk.keep(item, result.phase, result.data)
+        return self.desk.end(item, data=result if isinstance(result, Mapping) else None)
+
+    def _once_more(self, item: WorkItem, reason: str) -> WorkItem | None:
+        mine = self._settled(item)
+        if mine is None:
+            return None
+        if item.retries >= self._retries:
+            return self.desk.end(mine, reason=f"given up after {item.retries} retries: {reason}")
+        return self.desk.retry(mine, reason)
+
+    def _settled(self, item: WorkItem) -> WorkItem | None:
+        """An item after which was cleaned up, with its locks held meanwhile. None if somebody else
+        does that. Nothing is touched before all that it had started is gone."""
+        host = self._hosts.get(item.id)
+        if host is None or not host.is_well:
+            while not self.desk.is_abandoned(item):
+                for pid in self.desk.orphans(item):
+                    _kill(pid)
+                time.sleep(SETTLE_SECONDS)
+            mine = self.desk.take_over(item, Here().holder(item))
+            if mine is None:
+                return None
+            item = mine
+        self._recover(item)
+        return item
+
+    def _callback(self, item: WorkItem) -> Callback | None:
+        return self._callbacks.get(item.id) or self._handlers.get(item.phase)
+
+    # What is due
+
+    def _keep_alive(self) -> None:
+        """Extend the leases of all that is worked on, or keeps its locks between two phases."""
+        if time.monotonic() < self._renew_at:
+            return
+        self._renew_at = time.monotonic() + LEASE_SECONDS / 3
+        with self._lock:
+            held = [*self._active.values(), *(item for item in self._queue if item.grant_id)]
+        for item in held:
+            self.desk.renew(item)
+
+    def _see_to_overdue(self) -> None:
+        now = self._manager.now()
+        while True:
+            with self._lock:
+                if not self._due or self._due[0][0] > now:
+                    return
+                item = self._queue.get(heappop(self._due)[1])
+                if item is None:
+                    continue
+                since, conflicts = self._blocked.get(item.id, (now, []))
+            if conflicts and now - since >= self._queue_limit:
+                self._time_out(item, conflicts)
+            elif not item.escalated and now - item.queued >= self._patience:
+                self._escalate(item, conflicts)
+
+    def _time_out(self, item: WorkItem, conflicts: list[ConflictInfo]) -> None:
+        """One try more on its account; its place in line stays. Too many, and it is for the
+        operator to see what holds it up."""
+        seconds = self._queue_limit / SECOND
+        why = conflict_sentences(conflicts, self._manager.now())
+        if item.retries >= self._retries:
+            self.cancel(item.id, f"not free in {item.retries + 1} times {seconds:g} s: {why}")
+            return
+        self.desk.leave_line(item)
+        after = self.desk.retry(item, f"not free for {seconds:g} s: {why}")
+        with self._lock:
+            self._drop(item)
+            if after is not None:
+                self._line_up(after)
+        if after is not None:
+            self._changed(after)
+
+    def _escalate(self, item: WorkItem, conflicts: list[ConflictInfo]) -> None:
+        """It comes first from now on. If it is locks that it waits for, it also gets a reservation;
+        but no more get one than there are slots, for each keeps others from what it waits for."""
+        host = self._hosts.get(item.id)
+        if host is None and conflicts and len(self._hosts) - len(self._active) < self.slots:
+            host = self._hosts[item.id] = self._make_host()
+        after = self.desk.escalate(item, host.holder(item) if host is not None else None)
+        with self._lock:
+            if after is None:
+                self._drop(item)
+            else:
+                self._line_up(after)
+
+    # What others do
+
+    def _take_up(self) -> int:
+        """What the ledger has to do, and up to which event that is."""
+        head = services.look(self._manager, lambda view: view.head)
+        for item in self.desk.items():
+            self._learn(item)
+        return head
+
+    def _learn(self, item: WorkItem) -> None:
+        """An item that may be new to us, or was changed by somebody else."""
+        with self._lock:
+            if item.id in self._active:
+                return
+            if item.status == QUEUED and not item.grant_id:
+                self._foreign.pop(item.id, None)
+                if self._callback(item) is not None and item.id not in self._queue:
+                    self._line_up(item)
+            elif item.status in (QUEUED, DISPATCHED):
+                if item.id not in self._hosts:
+                    self._queue.remove(item.id)
+                    self._foreign[item.id] = item
+            else:
+                self._foreign.pop(item.id, None)
+                self._queue.remove(item.id)
+                self._blocked.pop(item.id, None)
+            self._stir()
+
+    def _see_to_abandoned(self) -> None:
+        """Items whose dispatcher is gone, with all that it had started, are everybody's again. And
+        an owner that died in silence holds nothing up any more."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        with self._lock:
+            ours = {item.grant_id for item in self._active.values()}
+            conflicts = (one for _since, found in self._blocked.values() for one in found)
+            self._queue.wake([one.held_path for one in conflicts if one.grant_id not in ours])
+            foreign = list(self._foreign.values())
+        for item in foreign:
+            if self._callback(item) is None:
+                continue
+            for pid in self.desk.orphans(item):
+                _kill(pid)
+            if not self.desk.is_abandoned(item):
+                continue
+            mine = self._settled(item)
+            after = self.desk.retry(mine, "its dispatcher is gone") if mine is not None else None
+            with self._lock:
+                self._foreign.pop(item.id, None)
+                if after is not None:
+                    self._line_up(after)
+            if after is not None:
+                self._changed(after)
+
+    def _watch(self, head: int) -> None:
+        """Hear what other processes do: what came free, which items came and went."""
+        try:
+            while True:
+                with self._lock:
+                    if self._stopping or self.error:
+                        return
+                if self._manager.store.wait(head, LOOK_SECONDS) <= head:
+                    continue
+                for event in self._manager.events(after=head):
+                    head = event.seq
+                    self._hear(event)
+        except BaseException as error:
+            self._break(error)
+
+    def _hear(self, event: Event) -> None:
+        paths = ended_paths(event)
+        if paths is not None:
+            with self._lock:
+                self._freed.update(paths)
+                self._stir()
+        elif event.type in _ITEM_EVENTS and event.data["by"] != self.desk.name:
+            self._learn(WorkItem.from_data(event.data))
+
+    def _stir(self) -> None:
+        self._stirred = True
+        self._change.notify_all()
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+_ITEM_EVENTS = (
+    desk_events.ITEM_QUEUED, desk_events.ITEM_DISPATCHED, desk_events.ITEM_WAITS,
+    desk_events.ITEM_ENDED, desk_events.ITEM_RETRIED,
+)  # fmt: skip

@@ -1,0 +1,241 @@
+"""A slot's launcher as the scheduler sees it: made beforehand, lent to an item, taken back.
+
+An item keeps its launcher for as long as it has its locks, also while it waits between two phases
+and another item uses its slot: the launcher is who holds the locks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.model import Holder
+from holdfast.manager.identity import runner_holder
+from holdfast.manager.liveness import witness_of
+from holdfast.manager.manager import LockManager
+from holdfast.work.items import WorkItem
+from holdfast.work.scheduler import Again
+
+GRANT_VARIABLE = "HOLDFAST_GRANT"
+TOKEN_VARIABLE = "HOLDFAST_TOKEN"
+OUTPUT_BYTES_MAX = 16 << 20
+
+
+class AgentError(HoldfastError):
+    """An agent that could not be started. The fields say which `command`."""
+
+    code = "E_AGENT"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an agent ended: its exit code, negative for a signal; `why` if it was made to end."""
+
+    code: int
+    why: str
+    bytes: int
+    seconds: float
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it did what it was for, as far as it says so itself."""
+        return not (self.code or self.why)
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended it that nobody here had sent."""
+        return self.code < 0 and not self.why
+
+    def sentence(self, phase: str) -> str:
+        """For the operator."""
+        if self.why:
+            return f"{phase} was ended after {self.seconds:.0f} s: {self.why}"
+        if self.code < 0:
+            return f"{phase} was killed by signal {-self.code} after {self.seconds:.0f} s"
+        return f"{phase} failed with code {self.code} after {self.seconds:.0f} s"
+
+
+class Launcher:
+    """The process that holds one item's locks and starts its agents."""
+
+    def __init__(self, pool: Launchers) -> None:
+        self._pool = pool
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.work.launcher", pool.root],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        found = witness_of(self._process.pid)
+        if found is None:
+            raise StoreError("a launcher ended before it began", hint="look at its output above")
+        self._witness = found
+        self._variables: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self.is_well = True
+
+    def holder(self, item: WorkItem) -> Holder:
+        """Who holds the item's locks."""
+        made, self._variables = runner_holder(item.id, self._witness)
+        return made
+
+    def leave(self) -> None:
+        """The item has no locks any more; another may have this launcher."""
+        self._pool.take_back(self)
+
+    def run(
+        self,
+        item: WorkItem,
+        command: Sequence[str],
+        *,
+        folder: str,
+        output: str,
+        environment: Mapping[str, str],
+        stdin: str = "",
+        write: Sequence[str] | None = (),
+        git: bool = False,
+        output_bytes_max: int = OUTPUT_BYTES_MAX,
+        timeout_seconds: float = 3600.0,
+    ) -> Ended:
+        """Run an agent with the locks of an item, until nothing of it is left. `write` is what it
+        may write beside them; None for no sandbox. Raises AgentError if it cannot start, `Again`
+        if the launcher is gone."""
+        told = {
+            **environment, **self._variables,
+            GRANT_VARIABLE: item.grant_id, TOKEN_VARIABLE: str(item.token),
+        }  # fmt: skip
+        self._tell(
+            {
+                "run": {
+                    "command": list(command), "folder": folder, "environment": told,
+                    "stdin": stdin, "grant": item.grant_id, "git": git, "output": output,
+                    "write": None if write is None else list(write),
+                    "output_bytes_max": output_bytes_max, "timeout_seconds": timeout_seconds,
+                }
+            }
+        )  # fmt: skip
+        while True:
+            heard = self._hear()
+            if "error" in heard:
+                error = heard["error"]
+                raise AgentError(error["message"], hint=error["hint"], command=command[0])
+            if "code" in heard:
+                return Ended(heard["code"], heard["why"], heard["bytes"], heard["seconds"])
+
+    def stop(self, why: str = "stopped") -> None:
+        """Make the agent end that is running, with all that it started."""
+        try:
+            self._tell({"stop": why})
+        except Again:
+            return  # it is gone, and the agent with it
+
+    def close(self) -> None:
+        """No agent runs: the launcher may go."""
+        self.is_well = False
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _tell(self, said: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            with self._lock:
+                self._process.stdin.write(json.dumps(said).encode() + b"\n")
+                self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            self._gone()
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            self._gone()
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def _gone(self) -> None:
+        self.is_well = False
+        raise Again("its launcher is gone")
+
+
+class Launchers:
+    """The launchers of one dispatcher: those in use, and some that wait to be."""
+
+    def __init__(self, manager: LockManager, spare: int) -> None:
+        assert manager.tree is not None
+        self.root = manager.tree.root
+        self._spare = spare
+        self._idle: list[Launcher] = []
+        self._lock = threading.Lock()
+
+    def warm(self) -> None:
+        """Start as many as are used at once, so that the first items need not wait for them."""
+        made = [Launcher(self) for _ in range(self._spare - len(self._idle))]
+        with self._lock:
+            self._idle += made
+
+    def lend(self) -> Launcher:
+        """One for an item."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return Launcher(self)
+
+    def take_back(self, launcher: Launcher) -> None:
+        """An item does not need it any more."""
+        with self._lock:
+            if launcher.is_well and len(self._idle) < self._spare:
+                self._idle.append(launcher)
+                return
+        launcher.close()
+
+    def close(self) -> None:
+        """No item is out any more."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for launcher in idle:
+            launcher.close()
+
+
+def run_here(
+    command: Sequence[str],
+    *,
+    folder: str,
+    output: str,
+    environment: Mapping[str, str],
+    stdin: str = "",
+    timeout_seconds: float = 3600.0,
+) -> Ended:
+    """Run an agent right below this process: without locks, without a sandbox, without any of
+    the promises of a launcher."""
+    os.makedirs(os.path.dirname(output), exist_ok=True)
+    begun = time.monotonic()
+    why = ""
+    with open(output, "wb") as file:
+        try:
+            process = subprocess.Popen(
+                command, cwd=folder, env=dict(environment), stdin=subprocess.PIPE, stdout=file,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise AgentError(f"{command[0]}: {error.strerror}", command=command[0]) from error
+        try:
+            process.communicate(stdin.encode(), timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            why = "timeout"
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    size = os.path.getsize(output)
+    return Ended(process.returncode, why, size, round(time.monotonic() - begun, 3))

@@ -1,0 +1,128 @@
+"""A small application with a manifest, and agents that do what a test tells them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from conftest import until
+from holdfast.manager.manager import LockManager
+from holdfast.work.items import WorkItem
+from holdfast.work.manifest import ScreenManifest
+from holdfast.work.pipeline import Pipeline
+
+#: What an agent is: `agent.py PHASE NAME FILE…`. A file `orders/PHASE-NAME` beside it is run in its
+#: place, with the same names at hand.
+AGENT = """
+import json, os, sys, time
+from pathlib import Path
+phase, name, files = sys.argv[1], sys.argv[2], sys.argv[3].splitlines()
+home = Path(__file__).parent
+order = home / "orders" / f"{phase}-{name.replace('/', '-')}"
+if not order.exists():
+    order = home / "orders" / phase
+if order.exists():
+    exec(order.read_text())
+elif phase == "analyze":
+    screen, controller = name.split("/")[2], name.split("/")[1]
+    targets = [f"app/controllers/{name.split('/')[0]}/{controller}_controller.rb", "app/shared.rb"]
+    found = {"screen": screen, "findings": ["tidy up"], "write_targets": targets}
+    Path(files[0]).write_text(json.dumps(found))
+elif phase == "apply":
+    for file in files:
+        with open(file, "a") as stream:
+            stream.write(f"{name}\\n")
+"""
+
+
+class Application:
+    """A repository with screens and agents, and a pipeline on it."""
+
+    def __init__(self, root: Path, screens: dict[str, list[str]], phases: str = "") -> None:
+        self.root = root
+        root.mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        for group in screens:
+            file = root / f"app/controllers/{group}_controller.rb"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("old\n")
+        self.home = root.parent / "agents"
+        (self.home / "orders").mkdir(parents=True)
+        (self.home / "agent.py").write_text(AGENT)
+        self.settings(phases)
+        self.manifest_file = root / "screens.json"
+        self.manifest_file.write_text(json.dumps(manifest(screens)))
+        self.seen: list[tuple[str, str, str]] = []
+        self.manager: LockManager | None = None
+        self.pipeline: Pipeline | None = None
+
+    def settings(self, phases: str = "", work: str = "slots = 4") -> None:
+        """What holdfast.toml says: the agent for analyze and apply, and for these phases too."""
+        lines = ["[work]", work]
+        for phase in ("analyze", "apply", *phases.split()):
+            what = "{output}" if phase == "analyze" else "{files}"
+            command = [sys.executable, str(self.home / "agent.py"), phase, "{workflow}", what]
+            lines += [f"[work.{phase}]", f"command = {json.dumps(command)}"]
+        (self.root / "holdfast.toml").write_text("\n".join(lines) + "\n")
+
+    def order(self, name: str, code: str) -> None:
+        """What the agent of a phase, or of a phase for one workflow, does instead."""
+        (self.home / "orders" / name).write_text(code)
+
+    def open(self, **more: Any) -> Pipeline:
+        self.manager = LockManager.open(self.root)
+        manifest = ScreenManifest.load(self.manifest_file)
+        self.pipeline = Pipeline.open(self.manager, manifest, changed=self._see, **more)
+        return self.pipeline
+
+    def _see(self, item: WorkItem) -> None:
+        self.seen.append((item.workflow, item.phase, item.status))
+
+    def run(self, **more: Any) -> dict[str, str]:
+        """Do all of it; the state of each workflow in the end."""
+        pipeline = self.pipeline or self.open(**more)
+        pipeline.start()
+        until(pipeline.is_done, "all is done", 120)
+        return self.states()
+
+    def states(self) -> dict[str, str]:
+        assert self.pipeline is not None
+        assert self.pipeline.flows is not None
+        return {name: flow.state for name, flow in self.pipeline.flows.all().items()}
+
+    def reason(self, group: str) -> str:
+        assert self.pipeline is not None
+        assert self.pipeline.flows is not None
+        return self.pipeline.flows.get(group).reason
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+    def when(self, condition: Callable[[], bool], what: str) -> None:
+        until(condition, what, 120)
+
+    def close(self) -> None:
+        if self.pipeline is not None:
+            self.pipeline.halt()
+            self.pipeline.stop()
+        if self.manager is not None:
+            self.manager.close()
+
+
+def manifest(screens: dict[str, list[str]]) -> dict[str, Any]:
+    """A manifest with these screens of these controllers."""
+    return {
+        "version": 1,
+        "screens": [
+            {
+                "name": name, "module": group.split("/")[0], "controller": group.split("/")[1],
+                "actions": {"primary": name, "secondary": []}, "reads_from": [],
+            }
+            for group, names in screens.items()
+            for name in names
+        ],
+    }  # fmt: skip

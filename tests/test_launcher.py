@@ -1,0 +1,247 @@
+"""A slot's launcher: agents in a sandbox, of which nothing is left when they have ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import until
+from helpers_sandbox import NEEDS_LANDLOCK
+from holdfast.manager.manager import LockManager
+from holdfast.work.desk import Desk
+from holdfast.work.items import LockRequest, WorkItem
+from holdfast.work.scheduler import Again
+from holdfast.work.slots import AgentError, Ended, Launcher, Launchers
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="launchers need Linux: subreaper, pidfd, Landlock"
+)
+
+
+class Bench:
+    """An item with its locks, and a launcher that holds them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.manager = LockManager.open(root)
+        self.desk = Desk(self.manager)
+        self.pool = Launchers(self.manager, spare=1)
+        self.launcher = self.pool.lend()
+        item = self.desk.enqueue("a", "apply", LockRequest.of((), ["app/x.rb", "new/made.rb"]))
+        claimed = self.desk.claim(item, self.launcher.holder(item))
+        assert isinstance(claimed, tuple)
+        self.item: WorkItem = claimed[0]
+        self.output = root / ".holdfast/runs" / self.item.id / "output"
+
+    def run(self, script: str, **more: object) -> Ended:
+        settings: dict[str, object] = {
+            "folder": str(self.root), "output": str(self.output), "environment": dict(os.environ),
+            **more,
+        }  # fmt: skip
+        return self.launcher.run(self.item, ["/bin/sh", "-c", script], **settings)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self.launcher.leave()
+        self.pool.close()
+        self.manager.close()
+
+
+@pytest.fixture
+def bench(repository: Path) -> Iterator[Bench]:
+    made = Bench(repository)
+    yield made
+    made.close()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def pid_in(file: Path) -> int:
+    until(lambda: file.exists() and file.read_text().endswith("\n"), f"{file} has a pid")
+    return int(file.read_text())
+
+
+def test_an_agent_ends_with_its_code_and_its_output_is_kept(bench: Bench) -> None:
+    ended = bench.run("echo out; echo err >&2; cat; exit 3", stdin="the prompt", write=None)
+    assert (ended.code, ended.why, ended.bytes) == (3, "", 18)
+    assert bench.output.read_text() == "out\nerr\nthe prompt"
+
+
+def test_an_agent_is_told_its_grant_its_token_and_its_name(bench: Bench) -> None:
+    bench.run("echo $HOLDFAST_GRANT $HOLDFAST_TOKEN $HOLDFAST_HOLDER", write=None)
+    item = bench.item
+    assert bench.output.read_text().split() == [item.grant_id, str(item.token), item.id]
+
+
+@NEEDS_LANDLOCK
+def test_it_can_write_what_it_holds_and_nothing_else_whatever_tool_it_uses(bench: Bench) -> None:
+    script = f"""
+        echo new > app/x.rb && echo made > new/made.rb || echo held refused
+        echo x > lib/y.rb || echo shell refused
+        {sys.executable} -c 'open("lib/y.rb", "w")' 2> /dev/null || echo python refused
+        cp app/x.rb lib/y.rb 2> /dev/null || echo cp refused
+        mv app/x.rb lib/z.rb 2> /dev/null || echo mv refused
+        rm lib/y.rb 2> /dev/null || echo rm refused
+        echo x > "$TMPDIR/scratch" && echo scratch works
+    """
+    assert bench.run(script).code == 0
+    said = bench.output.read_text()
+    for tool in ("shell", "python", "cp", "mv", "rm"):
+        assert f"{tool} refused" in said
+    assert "scratch works" in said
+    assert (bench.root / "app/x.rb").read_text() == "new\n"
+    assert (bench.root / "new/made.rb").read_text() == "made\n"
+    assert (bench.root / "lib/y.rb").read_text() == "old\n"
+
+
+def test_an_agent_that_never_ends_is_ended(bench: Bench) -> None:
+    ended = bench.run("sleep 1000", timeout_seconds=0.2, write=None)
+    assert (ended.code, ended.why) == (-signal.SIGTERM, "timeout")
+
+
+def test_one_that_does_not_hear_is_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "trap '' TERM; echo up; while :; do sleep 0.05; done"
+    runner = threading.Thread(target=lambda: results.append(bench.run(script, write=None)))
+    results: list[Ended] = []
+    runner.start()
+    until(lambda: bench.output.exists() and "up" in bench.output.read_text(), "it is up")
+    bench.launcher.stop("called off")
+    runner.join(60)
+    assert (results[0].code, results[0].why) == (-signal.SIGKILL, "called off")
+
+
+def test_what_forks_away_is_gone_before_the_agent_has_ended(bench: Bench, tmp_path: Path) -> None:
+    """A new session, twice forked: nobody's child but the launcher's."""
+    file = tmp_path / "pid"
+    script = (
+        f"setsid sh -c 'setsid sleep 1000 & echo $! > {file}' & until [ -s {file} ]; do :; done"
+    )
+    assert bench.run(script, write=None).code == 0
+    assert not is_running(pid_in(file))
+
+
+def test_one_that_talks_without_end_is_kept_short(bench: Bench) -> None:
+    ended = bench.run("yes | head -c 50000000", output_bytes_max=10_000, write=None)
+    assert (ended.code, ended.bytes) == (0, 50_000_000)
+    assert bench.output.stat().st_size == 10_000
+
+
+def test_a_command_that_is_not_there_is_an_error_with_its_name(bench: Bench) -> None:
+    with pytest.raises(AgentError) as error:
+        bench.launcher.run(
+            bench.item, ["/no/such/agent"], folder=str(bench.root), output=str(bench.output),
+            environment={}, write=None,
+        )  # fmt: skip
+    assert error.value.fields["command"] == "/no/such/agent"
+    assert bench.run("exit 0", write=None).code == 0  # and the launcher is as well as before
+
+
+def test_when_a_launcher_is_killed_its_agent_dies_and_the_item_can_be_tried_again(
+    bench: Bench, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            bench.run(f"echo $$ > {file}; exec sleep 1000", write=None)
+        except BaseException as error:
+            failed.append(error)
+
+    runner = threading.Thread(target=run)
+    runner.start()
+    agent = pid_in(file)
+    os.kill(bench.launcher._process.pid, signal.SIGKILL)
+    runner.join(60)
+    assert isinstance(failed[0], Again)
+    until(lambda: not is_running(agent), "the agent is gone")
+    until(lambda: bench.desk.is_abandoned(bench.item), "its locks are free")
+    assert not bench.launcher.is_well
+
+
+def test_locks_are_not_free_while_an_orphan_of_a_killed_launcher_still_runs(
+    bench: Bench, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    script = f"setsid sleep 1000 & echo $! > {file}; exec sleep 1000"
+    runner = threading.Thread(target=lambda: _ignoring(lambda: bench.run(script, write=None)))
+    runner.start()
+    orphan = pid_in(file)
+    os.kill(bench.launcher._process.pid, signal.SIGKILL)
+    runner.join(60)
+    assert is_running(orphan)
+    assert not bench.desk.is_abandoned(bench.item)
+    os.kill(orphan, signal.SIGKILL)
+    until(lambda: bench.desk.is_abandoned(bench.item), "its locks are free")
+
+
+def _ignoring(function: object) -> None:
+    try:
+        function()  # type: ignore[operator]
+    except Again:
+        pass
+
+
+KILLED = """
+import os, sys, threading
+from holdfast.manager.manager import LockManager
+from holdfast.work.desk import Desk
+from holdfast.work.items import LockRequest
+from holdfast.work.slots import Launchers
+root, file = sys.argv[1:]
+manager = LockManager.open(root)
+launcher = Launchers(manager, 1).lend()
+desk = Desk(manager)
+item = desk.enqueue("a", "apply", LockRequest.of((), ["app/x.rb"]))
+item, grant = desk.claim(item, launcher.holder(item))
+launcher.run(item, ["/bin/sh", "-c", f"setsid sleep 1000 & echo $! > {file}; exec sleep 1000"],
+             folder=root, output=f"{root}/.holdfast/out", environment=dict(os.environ), write=None)
+"""
+
+
+def test_when_the_dispatcher_is_killed_everything_that_it_started_goes_with_it(
+    repository: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    dispatcher = subprocess.Popen([sys.executable, "-c", KILLED, str(repository), str(file)])
+    agent = pid_in(file)
+    dispatcher.kill()
+    dispatcher.wait()
+    until(lambda: not is_running(agent), "what its agent had started is gone")
+    with LockManager.open(repository) as manager:
+        desk = Desk(manager)
+        (item,) = desk.items()
+        until(lambda: desk.is_abandoned(item), "its locks are free")
+
+
+def test_a_launcher_that_is_well_is_used_again(bench: Bench) -> None:
+    bench.run("exit 0", write=None)
+    bench.desk.end(bench.item)
+    first = bench.launcher
+    first.leave()
+    bench.launcher = bench.pool.lend()
+    assert bench.launcher is first
+
+
+def test_launchers_are_there_before_they_are_needed(repository: Path) -> None:
+    with LockManager.open(repository) as manager:
+        pool = Launchers(manager, spare=2)
+        pool.warm()
+        assert [launcher.is_well for launcher in pool._idle] == [True, True]
+        lent: list[Launcher] = [pool.lend() for _ in range(3)]
+        for launcher in lent:
+            launcher.leave()
+        assert len(pool._idle) == 2
+        pool.close()

@@ -1,0 +1,363 @@
+"""Two phases: every screen is analysed, then each controller is merged, with real agents."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from helpers_sandbox import NEEDS_LANDLOCK
+from helpers_work import Application, manifest
+from holdfast import InvalidInput
+from holdfast.work import states
+from holdfast.work.manifest import ScreenManifest
+from holdfast.work.pipeline import Pipeline
+from holdfast.work.runs import Run
+from holdfast.work.states import TransitionError, follow, may_follow
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="launchers need Linux: subreaper, pidfd, Landlock"
+)
+
+ONE = {"blog/posts": ["index"]}
+TWO = {"blog/posts": ["index", "show"], "shop/carts": ["index"]}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[list[Application]]:
+    every: list[Application] = []
+    yield every
+    for application in every:
+        application.close()
+
+
+@pytest.fixture
+def app(tmp_path: Path, made: list[Application]) -> Application:
+    made.append(Application(tmp_path / "repository", TWO))
+    return made[0]
+
+
+@pytest.fixture
+def small(tmp_path: Path, made: list[Application]) -> Application:
+    made.append(Application(tmp_path / "repository", ONE))
+    return made[0]
+
+
+def test_every_screen_is_analysed_and_every_controller_merged(app: Application) -> None:
+    assert app.run() == {"blog/posts": "completed", "shop/carts": "completed"}
+    assert app.read("app/controllers/blog/posts_controller.rb") == "old\nblog/posts\n"
+    assert sorted(app.read("app/shared.rb").split()) == ["blog/posts", "shop/carts"]
+    assert app.manager is not None
+    assert app.manager.active_grants() == []
+
+
+def test_seed004_05_an_analysis_reads_its_screen_and_writes_its_own_folder(
+    small: Application,
+) -> None:
+    small.order("analyze", "time.sleep(1000)")
+    pipeline = small.open()
+    pipeline.start()
+    assert small.manager is not None
+    manager = small.manager
+    small.when(lambda: bool(manager.active_grants()), "it is out")
+    (grant,) = manager.active_grants()
+    assert grant.write_paths == (".analysis/blog/posts/index/findings.json",)
+    assert set(grant.read_paths) == {
+        "app/controllers/blog/posts_controller.rb", "app/views/blog/posts/",
+        "app/models/blog/post.rb",
+    }  # fmt: skip
+
+
+def test_seed004_06_a_merge_locks_exactly_its_targets_from_apply_to_verify(
+    small: Application,
+) -> None:
+    small.settings("test ci verify")
+    held = "Path(files[0]).parents[2].joinpath('.holdfast')"
+    for phase in ("test", "ci", "verify"):
+        small.order(phase, f"print({held}); print(os.environ['HOLDFAST_GRANT'])")
+    small.order("apply", "print(os.environ['HOLDFAST_GRANT'])")
+    assert small.run() == {"blog/posts": "completed"}
+    phases = [phase for _name, phase, status in small.seen if status == "dispatched"]
+    assert phases == ["analyze", "apply", "test", "ci", "verify"]
+    (folder,) = (small.root / ".holdfast/runs").glob("blog-posts-[0-9]*")
+    grants = {(folder / f"{phase}.log").read_text().split()[-1] for phase in phases[1:]}
+    assert len(grants) == 1
+    assert small.manager is not None
+    events = list(small.manager.events())
+    (taken,) = [e for e in events if e.type == "lock_acquired" and e.data["id"] in grants]
+    writes = [
+        path
+        for path, mode in zip(taken.data["paths"], taken.data["modes"], strict=True)
+        if mode == "w"
+    ]
+    assert set(writes) == {"app/controllers/blog/posts_controller.rb", "app/shared.rb"}
+    (given,) = [e for e in events if e.type == "lock_released" and e.data["grant"] in grants]
+    assert given.seq > max(e.seq for e in events if e.type == "work_dispatched")
+
+
+def test_seed004_11_a_merge_begins_as_soon_as_its_own_screens_are_done(app: Application) -> None:
+    app.order("analyze-blog-posts-show", "while not (home / 'go').exists(): time.sleep(0.01)")
+    app.open().start()
+    app.when(lambda: app.states().get("shop/carts") == "completed", "the other is merged")
+    assert app.states()["blog/posts"] == "analyzing"
+
+
+def test_seed004_12_a_later_phase_gets_the_slot_first(app: Application) -> None:
+    app.settings("test", "slots = 1")
+    app.run()
+    out = [(name, phase) for name, phase, status in app.seen if status == "dispatched"]
+    assert out.index(("blog/posts", "test")) == out.index(("blog/posts", "apply")) + 1
+
+
+# What agents do wrong
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("pass", "E_FINDINGS"),
+        ("Path(files[0]).write_text('no JSON')", "E_FINDINGS"),
+        ('Path(files[0]).write_text(\'{"screen": "index"}\')', "findings: missing"),
+        ("sys.exit(7)", "analyze failed with code 7"),
+    ],
+)
+def test_an_analysis_that_is_none_is_an_error_for_the_operator(
+    small: Application, order: str, said: str
+) -> None:
+    small.order("analyze", order)
+    assert small.run() == {"blog/posts": "error"}
+    assert said in small.reason("blog/posts")
+    assert small.manager is not None
+    assert small.manager.active_grants() == []
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [("app/", "E_OVER_LOCK"), ("../out.rb", "E_FINDINGS"), ("/etc/passwd", "E_FINDINGS")],
+)
+def test_seed004_04_and_28_bad_write_targets_are_surfaced(
+    small: Application, target: str, code: str
+) -> None:
+    found = json.dumps({"screen": "index", "findings": [], "write_targets": [target]})
+    small.order("analyze", f"Path(files[0]).write_text({found!r})")
+    assert small.run() == {"blog/posts": "error"}
+    assert code in small.reason("blog/posts")
+
+
+def test_one_that_has_nothing_to_write_is_done(small: Application) -> None:
+    found = json.dumps({"screen": "index", "findings": [], "write_targets": []})
+    small.order("analyze", f"Path(files[0]).write_text({found!r})")
+    assert small.run() == {"blog/posts": "completed"}
+    assert small.reason("blog/posts") == "there was nothing to write"
+
+
+def test_seed004_31_an_agent_that_is_killed_is_tried_again_with_its_files_as_they_were(
+    small: Application,
+) -> None:
+    small.order(
+        "apply",
+        "Path(files[0]).write_text('half ')\nos.kill(os.getpid(), 9)\n",
+    )
+    pipeline = small.open()
+    pipeline.start()
+    small.when(lambda: ("blog/posts", "apply", "queued") in small.seen[1:], "it was killed")
+    small.order(
+        "apply", "assert Path(files[0]).read_text() == 'old\\n', Path(files[0]).read_text()"
+    )
+    small.when(pipeline.is_done, "all is done")
+    assert small.states() == {"blog/posts": "completed"}, small.reason("blog/posts")
+
+
+def test_an_agent_that_is_always_killed_is_an_error_in_the_end(small: Application) -> None:
+    small.order("apply", "os.kill(os.getpid(), 9)")
+    assert small.run() == {"blog/posts": "error"}
+    assert "killed by signal 9" in small.reason("blog/posts")
+
+
+def test_an_agent_that_never_ends_is_an_error(small: Application) -> None:
+    text = (small.root / "holdfast.toml").read_text()
+    limited = text.replace("[work.apply]", "[work.apply]\ntimeout_seconds = 0.5")
+    (small.root / "holdfast.toml").write_text(limited)
+    small.order("apply", "time.sleep(1000)")
+    assert small.run() == {"blog/posts": "error"}
+    assert "timeout" in small.reason("blog/posts")
+
+
+@NEEDS_LANDLOCK
+def test_seed004_35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can(
+    small: Application,
+) -> None:
+    small.order(
+        "apply",
+        "try:\n    Path('app/undeclared.rb').write_text('x')\n"
+        "except OSError as error:\n    print('refused', error)\n"
+        "Path(files[0]).write_text('done\\n')\n",
+    )
+    assert small.run() == {"blog/posts": "completed"}
+    assert not (small.root / "app/undeclared.rb").exists()
+    assert small.read("app/controllers/blog/posts_controller.rb") == "done\n"
+
+
+# Test, fix, verify
+
+
+def test_a_failed_test_is_fixed_and_tested_again(small: Application) -> None:
+    small.settings("test fix")
+    small.order("test", "sys.exit('fixed' not in Path(files[0]).read_text())")
+    small.order("fix", "Path(files[0]).write_text('fixed\\n')")
+    assert small.run() == {"blog/posts": "completed"}
+    phases = [phase for _name, phase, status in small.seen if status == "dispatched"]
+    assert phases == ["analyze", "apply", "test", "fix", "test"]
+
+
+def test_what_cannot_be_fixed_in_so_many_rounds_is_an_error(small: Application) -> None:
+    small.settings("test fix")
+    small.order("test", "sys.exit(5)")
+    assert small.run() == {"blog/posts": "error"}
+    phases = [phase for _name, phase, status in small.seen if status == "dispatched"]
+    assert phases.count("fix") == 3
+    assert small.reason("blog/posts") == "blog/posts: test failed with code 5 after 0 s"
+
+
+# Decisions
+
+
+def test_with_review_a_merge_waits_until_somebody_decides(app: Application) -> None:
+    pipeline = app.open(review=True)
+    pipeline.start()
+    waiting = {"blog/posts": "awaiting_decisions", "shop/carts": "awaiting_decisions"}
+    app.when(lambda: app.states() == waiting, "both wait")
+    pipeline.decide("blog/posts", approve=True, by="ann")
+    pipeline.decide("shop/carts", approve=False, by="ann")
+    app.when(pipeline.is_done, "all is done")
+    assert app.states() == {"blog/posts": "completed", "shop/carts": "idle"}
+    assert app.reason("shop/carts") == "rejected by ann"
+    assert app.read("app/shared.rb") == "blog/posts\n"
+    with pytest.raises(TransitionError):
+        pipeline.decide("shop/carts", approve=True, by="ann")
+    with pytest.raises(InvalidInput):
+        pipeline.decide("no/such", approve=True, by="ann")
+
+
+def test_another_process_may_decide(small: Application) -> None:
+    pipeline = small.open(review=True)
+    pipeline.start()
+    small.when(lambda: small.states() == {"blog/posts": "awaiting_decisions"}, "it waits")
+    other = Pipeline(
+        lock_manager=small.manager, screen_manifest=ScreenManifest.load(small.manifest_file)
+    )
+    other.learn()
+    other.decide("blog/posts", approve=True, by="somebody else")
+    small.when(pipeline.is_done, "all is done")
+    assert small.states() == {"blog/posts": "completed"}
+
+
+def test_a_merge_can_be_amended_with_files_that_were_missed(small: Application) -> None:
+    small.run()
+    assert small.pipeline is not None
+    small.pipeline.amend("blog/posts", ["app/missed.rb"])
+    small.when(small.pipeline.is_done, "all is done")
+    assert small.read("app/missed.rb") == "blog/posts\n"
+
+
+def test_a_controller_can_be_analysed_anew(small: Application) -> None:
+    small.run()
+    assert small.pipeline is not None
+    small.pipeline.analyze("blog/posts")
+    small.when(small.pipeline.is_done, "all is done")
+    assert small.read("app/shared.rb") == "blog/posts\nblog/posts\n"
+
+
+# After a crash
+
+
+def test_what_was_done_is_not_done_again(small: Application) -> None:
+    small.run()
+    small.close()
+    small.seen.clear()
+    small.pipeline = None
+    assert small.run() == {"blog/posts": "completed"}
+    assert small.seen == []
+
+
+def test_files_are_put_back_as_they_were(tmp_path: Path) -> None:
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "a.sh").write_text("old\n")
+    (root / "a.sh").chmod(0o755)
+    (root / "link").symlink_to("a.sh")
+    run = Run(str(root), "item")
+    run.keep(["a.sh", "new/made.rb", "link", "gone.rb"])
+    (root / "a.sh").write_text("half")
+    (root / "a.sh").chmod(0o600)
+    (root / "new").mkdir()
+    (root / "new/made.rb").write_text("x")
+    (root / "link").unlink()
+    assert run.put_back() == ["a.sh", "new/made.rb", "link"]
+    assert (root / "a.sh").read_text() == "old\n"
+    assert (root / "a.sh").stat().st_mode & 0o777 == 0o755
+    assert not (root / "new/made.rb").exists()
+    assert (root / "link").readlink() == Path("a.sh")
+    assert run.put_back() == []
+
+
+def test_a_copy_that_is_not_whole_is_never_put_back(tmp_path: Path) -> None:
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "a.rb").write_text("old\n")
+    run = Run(str(root), "item")
+    run.keep(["a.rb"])
+    Path(run.folder, "before.json").unlink()
+    (root / "a.rb").write_text("new\n")
+    assert run.put_back() == []
+    assert (root / "a.rb").read_text() == "new\n"
+
+
+# Without locks
+
+
+def test_seed004_16_and_25_without_a_lock_manager_nothing_is_locked(
+    small: Application,
+) -> None:
+    legacy = Pipeline(
+        screen_manifest=ScreenManifest.load(small.manifest_file), root=str(small.root)
+    )
+    found = legacy.run_analysis("blog/posts")
+    assert found["write_targets"] == ["app/controllers/blog/posts_controller.rb", "app/shared.rb"]
+    assert legacy.run_apply("blog/posts").is_well
+    assert small.read("app/shared.rb") == "blog/posts\n"
+    assert not (small.root / ".holdfast/ledger.db").exists()
+    with pytest.raises(InvalidInput):
+        legacy.start()
+
+
+# States
+
+
+def test_seed004_26_queued_comes_between_idle_and_analyzing() -> None:
+    assert may_follow(states.IDLE, states.QUEUED)
+    assert may_follow(states.QUEUED, states.ANALYZING)
+    assert not may_follow(states.IDLE, states.ANALYZING)
+    way = [
+        "idle", "queued", "analyzing", "awaiting_decisions", "queued", "applying", "testing",
+        "fixing", "testing", "ci", "verifying", "completed",
+    ]  # fmt: skip
+    for state, to in pairwise(way):
+        assert follow("w", state, to) == to
+
+
+@pytest.mark.parametrize("state", states.STATES)
+def test_an_illegal_transition_is_refused(state: str) -> None:
+    with pytest.raises(TransitionError) as error:
+        follow("blog/posts", state, state)
+    assert error.value.fields["workflow"] == "blog/posts"
+
+
+def test_seed004_07_a_workflow_is_named_with_its_module() -> None:
+    both = {"blog/posts": ["index"], "shop/posts": ["index"]}
+    parsed = ScreenManifest.parse(json.dumps(manifest(both)).encode())
+    assert list(parsed.groups) == ["blog/posts", "shop/posts"]

@@ -1,0 +1,442 @@
+"""The scheduler: locks and a slot, or the next one's turn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from conftest import until
+from holdfast import InvalidInput, OverLockError
+from holdfast.manager.grants import LockGrant
+from holdfast.manager.manager import LockManager
+from holdfast.testing.conformance import Scene
+from holdfast.work.desk import Desk
+from holdfast.work.items import LockRequest, WorkItem
+from holdfast.work.scheduler import TROUBLE, Again, Failed, Next, Scheduler
+
+
+class Stop:
+    """A callback that goes on when it is told to, and remembers who came when."""
+
+    def __init__(self) -> None:
+        self.came: list[str] = []
+        self._lock = threading.Condition()
+        self._free: set[str] = set()
+        self._all = False
+
+    def __call__(self, item: WorkItem, grant: LockGrant) -> dict[str, str]:
+        with self._lock:
+            self.came.append(item.workflow)
+            assert self._lock.wait_for(lambda: self._all or item.workflow in self._free, 60)
+        return {"grant": grant.id}
+
+    def let(self, *workflows: str) -> None:
+        """Let these go on, or everybody."""
+        with self._lock:
+            self._free.update(workflows)
+            self._all = self._all or not workflows
+            self._lock.notify_all()
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    made = Stop()
+    yield made
+    made.let()
+
+
+@pytest.fixture
+def make(manager: LockManager) -> Iterator[Callable[..., Scheduler]]:
+    made: list[Scheduler] = []
+
+    def one(**settings: Any) -> Scheduler:
+        made.append(Scheduler(lock_manager=manager, **settings))
+        return made[-1]
+
+    yield one
+    for scheduler in made:
+        scheduler.stop()
+
+
+def put(
+    scheduler: Scheduler,
+    workflow: str,
+    callback: Callable[..., Any] | None,
+    *writes: str,
+    phase: str = "apply",
+    reads: tuple[str, ...] = (),
+) -> WorkItem:
+    request = LockRequest.of(reads, writes)
+    return scheduler.enqueue(
+        workflow=workflow, phase=phase, lock_request=request, callback=callback
+    )
+
+
+def status(scheduler: Scheduler, item: WorkItem) -> str:
+    found = scheduler.desk.item(item.id)
+    return found.status if found is not None else ""
+
+
+def ends(scheduler: Scheduler) -> None:
+    assert scheduler.wait_until_idle(60)
+    assert scheduler.error == ""
+
+
+def test_seed004_10_an_item_is_sent_out_when_its_locks_and_a_slot_are_free(
+    make: Callable[..., Scheduler], stop: Stop
+) -> None:
+    scheduler = make(slots=2)
+    items = [put(scheduler, name, stop, f"{name}.py") for name in ("a", "b", "c")]
+    assert (scheduler.queue_depth, scheduler.active_items) == (3, [])
+    scheduler.start()
+    until(lambda: len(stop.came) == 2, "two are out")
+    assert [item.workflow for item in scheduler.active_items] == ["a", "b"]
+    assert scheduler.queue_depth == 1
+    stop.let("a")
+    until(lambda: "c" in stop.came, "the third is out")
+    stop.let()
+    ends(scheduler)
+    assert [status(scheduler, item) for item in items] == ["completed"] * 3
+
+
+def test_seed004_10_one_that_cannot_start_does_not_hold_up_the_next(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager
+) -> None:
+    held = manager.acquire(holder="somebody", write_paths=["a.py"])
+    scheduler = make(slots=2)
+    put(scheduler, "a", stop, "a.py")
+    put(scheduler, "b", stop, "b.py")
+    scheduler.start()
+    until(lambda: stop.came == ["b"], "the second is out")
+    ((waiting, conflicts),) = scheduler.waiting_items()
+    assert (waiting.workflow, conflicts[0].holder) == ("a", "somebody")
+    manager.release(held.id)
+    until(lambda: "a" in stop.came, "the first is out, without anybody polling for it")
+    stop.let()
+    ends(scheduler)
+
+
+def test_seed004_17_all_locks_or_none(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager
+) -> None:
+    manager.acquire(holder="somebody", write_paths=["b.py"])
+    scheduler = make()
+    item = put(scheduler, "both", stop, "a.py", "b.py")
+    scheduler.start()
+    until(lambda: bool(scheduler.waiting_items()[0][1]), "it was tried")
+    assert manager.check_conflicts(write_paths=["a.py"]) == []
+    assert status(scheduler, item) == "queued"
+
+
+def test_seed004_23_and_24_what_an_item_tells(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager
+) -> None:
+    scheduler = make()
+    item = put(scheduler, "blog/posts", stop, "a.py", reads=("docs/",))
+    assert item.lock_request == LockRequest(("docs/",), ("a.py",))
+    assert (item.workflow, item.phase, item.status) == ("blog/posts", "apply", "queued")
+    assert (item.dispatched_at, item.grant_id) == (None, "")
+    scheduler.start()
+    until(lambda: bool(stop.came), "it is out")
+    (active,) = scheduler.active_items
+    (grant,) = manager.active_grants()
+    assert (active.status, active.grant_id, grant.holder) == ("dispatched", grant.id, item.id)
+    assert active.dispatched_at is not None
+    assert active.dispatched_at >= item.queued_at
+    stop.let()
+    ends(scheduler)
+    done = scheduler.desk.item(item.id)
+    assert done is not None
+    assert (done.status, done.data) == ("completed", {"grant": grant.id})
+
+
+def test_seed004_23_stop_waits_for_those_that_are_out_and_sends_nobody_more(
+    make: Callable[..., Scheduler], stop: Stop
+) -> None:
+    scheduler = make(slots=1)
+    first, second = put(scheduler, "a", stop, "a.py"), put(scheduler, "b", stop, "b.py")
+    scheduler.start()
+    until(lambda: stop.came == ["a"], "the first is out")
+    stopper = threading.Thread(target=scheduler.stop)
+    stopper.start()
+    stop.let()
+    stopper.join(60)
+    assert not stopper.is_alive()
+    assert [status(scheduler, one) for one in (first, second)] == ["completed", "queued"]
+    scheduler.start()
+    ends(scheduler)
+    assert status(scheduler, second) == "completed"
+
+
+def test_a_folder_to_write_is_refused_before_it_is_queued(
+    make: Callable[..., Scheduler], stop: Stop
+) -> None:
+    scheduler = make()
+    with pytest.raises(OverLockError):
+        put(scheduler, "a", stop, "app/")
+    assert scheduler.queue_depth == 0
+    with pytest.raises(InvalidInput):
+        put(scheduler, "a", None, "a.py")
+    with pytest.raises(InvalidInput):
+        make(slots=0)
+
+
+def test_seed004_31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error(
+    make: Callable[..., Scheduler], manager: LockManager
+) -> None:
+    def crash(item: WorkItem, grant: LockGrant) -> None:
+        raise {"a": ValueError("no"), "b": Failed("said so", {"more": 1}), "c": SystemExit(3)}[
+            item.workflow
+        ]
+
+    scheduler = make()
+    items = [put(scheduler, name, crash, f"{name}.py") for name in ("a", "b", "c")]
+    scheduler.start()
+    ends(scheduler)
+    after = [scheduler.desk.item(item.id) for item in items]
+    assert [one.status for one in after if one] == ["error"] * 3
+    assert [one.reason for one in after if one] == ["ValueError: no", "said so", "SystemExit: 3"]
+    assert after[1] is not None
+    assert after[1].data == {"more": 1}
+    assert manager.active_grants() == []
+
+
+def test_seed004_06_between_phases_an_item_gives_back_its_slot_and_keeps_its_grant(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager
+) -> None:
+    grants: list[str] = []
+
+    def phases(item: WorkItem, grant: LockGrant) -> Any:
+        grants.append(grant.id)
+        if item.phase == "apply":
+            put(scheduler, "quick", stop, "other.py", phase="verify")
+            return Next("test", {"applied": True})
+        stop.came.append(item.phase)
+        return {"tested": True}
+
+    scheduler = make(slots=1)
+    item = put(scheduler, "a", phases, "a.py")
+    scheduler.start()
+    until(lambda: stop.came == ["quick"], "what is nearer its end has the slot")
+    assert [one.grant_id for one, _why in scheduler.waiting_items()] == grants
+    assert manager.check_conflicts(write_paths=["a.py"]) != []
+    stop.let()
+    ends(scheduler)
+    assert stop.came == ["quick", "test"]
+    assert len(set(grants)) == 1
+    done = scheduler.desk.item(item.id)
+    assert done is not None
+    assert done.data == {"applied": True, "tested": True}
+    assert manager.active_grants() == []
+
+
+def test_one_that_asks_to_be_tried_again_is_from_its_old_place(
+    make: Callable[..., Scheduler],
+) -> None:
+    tries: list[int] = []
+
+    def fail_twice(item: WorkItem, grant: LockGrant) -> None:
+        tries.append(item.retries)
+        if len(tries) < 3:
+            raise Again("not yet")
+
+    recovered: list[str] = []
+    scheduler = make(recover=lambda item: recovered.append(item.workflow))
+    item = put(scheduler, "a", fail_twice, "a.py")
+    scheduler.start()
+    ends(scheduler)
+    assert tries == [0, 1, 2]
+    assert recovered == ["a", "a"]
+    done = scheduler.desk.item(item.id)
+    assert done is not None
+    assert (done.status, done.arrival) == ("completed", item.arrival)
+
+
+# Time
+
+
+def test_seed004_18_after_300_seconds_in_vain_it_has_one_retry_more_and_its_old_place(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
+) -> None:
+    manager.acquire(holder="somebody", write_paths=["a.py"], ttl=None)
+    scheduler = make()
+    item = put(scheduler, "a", stop, "a.py")
+    scheduler.start()
+    until(lambda: bool(scheduler.waiting_items()[0][1]), "it was tried")
+    scene.clock.advance(299)
+    scheduler.look()
+    scene.clock.advance(1)
+    scheduler.look()
+    until(lambda: scheduler.waiting_items()[0][0].retries == 1, "its try is over")
+    waiting = scheduler.waiting_items()[0][0]
+    assert (waiting.arrival, waiting.queued) == (item.arrival, item.queued)
+    assert "somebody" in waiting.reason
+
+
+def test_seed004_18_after_the_last_retry_it_is_an_error_that_says_who_is_in_the_way(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
+) -> None:
+    manager.acquire(holder="somebody", write_paths=["a.py"], ttl=None)
+    scheduler = make(retries=2)
+    item = put(scheduler, "a", stop, "a.py")
+    scheduler.start()
+    for retries in (0, 1, 2):
+        until(
+            lambda retries=retries: any(
+                one.retries == retries and why for one, why in scheduler.waiting_items()
+            ),
+            f"try {retries} was made",
+        )
+        scene.clock.advance(300)
+        scheduler.look()
+    ends(scheduler)
+    done = scheduler.desk.item(item.id)
+    assert done is not None
+    assert done.status == "error"
+    assert done.reason.startswith("not free in 3 times 300 s: ")
+    assert "somebody" in done.reason
+
+
+def test_waiting_for_a_slot_uses_up_no_retries(
+    make: Callable[..., Scheduler], stop: Stop, scene: Scene
+) -> None:
+    scheduler = make(slots=1)
+    put(scheduler, "a", stop, "a.py")
+    item = put(scheduler, "b", stop, "b.py")
+    scheduler.start()
+    until(lambda: stop.came == ["a"], "the first is out")
+    scene.clock.advance(3000)
+    scheduler.look()
+    stop.let()
+    ends(scheduler)
+    done = scheduler.desk.item(item.id)
+    assert done is not None
+    assert (done.status, done.retries) == ("completed", 0)
+
+
+def test_seed004_13_and_33_after_10_minutes_nobody_passes_it_any_more(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
+) -> None:
+    """It wants two files that are never free together, but for its reservation."""
+    one = manager.acquire(holder="one", write_paths=["a.py"], ttl=None)
+    two = manager.acquire(holder="two", write_paths=["b.py"], ttl=None)
+    scheduler = make(queue_seconds=10_000)
+    put(scheduler, "both", stop, "a.py", "b.py")
+    scheduler.start()
+    until(lambda: bool(scheduler.waiting_items()[0][1]), "it was tried")
+    assert manager.try_acquire(holder="three", write_paths=["c.py"]) is not None
+    scene.clock.advance(600)
+    scheduler.look()
+    until(lambda: scheduler.waiting_items()[0][0].escalated, "it is escalated")
+    manager.release(one.id)
+    assert manager.try_acquire(holder="three", write_paths=["a.py"]) is None
+    manager.release(two.id)
+    until(lambda: stop.came == ["both"], "its turn came")
+    stop.let()
+    ends(scheduler)
+    assert [grant.holder for grant in manager.active_grants()] == ["three"]
+
+
+# Crashes
+
+
+def test_seed004_34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager, monkeypatch: Any
+) -> None:
+    from holdfast.manager import services
+
+    scheduler = make(slots=1)
+    put(scheduler, "a", stop, "a.py")
+    with monkeypatch.context() as broken:
+        broken.setattr(scheduler, "_dispatch", lambda: 1 / 0)
+        scheduler.start()
+        until(lambda: bool(scheduler.error), "it broke")
+    assert scheduler.error == "ZeroDivisionError: division by zero"
+    until(lambda: services.noted(manager, TROUBLE) is not None, "the ledger says so")
+    assert scheduler.queue_depth == 1
+    stop.let()
+    scheduler.start()
+    ends(scheduler)
+    assert stop.came == ["a"]
+    assert services.noted(manager, TROUBLE) is None
+
+
+def test_items_outlive_their_scheduler(make: Callable[..., Scheduler], stop: Stop) -> None:
+    first = make()
+    item = first.enqueue(
+        workflow="a", phase="apply", lock_request=LockRequest.of((), ["a.py"]), callback=stop
+    )
+    second = make()
+    second.handle("apply", stop)
+    stop.let()
+    second.start()
+    ends(second)
+    assert status(second, item) == "completed"
+
+
+def test_what_a_dead_dispatcher_had_sent_out_is_recovered_and_done_again(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
+) -> None:
+    theirs = Desk(manager)
+    item = theirs.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
+    assert isinstance(theirs.claim(item, scene.holder("theirs")), tuple)
+    recovered: list[str] = []
+    mine = make(recover=lambda one: recovered.append(one.id))
+    mine.handle("apply", stop)
+    stop.let()
+    mine.start()
+    mine.look()
+    assert status(mine, item) == "dispatched"
+    assert recovered == []
+    scene.kill("theirs")
+    mine.look()
+    until(lambda: status(mine, item) == "completed", "it was done again")
+    assert recovered == [item.id]
+
+
+def test_of_two_schedulers_one_does_each_item(
+    make: Callable[..., Scheduler], manager: LockManager
+) -> None:
+    done: list[str] = []
+
+    def note(item: WorkItem, grant: LockGrant) -> None:
+        done.append(item.workflow)
+
+    both = [make(slots=3), make(slots=3)]
+    for scheduler in both:
+        scheduler.handle("apply", note)
+        scheduler.start()
+    for number in range(60):
+        put(both[number % 2], f"w{number}", None, f"f{number % 7}.py")
+    for scheduler in both:
+        ends(scheduler)
+    until(lambda: len(done) == 60, "all are done")
+    assert sorted(done) == sorted(f"w{number}" for number in range(60))
+
+
+def test_an_item_that_waits_can_be_called_off(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager
+) -> None:
+    manager.acquire(holder="somebody", write_paths=["a.py"])
+    scheduler = make()
+    item = put(scheduler, "a", stop, "a.py")
+    scheduler.start()
+    assert scheduler.cancel(item.id, "called off")
+    assert not scheduler.cancel(item.id, "called off")
+    ends(scheduler)
+    done = scheduler.desk.item(item.id)
+    assert done is not None
+    assert (done.status, done.reason) == ("error", "called off")
+
+
+def test_what_is_over_can_be_forgotten_and_nothing_else(
+    make: Callable[..., Scheduler], stop: Stop
+) -> None:
+    scheduler = make()
+    done, waits = put(scheduler, "a", stop, "a.py"), put(scheduler, "b", stop, "b.py")
+    scheduler.cancel(done.id, "called off")
+    scheduler.desk.forget([done.id, waits.id])
+    assert [item.id for item in scheduler.desk.items()] == [waits.id]
