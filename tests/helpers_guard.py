@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
-from holdfast.gate import guard
+from holdfast import LockManager
+from holdfast.gate import door, guard
 from holdfast.gate.intent import EDIT, EDITED, FAILED, SHELL, SHELLED, Answer, Intent
 from stage import Actor, Stage, settled
 
@@ -94,6 +97,88 @@ class Worker(Actor):
         return guard.pending(self.stage.manager, self.holder)
 
 
+class Session:
+    """A session of a client, which tells the door what its hooks would be told."""
+
+    def __init__(self, name: str, home: Path, client: str = "claude") -> None:
+        self.name = name
+        self.home = home
+        self.client = client
+
+    def tell(self, event: str, cwd: Path | None = None, **more: Any) -> dict[str, Any]:
+        """What the hook prints."""
+        said = {"session_id": self.name, "cwd": str(cwd or self.home), "hook_event_name": event,
+                **more}  # fmt: skip
+        env = {"CLAUDE_PID": str(os.getpid()), "CLAUDE_PROJECT_DIR": str(self.home)}
+        reply = door.answer(self.client, json.dumps(said).encode(), env)
+        assert reply.code == 0
+        found = json.loads(reply.stdout) if reply.stdout else {}
+        assert isinstance(found, dict)
+        return found
+
+    def tool(self, event: str, name: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return self.tell(event, tool_name=name, tool_input=fields, tool_use_id="1", **more)
+
+    def ask(self, command: str, cwd: Path | None = None) -> str:
+        """Why a command is refused; empty if it may run."""
+        return refusal(self.tool("PreToolUse", "Bash", {"command": command}, cwd=cwd))
+
+    def run(self, command: str, cwd: Path | None = None, *, code: int | None = 0) -> str:
+        """Ask, run it if it may, and what is said to the agent: a refusal, or what it did."""
+        fields = {"command": command}
+        said = self.tool("PreToolUse", "Bash", fields, cwd=cwd)
+        if refusal(said):
+            return refusal(said)
+        told = [context(said)]
+        sh(cwd or self.home, command, code=code)
+        failed = self.client == "claude" and code != 0
+        event = "PostToolUseFailure" if failed else "PostToolUse"
+        told.append(context(self.tool(event, "Bash", fields, cwd=cwd)))
+        return "\n".join(filter(None, told))
+
+    def write(self, file: Path, text: str = "new\n") -> str:
+        """Why a file may not be written with the client's tool; if it may, it is."""
+        if self.client == "codex":
+            lines = "".join(f"+{line}\n" for line in text.splitlines())
+            patch = f"*** Begin Patch\n*** Add File: {file}\n{lines}*** End Patch\n"
+            call = ("apply_patch", {"command": patch})
+        else:
+            call = ("Write", {"file_path": str(file), "content": text})
+        said = refusal(self.tool("PreToolUse", *call))
+        if not said:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            self.tool("PostToolUse", *call)
+        return said
+
+
+def refusal(said: dict[str, Any]) -> str:
+    """Why a hook refused; empty if it did not."""
+    found = said.get("hookSpecificOutput", {})
+    denied = found.get("permissionDecision") == "deny"
+    return str(found["permissionDecisionReason"]) if denied else ""
+
+
+def context(said: dict[str, Any]) -> str:
+    """What a hook told the agent without refusing anything."""
+    return str(said.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+def owners(root: Path) -> dict[str, str]:
+    """Who holds what in a repository."""
+    with LockManager.open(root) as manager:
+        return {path: one.holder for one in manager.active_grants() for path in one.write_paths}
+
+
+def gated(root: Path) -> Path:
+    """A small project with a ledger, in which nobody is held for long."""
+    made_repository(root)
+    (root / ".holdfast").mkdir()
+    (root / "holdfast.toml").write_text("[gate]\nretry_seconds = 300\n")
+    settled(root / "app/x.py", root / "lib/y.py")
+    return root
+
+
 def text(shop: Shop, path: str) -> str:
     return (shop.root / path).read_text()
 
@@ -104,4 +189,7 @@ def sneaky(path: str, what: str = "sneaky") -> str:
     return f"python3 -c {shlex.quote(code)} $(echo {path})"
 
 
-__all__ = ["EDIT", "EDITED", "Shop", "Worker", "made_repository", "settled", "sh", "sneaky", "text"]
+__all__ = [
+    "EDIT", "EDITED", "Session", "Shop", "Worker", "context", "gated", "made_repository", "owners",
+    "refusal", "settled", "sh", "sneaky", "text",
+]  # fmt: skip

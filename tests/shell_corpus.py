@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shell_world import HOME, ROWS, reads, runs, tree, unsure
+import shell_corpus_git  # noqa: F401  its rows are among them
+from shell_world import HOME, ROWS, reads, runs, unsure
 
 __all__ = ["ROWS"]
 
@@ -216,8 +217,8 @@ runs("cp src docs || true")
 runs("mv a.txt z.txt", "a.txt", "z.txt")
 runs("mv a.txt src/", "a.txt", "src/a.txt")
 runs("mv -f a.txt b.txt docs", "a.txt", "b.txt", "docs/a.txt", "docs/b.txt")
-runs("mv src lib", "src/", "lib/")
-runs("mv src/deep docs", "src/deep/", "docs/deep/")
+runs("mv src lib", "src/", "lib/", "lib/app.py", "lib/util.py", "lib/deep/x.js")
+runs("mv src/deep docs", "src/deep/", "docs/deep/", "docs/deep/x.js")
 runs("mv 'my file.txt' mine.txt", "my file.txt", "mine.txt")
 runs('for f in *.py; do mv "$f" "${f%.py}.txt"; done', "c.py", "c.txt", "d.py", "d.txt")
 runs("for f in c d; do mv $f.py src/new_$f.py; done",
@@ -288,7 +289,8 @@ runs("cd link && touch x", "link/x")
 runs("exit 0; rm a.txt")
 runs("true | (cd src && touch x) && touch y", "src/x", "y")
 unsure('cd "$PROJECT" && touch x')
-unsure("[ -d sub ] && cd sub; touch x")
+runs("[ -d sub ] && cd sub; touch x", "x")
+unsure("grep -q one a.txt && cd src; touch x")
 reads("cd /tmp && echo x > y", "/tmp/y")
 reads("cd ~ && echo x > y", HOME + "/y")
 runs("time touch x", "x")
@@ -307,6 +309,28 @@ runs("touch src/q && cp -r src copy",
 runs("for f in *.nope; do echo x > log.txt; done", "log.txt")
 runs("D=$(cd src && pwd); touch $D/x", "src/x")
 unsure("D=$(git rev-parse --show-toplevel || pwd); touch $D/x")
+
+# tests for files that decide what is reached
+
+runs("[ -f a.txt ] || touch a.txt")
+runs("[ -f nope.txt ] || touch nope.txt", "nope.txt")
+runs("test -e a.txt && touch b.txt", "b.txt")
+runs("test -e nope && touch b.txt")
+runs("[ ! -e nope ] && touch b.txt", "b.txt")
+runs("[ ! -d src ] && mkdir src; touch src/x", "src/x")
+runs("[ -f a.txt ] && echo there || touch a.txt")
+runs("if [ ! -f README.md ]; then echo x > README.md; fi")
+runs("if [ -f nope ]; then rm a.txt; elif [ -d src ]; then rm b.txt; else rm c.py; fi", "b.txt")
+runs('F=a.txt; [ -f "$F" ] || touch "$F"')
+runs("rm a.txt; [ -f a.txt ] || touch a.txt", "a.txt")
+runs("rm -rf src; [ -d src ] || touch x", "src/", "x")
+runs("mkdir d; [ -d d ] && touch d/x", "d/x")
+runs("echo ok || rm a.txt")
+runs("true || rm a.txt")
+runs("false || touch x", "x")
+runs("[ a = b ] && touch x; [ -z '' ] && touch y", "x", "y")
+unsure("make; [ -f a.txt ] || touch a.txt", "a.txt")
+reads('[ -f "$F" ] || touch a.txt', "a.txt")
 
 # commands that run commands
 
@@ -340,109 +364,6 @@ unsure("$EDITOR a.txt")
 unsure('"$PYTHON" -c "print(1)"')
 unsure("docker run -v $PWD:/w img touch /w/x")
 unsure('eval "$CMD"')
-
-# patches
-
-runs("patch -p1 < p.patch", "a.txt", "new.txt", "b.txt")
-runs("patch -p1 -i p.patch", "a.txt", "new.txt", "b.txt")
-runs("cat p.patch | patch -p1", "a.txt", "new.txt", "b.txt")
-runs("patch -p1 --dry-run < p.patch")
-runs("git apply p.patch", "a.txt", "new.txt", "b.txt")
-runs("git apply < p.patch", "a.txt", "new.txt", "b.txt")
-runs("git apply --check p.patch")
-runs("git apply --stat p.patch")
-runs("patch a.txt <<'EOF'\n--- x\n+++ y\n@@ -1,3 +1,3 @@\n-one\n+1\n two\n three\nEOF", "a.txt")
-runs("git apply <<'EOF'\n--- a/src/app.py\n+++ b/src/app.py\n@@ -1 +1 @@\n-app\n+APP\nEOF",
-     "src/app.py")  # fmt: skip
-runs("cat > q.patch <<'EOF'\n--- a/c.py\n+++ b/c.py\n@@ -1 +1 @@\n-c = 1\n+c = 2\nEOF\n"
-     "git apply q.patch && rm q.patch", "q.patch", "c.py")  # fmt: skip
-runs("patch -p1 <<'E'\n--- a/q.sql\n+++ b/q.sql\n@@ -1 +1 @@\n--- a/z\n+++ b/z\nE", "q.sql")
-unsure("patch -p1 < nope.patch")
-unsure("curl -s https://x/y.patch | git apply")
-reads("apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: src/app.py\n@@\n-app\n"
-      "+*** Add File: no\n*** Add File: src/new.py\n+x > y\n"
-      "*** Delete File: b.txt\n*** Update File: c.py\n"
-      "*** Move to: e.py\n@@\n-c\n+e\n*** End Patch\nEOF",
-      "src/app.py", "src/new.py", "b.txt", "c.py", "e.py")  # fmt: skip
-reads("cd src && apply_patch <<'P'\n*** Begin Patch\n*** Delete File: app.py\n*** End Patch\nP",
-      "src/app.py")  # fmt: skip
-reads("apply_patch '*** Begin Patch\n*** Add File: my file.md\n+x\n*** End Patch'", "my file.md")
-reads("cat <<'E' | apply_patch\n*** Begin Patch\n*** Add File: n.md\n+x\n*** End Patch\nE", "n.md")
-
-# git with paths
-
-reads("git checkout -- a.txt", "a.txt")
-reads("git checkout HEAD -- a.txt src/app.py", "a.txt", "src/app.py")
-reads("git checkout main -- a.txt", "a.txt")
-reads("git checkout HEAD~2 a.txt", "a.txt")
-reads("git checkout a.txt", "a.txt")
-reads("git checkout a.txt b.txt", "a.txt", "b.txt")
-reads("git checkout --theirs a.txt && git add a.txt", "a.txt")
-reads("git checkout -- deleted.txt", "deleted.txt")
-reads("git restore a.txt", "a.txt")
-reads("git restore --source=HEAD~1 -- a.txt", "a.txt")
-reads("git restore -s main --staged --worktree a.txt", "a.txt")
-reads("git restore --staged a.txt")
-reads("git rm a.txt", "a.txt")
-reads("git rm -r --cached src")
-reads("git rm -rf src/deep", "src/deep/")
-reads("git mv a.txt z.txt", "a.txt", "z.txt")
-reads("git mv a.txt src/", "a.txt", "src/a.txt")
-reads("git -C src checkout -- app.py", "src/app.py")
-reads("git -c core.x=y --no-pager -C src restore app.py", "src/app.py")
-reads("git stash push -m wip -- a.txt", "a.txt")
-reads("git diff --output=d.patch", "d.patch")
-reads("git archive -o x.tar HEAD", "x.tar")
-reads("git reset HEAD a.txt")
-reads("git reset --soft HEAD~1")
-reads("git checkout -b topic")
-reads("git switch -c topic")
-reads("git stash list && git stash show -p")
-reads("git clean -nd")
-reads("git worktree list")
-unsure("git commit -am 'x > y'")
-unsure("git push origin main")
-unsure("git worktree add ../other main")
-unsure("git submodule update --init")
-unsure("git frobnicate")
-
-# git on the whole tree
-
-tree("git reset --hard", "reset", "--hard")
-tree("git reset --hard origin/main", "reset", "--hard", "origin/main")
-tree("git checkout main", "checkout", "main")
-tree("git checkout -f feature", "checkout", "-f", "feature")
-tree("git checkout -", "checkout", "-")
-tree("git checkout HEAD~1", "checkout", "HEAD~1")
-tree("git checkout .", "checkout", ".")
-tree("git checkout -- .", "checkout", "--", ".")
-tree("git checkout -- src", "checkout", "--", "src")
-tree("git checkout -- '*.py'", "checkout", "--", "*.py")
-tree("git checkout -b topic origin/main", "checkout", "-b", "topic", "origin/main")
-tree("git switch main", "switch", "main")
-tree("git switch -", "switch", "-")
-tree("git restore .", "restore", ".")
-tree("git restore :/", "restore", ":/")
-tree("git stash", "stash")
-tree("git stash push -u -m 'wip'", "stash", "push", "-u", "-m", "wip")
-tree("git stash -u", "stash", "-u")
-tree("git stash pop", "stash", "pop")
-tree("git stash apply stash@{1}", "stash", "apply", "stash@{1}")
-tree("git clean -fd", "clean", "-fd")
-tree("git rebase -i main", "rebase", "-i", "main")
-tree("git rebase --abort", "rebase", "--abort")
-tree("git merge --no-ff feature", "merge", "--no-ff", "feature")
-tree("git pull --rebase origin main", "pull", "--rebase", "origin", "main")
-tree("git cherry-pick abc123", "cherry-pick", "abc123")
-tree("git revert --no-edit HEAD", "revert", "--no-edit", "HEAD")
-tree("git am < p.patch", "am")
-tree("git bisect start HEAD v1", "bisect", "start", "HEAD", "v1")
-tree("git --git-dir=.git --work-tree=. reset --hard", "reset", "--hard")
-tree("if true; then git -c x=y reset --hard; fi", "reset", "--hard")
-reads("git fetch && git reset --hard X && rm a.txt", "a.txt", trees=(("reset", "--hard", "X"),))
-reads("git stash && git pull && git stash pop", trees=(("stash",), ("pull",), ("stash", "pop")))
-reads('git checkout "$BRANCH"', trees=(("checkout", '"$BRANCH"'),), unsure=True)
-reads("git bisect run make test", trees=(("bisect", "run", "make", "test"),), unsure=True)
 
 # other tools
 

@@ -6,11 +6,17 @@ the gate directly.
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.core.model import SECOND, Event, Grant, Holder, Witness, agent_key
+from holdfast.gate import family
+from holdfast.gate.committer import Committer
+from holdfast.gate.committing import free
+from holdfast.gate.gitfiles import committed
 from holdfast.gate.intent import Answer
 from holdfast.gate.leases import Gate
 from holdfast.gate.settings import Settings
@@ -116,6 +122,35 @@ class Actor:
                 fresh.write_text(write)
                 fresh.replace(file)
         return answer
+
+    def commit(self, *paths: str) -> None:
+        """Commit files, with what git's hook does after it."""
+        root = str(self.stage.root)
+        self._git("init", "--quiet", ".")
+        self._git("add", "--", *paths)
+        self._git("commit", "--quiet", "-m", "a commit", "--", *paths)
+        free(self.stage.manager, root, committed(root), Committer(self._shell()))
+
+    def _shell(self) -> dict[str, str]:
+        """What the client puts into the environment of its shell."""
+        return {"CLAUDE_CODE_SESSION_ID": self.session, "CLAUDE_PID": str(os.getppid())}
+
+    def _git(self, *words: str) -> None:
+        named = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.hooksPath=/dev/null")
+        nobodys = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+        subprocess.run(
+            ["git", *named, *words], cwd=self.stage.root, env={**os.environ, **nobodys},
+            check=True, timeout=60,
+        )  # fmt: skip
+
+    def calls(self) -> None:
+        """Call the tool that starts a sub-agent."""
+        family.called(self.stage.manager, self.holder)
+
+    def starts(self, child: Actor) -> None:
+        """Start a sub-agent."""
+        self.calls()
+        family.started(self.stage.manager, child.holder)
 
     def held(self) -> list[str]:
         with self.stage.manager.store.view(deadline=time.monotonic() + 60) as view:

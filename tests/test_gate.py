@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.gate import family
 from holdfast.gate.leases import blockers
 from holdfast.gate.settings import Settings
 from holdfast.manager import services
@@ -202,7 +203,7 @@ def test_nobody_is_held_when_that_would_close_a_circle(stage: Stage) -> None:
     answer = ann.edit("lib/y.rb", hold=True)
     assert answer.kind == "deny"
     assert stage.manager.now() == begun
-    assert "give back" in answer.reason
+    assert "claude:bob waits for your app/x.rb: commit it, or give it back" in answer.reason
 
 
 # FR5: what comes of the retry
@@ -223,6 +224,63 @@ def test_seed002_fr5_1_when_the_retry_succeeds_the_edit_goes_on(stage: Stage) ->
     assert bob.edit("lib/y.rb").kind == "allow"  # nothing of it is left
 
 
+def test_in_a_circle_every_answer_says_what_to_give_back(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("lib/y.rb")
+    ann.edit("lib/y.rb")
+    for answer in (bob.edit("app/x.rb"), bob.edit("app/x.rb")):
+        assert "claude:ann waits for your lib/y.rb" in answer.reason
+        assert "holdfast unlock lib/y.rb" in answer.reason
+        assert "stand in line" not in answer.reason
+
+
+def test_one_who_was_interrupted_while_it_waited_stands_in_line_no_more(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob, eve = stage.agent("ann"), stage.agent("bob"), stage.agent("eve")
+    ann.edit("app/x.rb")
+    hook = stage.processes.start()
+    monkeypatch.setattr("holdfast.gate.leases.own_witness", lambda: hook)
+
+    def interrupted(seconds: float, waiter: object) -> bool:
+        raise KeyboardInterrupt
+
+    bob._pause = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        bob.edit("app/x.rb", hold=True)
+    assert stage.queue() == ["claude:bob"]
+    stage.processes.end(hook)
+    ann.gate().end_session()
+    assert eve.edit("app/x.rb").kind == "allow"
+
+
+def test_one_who_went_on_with_something_else_makes_its_retry_when_it_comes_back(
+    stage: Stage,
+) -> None:
+    ann, bob, eve = stage.agent("ann"), stage.agent("bob"), stage.agent("eve")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    ann.gate().end_session()
+    stage.clock.advance(180)
+    assert eve.edit("app/x.rb").kind == "deny"  # still kept: its retry is the next call
+    assert bob.edit("lib/y.rb").kind == "allow"
+    assert eve.edit("app/x.rb").kind == "deny"  # eve's own retry is not due yet
+    stage.clock.advance(180)
+    assert eve.edit("app/x.rb").kind == "allow"
+    assert bob.edit("app/x.rb").kind == "halt"  # this was its retry
+
+
+def test_a_retry_that_was_never_made_is_forgotten_with_the_next_prompt(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    stage.clock.advance(180)
+    bob.gate().prompt()
+    assert bob.edit("app/x.rb").kind == "deny"
+    assert len(heartbeats(stage)) == 2
+
+
 def test_seed002_fr5_2_when_the_retry_fails_the_agent_is_stopped_and_waits(stage: Stage) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
@@ -238,7 +296,7 @@ def test_seed002_fr5_2_a_blocked_agent_goes_on_when_told_to_and_the_file_is_free
     bob.edit("app/x.rb", hold=True)
     ann.gate().end_session()
     assert bob.edit("app/x.rb").kind == "halt"  # free, but nobody told it
-    assert [report["blocked_file"] for report in bob.gate().resume("a person")] == ["app/x.rb"]
+    assert [report["blocked_file"] for report in bob.gate().prompt()] == ["app/x.rb"]
     assert bob.edit("app/x.rb").kind == "allow"
 
 
@@ -246,7 +304,7 @@ def test_told_to_go_on_while_the_file_is_not_free_it_contends_anew(stage: Stage)
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     bob.edit("app/x.rb", hold=True)
-    bob.gate().resume("a person")
+    bob.gate().prompt()
     assert bob.edit("app/x.rb").kind == "deny"
     assert len(heartbeats(stage)) == 2
 
@@ -271,7 +329,7 @@ def test_seed002_fr5_3_nothing_is_skipped_in_silence(stage: Stage) -> None:
 def test_seed002_fr6_1_a_commit_frees_what_was_committed(stage: Stage) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb", "lib/y.rb")
-    ann.gate().commit([f"{stage.root}/app/x.rb"])
+    ann.commit("app/x.rb")
     assert ann.held() == ["lib/y.rb"]
     assert bob.edit("app/x.rb").kind == "allow"
 
@@ -279,7 +337,7 @@ def test_seed002_fr6_1_a_commit_frees_what_was_committed(stage: Stage) -> None:
 def test_a_commit_of_one_agent_frees_nothing_of_another(stage: Stage) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
-    bob.gate().commit([f"{stage.root}/app/x.rb"])
+    bob.commit("app/x.rb")
     assert ann.held() == ["app/x.rb"]
 
 
@@ -453,7 +511,7 @@ def test_what_a_parent_holds_goes_down_to_the_child_that_edits_it(stage: Stage) 
 def test_when_a_child_ends_its_leases_go_up_and_not_into_the_open(stage: Stage) -> None:
     ann, child, bob = stage.agent("ann"), stage.agent("ann", "child"), stage.agent("bob")
     child.edit("app/x.rb")
-    child.gate().end_agent(ann.holder)
+    child.gate().end_agent()
     assert [ann.held(), child.held()] == [["app/x.rb"], []]
     assert bob.edit("app/x.rb").kind == "deny"
 
@@ -462,9 +520,87 @@ def test_a_file_that_came_up_changed_is_not_taken_for_unchanged(stage: Stage) ->
     ann, child = stage.agent("ann"), stage.agent("ann", "child")
     child.edit("app/x.rb")
     stage.clock.advance(5)
-    child.gate().end_agent(ann.holder)
+    child.gate().end_agent()
     ann.gate().stop(background=False)
     assert ann.held() == ["app/x.rb"]
+
+
+def test_a_child_of_a_child_gets_what_either_of_them_holds(stage: Stage) -> None:
+    ann, child, grandchild = (stage.agent("ann", name) for name in ("", "child", "grandchild"))
+    ann.starts(child)
+    child.starts(grandchild)
+    ann.edit("app/x.rb")
+    child.edit("lib/y.rb")
+    assert grandchild.edit("app/x.rb", "lib/y.rb").kind == "allow"
+    assert grandchild.held() == ["app/x.rb", "lib/y.rb"]
+
+
+def test_what_a_childs_child_changed_goes_up_one_generation_at_a_time(stage: Stage) -> None:
+    ann, child, grandchild = (stage.agent("ann", name) for name in ("", "child", "grandchild"))
+    ann.starts(child)
+    child.starts(grandchild)
+    grandchild.edit("app/x.rb")
+    grandchild.gate().end_agent()
+    assert [ann.held(), child.held()] == [[], ["app/x.rb"]]
+    child.gate().end_agent()
+    assert [ann.held(), child.held()] == [["app/x.rb"], []]
+
+
+def test_a_child_that_outlives_its_parent_is_its_grandparents(stage: Stage) -> None:
+    ann, child, grandchild = (stage.agent("ann", name) for name in ("", "child", "grandchild"))
+    ann.starts(child)
+    child.starts(grandchild)
+    grandchild.edit("app/x.rb")
+    child.gate().end_agent()
+    grandchild.gate().end_agent()
+    assert ann.held() == ["app/x.rb"]
+
+
+def test_an_aunt_is_no_parent(stage: Stage) -> None:
+    ann, child, aunt, grandchild = (
+        stage.agent("ann", name) for name in ("", "child", "aunt", "grandchild")
+    )
+    ann.starts(child)
+    ann.starts(aunt)
+    child.starts(grandchild)
+    aunt.edit("app/x.rb")
+    assert grandchild.edit("app/x.rb").kind == "deny"
+
+
+def test_a_call_that_no_agent_followed_makes_nobody_a_parent(stage: Stage) -> None:
+    ann, child, other = (stage.agent("ann", name) for name in ("", "child", "other"))
+    ann.starts(child)
+    child.calls()
+    stage.clock.advance(61)
+    ann.starts(other)
+    assert family.ancestors(stage.manager, other.holder) == [ann.holder.key]
+
+
+def test_the_end_of_a_session_leaves_nothing_known_of_its_families(stage: Stage) -> None:
+    ann, child, grandchild = (stage.agent("ann", name) for name in ("", "child", "grandchild"))
+    ann.starts(child)
+    child.starts(grandchild)
+    ann.calls()
+    assert services.notes(stage.manager, "family:")
+    ann.gate().end_session()
+    assert services.notes(stage.manager, "family:") == []
+
+
+def test_the_parent_of_a_blocked_child_learns_why_it_ended(stage: Stage) -> None:
+    ann, child = stage.agent("ann"), stage.agent("bob", "child")
+    ann.edit("app/x.rb")
+    child.edit("app/x.rb", hold=True)
+    (report,) = child.gate().end_agent()
+    assert (report["blocked_file"], report["owner"]) == ("app/x.rb", "claude:ann")
+
+
+def test_a_prompt_sets_the_children_of_a_session_going_too(stage: Stage) -> None:
+    ann, bob, child = stage.agent("ann"), stage.agent("bob"), stage.agent("bob", "child")
+    ann.edit("app/x.rb")
+    child.edit("app/x.rb", hold=True)
+    bob.gate().prompt()
+    assert blockers(stage.manager) == []
+    assert child.edit("lib/y.rb").kind == "allow"
 
 
 def test_siblings_exclude_each_other(stage: Stage) -> None:
@@ -476,7 +612,7 @@ def test_siblings_exclude_each_other(stage: Stage) -> None:
 def test_a_parent_may_commit_what_its_children_changed(stage: Stage) -> None:
     ann, child = stage.agent("ann"), stage.agent("ann", "child")
     child.edit("app/x.rb")
-    ann.gate().commit([f"{stage.root}/app/x.rb"])
+    ann.commit("app/x.rb")
     assert child.held() == []
 
 
@@ -587,9 +723,9 @@ def test_seed002_a_file_has_exactly_the_promised_states_and_ways_between_them(
     step(lambda: bob.edit("app/x.rb"))  # a competing acquire: heartbeat, and the retry is planned
     step(lambda: stage.clock.advance(180))
     step(lambda: bob.edit("app/x.rb"))  # the retry fails
-    step(lambda: ann.gate().commit([f"{stage.root}/app/x.rb"]))
+    step(lambda: ann.commit("app/x.rb"))
     step(lambda: bob.edit("app/x.rb"))  # nobody told it to go on
-    step(lambda: bob.gate().resume("a person"))
+    step(lambda: bob.gate().prompt())
     step(lambda: bob.edit("app/x.rb"))  # resumed by hand after the release
     step(lambda: bob.gate().fail())  # hard failure
     step(lambda: ann.edit("app/x.rb"))
@@ -602,8 +738,8 @@ def test_seed002_a_file_has_exactly_the_promised_states_and_ways_between_them(
     step(lambda: bob.edit("app/x.rb"))
     step(lambda: ann.gate().end_session())  # the end: kept for the one who waits
     step(lambda: stage.clock.advance(180))
-    step(lambda: bob.edit("app/x.rb"))  # the retry succeeds
-    step(lambda: bob.gate().commit([f"{stage.root}/app/x.rb"]))  # commit success
+    step(lambda: bob.edit("app/x.rb", write="newer\n"))  # the retry succeeds
+    step(lambda: bob.commit("app/x.rb"))  # commit success
     assert seen == [
         "Free", "Owned", "RetryPending", "Blocked", "Free", "Owned", "Free", "Owned", "Free",
         "Owned", "Free", "Owned", "RetryPending", "Owned", "Free",

@@ -157,6 +157,23 @@ def test_the_end_of_a_sub_agent_that_was_halted_is_told_by_its_parent() -> None:
     assert heard(nested).agent == "a2"
 
 
+def test_that_an_agent_starts_another_is_told_before_it_does() -> None:
+    call = heard(told("PreToolUse", "Agent", {"prompt": "x"}, agent_id="a1"))
+    assert (call.event, call.agent) == ("agent_call", "a1")
+
+
+def test_what_blocked_a_sub_agent_is_told_to_its_parent_after_the_tool_that_ran_it() -> None:
+    ended = heard(
+        told("PostToolUse", "Agent", {}, tool_response={"status": "completed", "agentId": "a1"})
+    )
+    said = json.loads(claude.say(ended, Answer("quiet", context="it was stopped")).stdout)
+    assert said == {
+        "hookSpecificOutput": {
+            "hookEventName": "PostToolUse", "additionalContext": "it was stopped"
+        }
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("data", "event"),
     [
@@ -253,7 +270,9 @@ def test_codex_before_and_after_a_command(tool: str, command: object, line: str)
         (told("SessionStart", source="resume"), "session_start", ""),
         (told("SessionEnd", reason="other"), "session_end", ""),
         (told("PreCompact", trigger="auto"), "other", ""),
-        (told("PreToolUse", "spawn_agent", {"command": "x"}), "other", ""),
+        (told("PreToolUse", "spawn_agent", {"command": "x"}), "agent_call", ""),
+        (told("PreToolUse", "collaborationspawn_agent", {}, agent_id="t1"), "agent_call", "t1"),
+        (told("PostToolUse", "spawn_agent", {"command": "x"}), "other", ""),
         (told("PreToolUse", "mcp__files__write", {"path": "a"}), "other", ""),
     ],
 )
@@ -421,8 +440,8 @@ def test_a_halt_of_codex_is_a_refusal_that_says_that_it_stays(intent: Intent) ->
 
 
 EVENTS = [
-    "edit", "edited", "shell", "shelled", "prompt", "stop", "agent_start", "agent_stop",
-    "session_start", "session_end", "failed", "other",
+    "edit", "edited", "shell", "shelled", "prompt", "stop", "agent_call", "agent_start",
+    "agent_stop", "session_start", "session_end", "failed", "other",
 ]  # fmt: skip
 
 

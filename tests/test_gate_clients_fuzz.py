@@ -25,8 +25,8 @@ INPUTS = 10_000
 SEED = 20_231_116
 
 KNOWN = frozenset((
-    "edit", "edited", "shell", "shelled", "prompt", "stop", "agent_start", "agent_stop",
-    "session_start", "session_end", "failed", "other",
+    "edit", "edited", "shell", "shelled", "prompt", "stop", "agent_call", "agent_start",
+    "agent_stop", "session_start", "session_end", "failed", "other",
 ))  # fmt: skip
 MUTATING = ("edit", "shell")
 

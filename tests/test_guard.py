@@ -116,6 +116,44 @@ def test_a_refused_command_contends_like_an_edit(shop: Shop) -> None:
     assert bob.ask("ls").kind == "quiet"
 
 
+def test_to_remove_what_is_not_there_takes_no_lease(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    assert ann.run("rm -rf out; rm -f old.txt").kind == "quiet"
+    assert ann.held() == []
+    assert bob.run("mkdir out && echo x > out/x.py").kind == "quiet"
+    assert ann.run("rm -rf gen && mkdir gen && echo x > gen/a.py").kind == "quiet"
+    assert ann.held() == ["gen/a.py"]
+    assert bob.run("echo y > gen/b.py").kind == "quiet"
+
+
+def test_what_another_is_about_to_make_is_not_removed(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.edit("app/new.py", write=None)
+    assert bob.ask("rm -f app/new.py").kind == "deny"
+
+
+def test_a_name_for_a_moment_is_nobodys_when_the_command_has_ended(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    for worker, file in ((ann, "app/x.py"), (bob, "lib/y.py"), (ann, "app/x.py")):
+        command = f"tr a-z A-Z < {file} > tmp.txt && mv tmp.txt {file}"
+        assert worker.ask(command).kind == "allow"
+        assert worker.held() == [file, "tmp.txt"]  # as long as it runs
+        sh(shop.root, command)
+        worker.ended(command)
+        assert worker.held() == [file]
+    command = "sort nope.txt > tmp.txt && mv tmp.txt README.md"
+    ann.run(command, code=2)
+    assert "tmp.txt" in ann.held()  # for it is still there
+
+
+def test_a_lease_on_what_never_came_to_be_ends_with_the_stop(shop: Shop) -> None:
+    ann = shop.worker("ann")
+    ann.run("false && echo x > app/never.py; cp nope app/nor.py; true")
+    assert ann.held() == ["app/never.py", "app/nor.py"]
+    ann.gate().stop(background=False)
+    assert ann.held() == []
+
+
 def test_names_that_no_lease_can_have_are_nobodys(shop: Shop) -> None:
     ann = shop.worker("ann")
     assert ann.ask("rm -f $'a\\tb'; echo x > ./" + "n" * 300).kind in ("allow", "quiet")
@@ -169,6 +207,12 @@ def test_an_agent_may_not_write_what_is_holdfasts_own(shop: Shop, command: str) 
     assert shop.events("command_refused")
 
 
+OUR_GROUP = {
+    "matcher": "Write|Bash",
+    "hooks": [{"type": "command", "command": "/x/python -I -S /y/holdfast/gate/hook.py claude"}],
+}
+
+
 @pytest.mark.parametrize(
     ("file", "command"),
     [
@@ -184,7 +228,7 @@ def test_settings_with_our_hooks_are_kept_from_agents(shop: Shop, file: str, com
     settings.parent.mkdir()
     settings.write_text('{"permissions": {}}')
     assert ann.ask(command).kind != "deny"  # without our hook it is a file like any other
-    settings.write_text('{"hooks": "/x/python -I -S /y/holdfast/gate/hook.py claude"}')
+    settings.write_text(json.dumps({"hooks": {"PreToolUse": [OUR_GROUP]}}))
     assert ann.ask(command).kind == "deny"
 
 
@@ -265,14 +309,6 @@ def test_off_does_nothing(shop: Shop) -> None:
     ann.write("app/x.py", "ann\n")
     assert bob.ask("echo > app/x.py").kind == "quiet"
     assert bob.ask("git stash").kind == "quiet"
-
-
-def test_enforce_is_not_pretended(shop: Shop) -> None:
-    shop.settings = Settings(shell="enforce")
-    said = shop.worker("ann").ask("ls")
-    assert said.kind == "deny"
-    assert "E_SETTINGS" in said.user
-    assert shop.worker("ann").ask("holdfast status").kind == "quiet"
 
 
 @pytest.mark.parametrize("mode", ["guard", "off"])
@@ -366,8 +402,7 @@ def test_nobody_is_refused_in_an_ordinary_hour(shop: Shop) -> None:
         assert (said.kind, said.context) == ("quiet", ""), (command, said.reason)
         said = other.run("ls; mkdir -p .pytest_cache && date > .pytest_cache/x; make || true")
         assert said.kind in ("allow", "quiet")
-        sh(shop.root, f"git add {mine[worker.session]}; git commit -qm {number} || true")
-        worker.gate().commit([f"{shop.root}/{mine[worker.session]}"])
+        worker.commit(mine[worker.session])
     assert shop.events("damage", "command_refused", "contention_heartbeat") == []
     assert ann.pending() == bob.pending() == cid.pending() == ""
 

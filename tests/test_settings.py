@@ -181,6 +181,74 @@ def test_the_plain_reader_agrees_with_the_real_one_or_leaves_it_alone(text: str)
         assert found == tomllib.loads(text)
 
 
+WORK_PARTS = st.sampled_from(
+    ["[work]\n", "[work.analyze]\n", "[work . x]\n", "[[work.x]]\n", "[works]\n", "[gate]\n",
+     "  [sandbox] # x\n", "slots = 4\n", "wake = true\n", 'shell = "off"\n', 'prompt = """\n',
+     '"""\n', "prompt = '''\n", "'''\n", 'a = """one""" # x\n', 'b = """x\\"""\n', 'c = \'"""\'\n',
+     'd = """four""""\n', '# """\n', "command = [\n", '  "claude",\n', "  [1],\n", "[1]\n",
+     '["gate"]\n', "]\n", "e = {a = 1}\n", "f = 1 # '''\n", "g.h = 2\n", "work.slots = 1\n",
+     "\u200d\n", "\n"]
+)  # fmt: skip
+
+
+@given(st.lists(WORK_PARTS, max_size=10).map("".join))
+@example('[gate]\nwake = true\n[work]\nprompt = """\n[gate]\nwake = false\n"""\n')
+@example('[work.analyze]\ncommand = [\n["a"],\n]\n[gate]\nwake = true\n')
+def test_the_plain_reader_passes_over_the_tables_of_work(text: str) -> None:
+    found = plain_tables(text)
+    if found is None:
+        return
+    assert "work" not in found
+    try:
+        meant = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        assert "[work" in text
+    else:
+        meant.pop("work", None)
+        assert found == meant
+
+
+WORK_TEXT = """
+[gate]
+wake = true
+
+[work]
+slots = 8
+models = [
+    "app/models/{model}.rb",   # and more
+    ["nested"],
+]
+
+[work.analyze]
+prompt = '''
+Look at {screen}. \U0001f469\u200d\U0001f680
+[gate]
+wake = false
+'''
+[sandbox]
+write = ["log"]
+[work.apply]
+command = ["claude", "-p", "{prompt}"]
+prompt = '''one line'''  # no more
+"""
+
+
+def test_the_settings_of_work_change_nothing_for_a_hook(tmp_path: Path) -> None:
+    found = Settings.load(put(tmp_path, WORK_TEXT), lenient=True)
+    assert found == Settings(wake=True, sandbox_write=("log",))
+    assert Settings.load(str(tmp_path)) == found
+
+
+@pytest.mark.parametrize(
+    "work",
+    ["[work]\nslots = many!\n", "[work]\nslot = 1\n", "[work]\n[work]\n", "[work.x]\n= 3\n",
+     "work = 3\n", "[work]\nprompt = \"\"\"\nx\\\"\"\"\n\"\"\"\n"],
+)  # fmt: skip
+def test_what_is_wrong_in_work_is_no_problem_of_the_gate(tmp_path: Path, work: str) -> None:
+    found = Settings.load(put(tmp_path, f"{work}[gate]\nwake = true\n"))
+    assert found == Settings(wake=True)
+
+
 def test_the_plain_reader_reads_what_people_write() -> None:
     text = (
         '# settings\n[gate]\nshell = "guard" # or not\nretry_seconds = 180\nidle_seconds = 2.5\n'
@@ -190,7 +258,7 @@ def test_the_plain_reader_reads_what_people_write() -> None:
     assert plain_tables("[gate]\nwake = true") == {"gate": {"wake": True}}
 
 
-@pytest.mark.parametrize("text", [None, '[gate]\nshell = "guard"\nwake = true\n'])
+@pytest.mark.parametrize("text", [None, '[gate]\nshell = "guard"\nwake = true\n', WORK_TEXT])
 def test_reading_imports_nothing_costly(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         put(tmp_path, text)

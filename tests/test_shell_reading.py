@@ -130,6 +130,55 @@ def test_a_reading_says_where_git_works(world: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "absent", "fleeting"),
+    [
+        ("rm -f nope.txt a.txt", "nope.txt", ""),
+        ("rm -rf dist && mkdir dist && touch dist/x", "dist", ""),
+        ("rm -f nope.txt; touch nope.txt", "", ""),
+        ("touch nope.txt; rm nope.txt", "", "nope.txt"),
+        ("touch nope.txt; rm nope.txt; touch nope.txt", "", ""),
+        ("touch a.txt; rm a.txt", "", ""),
+        ("mkdir dist; rm -rf dist", "", ""),
+        ("for f in x y; do rm -f $f; done", "x y", ""),
+        ("rm -f *.nope", "", ""),
+        ("unlink nope.txt", "nope.txt", ""),
+        ("sort a.txt > t && mv t a.txt", "", "t"),
+        ("sed -i.bak s/a/b/ a.txt && rm a.txt.bak", "", "a.txt.bak"),
+        ("while read f; do touch t; rm t; done", "", "t"),
+    ],
+)
+def test_what_is_removed_and_was_not_there_is_told_apart(
+    command: str, absent: str, fleeting: str, world: Path
+) -> None:
+    found = read(command, str(world))
+    assert found.absent == {f"{world}/{name}" for name in absent.split()}
+    assert found.fleeting == {f"{world}/{name}" for name in fleeting.split()}
+    assert found.absent | found.fleeting <= set(found.writes)
+
+
+@pytest.mark.parametrize(
+    ("command", "visits"),
+    [
+        ("cd ../b && make", ["../b"]),
+        ("make -C ../b", ["../b"]),
+        ("npm --prefix=/b install", ["/b"]),
+        ("(cd /b; npm test)", ["/b"]),
+        ("pushd src; make", ["src"]),
+        ("git -C ../b pull", ["../b"]),
+        ("../b/run.sh x y", ["../b/run.sh"]),
+        ("black ..", [".."]),
+        ("make all", []),
+        ('cd "$X" && make -C "$Y"', []),
+    ],
+)
+def test_a_reading_says_where_else_its_programs_may_write(
+    command: str, visits: list[str], world: Path
+) -> None:
+    meant = {os.path.normpath(os.path.join(world, path)) for path in visits}
+    assert {os.path.normpath(path) for path in read(command, str(world)).visits} == meant
+
+
 def test_a_git_verb_in_an_unknown_folder_is_unsure(world: Path) -> None:
     found = read('cd "$X" && git reset --hard', str(world))
     assert found.trees == (TreeVerb("reset", ("--hard",), ""),)

@@ -53,6 +53,31 @@ def test_a_person_switches_the_gate_off_and_everybody_can_see_it(
     assert here.hold("status", "--json").json["off"] is None
 
 
+def test_that_it_was_switched_is_in_the_log(here: Installation, terminal: Terminal) -> None:
+    terminal.hold("off", "--reason", "'a rename'")
+    terminal.hold("off")
+    terminal.hold("on")
+    events = [json.loads(line) for line in here.hold("log", "--json").out.splitlines()]
+    told = [event for event in events if event["type"].startswith("gate_")]
+    assert [event["type"] for event in told] == ["gate_off", "gate_on"]
+    assert told[0]["data"]["reason"] == "a rename"
+    assert "switched the gate off: a rename" in here.hold("log").out
+
+
+def test_it_can_be_switched_while_the_ledger_is_broken(
+    here: Installation, terminal: Terminal
+) -> None:
+    terminal.hold("off")
+    terminal.hold("on")
+    (here.root / ".holdfast/ledger.db").write_bytes(b"no ledger" * 1000)
+    answer = terminal.hold("off")
+    assert answer.code == 0
+    assert "the log does not say so" in answer.err
+    assert (here.root / ".holdfast/off").exists()
+    assert terminal.hold("on").code == 0
+    assert not (here.root / ".holdfast/off").exists()
+
+
 def test_agents_and_scripts_may_not_switch_it(here: Installation) -> None:
     for word in ("off", "on"):
         for env in ({"CLAUDE_CODE_SESSION_ID": "5e551011"}, {"HOLDFAST_GRANT": "g"}, {}):

@@ -7,6 +7,7 @@ from holdfast.cli.opening import Desk
 from holdfast.cli.parser import UsageError
 from holdfast.cli.person import person
 from holdfast.cli.printing import document, listed, out, plain, talk
+from holdfast.core.errors import StoreReadonlyError
 from holdfast.gate import telling
 from holdfast.gate.leases import blockers as blocked
 from holdfast.gate.leases import resume as let_go_on
@@ -32,11 +33,17 @@ def hook(call: Call) -> int:
 
 def blockers(call: Call) -> int:
     """Which agents were stopped, and what for."""
-    root = find_root(Desk(call).folder)
+    desk = Desk(call)
+    root = find_root(desk.folder)
     found: list[dict[str, Any]] = []
     if root is not None:
-        with LockManager.open(root) as manager:
-            found = [dict(event.data["report"]) for event in blocked(manager)]
+        try:
+            with LockManager.open(root) as manager:
+                found = [dict(event.data["report"]) for event in blocked(manager)]
+        except StoreReadonlyError as closed:
+            from holdfast.cli import inside
+
+            found = inside.blockers(desk, closed)
     if call.flag("json"):
         document({"blockers": found})
         return DONE

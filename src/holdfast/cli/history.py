@@ -34,6 +34,7 @@ _REASONS = {
 _GATE = {
     "contention_heartbeat": "may not write what {owner} holds, and waits for the retry",
     "contention_over": "no longer waits",
+    "agent_calls": "starts a sub-agent",
     "agent_blocked": "is blocked",
     "agent_resumed": "may go on, says {by}",
     "agent_resting": "came to rest",
@@ -41,6 +42,26 @@ _GATE = {
     "coverage_gap": "wanted to write {path}, which its grant does not cover",
     "damage": "changed what others hold",
     "command_refused": "was refused a command",
+    "edit_refused": "was refused an edit that would have switched the gate off",
+}
+#: The same for what is no agent's doing.
+_WORK = {
+    "agent_started": "{child} was started by {parent}",
+    "agent_ended": "a sub-agent's start is over",
+    "gate_off": "{by} switched the gate off",
+    "gate_on": "{by} switched the gate on",
+    "work_assigned": "work began, by {source}",
+    "work_queued": "{workflow} waits for {phase}",
+    "work_dispatched": "{workflow} was sent out for {phase}",
+    "work_waits": "{workflow} waits for {phase}",
+    "work_retried": "{workflow} goes back to its place in line",
+    "work_ended": "{workflow} ended its {phase}: {status}",
+    "work_state": "{workflow} is {state} now",
+    "work_forgotten": "work is forgotten",
+    "work_broken": "the scheduler broke: {error}",
+    "work_mended": "the scheduler works again",
+    "work_stopped": "a dispatcher stopped",
+    "work_stop_asked": "{by} asked all dispatchers to stop",
 }
 
 
@@ -83,7 +104,7 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
     for event in manager.events(after):
         after = event.seq
         if call.flag("json"):
-            from holdfast.cli.data import event_data
+            from holdfast.manager.data import event_data
 
             document(event_data(event))
             continue
@@ -138,6 +159,9 @@ class Teller:
         if told is not None:
             agent = data.get("agent") or data.get("client") or "an agent"
             return f"{agent} {told.format_map(_Blanks(data))}"
+        told = _WORK.get(type)
+        if told is not None:
+            return f"{told.format_map(_Blanks(data))}{_reason(data)}"
         return f"{type}, which this version does not know"
 
     def _acquired(self, data: Mapping[str, Any], at: int) -> str:
@@ -199,7 +223,7 @@ def reap(call: Call) -> int:
         if sweep is not None:
             sweep()  # the addresses of waiters that died
     if call.flag("json"):
-        from holdfast.cli.data import ending_data
+        from holdfast.manager.data import ending_data
 
         document({"reaped": list(map(ending_data, endings))})
         return DONE

@@ -96,7 +96,7 @@ def _wanted(desk: Desk) -> tuple[list[str], list[str]]:
 
 def _tell_taken(call: Call, verb: str, grant: LockGrant, me: Self) -> None:
     if call.flag("json"):
-        from holdfast.cli.data import holder_data
+        from holdfast.manager.data import holder_data
 
         document({"grant": grant.to_dict(), "owner": holder_data(me.holder), "how": me.how})
         return

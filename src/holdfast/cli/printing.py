@@ -95,16 +95,28 @@ def _silence(stream: TextIO) -> None:
 def complain(error: HoldfastError, as_json: bool) -> None:
     """Say what went wrong and what to do next."""
     if not as_json or isinstance(error, OutputError):
-        talk(f"holdfast: {plain(error.message)}")
+        for line in _told(error):
+            talk(plain(line))
         if error.hint:
             talk(f"  -> {plain(error.hint)}")
         return
-    from holdfast.cli.data import error_data
+    from holdfast.manager.data import error_data
 
     try:
         document({"error": error_data(error)})
     except (OSError, OutputError):
         return
+
+
+def _told(error: HoldfastError) -> list[str]:
+    """Its sentence; of an error with several problems, each in a line of its own."""
+    problems = error.fields.get("problems", ())
+    if len(problems) < 2:
+        return [f"holdfast: {error.message}"]
+    count = error.fields["count"]
+    lines = [f"holdfast: {error.fields['file']}: {count} errors"]
+    lines += [f"  {one['place'] or 'all of it'}: {one['problem']}" for one in problems]
+    return lines + [f"  and {count - len(problems)} more"] * (count > len(problems))
 
 
 def plain(text: str) -> str:

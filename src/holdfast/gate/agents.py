@@ -27,6 +27,22 @@ def session_key(holder: Holder) -> str:
     return agent_key(holder.client, holder.session)
 
 
+def relative(holder: Holder, key: str) -> Holder:
+    """Another agent of the same session, by its key."""
+    agent = key[len(session_key(holder)) :]
+    shown = f"{holder.client}:{holder.session[:SHOWN]}"
+    return Holder(
+        id=f"{shown}:{agent[:SHOWN]}" if agent else shown,
+        key=key,
+        witness=holder.witness,
+        marks=holder.marks,
+        client=holder.client,
+        session=holder.session,
+        agent=agent,
+        parent=session_key(holder) if agent else "",
+    )
+
+
 def holder_of(intent: Intent) -> Holder:
     """The agent that an intent is of."""
     client, session, agent = intent.client, intent.session, intent.agent

@@ -14,6 +14,8 @@ from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.gate import busy, clients
 from holdfast.gate.intent import (
+    AGENT_CALL,
+    AGENT_START,
     AGENT_STOP,
     ALLOW,
     DENY,
@@ -30,15 +32,19 @@ from holdfast.gate.intent import (
     Answer,
     Intent,
     Reply,
+    leads_into_spec,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
-    from holdfast.core.model import Holder
+    from holdfast.core.model import Holder, Verdict
     from holdfast.gate.leases import Gate
+    from holdfast.gate.sandbox.enforcing import Closing
     from holdfast.gate.settings import Settings
+    from holdfast.gate.shell import Reading
     from holdfast.manager.manager import LockManager
 
 #: More than this no client sends; what is cut off cannot be understood, and is refused.
@@ -47,9 +53,48 @@ GRANT_VARIABLE = "HOLDFAST_GRANT"
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 SOCKET_VARIABLE = "HOLDFAST_SOCKET"
 GAP = "coverage_gap"
+#: As many gaps of one call are recorded.
+GAPS_MAX = 20
 #: As in `gate.switch` and `gate.guard`, which are only imported if these are there.
 OFF_FILE = ".holdfast/off"
 ASIDE_FOLDER = ".holdfast/aside"
+ABROAD_FOLDER = ".holdfast/abroad"
+#: How files are named that can switch the gate off; `gate.guard` looks which of them do.
+SWITCHES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "holdfast.toml")
+GIT_HOOKS = ("pre-", "post-")
+
+
+class Call:
+    """One event of an agent, on its way to the ledgers that it concerns."""
+
+    __slots__ = ("closings", "data", "env", "intent", "line", "pause", "started", "taken")
+
+    def __init__(
+        self,
+        intent: Intent,
+        data: object,
+        env: Mapping[str, str],
+        started: float,
+        pause: Callable[[float, object], bool] | None,
+    ) -> None:
+        self.intent = intent
+        self.data = data
+        self.env = env
+        self.started = started
+        self.pause = pause
+        #: What a command line writes, once it was read.
+        self.line: Reading | None = None
+        #: What a command must not write, and cannot be trusted with.
+        self.closings: list[Closing] = []
+        #: What was asked for in each ledger, by the ids of the requests.
+        self.taken: dict[str, list[str]] = {}
+
+    @property
+    def home(self) -> str:
+        """The folder that the session belongs to; its agents may be elsewhere."""
+        adapter = clients.adapter(self.intent.client)
+        variable = adapter.HOME if adapter is not None else ""
+        return (self.env.get(variable) if variable else "") or self.intent.cwd or os.getcwd()
 
 
 def answer(
@@ -67,8 +112,14 @@ def answer(
         return Reply(stderr=f"holdfast: {client[:40]!r}: {known}\n", code=2)
     intent = Intent(client, EDIT, "", problem="the input is no JSON")
     try:
-        intent = adapter.read(_parsed(data), env)
-        said = _decided(intent, env, monotonic() if started is None else started, pause)
+        told = _parsed(data)
+        intent = adapter.read(told, env)
+        call = Call(intent, told, env, monotonic() if started is None else started, pause)
+        said = _decided(call)
+        if call.closings:
+            from holdfast.gate.sandbox.enforcing import rewritten
+
+            said = rewritten(said, intent, told, call.closings)
     except HoldfastError as error:
         said = _in_trouble(intent, error.message, error.hint)
     except Exception as error:  # whatever it is, the write must not happen
@@ -95,23 +146,45 @@ def _in_trouble(intent: Intent, what: str, hint: str = "") -> Answer:
     return Answer(DENY, telling.trouble(what, hint))
 
 
-def _decided(
-    intent: Intent,
-    env: Mapping[str, str],
-    started: float,
-    pause: Callable[[float, object], bool] | None,
-) -> Answer:
+def _decided(call: Call) -> Answer:
+    intent = call.intent
     if intent.event == EDIT and not intent.problem:
-        said = Answer(QUIET)
-        for root, paths in by_root(intent.writes, intent.cwd).items():
-            said = _at(root, intent, paths, env, started, pause)
-            if said.kind not in (ALLOW, QUIET):
+        places = by_root(intent.writes, intent.cwd)
+        for root in places:
+            if not f"{call.home}/".startswith(f"{root}/"):
+                from holdfast.gate.guard import abroad
+
+                abroad.note_edit(intent, call.home, places)
                 break
-        return said
+    else:
+        places = {root: [] for root in _ledgers(call)}
+    if len(places) == 1:
+        ((root, paths),) = places.items()
+        return _at(root, paths, call)
+    if not places:
+        return Answer(QUIET)
+    from holdfast.gate.guard import abroad
+
+    return abroad.in_each(places, call, _at)
+
+
+def _ledgers(call: Call) -> list[str]:
+    """The ledgers that have to hear of something that is no edit: nearly always the one here."""
     from holdfast.manager.paths import find_root
 
+    intent = call.intent
     here = find_root(intent.cwd or os.getcwd())
-    return Answer(QUIET) if here is None else _at(here, intent, [], env, started, pause)
+    if (
+        here is not None
+        and intent.event not in (SHELL, SHELLED)
+        and f"{call.home}/".startswith(f"{here}/")
+        and not os.path.lexists(f"{here}/{ABROAD_FOLDER}")
+    ):
+        return [here]
+    from holdfast.gate.guard import abroad
+
+    roots, call.line = abroad.ledgers(intent, here, call.home)
+    return roots
 
 
 def by_root(writes: tuple[str, ...], cwd: str) -> dict[str, list[str]]:
@@ -128,30 +201,23 @@ def by_root(writes: tuple[str, ...], cwd: str) -> dict[str, list[str]]:
     return found
 
 
-def _at(
-    root: str,
-    intent: Intent,
-    paths: list[str],
-    env: Mapping[str, str],
-    started: float,
-    pause: Callable[[float, object], bool] | None,
-) -> Answer:
+def _at(root: str, paths: list[str], call: Call) -> Answer:
     """What one ledger's gate says."""
     from holdfast.manager.manager import LockManager
 
+    intent = call.intent
     if os.path.lexists(f"{root}/{OFF_FILE}"):
         return _switched_off(root, intent)
     problem = intent.problem or ("" if intent.session else "it does not say which session")
     if problem:
         return _not_understood(intent, problem)
-    if env.get(GRANT_VARIABLE):
-        return _by_grant(root, intent, paths, env)
+    if call.env.get(GRANT_VARIABLE):
+        return _by_grant(root, paths, call)
     from holdfast.gate.settings import Settings
 
     settings = Settings.load(root, lenient=True)
-    deadline = started + settings.deadline_seconds
     with LockManager.open(root) as manager:
-        said = _asked(intent, paths, manager, settings, deadline, pause)
+        said = _asked(call, paths, manager, settings)
     if settings.problem and _is_start(intent):
         return Answer(said.kind, said.reason, user=f"holdfast: {settings.problem}")
     return said
@@ -177,30 +243,24 @@ def _is_start(intent: Intent) -> bool:
     return intent.event == SESSION_START
 
 
-def _asked(
-    intent: Intent,
-    paths: list[str],
-    manager: LockManager,
-    settings: Settings,
-    deadline: float,
-    pause: Callable[[float, object], bool] | None,
-) -> Answer:
+def _asked(call: Call, paths: list[str], manager: LockManager, settings: Settings) -> Answer:
     from holdfast.gate.agents import holder_of
     from holdfast.gate.leases import Gate
 
+    intent = call.intent
     holder = holder_of(intent)
     gate = Gate(
         manager,
         holder,
         settings,
         deadline_seconds=STORE_SECONDS,
-        hold_seconds=deadline - monotonic(),
-        pause=pause,
+        hold_seconds=call.started + settings.deadline_seconds - monotonic(),
+        pause=call.pause,
     )
     # Nothing is kept aside as long as nobody ran a command while another held something.
     watched = os.path.lexists(f"{_root(manager)}/{ASIDE_FOLDER}")
     if intent.event == EDIT:
-        said = gate.permit(paths)
+        said = _switching(call, paths, manager, holder) or gate.permit(paths)
         if said.kind == ALLOW:
             busy.begin(_root(manager), holder.key, paths)
             if watched:
@@ -208,14 +268,39 @@ def _asked(
     elif intent.event in (SHELL, SHELLED, FAILED) and intent.command:
         from holdfast.gate import guard
 
-        said = guard.around(intent, gate, manager, settings)
+        said = guard.around(intent, gate, manager, settings, call.line)
+        if settings.shell == "enforce" and intent.event == SHELL:
+            from holdfast.gate.sandbox.enforcing import to_close
+
+            call.closings += to_close(intent, manager, holder, call.line)
     else:
         if intent.event in (EDITED, FAILED, STOP, AGENT_STOP, SESSION_END):
             busy.end(_root(manager), holder.key)
         if watched and intent.event in (EDITED, FAILED) and intent.writes:
             _signed(manager, holder, by_root(intent.writes, intent.cwd).get(_root(manager), []))
+        if intent.event in (AGENT_CALL, AGENT_START):
+            from holdfast.gate import family
+
+            (family.called if intent.event == AGENT_CALL else family.started)(manager, holder)
+        ended = _settled(intent, manager, holder) if watched else ""
         said = _lived(intent, gate)
+        if ended:
+            user = f"{said.user}\n{ended}".strip()
+            said = Answer(said.kind, said.reason, user=user, context=said.context)
+    if gate.wanted:
+        call.taken[_root(manager)] = [one.id for one in gate.wanted]
     return _with_damage(said, intent, manager, holder) if watched else said
+
+
+def _switching(call: Call, paths: list[str], manager: LockManager, holder: Holder) -> Answer | None:
+    """The refusal of an edit that would switch the gate off."""
+    for path in paths:
+        name = path.rpartition("/")[2]
+        if name.endswith(SWITCHES) or name.startswith(GIT_HOOKS) or ".holdfast" in path:
+            from holdfast.gate import guard
+
+            return guard.edit_refused(call.intent, call.data, manager, holder)
+    return None
 
 
 def _signed(manager: LockManager, holder: Holder, paths: list[str]) -> None:
@@ -225,6 +310,16 @@ def _signed(manager: LockManager, holder: Holder, paths: list[str]) -> None:
     guard.edited(manager, holder, paths)
 
 
+def _settled(intent: Intent, manager: LockManager, holder: Holder) -> str:
+    """What a person reads of commands of whose end nobody heard."""
+    rests = intent.event == STOP and not intent.background
+    if not rests and intent.event not in (AGENT_STOP, SESSION_END, PROMPT):
+        return ""
+    from holdfast.gate import guard
+
+    return guard.settle(intent, manager, holder)
+
+
 def _with_damage(said: Answer, intent: Intent, manager: LockManager, holder: Holder) -> Answer:
     """What was done to this agent's files, told where it can be heard."""
     adapter = clients.adapter(intent.client)
@@ -232,7 +327,7 @@ def _with_damage(said: Answer, intent: Intent, manager: LockManager, holder: Hol
         return said
     from holdfast.gate import guard
 
-    told = guard.pending(manager, holder)
+    told = guard.pending(manager, holder, intent.cwd)
     return _with_context(said, told) if told else said
 
 
@@ -257,63 +352,97 @@ def _lived(intent: Intent, gate: Gate) -> Answer:
     elif event == SESSION_END:
         gate.end_session()
     elif event == AGENT_STOP:
-        from holdfast.gate.agents import holder_of
-
-        parent = Intent(intent.client, event, intent.session, cwd=intent.cwd, pid=intent.pid)
-        gate.end_agent(holder_of(parent))
+        return _bereaved(gate.end_agent())
     elif event == FAILED and not intent.tool:
         gate.fail()
     else:
         if event == SESSION_START:
             gate.rebind()
         elif event == PROMPT:
-            gate.resume("a new prompt")
+            gate.prompt()
         gate.awake()
     return Answer(QUIET)
 
 
-def _by_grant(root: str, intent: Intent, paths: list[str], env: Mapping[str, str]) -> Answer:
+def _bereaved(reports: list[dict[str, Any]]) -> Answer:
+    """What the parent of a sub-agent reads that ended."""
+    if not reports:
+        return Answer(QUIET)
+    from holdfast.gate import telling
+
+    told = telling.child_blocked(reports[0])
+    return Answer(QUIET, user=f"holdfast: {told}", context=told)
+
+
+def _by_grant(root: str, paths: list[str], call: Call) -> Answer:
     """One who was sent out with a grant writes what it covers, and nothing else."""
+    intent, env = call.intent, call.env
     if intent.event == SHELL:
-        paths = _plain_writes(root, intent)
+        paths = _plain_writes(root, call)
     elif intent.event != EDIT:
         return Answer(QUIET)
+    inside = [path for path in paths if leads_into_spec(path)]
+    locked = _in_specs(inside, env) if inside else None
+    if locked is not None:
+        return locked
     grant, token = env[GRANT_VARIABLE], env.get(TOKEN_VARIABLE, "")
     number = int(token) if token.isascii() and token.isdigit() else -1
     if env.get(SOCKET_VARIABLE):  # in a sandbox only the runner outside can look
-        return _by_runner(paths, grant, number, env[SOCKET_VARIABLE])
+        return _by_runner(paths, grant, number, env[SOCKET_VARIABLE], intent.client)
     from holdfast.manager import services
     from holdfast.manager.manager import LockManager
 
     with LockManager.open(root) as manager:
-        for path in paths:
-            verdict = manager.verify(grant, path, token=number)
-            if not verdict:
-                gap = {"grant": grant, "path": path, "why": verdict.reason}
-                services.note(manager, GAP, {**gap, "client": intent.client})
-                return _uncovered(path, grant, verdict.reason)
-    return Answer(ALLOW)
+        gaps = _gaps(paths, lambda path: manager.verify(grant, path, token=number))
+        for path, why in gaps:
+            gap = {"grant": grant, "path": path, "why": why, "client": intent.client}
+            services.note(manager, GAP, gap)
+    return _covered(gaps, grant)
 
 
-def _uncovered(path: str, grant: str, why: str) -> Answer:
+def _in_specs(paths: list[str], env: Mapping[str, str]) -> Answer | None:
+    """The refusal of what lies in specs that others have locked, to one who runs for a runner."""
+    from holdfast.gate import specs
+    from holdfast.manager.identity import whoami
+
+    folders = [path for path in paths if path.endswith("/")]
+    files = [os.path.realpath(path) for path in paths if not path.endswith("/")]
+    return specs.refusal(whoami(env).holder, files, folders)
+
+
+def _gaps(paths: list[str], verify: Callable[[str], Verdict]) -> list[tuple[str, str]]:
+    """What a grant does not cover, and why; as much of it as anybody would read."""
+    found: list[tuple[str, str]] = []
+    for path in paths:
+        verdict = verify(path)
+        if not verdict:
+            found.append((path, verdict.reason))
+            if len(found) == GAPS_MAX:
+                break
+    return found
+
+
+def _covered(gaps: list[tuple[str, str]], grant: str) -> Answer:
+    if not gaps:
+        return Answer(ALLOW)
     from holdfast.gate import telling
 
-    return Answer(DENY, telling.uncovered(path, grant, why))
+    names = ", ".join(path for path, _why in gaps)
+    return Answer(DENY, telling.uncovered(names, grant, gaps[0][1]))
 
 
-def _plain_writes(root: str, intent: Intent) -> list[str]:
+def _plain_writes(root: str, call: Call) -> list[str]:
     from holdfast.gate import guard
     from holdfast.manager.manager import LockManager
     from holdfast.manager.paths import Tree
 
-    return guard.plain_writes(intent, LockManager(tree=Tree(root)))
+    return guard.plain_writes(call.intent, LockManager(tree=Tree(root)), call.line)
 
 
-def _by_runner(paths: list[str], grant: str, token: int, where: str) -> Answer:
+def _by_runner(paths: list[str], grant: str, token: int, where: str, client: str) -> Answer:
     from holdfast.gate.sandbox import asking
 
-    for path in paths:
-        verdict = asking.verify(grant, path, token=token, where=where)
-        if not verdict:
-            return _uncovered(path, grant, verdict.reason)
-    return Answer(ALLOW)
+    gaps = _gaps(paths, lambda path: asking.verify(grant, path, token=token, where=where))
+    for path, _why in gaps:
+        asking.gap(grant, path, token=token, client=client, where=where)
+    return _covered(gaps, grant)

@@ -15,6 +15,7 @@ SHELL = "shell"
 SHELLED = "shelled"
 PROMPT = "prompt"
 STOP = "stop"
+AGENT_CALL = "agent_call"
 AGENT_START = "agent_start"
 AGENT_STOP = "agent_stop"
 SESSION_START = "session_start"
@@ -22,10 +23,18 @@ SESSION_END = "session_end"
 FAILED = "failed"
 OTHER = "other"
 
+#: By these words a path leads into a spec, which somebody may have locked (see `gate.specs`).
+SPEC_WORDS = (".kiro/specs/", ".sce/specs/")
+
 ALLOW = "allow"
 DENY = "deny"
 HALT = "halt"
 QUIET = "quiet"
+
+
+def leads_into_spec(path: str) -> bool:
+    """Whether a path may lie in a spec. Asked for every edit, so by nothing but its words."""
+    return SPEC_WORDS[0] in path or SPEC_WORDS[1] in path
 
 
 class Intent(Value):
@@ -72,9 +81,10 @@ class Intent(Value):
 
 class Answer(Value):
     """What the gate says: `reason` to the agent, `user` to the person, `context` to the agent
-    without refusing anything. A halt is a refusal that also stops the agent."""
+    without refusing anything. A halt is a refusal that also stops the agent. `input` is what the
+    tool is to be called with instead."""
 
-    __slots__ = ("context", "kind", "reason", "report", "user")
+    __slots__ = ("context", "input", "kind", "reason", "report", "user")
 
     def __init__(
         self,
@@ -84,12 +94,14 @@ class Answer(Value):
         user: str = "",
         context: str = "",
         report: Mapping[str, Any] | None = None,
+        input: Mapping[str, Any] | None = None,
     ) -> None:
         self.kind: Final = kind
         self.reason: Final = reason
         self.user: Final = user
         self.context: Final = context
         self.report: Final = report
+        self.input: Final = input
 
 
 class Reply(Value):

@@ -20,10 +20,11 @@ from time import monotonic
 
 from holdfast.core import moving, rules
 from holdfast.core.model import SECOND, Decision, Grant, Refusal, Waiting
-from holdfast.gate.agents import session_key
-from holdfast.gate.intent import ALLOW, DENY, HALT, QUIET, Answer
+from holdfast.gate.agents import relative, session_key
+from holdfast.gate.intent import ALLOW, DENY, HALT, QUIET, Answer, leads_into_spec
 from holdfast.manager import services
 from holdfast.manager.ids import new_id
+from holdfast.manager.liveness import own_witness
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def notes_of(key: str) -> str:
 class Gate:
     """The gate of one repository, for one event of one agent."""
 
-    __slots__ = ("_deadline_seconds", "_hold_seconds", "_manager", "_pause", "_settings", "holder")
+    __slots__ = (
+        "_deadline_seconds", "_hold_seconds", "_manager", "_pause", "_settings", "holder", "wanted",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -81,6 +84,8 @@ class Gate:
         self._deadline_seconds = deadline_seconds
         self._hold_seconds = hold_seconds
         self._pause = pause
+        #: What was asked for; what of it is new has the id of its request.
+        self.wanted: list[Request] = []
 
     @property
     def _deadline(self) -> float:
@@ -93,6 +98,10 @@ class Gate:
         wanted = services.requests(self._manager, self.holder, dict.fromkeys(paths), REASON)
         if not wanted:
             return Answer(QUIET)
+        locked = self._locked_spec(wanted)
+        if locked is not None:
+            return locked
+        self.wanted = wanted
         start = notes_of(self.holder.key)
 
         def at_once(view: View) -> Decision[list[Grant] | Refusal | None]:
@@ -105,6 +114,15 @@ class Gate:
         if outcome is None:
             return self._with_history(wanted)
         return self._answer(wanted, outcome)
+
+    def _locked_spec(self, wanted: list[Request]) -> Answer | None:
+        """The refusal of what lies in a spec that somebody else has locked."""
+        inside = [key for one in wanted if leads_into_spec(key := one.keys[0])]
+        if not inside or self._manager.tree is None:
+            return None
+        from holdfast.gate import specs
+
+        return specs.refusal(self.holder, [f"{self._manager.tree.root}/{key}" for key in inside])
 
     def _decide(self, rule: Callable[[View], Decision[Any]]) -> Any:
         return services.decide(self._manager, rule, self._deadline)
@@ -125,8 +143,8 @@ class Gate:
                 continue
             if keys.intersection(event.data["keys"]):
                 return self._again(event, wanted)
-            if self._manager.now() >= event.data["retry_at"] + KEPT:
-                self._give_up(event)  # it never came back to it
+            if self._manager.now() >= event.data["retry_at"]:
+                self._leave_line(event, "not retried")  # it went on with something else
         return self._answer(wanted, self._take(wanted))
 
     def _answer(self, wanted: list[Request], outcome: list[Grant] | Refusal) -> Answer:
@@ -140,20 +158,22 @@ class Gate:
         return services.ensure_each(self._manager, wanted, self._deadline)
 
     def _hand_down(self, conflicts: Sequence[ConflictInfo]) -> bool:
-        """What a sub-agent's parent has goes down to it. False if there is nothing of that."""
-        parent = self.holder.parent
-        if not parent:
+        """What is held above a sub-agent goes down to it. False if there is nothing of that."""
+        if not self.holder.agent:
             return False
-        ids = {
-            one.grant_id for one in conflicts if one.holder_key == parent and one.kind == "grant"
-        }
+        from holdfast.gate import family
+
+        above = family.ancestors(self._manager, self.holder)
+        wanted = [one for one in conflicts if one.kind == "grant" and one.holder_key in above]
+        ids = {one.grant_id for one in wanted}
         if not ids:
             return False
-        found = services.look(
-            self._manager,
-            lambda view: [grant for grant in view.held_by(parent) if grant.id in ids],
-            self._deadline,
-        )
+
+        def handed(view: View) -> list[Grant]:
+            held = [grant for key in above for grant in view.held_by(key)]
+            return [grant for grant in held if grant.id in ids]
+
+        found = services.look(self._manager, handed, self._deadline)
         return bool(found) and self._hand_on(found, self.holder)
 
     def _hand_on(self, grants: Sequence[Grant], holder: Holder) -> bool:
@@ -175,7 +195,13 @@ class Gate:
             # What comes free is kept until the retry, and not for ever: who knows if it comes.
             request = (
                 moving.together(missing)
-                .waiting(waiter=None, wake=waiter.address if waiter else "", grace=0)
+                # With the hook that holds the call open ends the wait: whoever was interrupted
+                # does not come back for it.
+                .waiting(
+                    waiter=own_witness() if waiter else None,
+                    wake=waiter.address if waiter else "",
+                    grace=0,
+                )
                 .impatient(round(self._settings.retry_seconds * SECOND) + KEPT)
             )
             stand = services.queue(self._manager, request, self._deadline)
@@ -184,11 +210,10 @@ class Gate:
             circle = stand.circle if isinstance(stand, Refusal) else ()
             if stand.conflicts:
                 conflicts = stand.conflicts
-            record = self._heartbeat(
-                request, conflicts, ticket=request.id if isinstance(stand, Waiting) else "",
-            )  # fmt: skip
+            ticket = request.id if isinstance(stand, Waiting) else ""
+            record = self._heartbeat(request, conflicts, circle, ticket=ticket)
             if circle or waiter is None:
-                return self._denied(record, conflicts, circle)
+                return self._denied(record, conflicts)
             self._hold(record.data["retry_at"], request.id, waiter)
             return self._retry(record, wanted)
         finally:
@@ -217,7 +242,12 @@ class Gate:
         return found
 
     def _heartbeat(
-        self, request: Request, conflicts: Sequence[ConflictInfo], *, ticket: str
+        self,
+        request: Request,
+        conflicts: Sequence[ConflictInfo],
+        circle: Sequence[ConflictInfo],
+        *,
+        ticket: str,
     ) -> Event:
         retry = round(self._settings.retry_seconds * SECOND)
         first = conflicts[0]
@@ -235,6 +265,7 @@ class Gate:
                 "retry_at": view.now + retry,
                 "retry_seconds": self._settings.retry_seconds,
                 "ticket": ticket,
+                "circle": [[step.path, step.holder] for step in circle],
             }
             name = f"{notes_of(self.holder.key)}retry:{request.id}"
             return moving.note(view, HEARTBEAT, data, name=name)
@@ -242,15 +273,13 @@ class Gate:
         made: Event = self._decide(write)
         return made
 
-    def _denied(
-        self, record: Event, conflicts: Sequence[ConflictInfo], circle: Sequence[ConflictInfo]
-    ) -> Answer:
+    def _denied(self, record: Event, conflicts: Sequence[ConflictInfo] = ()) -> Answer:
         from holdfast.gate import telling
 
         now = self._manager.now()
         return Answer(
             DENY,
-            telling.denied(record.data, now, conflicts, circle),
+            telling.denied(record.data, now, conflicts),
             user=telling.denied_to_user(record.data, self.holder.id, now),
         )
 
@@ -259,7 +288,7 @@ class Gate:
         if self._is_wakeful(record):
             return self._retry(record, wanted)
         if self._manager.now() < record.data["retry_at"]:
-            return self._denied(record, (), ())
+            return self._denied(record)
         return self._retry(record, wanted)
 
     def _is_wakeful(self, record: Event) -> bool:
@@ -288,10 +317,6 @@ class Gate:
         """It came free while we asked."""
         self._spread(grant)
         return self._answer(wanted, self._take(wanted))
-
-    def _give_up(self, record: Event) -> None:
-        self._leave_line(record, "given up")
-        self._over(record, CONTENTION_OVER)
 
     def _leave_line(self, record: Event, why: str) -> None:
         """Nothing is waited for with this record any more, and nothing is kept for it."""
@@ -341,9 +366,14 @@ class Gate:
         report = blocked[0].data["report"]
         return Answer(HALT, telling.blocked(report), user=telling.blocked(report), report=report)
 
-    def resume(self, by: str) -> list[dict[str, Any]]:
-        """Somebody said that this agent may go on. What had blocked it."""
-        return resume(self._manager, by, start=notes_of(self.holder.key))
+    def prompt(self) -> list[dict[str, Any]]:
+        """The user spoke: whoever of this session was blocked may go on, and a retry that was due
+        and never made is forgotten. What had blocked them."""
+        for event in self._notes():
+            if event.type == HEARTBEAT and self._manager.now() >= event.data["retry_at"]:
+                self._leave_line(event, "a new prompt")
+                self._over(event, CONTENTION_OVER)
+        return resume(self._manager, "a new prompt", start=f"gate:{session_key(self.holder)}")
 
     # The end of leases
 
@@ -380,19 +410,29 @@ class Gate:
             deadline=self._deadline,
         )  # fmt: skip
 
-    def end_agent(self, parent: Holder) -> None:
-        """A sub-agent ended: what it changed goes up to its parent, not into the open."""
+    def end_agent(self) -> list[dict[str, Any]]:
+        """A sub-agent ended: what it changed goes up to its parent, not into the open. What it
+        was blocked by in the end, for the parent to know."""
+        from holdfast.gate import family
+
         changed = self._changed()
         if changed:
-            self._hand_on(changed, parent)
-        self._forget(self.holder.key)
+            above = family.ancestors(self._manager, self.holder)[0]
+            self._hand_on(changed, relative(self.holder, above))
+        self._forget(notes_of(self.holder.key))
+        family.ended(self._manager, self.holder)
+        found = blockers(self._manager, notes_of(self.holder.key))
+        return [event.data["report"] for event in found]
 
     def end_session(self) -> None:
         """The session ended: everything of all its agents is free."""
         start = session_key(self.holder)
         held = services.look(self._manager, lambda view: view.held_within(start), self._deadline)
         services.release_each(self._manager, [grant.id for grant in held], self._deadline)
-        self._forget(start)
+        self._forget(f"gate:{start}")
+        from holdfast.gate import family
+
+        family.forget(self._manager, start)
 
     def fail(self) -> None:
         """The agent failed for good: everything of it is free."""
@@ -402,9 +442,9 @@ class Gate:
         services.release_each(self._manager, [grant.id for grant in held], self._deadline)
 
     def _forget(self, start: str) -> None:
-        """Those whose keys start like this wait for nothing any more. That one was blocked is not
+        """Those whose notes start like this wait for nothing any more. That one was blocked is not
         forgotten: somebody has to read it."""
-        for event in services.notes(self._manager, f"gate:{start}", self._deadline):
+        for event in services.notes(self._manager, start, self._deadline):
             if event.type == BLOCKED:
                 continue
             self._leave_line(event, "ended")
@@ -423,17 +463,6 @@ class Gate:
         others = [grant for grant in old if grant.holder.key != self.holder.key]
         if mine or others:
             self._hand_on([*mine, *others], self.holder)
-
-    def commit(self, paths: Sequence[str]) -> list[Grant]:
-        """These were committed by this agent, or one below it, and are clean: they are free."""
-        start = self.holder.key
-        keys = {self._manager.request(self.holder, (), [path]).keys[0] for path in paths}
-
-        def committed(view: View) -> list[Grant]:
-            return [grant for grant in view.held_within(start) if keys.intersection(grant.keys)]
-
-        found = services.look(self._manager, committed, self._deadline)
-        return services.release_each(self._manager, [one.id for one in found], self._deadline)
 
 
 def blockers(manager: LockManager, start: str = "gate:") -> list[Event]:

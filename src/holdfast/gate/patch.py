@@ -31,7 +31,7 @@ _COMMANDS = ("", "apply_patch", "applypatch")
 def files(text: str) -> tuple[str, ...] | None:
     """The files that a patch makes, changes, removes or moves (source and target), in its order
     and once each, spelled as it spells them. None if it is no patch that can be understood."""
-    lines = _inside(text.strip(BLANKS).split("\n"))
+    lines = inside(text.strip(BLANKS).split("\n"))
     if lines is None:
         return None
     found: dict[str, None] = {}
@@ -55,7 +55,7 @@ def files(text: str) -> tuple[str, ...] | None:
                 found[path] = None
                 path = lines[at][len(MOVE) :].rstrip(BLANKS)
                 at += 1
-            while at < len(lines) and _is_body(lines[at]):
+            while at < len(lines) and is_body(lines[at]):
                 at += 1
         else:
             return None
@@ -65,7 +65,7 @@ def files(text: str) -> tuple[str, ...] | None:
     return tuple(found) or None
 
 
-def _inside(lines: list[str]) -> list[str] | None:
+def inside(lines: list[str]) -> list[str] | None:
     """The lines between begin and end, without the here-document that may be around them."""
     word = _delimiter(lines[0])
     if word is not None:
@@ -90,7 +90,7 @@ def _delimiter(line: str) -> str | None:
     return word if word and not set(word) & set("'\"\\$`|&;<>() \t") else None
 
 
-def _is_body(line: str) -> bool:
+def is_body(line: str) -> bool:
     """Whether a line belongs to the change of the file above it, whatever it looks like."""
     return (
         line[:1] in ("+", "-", " ", "@", "")

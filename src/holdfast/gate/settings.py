@@ -10,13 +10,16 @@
     [sandbox]
     write = []               # what a sandboxed command may write beside its grant
 
+    [work]                   # how agents are sent out: read in `holdfast.work.layout`, not here
+
 What is misspelled is an error that names the line, never a default that somebody believes to have
 changed. A hook cannot stop for that, so it asks for `lenient`: then whatever is right counts, the
 rest has its default, and `problem` says what to tell people.
 
 A hook reads this each time. Without a file that costs one failed `open`; a file of plain lines is
 read here, because the standard library's reader takes longer to import than the hook has. That one
-is asked as soon as a line is anything but plain, so both always mean the same.
+is asked as soon as a line is anything but plain, so both always mean the same. The tables of
+`[work]`, with their long prompts, are no concern of a hook: it passes over them, right or wrong.
 """
 
 from __future__ import annotations
@@ -30,11 +33,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
+    Keys = dict[str, tuple[str, Any, str]]
+
 FILE = "holdfast.toml"
 GUARD = "guard"
 ENFORCE = "enforce"
 OFF = "off"
 SHELL_CHOICES = (GUARD, ENFORCE, OFF)
+#: The table that is not read here, and the first word of those below it.
+WORK = "work"
 
 #: How long before its client gives up a hook gives up by itself, for a client that loses its
 #: patience lets the write happen.
@@ -87,10 +94,14 @@ class Settings(Value):
         """The settings of the repository with this root. Raises SettingsError unless `lenient`."""
         file = f"{root}/{FILE}"
         try:
-            text = _text(file)
+            text = text_of(file)
             if text is None:
                 return cls()
-            found, problems = _checked(file, text, _tables(file, text))
+            tables = plain_tables(text)
+            if tables is None:
+                tables = toml_tables(file, text)
+                tables.pop(WORK, None)
+            found, problems = checked(file, text, tables, _KEYS)
         except SettingsError as error:
             if not lenient:
                 raise
@@ -100,7 +111,8 @@ class Settings(Value):
         return cls(**found, problem="; ".join(error.message for error in problems))
 
 
-def _text(file: str) -> str | None:
+def text_of(file: str) -> str | None:
+    """The text of a settings file; None if there is none. Raises SettingsError."""
     try:
         with open(file, "rb") as stream:
             data = stream.read(SIZE_MAX + 1)
@@ -132,7 +144,9 @@ _HINT = "correct it, or remove it: without it the defaults hold"
 # What is set, and what may be
 
 
-def _seconds(least: float, most: float, *, whole: bool = False) -> Any:
+def number(least: float, most: float, *, whole: bool = False) -> Any:
+    """Whether a value is a number from `least` to `most`, as a question to ask."""
+
     def check(value: object) -> bool:
         kinds = int if whole else (int, float)
         return isinstance(value, kinds) and not isinstance(value, bool) and least <= value <= most
@@ -146,15 +160,15 @@ def _is_paths(value: object) -> bool:
     )
 
 
-#: Each key: the field that it sets, whether a value can be meant, and what can.
-_KEYS: dict[str, dict[str, tuple[str, Any, str]]] = {
+#: Each table's keys: the field that one sets, whether a value can be meant, and what can.
+_KEYS: dict[str, Keys] = {
     "gate": {
         "shell": ("shell", lambda value: isinstance(value, str) and value in SHELL_CHOICES,
                   '"guard", "enforce" or "off"'),
-        "retry_seconds": ("retry_seconds", _seconds(0.01, 86400), "seconds, up to 86400"),
-        "timeout_seconds": ("timeout_seconds", _seconds(MARGIN_SECONDS + 5, 3600, whole=True),
+        "retry_seconds": ("retry_seconds", number(0.01, 86400), "seconds, up to 86400"),
+        "timeout_seconds": ("timeout_seconds", number(MARGIN_SECONDS + 5, 3600, whole=True),
                             f"whole seconds, {MARGIN_SECONDS + 5} to 3600"),
-        "idle_seconds": ("idle_seconds", _seconds(0, 86400), "seconds, up to 86400"),
+        "idle_seconds": ("idle_seconds", number(0, 86400), "seconds, up to 86400"),
         "wake": ("wake", lambda value: isinstance(value, bool), "true or false"),
     },
     "sandbox": {
@@ -163,38 +177,40 @@ _KEYS: dict[str, dict[str, tuple[str, Any, str]]] = {
 }  # fmt: skip
 
 
-def _checked(
-    file: str, text: str, tables: dict[str, Any]
+def checked(
+    file: str, text: str, tables: dict[str, Any], keys: dict[str, Keys]
 ) -> tuple[dict[str, Any], list[SettingsError]]:
     """The fields that are rightly set, and an error for each that is not."""
     found: dict[str, Any] = {}
     problems: list[SettingsError] = []
     for table, values in tables.items():
-        known = _KEYS.get(table)
+        known = keys.get(table)
         if known is None or not isinstance(values, dict):
-            names = " and ".join(f"[{name}]" for name in _KEYS)
-            problems.append(_wrong(file, text, "", table, f"there is no {table!r} here", names))
+            names = " and ".join(f"[{name}]" for name in (*keys, WORK))
+            problems.append(wrong(file, text, "", table, f"there is no {table!r} here", names))
             continue
         for key, value in values.items():
             if key not in known:
                 problem = f"there is no {key!r} in [{table}]"
-                problems.append(_wrong(file, text, table, key, problem, ", ".join(known)))
+                problems.append(wrong(file, text, table, key, problem, ", ".join(known)))
                 continue
             field, is_right, meant = known[key]
             if is_right(value):
                 found[field] = tuple(value) if isinstance(value, list) else value
             else:
-                problem = f"{table}.{key} cannot be {_shown(value)}"
-                problems.append(_wrong(file, text, table, key, problem, meant))
+                problem = f"{table}.{key} cannot be {shown(value)}"
+                problems.append(wrong(file, text, table, key, problem, meant))
     return found, problems
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as it is quoted to whoever wrote it."""
     told = ascii(value) if not isinstance(value, bool) else str(value).lower()
     return told if len(told) <= 60 else f"{told[:57]}..."
 
 
-def _wrong(file: str, text: str, table: str, key: str, problem: str, meant: str) -> SettingsError:
+def wrong(file: str, text: str, table: str, key: str, problem: str, meant: str) -> SettingsError:
+    """The error about one key: what is wrong with it, and what it could be."""
     line = _line_of(text, table, key)
     where = f"{os.path.basename(file)}, line {line}" if line else os.path.basename(file)
     name = f"{table}.{key}" if table else key
@@ -207,30 +223,33 @@ def _wrong(file: str, text: str, table: str, key: str, problem: str, meant: str)
 
 
 def _line_of(text: str, table: str, key: str) -> int:
-    """In which line a key is set, as far as that can be seen; 0 if it cannot."""
-    inside = ""
+    """In which line a key is set, or else the table or value around it, as far as that can be
+    seen; 0 if it cannot."""
+    wanted = f"{table}.{key}" if table else key
+    inside, around, around_at, is_prose = "", "", 0, False
     for number, line in enumerate(text.split("\n"), 1):
         words = line.strip()
-        if words.startswith("["):
-            inside = words.strip("[]").partition("]")[0].strip().strip("\"'")
-            if not table and inside.partition(".")[0] == key:
-                return number
+        was_prose = is_prose
+        is_prose ^= (words.count('"""') + words.count("'''")) % 2 == 1
+        if was_prose or words.startswith("#"):
             continue
-        name = words.partition("=")[0].strip().strip("\"'")
-        if (inside == table and name == key) or (not inside and name == f"{table}.{key}"):
+        if words.startswith("["):
+            name = inside = words.strip("[]").partition("]")[0].strip().strip("\"'")
+        else:
+            name = words.partition("=")[0].strip().strip("\"'")
+            name = f"{inside}.{name}" if inside else name
+        if name == wanted or name.startswith(f"{wanted}."):
             return number
-        if not table and not inside and name.partition(".")[0] == key:
-            return number
-    return 0
+        if wanted.startswith(f"{name}.") and len(name) > len(around):
+            around, around_at = name, number
+    return around_at
 
 
 # Reading
 
 
-def _tables(file: str, text: str) -> dict[str, Any]:
-    found = plain_tables(text)
-    if found is not None:
-        return found
+def toml_tables(file: str, text: str) -> dict[str, Any]:
+    """What a text sets, by the standard library's reader. Raises SettingsError."""
     import tomllib
 
     try:
@@ -252,9 +271,15 @@ def plain_tables(text: str) -> dict[str, Any] | None:
     """What a file of plain lines sets: tables, and numbers, words or lists of words in them.
 
     None if any line is more than that, whether it is right or wrong: then it is not for us to say.
+    The tables of `[work]` are left out, and may say what they like.
     """
     tables: dict[str, Any] = {}
     values: dict[str, Any] | None = None
+    if f"[{WORK}" in text:
+        rest = _without_work(text)
+        if rest is None:
+            return None
+        text = rest
     if not text.replace("\n", "").replace("\t", "").isprintable():
         return None
     for line in text.split("\n"):
@@ -274,6 +299,37 @@ def plain_tables(text: str) -> dict[str, Any] | None:
             return None
         values[key] = found[0]
     return tables
+
+
+def _without_work(text: str) -> str | None:
+    """The text without the tables of `[work]`; None if it cannot be seen where those end.
+
+    Only a text of several lines can contain a line that looks like the head of a table and is
+    none, so those are the only values to look at.
+    """
+    kept: list[str] = []
+    inside = False
+    closing = ""
+    for line in text.split("\n"):
+        prose = words = line.strip(" \t")
+        if not closing:
+            if words.startswith("["):
+                name, bracket, rest = words[1:].partition("]")
+                if bracket and _is_remark(rest) and all(map(_is_bare, name.split("."))):
+                    inside = name.partition(".")[0] == WORK
+            if not inside:
+                kept.append(line)
+            if not inside or words.startswith("#") or not ('"""' in words or "'''" in words):
+                continue
+            value = words.partition("=")[2].lstrip(" \t")
+            closing, prose = value[:3], value[3:]
+            if closing not in ('"""', "'''"):
+                return None
+        before, end, rest = prose.partition(closing)
+        if end and (before.endswith("\\") or not _is_remark(rest)):
+            return None
+        closing = "" if end else closing
+    return None if closing else "\n".join(kept)
 
 
 def _is_bare(name: str) -> bool:

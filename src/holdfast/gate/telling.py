@@ -25,18 +25,18 @@ def denied(
     record: Mapping[str, Any],
     now: int,
     conflicts: Sequence[ConflictInfo] = (),
-    circle: Sequence[ConflictInfo] = (),
 ) -> str:
     """For an agent whose edit was refused for now."""
     names = _listed(record["blocked"])
     left = duration(record["retry_at"] - now)
     at = iso(record["retry_at"])
+    circle = record["circle"]
     if circle:
-        back = _circle(circle)
         return (
-            f"Refused: {names} belongs to {record['owner']}, and waiting would never end: {back}. "
-            f"Commit or give back what the others wait for. Next attempt not before {at}. "
-            f"{_NOT_ROUND}"
+            f"Refused: {names} belongs to {record['owner']}, and waiting would never end: "
+            f"{_circle(circle)}: commit it, or give it back with `holdfast unlock "
+            f"{circle[-1][0]}`. The one retry is due in {left} ({at}); an attempt before that is "
+            f"not tried. {_NOT_ROUND}"
         )
     if conflicts:
         what = f"Refused: {conflict_sentences(conflicts, now)}."
@@ -51,10 +51,13 @@ def denied(
     )
 
 
-def _circle(circle: Sequence[ConflictInfo]) -> str:
-    """Who waits for what, so that the agent sees what it has to give back."""
-    steps = [f"{step.path} is held by {step.holder}" for step in circle]
-    return ", who waits for what you hold: ".join((" and ".join(steps[:-1]), steps[-1]))
+def _circle(circle: Sequence[Sequence[str]]) -> str:
+    """Who waits for what: from one to the next, and in the end for what the agent itself has."""
+    said = []
+    for number, (path, holder) in enumerate(circle[1:]):
+        whose = "your " if number == len(circle) - 2 else f"{holder}'s "
+        said.append(f"{circle[number][1]} waits for {whose}{path}")
+    return ", ".join(said)
 
 
 def denied_to_user(record: Mapping[str, Any], agent: str, now: int) -> str:
@@ -102,6 +105,16 @@ def facts(report: Mapping[str, Any]) -> str:
         f"  lock age        {age}\n"
         f"  last heartbeat  {report['last_heartbeat']}\n"
         f"  retry interval  {report['retry_interval_seconds']:g} s, and the retry failed"
+    )
+
+
+def child_blocked(report: Mapping[str, Any]) -> str:
+    """The report on a sub-agent, for the one that had sent it out."""
+    return (
+        f"Your sub-agent {report['agent']} was stopped, state={report['state']}.\n"
+        f"{facts(report)}\n"
+        f"What it changed is yours now. Do not write that file in its place: tell your user. The "
+        f"user's next prompt, or holdfast resume, lets it be tried again."
     )
 
 

@@ -1,12 +1,13 @@
 """The clients: one small file each, which reads what its hooks are told and says what it obeys.
 
-An adapter is a module with `NAME`, `read`, `say`, `TELLS` and the facts that `init` needs. Only the
-one that is asked for is imported, because every hook pays for what it loads.
+An adapter is a module with `NAME`, `read`, `say`, `outcome`, `TELLS` and the facts that `init`
+needs. Only the one that is asked for is imported, because every hook pays for what it loads.
 
 `read` never raises, whatever the JSON: a mutating call that it cannot understand becomes an edit
 with a `problem`, which the gate refuses; anything else becomes "other". `say` has one duty above
 all: a refusal must have the form that its client obeys, because every other output, an exit code
-or a key too many lets the write happen.
+or a key too many lets the write happen. `outcome` says what an edit makes of a file's text, as far
+as that can be known: for the few files of which an agent may change a part.
 
 Here is what the adapters share. Clients of another form share nothing of it but the names.
 """
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
         TIMEOUT_SECONDS_MAX: dict[str, int]
         #: The variable that carries the session in the environment of the agent's commands.
         MARK: str
+        #: The variable that carries the folder of the session in the environment of a hook, if any.
+        HOME: str
         #: The events of an intent at which an answer's `context` reaches the agent.
         TELLS: frozenset[str]
         #: What the user still has to do after `init`, if anything.
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
         def read(self, data: object, env: Mapping[str, str]) -> Intent: ...
 
         def say(self, intent: Intent, answer: Answer) -> Reply: ...
+
+        def outcome(self, data: object, path: str, old: str) -> str | None: ...
 
 
 NAMES = ("claude", "codex")
@@ -177,10 +182,13 @@ def reason_of(answer: Answer, more: str = "") -> str:
     return plain("\n".join(text for text in said if text.strip())) or NO_REASON
 
 
-def telling(intent: Intent, answer: Answer, hooks: Mapping[str, str]) -> Reply:
+def telling(
+    intent: Intent, answer: Answer, hooks: Mapping[str, str], *, decision: str = ""
+) -> Reply:
     """The answer to something that is not refused, or can no longer be: words to the agent where
     `hooks` names an event that takes them, and to the user. Nothing at all if there are none, so
-    that the client's own permissions stay in charge."""
+    that the client's own permissions stay in charge. Another input stands beside `decision`, for a
+    client that takes it only with one."""
     agent, user = plain(answer.context), plain(answer.user)
     if answer.kind in (DENY, HALT):
         agent = reason_of(answer)
@@ -190,6 +198,11 @@ def telling(intent: Intent, answer: Answer, hooks: Mapping[str, str]) -> Reply:
         said["hookSpecificOutput"] = {"hookEventName": hook, "additionalContext": agent}
     elif agent and answer.kind in (DENY, HALT):
         user = user or agent  # nobody would hear of it otherwise
+    if answer.input is not None and hook is not None:
+        inner = said.setdefault("hookSpecificOutput", {"hookEventName": hook})
+        inner["updatedInput"] = dict(answer.input)
+        if decision:
+            inner["permissionDecision"] = decision
     if user:
         said["systemMessage"] = user
     return Reply(f"{dumps(said)}\n" if said else "")

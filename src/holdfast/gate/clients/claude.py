@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from holdfast.gate.clients import Told, denying, is_path, plain, reason_of, telling, text_of
 from holdfast.gate.intent import (
+    AGENT_CALL,
     AGENT_START,
     AGENT_STOP,
     DENY,
@@ -48,11 +49,13 @@ _FILES = {
 }
 _SHELLS = ("Bash", "PowerShell", "Monitor")
 _TOOLS = "|".join((*_FILES, *_SHELLS))
+#: Tools whose line may be another one, if the answer says so. All other fields must be repeated.
+REWRITES = ("Bash",)
 #: The tool that starts a sub-agent, under its names.
 _AGENTS = ("Agent", "Task")
 
 EVENTS: dict[str, str | None] = {
-    "PreToolUse": _TOOLS,
+    "PreToolUse": f"{_TOOLS}|{'|'.join(_AGENTS)}",
     "PostToolUse": f"{_TOOLS}|{'|'.join(_AGENTS)}",
     "PostToolUseFailure": _TOOLS,
     "UserPromptSubmit": None,
@@ -69,6 +72,7 @@ TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
 TIMEOUT_SECONDS_MAX: dict[str, int] = {}
 MARK = "CLAUDE_CODE_SESSION_ID"
+HOME = "CLAUDE_PROJECT_DIR"
 TO_DO = ""
 
 _AFTER = ("PostToolUse", "PostToolUseFailure")
@@ -93,6 +97,8 @@ _HOOKS = {
     AGENT_START: "SubagentStart",
     SESSION_START: "SessionStart",
 }
+#: Where the end of a sub-agent is told to its parent: after the tool that ran it.
+_PARENT_HOOKS = {AGENT_STOP: "PostToolUse"}
 TELLS = frozenset(_HOOKS)
 
 #: What JavaScript trims, which this client does with every path.
@@ -131,8 +137,8 @@ def _tool(told: Told, data: dict[Any, Any], env: Mapping[str, str], pid: int) ->
         event = SHELLED if after else SHELL
     elif told.tool in _FILES:
         event = EDITED if after else EDIT
-    elif told.tool in _AGENTS and after:
-        return _agent(told, data, pid)
+    elif told.tool in _AGENTS:
+        return _agent(told, data, pid) if after else told.intent(NAME, AGENT_CALL, pid=pid)
     elif told.tool or after:
         return told.intent(NAME, OTHER, pid=pid)
     else:
@@ -208,8 +214,28 @@ def say(intent: Intent, answer: Answer) -> Reply:
     if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, OTHER):
         if intent.event == FAILED and not intent.tool:
             return telling(intent, answer, {})
+        if intent.event == AGENT_STOP and intent.tool in _AGENTS:
+            return telling(intent, answer, _PARENT_HOOKS)
         return telling(intent, answer, _HOOKS)
     reason, user = reason_of(answer), plain(answer.user)
     if answer.kind == HALT and intent.event != OTHER:
         return denying(reason, user, **{"continue": False, "stopReason": user or reason})
     return denying(reason, user)
+
+
+def outcome(data: object, path: str, old: str) -> str | None:
+    """What an edit makes of a file's text."""
+    told = Told(data if isinstance(data, dict) else {})
+    if told.tool == "Write":
+        content = told.fields.get("content")
+        return content if isinstance(content, str) else None
+    edits = told.fields.get("edits") if told.tool == "MultiEdit" else [told.fields]
+    for edit in edits if isinstance(edits, list) else [None]:
+        fields = edit if isinstance(edit, dict) else {}
+        before, after = fields.get("old_string"), fields.get("new_string")
+        if not isinstance(before, str) or not isinstance(after, str):
+            return None
+        if (before not in old) or (not before and old):
+            return None  # it finds more than what is spelled alike
+        old = old.replace(before, after, -1 if fields.get("replace_all") else 1)
+    return old

@@ -14,6 +14,7 @@ from __future__ import annotations
 from holdfast.gate import patch
 from holdfast.gate.clients import Told, denying, is_path, plain, reason_of, telling
 from holdfast.gate.intent import (
+    AGENT_CALL,
     AGENT_START,
     AGENT_STOP,
     DENY,
@@ -42,9 +43,14 @@ NAME = "codex"
 _PATCHES = ("apply_patch", "applypatch")
 _SHELLS = ("Bash", "shell", "local_shell", "shell_command", "exec_command")
 _TOOLS = "|".join(("apply_patch", *_SHELLS))
+#: Tools whose line may be another one, if the answer says so and allows it. That allows nothing
+#: that the client's own sandbox and its user would not.
+REWRITES = ("Bash",)
+#: How the names of the tools end that start a sub-agent.
+_CALL = "spawn_agent"
 
 EVENTS: dict[str, str | None] = {
-    "PreToolUse": _TOOLS,
+    "PreToolUse": f"{_TOOLS}|.*{_CALL}",
     "PostToolUse": _TOOLS,
     "UserPromptSubmit": None,
     "Stop": None,
@@ -59,6 +65,7 @@ TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
 TIMEOUT_SECONDS_MAX: dict[str, int] = {"SessionEnd": 3}
 MARK = "CODEX_SESSION_ID"
+HOME = ""
 TO_DO = "Start codex in this repository and trust the hooks with /hooks: until then it skips them."
 
 _LIVES = {
@@ -111,7 +118,8 @@ def _tool(told: Told) -> Intent:
     edit, shell = (EDITED, SHELLED) if after else (EDIT, SHELL)
     if told.tool not in _PATCHES and told.tool not in _SHELLS:
         if told.tool or after:
-            return told.intent(NAME, OTHER)
+            calls = told.tool.endswith(_CALL) and not after
+            return told.intent(NAME, AGENT_CALL if calls else OTHER)
         return told.intent(NAME, EDIT, problem="the hook was not told which tool this is")
     words = told.fields.get("command")
     if isinstance(words, str):
@@ -146,5 +154,14 @@ def say(intent: Intent, answer: Answer) -> Reply:
     if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, OTHER):
         if intent.event == SESSION_END:
             return Reply()  # it takes no answer there
-        return telling(intent, answer, _HOOKS)
+        return telling(intent, answer, _HOOKS, decision="allow")
     return denying(reason_of(answer, HALTED if answer.kind == HALT else ""), plain(answer.user))
+
+
+def outcome(data: object, path: str, old: str) -> str | None:
+    """What a patch makes of a file's text."""
+    from holdfast.gate.patched import outcome as patched
+
+    words = Told(data if isinstance(data, dict) else {}).fields.get("command")
+    text = words if isinstance(words, str) else words[-1] if isinstance(words, list) else None
+    return patched(text, path, old) if isinstance(text, str) else None

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from holdfast.gate import busy
 from holdfast.gate.guard import aside, signs
-from holdfast.gate.intent import QUIET, Answer
+from holdfast.gate.intent import PROMPT, QUIET, Answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.core.model import Holder
     from holdfast.gate.guard.aside import Running
     from holdfast.gate.intent import Intent
     from holdfast.gate.leases import Gate
     from holdfast.manager.manager import LockManager
+
+
+#: In what is remembered of a command: its client said that it runs on.
+BACKGROUND = "background"
 
 
 def after(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
@@ -25,57 +30,94 @@ def after(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
     if not intent.background:
         busy.end(root, gate.holder.key)
     running = aside.all_running(root)
-    one = _this(running, gate, intent)
-    if one is None:
+    if not running:
         return Answer(QUIET)
     from holdfast.gate.guard import watching
 
+    one = watching.this(running, gate.holder, intent.command)
+    if one is None:
+        return Answer(QUIET)
+    if intent.background:
+        aside.save(one.file, {**one.data, BACKGROUND: True})
+        return Answer(QUIET)  # it is looked at when its agent comes to rest
     if one.data.get("unsure"):
         signs.sign(root, gate.holder.key, (signs.ANYTHING,))
-    others = [
-        other
-        for other in running
-        if other is not one
-        and other.agent != gate.holder.key
-        and other.data.get("unsure")
-        and (other.end is not None or watching.is_recent(other))
-    ]
+    others = _others(one, running)
     found = watching.hurt(manager, one, others)
     if one.data.get("unsure"):
         from holdfast.gate.guard.leasing import lease
 
         lease(manager, gate.holder, one, others)
+    if one.data.get("fleeting"):
+        from holdfast.gate.guard.leasing import give_back
+
+        give_back(manager, gate.holder, one.data["fleeting"])
     _close(one, running, others)
-    if not any(other.end is None for other in running if other is not one):
-        aside.clear(root, "watch")
-    gone = aside.sweep(root)
-    if not found and not gone:
+    _tidy(manager, [other for other in running if other is not one])
+    if not found:
         return Answer(QUIET)
     from holdfast.gate.guard import damage
 
-    damage.forget(manager, gone)
-    if not found:
-        return Answer(QUIET)
     id = damage.record(manager, gate.holder, one.data.get("command", ""), found)
-    told = damage.to_culprit(id, found)
-    who = ", ".join(sorted({hurt.owner for hurt in found}))
-    user = (
-        f"holdfast: a command of {gate.holder.id} changed what {who} holds: "
-        f"{damage.listed([hurt.path for hurt in found])}. To undo it: holdfast undo {id}"
-    )
-    return Answer(QUIET, user=user, context=told)
+    undo = damage.undoing(id, root, intent.cwd)
+    user = damage.to_user(undo, gate.holder, found)
+    return Answer(QUIET, user=user, context=damage.to_culprit(undo, found))
 
 
-def _this(running: list[Running], gate: Gate, intent: Intent) -> Running | None:
-    """The last one of this agent with this command. Several may run at once, and of an earlier
-    one that was broken off nothing was ever heard."""
-    from holdfast.gate.guard.watching import call_of
+def settle(intent: Intent, manager: LockManager, holder: Holder) -> str:
+    """What a person reads of what an agent's commands did of whose end nobody heard: they were
+    broken off, or left running until now. The agent reads of it when it is told something next.
 
-    call = call_of(gate.holder, intent.command)
-    for one in reversed(running):
-        if one.end is None and one.file.rpartition("/")[2].startswith(f"{call}-"):
-            return one
-    return None
+    What they changed beside that is not leased: it may be long since they began, and others'.
+    """
+    assert manager.tree is not None
+    running = aside.all_running(manager.tree.root)
+    open_ones = [one for one in running if one.agent == holder.key and one.end is None]
+    if intent.event == PROMPT:  # a person spoke: what runs in the background runs on
+        open_ones = [one for one in open_ones if not one.data.get(BACKGROUND)]
+    if not open_ones:
+        return ""
+    from holdfast.gate.guard import damage, watching
+
+    told = []
+    for one in open_ones:
+        others = _others(one, running)
+        # Of a person nobody hears what it writes itself in so long a time.
+        found = [hurt for hurt in watching.hurt(manager, one, others) if hurt.key.startswith("@")]
+        _close(one, running, others)
+        if found:
+            command = one.data.get("command", "")
+            id = damage.record(manager, holder, command, found, is_heard=False)
+            undo = damage.undoing(id, manager.tree.root, intent.cwd)
+            told.append(damage.to_user(undo, holder, found))
+    _tidy(manager, [one for one in running if one not in open_ones])
+    return "\n".join(told)
+
+
+def _others(one: Running, running: list[Running]) -> list[Running]:
+    """Commands of others that may have changed something while this one ran."""
+    from holdfast.gate.guard.watching import is_recent
+
+    return [
+        other
+        for other in running
+        if other is not one
+        and other.agent != one.agent
+        and other.data.get("unsure")
+        and (other.end is not None or is_recent(other))
+    ]
+
+
+def _tidy(manager: LockManager, left: list[Running]) -> None:
+    """Take away what nobody needs any more, now that only these are left."""
+    assert manager.tree is not None
+    if not any(one.end is None for one in left):
+        aside.clear(manager.tree.root, "watch")
+    gone = aside.sweep(manager.tree.root)
+    if gone:
+        from holdfast.gate.guard.damage import forget
+
+        forget(manager, gone)
 
 
 def _close(one: Running, running: list[Running], others: list[Running]) -> None:

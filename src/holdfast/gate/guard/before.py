@@ -11,9 +11,9 @@ from holdfast.core.words import duration
 from holdfast.gate import busy, telling
 from holdfast.gate.guard import signs
 from holdfast.gate.guard.caches import is_cache
-from holdfast.gate.guard.held import look
-from holdfast.gate.intent import ALLOW, DENY, HALT, QUIET, Answer
-from holdfast.gate.shell import read
+from holdfast.gate.guard.held import is_near, look
+from holdfast.gate.guard.switches import BY_EDITING, COMMAND_REFUSED, kept_from, switches_off
+from holdfast.gate.intent import ALLOW, DENY, HALT, QUIET, SPEC_WORDS, Answer, leads_into_spec
 from holdfast.manager import services
 from holdfast.manager.paths import LEDGER_FOLDER
 from holdfast.manager.realpath import resolve
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from holdfast.gate.shell import Reading, TreeVerb
     from holdfast.manager.manager import LockManager
     from holdfast.manager.paths import Tree
-
-#: The event of a command that was not let through.
-REFUSED = "command_refused"
 
 #: What to do instead of working on the whole tree.
 _INSTEAD = {
@@ -53,7 +50,7 @@ LISTED_MAX = 10
 
 class Inside(Value):
     """What a command writes of one ledger's tree. All are absolute: `files`, `folders` with
-    everything below them, and `ours`, which nobody may lock."""
+    everything below them, and `ours`, which switches the gate off and is nobody's to lock."""
 
     __slots__ = ("files", "folders", "ours", "places")
 
@@ -80,10 +77,17 @@ def inside(writes: Iterable[str], tree: Tree) -> Inside:
             if f"{real}/".startswith(f"{own}/"):
                 ours.append(text)
                 continue
+            if text.endswith("/") and f"{tree.root}/".startswith(f"{real.rstrip('/')}/"):
+                folders.append(f"{real.rstrip('/')}/")  # the tree itself, or what it lies in
+                continue
             place = tree.place(text)
         except HoldfastError:
             continue
-        if not place.real or ".git" in place.path.split("/"):
+        if not place.real:
+            continue
+        if ".git" in place.path.split("/"):
+            if switches_off(tree.root, [_real(text)]):
+                ours.append(text)
             continue
         if place.folder:
             folders.append(f"{place.real.rstrip('/')}/")
@@ -93,27 +97,31 @@ def inside(writes: Iterable[str], tree: Tree) -> Inside:
     return Inside(files, folders, ours, places)
 
 
-def before(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
+def before(intent: Intent, gate: Gate, manager: LockManager, reading: Reading) -> Answer:
     """What is said to a command that is about to run."""
     assert manager.tree is not None
-    reading = read(intent.command, intent.cwd or manager.tree.root)
     writes = inside(reading.writes, manager.tree)
     sight = look(manager, gate.holder)
     if sight.resting:
         gate.awake()
-    refused = _switching_off(manager, gate, intent, writes) or _losing(
-        manager, gate, intent, reading, sight
+    refused = (
+        _switching_off(manager, gate, intent, writes)
+        or _in_specs(manager, gate, writes)
+        or _losing(manager, gate, intent, reading, sight)
     )
     if refused is not None:
         return refused
-    answer = _leased(gate, manager, writes, sight)
+    answer = _leased(gate, manager, writes, sight, reading.absent)
     if answer.kind not in (ALLOW, QUIET):
         return answer
-    unsure = reading.unsure or bool(reading.trees or writes.folders)
-    busy.begin(manager.tree.root, gate.holder.key, list(writes.files))
-    signs.sign(manager.tree.root, gate.holder.key, (signs.ANYTHING,) if unsure else reading.writes)
-    if unsure or sight.others:
-        return _watched(answer, manager, gate, intent, sight, unsure=unsure)
+    root = manager.tree.root
+    trees = [verb for verb in reading.trees if is_near(os.path.realpath(verb.folder), root)]
+    unsure = reading.unsure or bool(trees or writes.folders)
+    busy.begin(root, gate.holder.key, list(writes.files))
+    signs.sign(root, gate.holder.key, (signs.ANYTHING,) if unsure else reading.writes)
+    fleeting = [text for text in writes.files if text in reading.fleeting]
+    if unsure or fleeting or sight.others:
+        return _watched(answer, manager, gate, intent, sight, unsure=unsure, fleeting=fleeting)
     return answer
 
 
@@ -125,12 +133,16 @@ def _watched(
     sight: Sight,
     *,
     unsure: bool,
+    fleeting: list[str],
 ) -> Answer:
     from holdfast.gate.guard.watching import remember
 
     assert manager.tree is not None
     try:
-        remember(manager.tree.root, gate.holder, intent.command, sight.others, unsure=unsure)
+        remember(
+            manager.tree.root, gate.holder, intent.command, sight.others,
+            unsure=unsure, fleeting=fleeting,
+        )  # fmt: skip
     except OSError as error:  # the command would be refused for what it may never do
         why = error.strerror or type(error).__name__
         told = f"holdfast: this command could not be watched: {why}. Run: holdfast doctor"
@@ -144,8 +156,6 @@ def _watched(
 def _switching_off(
     manager: LockManager, gate: Gate, intent: Intent, writes: Inside
 ) -> Answer | None:
-    from holdfast.gate.guard.own import switches_off
-
     assert manager.tree is not None
     if not (writes.ours or writes.files or writes.folders):
         return None
@@ -154,31 +164,41 @@ def _switching_off(
                                 *writes.folders])  # fmt: skip
     if found is None:
         return None
-    return _kept_from(manager, gate, intent, *found)
+    instead = BY_EDITING if found[0].endswith((".json", ".toml")) else ""
+    return _kept_from(manager, gate, intent, *found, instead)
 
 
 def _kept_from(
-    manager: LockManager, gate: Gate, intent: Intent, path: str, why: str, instead: str = ""
+    manager: LockManager, gate: Gate, intent: Intent, path: str, why: str, instead: str
 ) -> Answer:
-    """The refusal to write what would switch the gate off."""
-    _record(manager, gate, intent, [path])
-    return Answer(
-        DENY,
-        f"Refused: {path} is not for agents to write or remove: {why}. {instead}If it has to be "
-        "done, ask your user: a person can do it, or switch the gate off with: holdfast off",
-        user=f"holdfast: {gate.holder.id} wanted to write {path}; it was refused, for {why}.",
-    )
+    from holdfast.gate.guard.watching import shown
+
+    what = {"command": shown(intent.command)}
+    return kept_from(manager, gate.holder, path, why, instead, event=COMMAND_REFUSED, what=what)
+
+
+def _in_specs(manager: LockManager, gate: Gate, writes: Inside) -> Answer | None:
+    """The refusal of what lies in specs that others have locked, leased or not."""
+    assert manager.tree is not None
+    root = manager.tree.root
+    files = [f"{root}/{path}" for path in writes.places.values() if leads_into_spec(path)]
+    folders = [one for one in writes.folders if leads_into_spec(one) or _has_specs(one)]
+    if not (files or folders):
+        return None
+    from holdfast.gate import specs
+
+    return specs.refusal(gate.holder, files, folders)
+
+
+def _has_specs(folder: str) -> bool:
+    """Whether specs go with a folder: they lie in it, or it is the home of all."""
+    if folder.endswith(("/.kiro/", "/.sce/")):
+        return True
+    return any(os.path.isdir(folder + words) for words in SPEC_WORDS)
 
 
 def _real(text: str) -> str:
-    return resolve(text, text)[0]
-
-
-def _record(manager: LockManager, gate: Gate, intent: Intent, paths: Sequence[str]) -> None:
-    from holdfast.gate.guard.watching import shown
-
-    data = {"agent": gate.holder.id, "command": shown(intent.command), "paths": list(paths)}
-    services.note(manager, REFUSED, data)
+    return resolve(text, text)[0] + ("/" if text.endswith("/") else "")
 
 
 def _losing(
@@ -190,10 +210,10 @@ def _losing(
     if sight.blocked is not None:
         told = telling.blocked(sight.blocked)
         return Answer(HALT, told, user=told, report=sight.blocked)
-    from holdfast.gate.guard.trees import losses
-
     assert manager.tree is not None
     root = manager.tree.root
+    from holdfast.gate.guard.trees import losses
+
     found = losses(reading.trees, sight.others, root)
     if found is None:
         return None
@@ -201,7 +221,10 @@ def _losing(
     if found.ours:
         instead = _SPARING.get(verb.verb, "").format(os.path.relpath(found.ours, root))
         return _kept_from(manager, gate, intent, found.ours, found.why, instead)
-    _record(manager, gate, intent, [one.path for one in lost])
+    from holdfast.gate.guard.watching import shown
+
+    data = {"command": shown(intent.command), "paths": [one.path for one in lost]}
+    services.note(manager, COMMAND_REFUSED, {"agent": gate.holder.id, **data})
     now = manager.now()
     return Answer(DENY, _said(verb, lost, now), user=_said_to_user(gate.holder.id, verb, lost))
 
@@ -237,8 +260,11 @@ def _line(verb: TreeVerb) -> str:
 # What is leased
 
 
-def _leased(gate: Gate, manager: LockManager, writes: Inside, sight: Sight) -> Answer:
-    """Lease what is plainly written. Of what lies below a folder, what others hold decides."""
+def _leased(
+    gate: Gate, manager: LockManager, writes: Inside, sight: Sight, absent: frozenset[str]
+) -> Answer:
+    """Lease what is plainly written. Of what lies below a folder, what others hold decides. Nobody
+    keeps what is removed and was not there: a lease on it would only stand in others' way."""
     if not (writes.files or writes.folders):
         return Answer(QUIET)
     theirs = {one.path: one for one in sight.others}
@@ -249,7 +275,7 @@ def _leased(gate: Gate, manager: LockManager, writes: Inside, sight: Sight) -> A
     ]
     new = [text for text in writes.files if writes.places[text] not in sight.mine]
     free = [text for text in new if writes.places[text] not in theirs]
-    passing = {text for text in free if is_cache(writes.places[text])}
+    passing = {text for text in free if text in absent or is_cache(writes.places[text])}
     passing |= _ignored(manager, [text for text in free if text not in passing])
     wanted = [text for text in writes.files if text not in passing]
     return gate.permit([*wanted, *below])

@@ -60,8 +60,11 @@ def _name_for(key: str, id: str = "") -> str:
 # Telling
 
 
-def record(manager: LockManager, by: Holder, command: str, found: Sequence[Hurt]) -> str:
-    """Write damage down, keep what can be put back, and call the owners. Its id."""
+def record(
+    manager: LockManager, by: Holder, command: str, found: Sequence[Hurt], *, is_heard: bool = True
+) -> str:
+    """Write damage down, keep what can be put back, and call the owners; also the agent whose
+    command it was, unless it `is_heard` there at once. Its id."""
     assert manager.tree is not None
     root = manager.tree.root
     id = new_id()[-8:]
@@ -79,6 +82,8 @@ def record(manager: LockManager, by: Holder, command: str, found: Sequence[Hurt]
         for key in (one.key, one.parent):  # a sub-agent may be gone before it is asked anything
             if key and key != by.key:
                 owners.setdefault(key, []).append(one.path)
+    if not is_heard:
+        owners[by.key] = [f"{one.path} ({one.owner})" for one in found]
     for key, paths in owners.items():
         told = {"id": id, "by": by.id, "command": command, "paths": paths}
         services.note(manager, TO_BE_TOLD, told, name=_name_for(key, id))
@@ -97,23 +102,48 @@ def _set_aside(root: str, id: str, number: int, name: str) -> bool:
     return True
 
 
-def to_culprit(id: str, found: Sequence[Hurt]) -> str:
+def undoing(id: str, root: str, cwd: str) -> str:
+    """The command that undoes it, as somebody types it who is in a folder."""
+    if not cwd or f"{cwd}/".startswith(f"{root}/"):
+        return f"holdfast undo {id}"
+    from shlex import quote
+
+    return f"holdfast -C {quote(root)} undo {id}"
+
+
+def to_culprit(undo: str, found: Sequence[Hurt]) -> str:
     """For the agent whose command it was."""
-    who = listed([f"{one.path} ({one.owner})" for one in found])
+    return _to_culprit([f"{one.path} ({one.owner})" for one in found], undo)
+
+
+def to_user(undo: str, by: Holder, found: Sequence[Hurt]) -> str:
+    """For the person whose agent it was."""
+    who = ", ".join(sorted({hurt.owner for hurt in found}))
+    what = listed([hurt.path for hurt in found])
+    return f"holdfast: a command of {by.id} changed what {who} holds: {what}. To undo it: {undo}"
+
+
+def _to_culprit(files: Sequence[str], undo: str) -> str:
     return (
-        f"While your command ran, files were changed that other agents are working on: {who}. "
-        f"Put them back now with: holdfast undo {id}\n"
+        "While your command ran, files were changed that other agents are working on: "
+        f"{listed(files)}. "
+        f"Put them back now with: {undo}\n"
         "Then do it again in a way that touches only your own files."
     )
 
 
-def told(manager: LockManager, holder: Holder) -> str:
-    """What an owner has not heard yet."""
+def told(manager: LockManager, holder: Holder, cwd: str) -> str:
+    """What an owner, who is in a folder now, has not heard yet."""
     assert manager.tree is not None
-    signs.answer_call(manager.tree.root, holder.key)  # first: a call from now on is a new one
+    root = manager.tree.root
+    signs.answer_call(root, holder.key)  # first: a call from now on is a new one
     texts = []
     for event in services.notes(manager, _name_for(holder.key)):
-        texts.append(_to_owner(event.data))
+        undo = undoing(event.data["id"], root, cwd)
+        mine = event.data["by"] == holder.id
+        texts.append(
+            _to_culprit(event.data["paths"], undo) if mine else _to_owner(event.data, undo)
+        )
         services.note(
             manager, TOLD, {"id": event.data["id"], "agent": holder.id},
             name=event.data["note"], over=True,
@@ -121,11 +151,11 @@ def told(manager: LockManager, holder: Holder) -> str:
     return "\n".join(texts)
 
 
-def _to_owner(data: Mapping[str, Any]) -> str:
+def _to_owner(data: Mapping[str, Any], undo: str) -> str:
     return (
         f"While {data['by']} ran `{data['command']}`, what you hold was changed: "
         f"{listed(data['paths'])}. Look at it before you edit it again. What was there before "
-        f"comes back, unless it has changed again since, with: holdfast undo {data['id']}"
+        f"comes back, unless it has changed again since, with: {undo}"
     )
 
 

@@ -61,10 +61,14 @@ class Sight(Value):
 def look(manager: LockManager, holder: Holder) -> Sight:
     """What a command of this agent meets now.
 
-    What its parent holds is not another's: it would come down to it with the first edit.
+    What is held above a sub-agent is not another's: it would come down to it with the first edit.
     """
     root = manager.tree.root if manager.tree is not None else ""
-    family = (holder.key, holder.parent)
+    family = [holder.key]
+    if holder.agent:
+        from holdfast.gate.family import ancestors
+
+        family += ancestors(manager, holder)
 
     def ask(view: View) -> Sight:
         others: list[Held] = []
@@ -81,6 +85,11 @@ def look(manager: LockManager, holder: Holder) -> Sight:
         return Sight(others, frozenset(mine), blocked=blocked, resting=resting)
 
     return services.look(manager, ask)
+
+
+def is_near(folder: str, root: str) -> bool:
+    """Whether what happens in one of two folders can concern what lies in the other."""
+    return f"{folder}/".startswith(f"{root}/") or f"{root}/".startswith(f"{folder}/")
 
 
 def _paths(root: str, grant: Grant) -> Iterable[Held]:

@@ -59,6 +59,15 @@ def lease(
     return _take(manager, wanted)
 
 
+def give_back(manager: LockManager, holder: Holder, files: Iterable[str]) -> None:
+    """Files that a command made and removed again are nobody's, as they were: others use the same
+    names for what they need for a moment."""
+    assert manager.tree is not None
+    gone = {manager.tree.place(file).path for file in files if not os.path.lexists(file)}
+    held = services.held_by(manager, holder) if gone else []
+    services.release_each(manager, [grant.id for grant in held if gone.issuperset(grant.paths)])
+
+
 def uncommitted(root: str) -> list[str]:
     """What git knows of and is not committed, and what is new, relative to the root."""
     git = Git(root, monotonic() + GIT_SECONDS)

@@ -14,13 +14,14 @@ from time import monotonic
 
 from holdfast.core.model import Value
 from holdfast.gate.guard.asking import DIFF, GIT_SECONDS, Git
-from holdfast.gate.guard.own import switches_off
+from holdfast.gate.guard.held import is_near
+from holdfast.gate.guard.switches import switches_off
 from holdfast.gate.shell.options import Options, scan
 from holdfast.gate.shell.scope import Arg
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Final
 
     from holdfast.gate.guard.held import Held
@@ -380,6 +381,26 @@ VERBS: dict[str, Callable[[Verb], Names]] = {
 _CLEARING = ("clean", "stash")
 
 
+def changes(
+    verbs: Iterable[TreeVerb], root: str, seconds: float = GIT_SECONDS
+) -> Iterator[tuple[TreeVerb, str, Names]]:
+    """What each verb would change, one after the other: the top of its tree, and names below that;
+    None if it is not known. Verbs that have nothing to do with this root are left out."""
+    end = monotonic() + seconds
+    trees: dict[str, Tree] = {}
+    for verb in verbs:
+        if verb.folder and not is_near(os.path.realpath(verb.folder), root):
+            continue
+        top: str | None = None
+        if verb.plain and verb.folder and verb.verb in VERBS:
+            top = Git(verb.folder, end).line("rev-parse", "--show-toplevel")
+        if top is None:
+            yield verb, "", None
+        elif is_near(top, root):
+            tree = trees.setdefault(top, Tree(Git(top, end)))
+            yield verb, top, VERBS[verb.verb](Verb(verb, tree))
+
+
 class Loss(Value):
     """What would be lost with a verb: what others hold, or what the gate needs (and why)."""
 
@@ -397,19 +418,10 @@ def losses(
 ) -> Loss | None:
     """What would be lost with the first verb that takes something away; None if none does, as far
     as it is known."""
-    end = monotonic() + seconds
-    trees: dict[str, Tree] = {}
     held = list(others)
-    for verb in verbs:
-        if not verb.plain or not verb.folder or verb.verb not in VERBS:
-            continue
-        if not held and verb.verb not in _CLEARING:
-            continue
-        top = Git(verb.folder, end).line("rev-parse", "--show-toplevel")
-        if top is None:
-            continue
-        tree = trees.setdefault(top, Tree(Git(top, end)))
-        changed = VERBS[verb.verb](Verb(verb, tree)) or set()
+    wanted = [verb for verb in verbs if held or verb.verb in _CLEARING]
+    for verb, top, names in changes(wanted, root, seconds):
+        changed = names or set()
         lost = met(top, changed, held)
         if lost:
             return Loss(verb, lost)

@@ -19,7 +19,7 @@ from holdfast.manager import services
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any, Final
 
     from holdfast.core.model import Holder
@@ -32,6 +32,8 @@ WATCHED_MAX = 500
 COMMAND_CHARACTERS_MAX = 200
 #: A command of which nothing was heard for so long has ended without a word.
 SILENT_NS = 600 * 10**9
+#: In every line that puts a command into a sandbox.
+_LAUNCHED = "/sandbox/launch.py "
 
 
 def call_of(holder: Holder, command: str) -> str:
@@ -40,11 +42,18 @@ def call_of(holder: Holder, command: str) -> str:
 
 
 def remember(
-    root: str, holder: Holder, command: str, others: Iterable[Held], *, unsure: bool
+    root: str,
+    holder: Holder,
+    command: str,
+    others: Iterable[Held],
+    *,
+    unsure: bool,
+    fleeting: Sequence[str] = (),
 ) -> None:
-    """A command is about to run."""
+    """A command is about to run. `fleeting` are files that it makes and removes again."""
     data: dict[str, Any] = {
         "at": time_ns(), "agent": holder.key, "unsure": unsure, "command": shown(command),
+        "fleeting": list(fleeting),
     }  # fmt: skip
     kept = aside.Kept(root)
     files: list[list[Any]] = []
@@ -65,6 +74,28 @@ def remember(
     data["files"] = files
     data["watched"] = watched
     aside.begin(root, call_of(holder, command), data)
+
+
+def this(running: list[Running], holder: Holder, command: str) -> Running | None:
+    """The last one of this agent with this command. Several may run at once, and of an earlier
+    one that was broken off nothing was ever heard. A command that was put into a sandbox ends as
+    the line that did so."""
+    calls = [f"{call_of(holder, command)}-"]
+    if _LAUNCHED in command:
+        from holdfast.gate.sandbox.line import command_of
+
+        calls.append(f"{call_of(holder, command_of(command) or command)}-")
+    for one in reversed(running):
+        if one.end is None and one.file.rpartition("/")[2].startswith(tuple(calls)):
+            return one
+    return None
+
+
+def withdraw(root: str, holder: Holder, command: str) -> None:
+    """A command that was about to run will not."""
+    one = this(aside.all_running(root), holder, command)
+    if one is not None:
+        aside.remove(one.file)
 
 
 def shown(command: str) -> str:

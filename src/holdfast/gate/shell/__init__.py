@@ -7,6 +7,7 @@ may write what it likes, and a line that is unsure has to be watched in another 
   words, parser     characters to words to commands (`nodes`), as a shell reads them
   expand, globs     words to arguments, as far as they can be known in a `scope`
   walk              follows the commands in order; `calls` finds who knows a command
+  conditions        tests for files that decide what is reached
   builtins          cd, variables, commands that run commands
   files, editors    cp, mv, rm …; sed, formatters, curl …; `scripts` reads sed and awk programs
   git, patches      git's verbs; diffs and apply_patch texts

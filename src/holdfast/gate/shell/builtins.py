@@ -30,6 +30,7 @@ def cd(call: Call) -> str | None:
             scope.enter(scope.old)
         elif arg.text:
             scope.enter(scope.folder(arg.text))
+    call.walk.visit(scope.cwd)
     return ""
 
 
@@ -48,6 +49,7 @@ def pushd(call: Call) -> str | None:
         arg = operands[0]
         scope.enter(scope.folder(arg.text) if arg.known else None)
     scope.stack.append(before)
+    call.walk.visit(scope.cwd)
     return None
 
 

@@ -48,6 +48,13 @@ class Call:
         elif not arg.unmatched:
             self.walk.write(arg.text, self.scope, folder)
 
+    def remove(self, arg: Arg) -> None:
+        """Note that the file which an argument names is taken away."""
+        if not arg.known:
+            self.walk.doubt()
+        elif not arg.unmatched:
+            self.walk.remove(arg.text, self.scope)
+
     def path(self, arg: Arg) -> str | None:
         return self.scope.path(arg.text) if arg.known else None
 
@@ -66,6 +73,14 @@ def program(text: str) -> str:
         return name
     known = folder.endswith(BIN) or folder in ("bin", ".bin", "node_modules/.bin")
     return name if known else ""
+
+
+def _visit(call: Call, text: str) -> None:
+    """Note that a program is given a path elsewhere, perhaps behind an option."""
+    if text.startswith("-"):
+        text = text.partition("=")[2]
+    if text.startswith("/") or "../" in text or text == "..":
+        call.walk.visit(call.scope.path(text))
 
 
 def run(call: Call) -> str | None:
@@ -94,6 +109,9 @@ def run(call: Call) -> str | None:
         call.scope.dead = False
         return printed
     call.name = program(first.text)
+    for arg in call.words:
+        if arg.known:
+            _visit(call, arg.text)
     handler = HANDLERS.get(call.name)
     if handler is not None:
         return handler(call)

@@ -36,7 +36,8 @@ def cp(call: Call) -> str | None:
 
 
 def copy_folder(call: Call, source: str, target: Arg) -> None:
-    """The files that a copy of a folder brings, one by one; the whole folder if they are many."""
+    """The files that a folder brings to another place, one by one; the whole folder if they are
+    many."""
     top = call.scope.path(source)
     if not target.known or top is None:
         call.walk.doubt()
@@ -99,13 +100,17 @@ def move(call: Call, moves: list[tuple[Arg | None, Arg | None]]) -> None:
             call.walk.doubt()
             continue
         folder = source.known and call.walk.is_folder(call.path(source))
-        call.write(source, folder)
+        if folder:
+            call.write(source, folder)
+        else:
+            call.remove(source)
         if target is None or not source.known:
             call.walk.doubt()
         if target is not None and not source.unmatched:
             call.write(target, folder)
             path = call.path(target)
             if folder and path:
+                copy_folder(call, source.text, target)
                 call.walk.folders.add(path.rstrip("/"))
 
 
@@ -124,12 +129,15 @@ def remove(call: Call, arg: Arg, deep: bool) -> None:
         folder = False  # the link goes, not what it leads to
     if folder and not deep:
         return  # an error: nothing happens
-    call.write(arg, folder or (deep and arg.text.endswith("/")))
+    if folder or (deep and arg.text.endswith("/")):
+        call.write(arg, folder=True)
+    else:
+        call.remove(arg)
 
 
 def unlink(call: Call) -> str | None:
     for arg in scan(call.args).operands:
-        call.write(arg)
+        call.remove(arg)
     return None
 
 

@@ -91,6 +91,7 @@ class Git:
 def git(call: Call) -> str | None:
     scope = call.scope
     args = call.args
+    autostash: list[Arg] = []
     while args and args[0].text.startswith("-"):
         option, equals, value = args[0].text.partition("=")
         known = args[0].known
@@ -100,6 +101,8 @@ def git(call: Call) -> str | None:
             value, known = args[1].text, args[1].known
             args = args[1:]
         args = args[1:]
+        if option == "-c" and value.lower().endswith(".autostash=true"):
+            autostash = [Arg("--autostash")]
         if option in ("-C", "--work-tree"):
             scope = scope.copy()
             scope.enter(scope.folder(value) if known and value else None)
@@ -110,6 +113,8 @@ def git(call: Call) -> str | None:
         return None
     verb = args[0].text
     one = Git(call, scope, verb, args[1:])
+    if verb in ("merge", "pull", "rebase"):
+        one.args += autostash
     if verb in VERBS:
         return VERBS[verb](one)
     if verb in WHOLE:

@@ -30,11 +30,13 @@ class Reading(Value):
 
     `writes` are absolute paths, joined with the folder they are read from and nothing else: `..`
     is still in them, since only the file system knows where it leads. A path that ends in a slash
-    means everything below that folder. `unsure`: something in it could write what cannot be told
-    from the text. `problem`: it could not be understood at all.
+    means everything below that folder. `absent` are those of them that it only removes and that are
+    not there anyway, `fleeting` those that it makes and removes again. `visits` are paths
+    elsewhere: folders that it goes to, and what programs are given there. `unsure`: something in
+    it could write what cannot be told from the text. `problem`: it could not be understood at all.
     """
 
-    __slots__ = ("problem", "trees", "unsure", "writes")
+    __slots__ = ("absent", "fleeting", "problem", "trees", "unsure", "visits", "writes")
 
     def __init__(
         self,
@@ -42,8 +44,15 @@ class Reading(Value):
         trees: tuple[TreeVerb, ...] = (),
         unsure: bool = False,
         problem: str = "",
+        *,
+        absent: frozenset[str] = frozenset(),
+        fleeting: frozenset[str] = frozenset(),
+        visits: tuple[str, ...] = (),
     ) -> None:
         self.writes: Final = writes
         self.trees: Final = trees
         self.unsure: Final = unsure
         self.problem: Final = problem
+        self.absent: Final = absent
+        self.fleeting: Final = fleeting
+        self.visits: Final = visits

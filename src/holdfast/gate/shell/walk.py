@@ -13,6 +13,7 @@ import os
 import stat
 
 from holdfast.gate.shell.calls import Call, run
+from holdfast.gate.shell.conditions import truth_of
 from holdfast.gate.shell.expand import argument, arguments, text_of
 from holdfast.gate.shell.nodes import (
     Case,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 STEPS_MAX = 20_000
 DEPTH_MAX = 40
 FILE_SIZE_MAX = 1_000_000
+VISITS_MAX = 50
 
 OPENING = frozenset([">", ">>", ">|", "&>", "&>>", "<>"])
 #: Commands that do not fail, so that what follows `&&` is reached.
@@ -91,7 +93,8 @@ class Ways:
 
 class Walk:
     __slots__ = (
-        "depth", "folders", "made", "muted", "steps", "trees", "unsure", "writes",
+        "absent", "depth", "fleeting", "folders", "made", "muted", "steps", "trees", "unsure",
+        "visits", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -105,10 +108,18 @@ class Walk:
         self.made: dict[str, str | None] = {}
         #: folders that the line itself made
         self.folders: set[str] = set()
+        #: what the line removes, and was not there: nor made by it, or made by it
+        self.absent: set[str] = set()
+        self.fleeting: set[str] = set()
+        #: places that the line goes to, or names to a program
+        self.visits: dict[str, None] = {}
 
-    def reading(self, problem: str = "") -> Reading:
-        unsure = self.unsure or bool(problem)
-        return Reading(tuple(self.writes), tuple(self.trees), unsure, problem)
+    def reading(self) -> Reading:
+        return Reading(
+            tuple(self.writes), tuple(self.trees), self.unsure,
+            absent=frozenset(self.absent), fleeting=frozenset(self.fleeting),
+            visits=tuple(self.visits),
+        )  # fmt: skip
 
     # what is found
 
@@ -136,9 +147,22 @@ class Walk:
             return None
         if not self.muted:
             self.writes[path] = None
+            self.absent.discard(path)
+            self.fleeting.discard(path)
             if not folder:
                 self.made[path] = None
         return path
+
+    def remove(self, text: str, scope: Scope) -> None:
+        """Note that a path is written by taking away what is there, if something is."""
+        own = scope.path(text) in self.made
+        path = self.write(text, scope)
+        if path is not None and not self.muted and not os.path.lexists(path):
+            (self.fleeting if own else self.absent).add(path)
+
+    def visit(self, path: str | None) -> None:
+        if path is not None and len(self.visits) < VISITS_MAX:
+            self.visits[path] = None
 
     def tree(self, verb: TreeVerb) -> None:
         if not verb.plain or not verb.folder:
@@ -224,8 +248,8 @@ class Walk:
         ways = self.attempt(node.first, scope, stdin)
         printed = [ways.printed]
         for operator, command in node.rest:
-            if operator == "&&" and ways.good.dead:
-                continue
+            if ways.good.dead if operator == "&&" else not ways.can_fail:
+                continue  # it is not reached
             following = self.attempt(command, ways.good if operator == "&&" else ways.bad, stdin)
             certain = operator == "&&" and not ways.can_fail
             printed.append(following.printed if certain or following.printed == "" else None)
@@ -246,7 +270,10 @@ class Walk:
             bad = self.fork(good)
             if not isinstance(node, Simple):
                 bad.merge(scope)
-        return Ways(good, bad, not self.is_certain(node, name, good), printed)
+        truth = truth_of(node, good, self)
+        good.dead = good.dead or truth is False
+        certain = truth is True or self.is_certain(node, name, good)
+        return Ways(good, bad, not certain, printed)
 
     def is_certain(self, node: Node, name: str | None, after: Scope) -> bool:
         """Whether a command surely does what it is for."""
@@ -313,12 +340,19 @@ class Walk:
         ends: list[Scope] = []
         for test, body in node.pairs:
             self.sequence(test, scope, stdin)
-            branch = self.fork(scope)
-            self.sequence(body, branch, stdin)
-            ends.append(branch)
-        last = self.fork(scope)
-        if node.otherwise is not None:
-            self.sequence(node.otherwise, last, stdin)
+            alone = len(test.items) == 1 and not test.items[0].rest
+            truth = truth_of(test.items[0].first, scope, self) if alone else None
+            if truth is False:
+                continue
+            ends.append(self.fork(scope))
+            self.sequence(body, ends[-1], stdin)
+            if truth:
+                break
+        else:
+            ends.append(self.fork(scope))
+            if node.otherwise is not None:
+                self.sequence(node.otherwise, ends[-1], stdin)
+        last = ends.pop()
         for end in ends:
             last.merge(end)
         scope.take(last)

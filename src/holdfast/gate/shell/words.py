@@ -103,6 +103,15 @@ class WordReader:
                 break
         self.i = i
 
+    def plain_run(self, special: frozenset[str]) -> str:
+        """The character here, whatever it is, and those up to the next that means something."""
+        text, end, begin = self.text, self.end, self.i
+        i = begin + 1
+        while i < end and text[i] not in special:
+            i += 1
+        self.i = i
+        return text[begin:i]
+
     # words
 
     def word(self, pattern: bool = False) -> Word | None:
@@ -114,12 +123,7 @@ class WordReader:
         while self.i < end:
             c = text[self.i]
             if c not in WORD_SPECIAL:
-                begin = self.i
-                i = begin + 1
-                while i < end and text[i] not in WORD_SPECIAL:
-                    i += 1
-                self.i = i
-                parts.append(Text(text[begin:i], False))
+                parts.append(Text(self.plain_run(WORD_SPECIAL), False))
             elif c in "<>" and self.char(1) == "(" and not pattern:
                 self.i += 2
                 parts.append(Process(self.substituted()))
@@ -173,12 +177,7 @@ class WordReader:
         while self.i < end:
             c = text[self.i]
             if c not in special:
-                begin = self.i
-                i = begin + 1
-                while i < end and text[i] not in special:
-                    i += 1
-                self.i = i
-                parts.append(Text(text[begin:i], True))
+                parts.append(Text(self.plain_run(special), True))
             elif c == '"':
                 self.i += 1
                 return
@@ -326,12 +325,7 @@ class WordReader:
                 self.i += 1
                 return Word(parts, raw)
             if c not in BRACE_SPECIAL or (c == "'" and quoted):
-                begin = self.i
-                i = begin + 1
-                while i < end and text[i] not in BRACE_SPECIAL:
-                    i += 1
-                self.i = i
-                parts.append(Text(text[begin:i], False))
+                parts.append(Text(self.plain_run(BRACE_SPECIAL), False))
             elif c == "$":
                 self.dollar(parts, quoted)
             else:

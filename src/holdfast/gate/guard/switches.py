@@ -1,0 +1,260 @@
+"""Files that switch the gate off, and which changes of them are not for agents to make.
+
+    .holdfast/…                      none: the ledger is there, and whether the gate is on
+    git's hooks that are Holdfast's  none
+    .claude/settings*.json,
+    .codex/hooks.json                those that leave our hooks as they are
+    .codex/config.toml               those that leave hooks switched on
+    holdfast.toml                    those that leave all settings as they are
+
+An edit tool says what the file will be, so what it may not change is compared and everything else
+passes. Of a command nobody knows that, so it is refused, and told to use the edit tool.
+
+It keeps an agent from doing it by the way, or as a quick way round a refusal. It is no protection
+from one that wants to: a program can write these files too.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.codec import loads
+from holdfast.gate import clients
+from holdfast.gate.intent import DENY, Answer
+from holdfast.manager import services
+from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.realpath import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from holdfast.core.model import Holder
+    from holdfast.gate.clients import Adapter
+    from holdfast.gate.intent import Intent
+    from holdfast.manager.manager import LockManager
+
+    #: Given the root, the old text and the new one (None if it is not known): why it is refused.
+    Judge = Callable[[str, str, str | None], str]
+
+#: The events of what was not let through.
+COMMAND_REFUSED = "command_refused"
+EDIT_REFUSED = "edit_refused"
+
+#: What to do instead of a command that would write a file in an unknown way.
+BY_EDITING = "Your edit tool may change everything else in it. "
+
+_TEXT_BYTES_MAX = 1 << 20
+_LEDGER = "it is Holdfast's own, and all leases would go with it"
+_HOOKS = "the hooks stand there that keep agents apart"
+_GIT_HOOK = "it is the hook that keeps agents from committing each other's work"
+_SETTINGS = "it says how the gate works, which is for people to decide"
+#: How the names of git's hooks start, as far as any of them are ours.
+_GIT_NAMES = ("pre-", "post-")
+_GIT_FOLDER = ".git/hooks"
+#: What a file of Codex' hooks may have at its top; with anything else it is not read at all.
+_CODEX_KEYS = frozenset(["description", "hooks"])
+
+
+def switches_off(root: str, paths: Iterable[str]) -> tuple[str, str] | None:
+    """The first of some real paths that a command must not write, and why.
+
+    A path with a slash at its end means everything below that folder.
+    """
+    own = f"{root}/{LEDGER_FOLDER}"
+    for path in paths:
+        bare = path.rstrip("/")
+        if f"{bare}/".startswith(f"{own}/"):
+            return bare, _LEDGER
+        if path.endswith("/") and own.startswith(path):
+            return own, _LEDGER
+        files = _below(root, path) if path.endswith("/") else [bare]
+        for file in files:
+            why = judged(root, file, lambda _old: None)
+            if why:
+                return file, why
+    return None
+
+
+def _below(root: str, folder: str) -> list[str]:
+    """The files of this kind below a folder."""
+    names = list(_JUDGES)
+    try:
+        names += [f"{_GIT_FOLDER}/{name}" for name in os.listdir(f"{root}/{_GIT_FOLDER}")]
+    except OSError:
+        pass
+    files = [f"{root}/{name}" for name in names]
+    return [file for file in files if file.startswith(folder) and os.path.lexists(file)]
+
+
+def judged(root: str, path: str, outcome: Callable[[str], str | None]) -> str:
+    """Why an agent must not change a file, by its real path, into what `outcome` makes of its text
+    (empty: it is gone then; None: it is not known). Empty if it may."""
+    if f"{path}/".startswith(f"{root}/{LEDGER_FOLDER}/"):
+        return _LEDGER
+    name = path[len(root) + 1 :]
+    judge = _JUDGES.get(name)
+    if judge is None:
+        return _GIT_HOOK if _is_git_hook(path) else ""
+    old = _text(path)
+    return judge(root, old, outcome(old))
+
+
+def _is_git_hook(path: str) -> bool:
+    """Whether a file is a hook of git that is ours, wherever git looks for its hooks."""
+    if not path.rpartition("/")[2].startswith(_GIT_NAMES):
+        return False
+    from holdfast.gate import hookscript
+
+    return hookscript.is_ours(hookscript.read(path))
+
+
+def edit_refused(
+    intent: Intent, data: object, manager: LockManager, holder: Holder
+) -> Answer | None:
+    """The refusal of an edit that would switch the gate off; None if it would not."""
+    adapter = clients.adapter(intent.client)
+    if manager.tree is None or adapter is None:
+        return None
+    root = manager.tree.root
+    for text in intent.writes:
+        real = resolve(os.path.join(intent.cwd or root, text), text)[0]
+        if real.startswith(f"{root}/"):
+            why = judged(root, real, _outcome(adapter, data, text))
+            if why:
+                what = {"tool": intent.tool}
+                return kept_from(manager, holder, real, why, event=EDIT_REFUSED, what=what)
+    return None
+
+
+def _outcome(adapter: Adapter, data: object, text: str) -> Callable[[str], str | None]:
+    return lambda old: adapter.outcome(data, text, old)
+
+
+def kept_from(
+    manager: LockManager,
+    holder: Holder,
+    path: str,
+    why: str,
+    instead: str = "",
+    *,
+    event: str,
+    what: Mapping[str, Any],
+) -> Answer:
+    """The refusal to write what would switch the gate off; written down."""
+    services.note(manager, event, {"agent": holder.id, **what, "paths": [path]})
+    return Answer(
+        DENY,
+        f"Refused: {path} is not for agents to change like this: {why}. {instead}If it has to be "
+        "done, ask your user: a person can do it, or switch the gate off with: holdfast off",
+        user=f"holdfast: {holder.id} wanted to write {path}; it was refused, for {why}.",
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(_TEXT_BYTES_MAX).decode("utf-8", "replace").removeprefix("\ufeff")
+    except OSError:
+        return ""
+
+
+# Hooks of clients
+
+
+def _object(text: str) -> dict[str, Any]:
+    """What a client reads from its settings: nothing from what is no JSON object."""
+    try:
+        found = loads(text.strip())
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _ours(settings: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Our hooks: the event, where in its lists, for which tools, and what is run."""
+    from holdfast.gate.install.hooks import is_ours
+
+    found = []
+    hooks = settings.get("hooks")
+    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        for at, group in enumerate(groups if isinstance(groups, list) else ()):
+            handlers = group.get("hooks") if isinstance(group, dict) else None
+            for number, handler in enumerate(handlers if isinstance(handlers, list) else ()):
+                if is_ours(handler):
+                    found.append((event, at, number, group.get("matcher"), handler))
+    return found
+
+
+def _missing(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> str:
+    """Why not, if hooks are not there any more, wherever in the lists they stand."""
+    there = [(one[0], *one[3:]) for one in new]
+    gone = dict.fromkeys(str(one[0]) for one in old if (one[0], *one[3:]) not in there)
+    names = ", ".join(gone)
+    return (
+        f"the hook for {names} would be gone or changed, which keeps agents apart" if gone else ""
+    )
+
+
+def _claude(_root: str, old: str, new: str | None) -> str:
+    before = _object(old)
+    if new is None:
+        return _HOOKS if _ours(before) else ""
+    after = _object(new)
+    if after.get("disableAllHooks") and not before.get("disableAllHooks"):
+        return "it would switch all hooks off, also those that keep agents apart"
+    return _missing(_ours(before), _ours(after))
+
+
+def _codex(_root: str, old: str, new: str | None) -> str:
+    before = _ours(_object(old))
+    if new is None or not before:
+        return _HOOKS if before else ""
+    after = _object(new)
+    if not _CODEX_KEYS.issuperset(after):
+        return "Codex would not read the hooks that keep agents apart, for it knows no such key"
+    why = _missing(before, _ours(after))
+    if not why and [one for one in before if one not in _ours(after)]:
+        return "the user has trusted our hooks by their place, and they would move"
+    return why
+
+
+def _codex_config(root: str, old: str, new: str | None) -> str:
+    if not _ours(_object(_text(f"{root}/.codex/hooks.json"))):
+        return ""
+    if new is None:
+        return "hooks can be switched off there"
+    if _has_hooks_off(new) and not _has_hooks_off(old):
+        return "it would switch off the hooks that keep agents apart"
+    return ""
+
+
+def _has_hooks_off(text: str) -> bool:
+    features = _tables(text).get("features")
+    return isinstance(features, dict) and features.get("hooks") is False
+
+
+# Our own settings
+
+
+def _tables(text: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _settings(_root: str, old: str, new: str | None) -> str:
+    return _SETTINGS if new is None or _tables(old) != _tables(new) else ""
+
+
+_JUDGES: dict[str, Judge] = {
+    ".claude/settings.local.json": _claude,
+    ".claude/settings.json": _claude,
+    ".codex/hooks.json": _codex,
+    ".codex/config.toml": _codex_config,
+    "holdfast.toml": _settings,
+}

@@ -1,0 +1,45 @@
+"""Tests for files, `[ -f x ]`: what they give decides what follows.
+
+Only if it is sure: the test is of one path, and nothing before it in the line can have changed it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.gate.shell.expand import arguments
+from holdfast.gate.shell.nodes import Simple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.gate.shell.nodes import Node
+    from holdfast.gate.shell.scope import Scope
+    from holdfast.gate.shell.walk import Walk
+
+TESTS = {"-e": os.path.exists, "-f": os.path.isfile, "-d": os.path.isdir, "-L": os.path.islink}
+
+
+def truth_of(node: Node, scope: Scope, walk: Walk) -> bool | None:
+    """What a command gives if it is such a test; None if that is not sure."""
+    name = node.words[0].plain() if isinstance(node, Simple) and node.words else None
+    if not isinstance(node, Simple) or name not in ("test", "[") or walk.unsure:
+        return None
+    walk.spend(1 + len(walk.writes) // 100)
+    words = arguments(node.words, scope, walk)[1:]
+    if not all(arg.known and not arg.unmatched for arg in words):
+        return None
+    texts = [arg.text for arg in words]
+    if name == "[" and texts[-1:] == ["]"]:
+        texts.pop()
+    is_not = texts[:1] == ["!"]
+    operator, *names = texts[is_not:] or [""]
+    path = scope.path(names[0]) if len(names) == 1 else None
+    if operator not in TESTS or path is None or _is_touched(path.rstrip("/"), walk):
+        return None
+    return TESTS[operator](path) is not is_not
+
+
+def _is_touched(path: str, walk: Walk) -> bool:
+    """Whether the line did something so far to a path, or to what it lies in."""
+    below = any(path.startswith(one) for one in walk.writes if one.endswith("/"))
+    return below or path in walk.writes or f"{path}/" in walk.writes or path in walk.folders
