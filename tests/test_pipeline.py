@@ -361,3 +361,27 @@ def test_seed004_07_a_workflow_is_named_with_its_module() -> None:
     both = {"blog/posts": ["index"], "shop/posts": ["index"]}
     parsed = ScreenManifest.parse(json.dumps(manifest(both)).encode())
     assert list(parsed.groups) == ["blog/posts", "shop/posts"]
+
+
+def test_seed004_27_phases_take_the_grant_that_they_work_under(small: Application) -> None:
+    """Each of them, and without one it is as it was before there were locks."""
+    import inspect
+
+    for name in ("analysis", "apply", "test", "fix", "ci", "verify"):
+        phase = getattr(Pipeline, f"run_{name}")
+        assert inspect.signature(phase).parameters["grant_id"].default is None
+    small.order("apply", "print(os.environ['HOLDFAST_GRANT'])")
+    small.run()
+    (log,) = (small.root / ".holdfast/runs").glob("*/apply.log")
+    assert small.manager is not None
+    granted = {e.data["id"] for e in small.manager.events() if e.type == "lock_acquired"}
+    assert log.read_text().strip() in granted
+
+
+def test_seed004_14_no_more_agents_than_slots(app: Application) -> None:
+    app.settings("", "slots = 2")
+    app.run()
+    out: set[str] = set()
+    for name, _phase, status in app.seen:
+        (out.add if status == "dispatched" else out.discard)(name)
+        assert len(out) <= 2

@@ -24,6 +24,30 @@ NAMES = [
     "__version__", "safe_write",
 ]  # fmt: skip
 
+SPEC_NAMES = [
+    "CleanedLock", "CleanupResult", "FailedLock", "LockFile", "LockMetadata", "LockResult",
+    "LockStatus", "MachineId", "MachineIdentifier", "MachineInfo", "SpecLocks", "UnlockResult",
+]  # fmt: skip
+
+WORK_NAMES = [
+    "Again", "Failed", "Layout", "LockRequest", "Next", "Pipeline", "Scheduler", "ScreenManifest",
+    "WorkItem",
+]  # fmt: skip
+
+PROOF_NAMES = [
+    "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",
+    "LockBreakRefused", "NoProofError", "NodeAlreadyLocked", "ProofEvent", "ProofLedger",
+    "SequenceMismatch", "make_proof", "verify",
+]  # fmt: skip
+
+TREE_NAMES = [
+    "BadTreeError", "ConsistencyError", "Finding", "LockRecord", "LockState", "NoTreeError",
+    "PartialSnapshotError", "Progress", "Repository", "Restored", "TreeAccessError",
+    "TreeDamagedError", "TreeExistsError", "TreeNotAllowedError", "Worktree", "acquire",
+    "around", "check", "create", "examine", "find", "in_place", "release", "remove", "renew",
+    "status", "steal", "take", "verify",
+]  # fmt: skip
+
 PATHS = "read_paths: Iterable[Path] = (), write_paths: Iterable[Path] = ()"
 LEASE = "ttl: float | None = 1800, reason: str = ''"
 SIGNATURES = {
@@ -69,6 +93,44 @@ def test_every_public_name_is_there(name: str) -> None:
     assert getattr(holdfast, name) is not None
     if isinstance(getattr(holdfast, name), type):
         assert getattr(holdfast, name).__doc__
+
+
+def test_the_public_names_of_spec_locks_are_these() -> None:
+    from holdfast import specs
+
+    assert sorted(specs.__all__) == sorted(SPEC_NAMES)
+    assert dir(specs) == sorted(specs.__all__)
+    for name in SPEC_NAMES:
+        assert getattr(specs, name).__doc__
+    with pytest.raises(AttributeError, match="SpecLock"):
+        _ = specs.SpecLock
+
+
+def test_the_public_names_of_the_dispatcher_are_these() -> None:
+    from holdfast import work
+
+    assert sorted(work.__all__) == sorted(WORK_NAMES)
+    assert dir(work) == sorted(work.__all__)
+    for name in WORK_NAMES:
+        assert getattr(work, name).__doc__
+    with pytest.raises(AttributeError):
+        _ = work.Screen
+
+
+def test_the_public_names_of_proofs_are_these() -> None:
+    from holdfast import proof
+
+    assert sorted(proof.__all__) == sorted(PROOF_NAMES)
+    for name in PROOF_NAMES:
+        assert getattr(proof, name).__doc__
+
+
+def test_the_public_names_of_trees_are_these() -> None:
+    from holdfast import trees
+
+    assert sorted(trees.__all__) == sorted(TREE_NAMES)
+    for name in TREE_NAMES:
+        assert getattr(trees, name).__doc__
 
 
 def test_any_other_name_is_an_attribute_error() -> None:
@@ -191,7 +253,7 @@ def test_the_tests_own_helpers_are_not_imported_with_the_package() -> None:
     ))  # fmt: skip
 
 
-@pytest.mark.parametrize("room", ["core", "store", "manager"])
+@pytest.mark.parametrize("room", ["core", "store", "manager", "specs"])
 def test_no_file_on_the_way_imports_something_costly_by_itself(room: str) -> None:
     allowed = {"contract.py", "keeper.py"}  # types only; and a thread for those who hold
     for file in sorted((SOURCE / room).glob("*.py")):

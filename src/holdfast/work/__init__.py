@@ -11,12 +11,60 @@
     items       work items and what they need; how a queue is ordered
     desk        the items in the ledger: queued, claimed with their locks in one transaction, ended
     waiting     which items are worth another try after something came free
+    callbacks   what an item is for, and who holds its locks
     scheduler   the queue, the slots, the loop; it wakes on change and never polls
     slots       a slot's launcher as seen from the scheduler
     launcher    the process of a slot: starts agents in a sandbox and outlives none of them
+    runs        what is kept of an item on disk
     states      the states of a workflow, and which may follow which
+    flows       how far each workflow is, in the ledger
     pipeline    two phases: analyse every screen, then merge controller by controller
+    assignment  what a dispatcher was told to do, in the ledger
+    report      what came of it
 
 Everything that must survive a crash is in the ledger. A dispatcher that is killed has lost
 nothing, and several may serve one repository: an item is claimed by one live worker.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.work.callbacks import Again, Failed, Next
+    from holdfast.work.items import LockRequest, WorkItem
+    from holdfast.work.layout import Layout
+    from holdfast.work.manifest import ScreenManifest
+    from holdfast.work.pipeline import Pipeline
+    from holdfast.work.scheduler import Scheduler
+
+#: Imported when they are first used: a launcher needs none of them, and is started often.
+_HOMES = {
+    "Again": "callbacks",
+    "Failed": "callbacks",
+    "Layout": "layout",
+    "LockRequest": "items",
+    "Next": "callbacks",
+    "Pipeline": "pipeline",
+    "Scheduler": "scheduler",
+    "ScreenManifest": "manifest",
+    "WorkItem": "items",
+}
+
+__all__ = [
+    "Again", "Failed", "Layout", "LockRequest", "Next", "Pipeline", "Scheduler", "ScreenManifest",
+    "WorkItem",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -96,7 +96,7 @@ def file_bytes(path: str, limit: int, *, by_agent: bool = False) -> bytes:
 
     What an agent wrote must be a file and no link: a pipe would keep us waiting for ever.
     """
-    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     if by_agent:
         flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:

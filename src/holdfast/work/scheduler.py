@@ -18,16 +18,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError, InvalidInput
-from holdfast.core.model import SECOND, ConflictInfo, Event, Holder
+from holdfast.core.model import SECOND, ConflictInfo, Event
 from holdfast.core.words import conflict_sentences
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
-from holdfast.manager.liveness import own_witness
 from holdfast.manager.manager import LockManager
 from holdfast.work import desk as desk_events
+from holdfast.work.callbacks import Again, Callback, Failed, Here, Host, Next
 from holdfast.work.desk import LEASE_SECONDS, Desk, ended_paths
 from holdfast.work.items import DISPATCHED, QUEUED, LockRequest, WorkItem
 from holdfast.work.waiting import Queue
@@ -51,53 +51,6 @@ TROUBLE = "work:trouble"
 BROKEN = "work_broken"
 MENDED = "work_mended"
 STOPPED = "work_stopped"
-
-
-class Next:
-    """What a callback returns whose item goes on with another phase, its locks held."""
-
-    def __init__(self, phase: str, data: Mapping[str, Any] | None = None) -> None:
-        self.phase = phase
-        self.data = dict(data or {})
-
-
-class Failed(Exception):
-    """Raised by a callback whose item is in error; the text is for the operator."""
-
-    def __init__(self, reason: str, data: Mapping[str, Any] | None = None) -> None:
-        super().__init__(reason)
-        self.data = dict(data or {})
-
-
-class Again(Exception):
-    """Raised by a callback whose item is to be tried once more, from the beginning."""
-
-
-class Host(Protocol):
-    """Who holds an item's locks while it is worked on. It is there before they are taken."""
-
-    #: Whether it still does.
-    is_well: bool
-
-    def holder(self, item: WorkItem) -> Holder: ...
-
-    def leave(self) -> None:
-        """The item is over, or back in line without locks."""
-
-
-class Here:
-    """This process holds them, for callbacks that do all the work themselves."""
-
-    is_well = True
-
-    def holder(self, item: WorkItem) -> Holder:
-        return Holder(id=item.id, key=f"work/{item.id}", witness=own_witness())
-
-    def leave(self) -> None:
-        pass
-
-
-Callback = Callable[[WorkItem, LockGrant], Any]
 
 
 class Scheduler:
@@ -626,3 +579,5 @@ _ITEM_EVENTS = (
     desk_events.ITEM_QUEUED, desk_events.ITEM_DISPATCHED, desk_events.ITEM_WAITS,
     desk_events.ITEM_ENDED, desk_events.ITEM_RETRIED,
 )  # fmt: skip
+
+__all__ = ["Again", "Failed", "Here", "Host", "Next", "Scheduler"]

@@ -22,8 +22,8 @@ from holdfast.core.model import Holder
 from holdfast.manager.identity import runner_holder
 from holdfast.manager.liveness import witness_of
 from holdfast.manager.manager import LockManager
+from holdfast.work.callbacks import Again
 from holdfast.work.items import WorkItem
-from holdfast.work.scheduler import Again
 
 GRANT_VARIABLE = "HOLDFAST_GRANT"
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
