@@ -248,6 +248,8 @@ class Draft:
             ticket.stirs_at
             for ticket in self.tickets(*reach(request.keys))
             if ticket.request.priority >= request.priority
+            # whoever looks for everything below the root may be shown resources as well
+            and any(keys.overlap(mine, its) for mine in request.keys for its in ticket.request.keys)
         ]
         return min(max(0, max(ends, default=0) - self.now), TURNS_MAX)
 
