@@ -1,147 +1,164 @@
-"""One scripted agent of the demo: a process of its own that does what it is told, line by line.
+"""One scripted agent of the demo. The dispatcher starts it as it would start any other.
 
-It is a stand-in for a coding agent and uses the locks as any Python program would. Its thinking
-is a pause. Each edit reads a file, thinks, and writes the file anew with one more line, so two
-agents that were inside at once would lose lines.
+    python agent.py PHASE WORKFLOW PATHS [READS]
 
-Run with the root of the repository and a name. Reads one JSON command a line and answers each with
-one JSON document a line; ends when nobody talks to it any more.
+It is a stand-in for a coding agent, needs nothing but the standard library, and knows of locks only
+what every agent is told: the number of its grant's token. Its thinking is a pause. What a model
+would come up with is in `script.json` beside it: how long it thinks, what it finds, and who gets
+into trouble. An edit reads a file, thinks, and writes the file anew with one more line, so two who
+were inside at once would lose a line.
+
+What it prints is its diary, by a clock that all processes of a machine share: the demo's audit
+reads it as a second witness beside the ledger. Trouble comes once; the next one has an easier day.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from typing import Any
 
-from holdfast import HoldfastError, LockGrant, LockManager
-
-#: How long it waits in line before it gives up.
-WAIT_SECONDS = 20.0
+#: How long it is silent at most while it works on a file.
+SILENCE_SECONDS = 0.2
+HOME = os.path.dirname(os.path.abspath(__file__))
+CRASH, HANG, STRAY = "crash", "hang", "stray"
 
 
 class Agent:
-    """What it is called, what it holds, and what it has written but not yet published."""
+    """One run: a phase of a workflow, some paths, and a part to play."""
 
-    def __init__(self, root: str, name: str) -> None:
-        self.name = name
-        self._root = root
-        self._manager = LockManager.open(root)
-        self._grants: list[LockGrant] = []
-        self._draft = ""
-        self._published = 0
+    def __init__(self, phase: str, workflow: str, paths: list[str], reads: list[str]) -> None:
+        with open(f"{HOME}/script.json", encoding="utf-8") as file:
+            script = json.load(file)
+        self._phase = phase
+        self._workflow = workflow
+        self._paths = paths
+        self._reads = reads
+        self._part: dict[str, Any] = script["parts"][phase].get(workflow, {})
+        self._seconds = script["pace"] * self._part.get("seconds", script["seconds"][phase])
+        self._token = os.environ.get("HOLDFAST_TOKEN", "0")
 
-    def obey(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Do what one line says."""
-        verb = command.pop("do")
-        if verb not in ("work", "take", "edit", "draft", "publish", "give"):
-            raise ValueError(f"an agent cannot {verb}")
+    def play(self) -> int:
+        """Do what the phase asks for. The exit code is what a real agent's would be."""
+        say("begins", f"{self._token} {self._workflow} {self._phase}")
+        if self._phase == "analyze":
+            self._analyze()
+        elif self._phase in ("apply", "fix"):
+            self._edit()
+        elif self._phase == "test":
+            self._test()
+        elif not self._verified():
+            return 1
+        say("ends")
+        return 0
+
+    # What the phases are
+
+    def _analyze(self) -> None:
+        """Read, think, and look whether anything changed meanwhile, which it must not."""
+        before = {path: contents(path) for path in self._reads}
+        self._think("reads", self._reads)
+        for path, known in before.items():
+            if contents(path) != known:
+                say("changed", path)
+        screen = self._workflow.rpartition("/")[2]
+        found = {
+            "screen": screen, "findings": self._part["findings"],
+            "write_targets": self._part["targets"],
+        }  # fmt: skip
+        with open(self._paths[0], "w", encoding="utf-8") as file:
+            json.dump(found, file)
+
+    def _edit(self) -> None:
+        """One more line in every file; a fix only in the first."""
+        paths = self._paths if self._phase == "apply" else self._paths[:1]
+        for number, path in enumerate(paths):
+            text = contents(path)
+            self._think("edits", [path], len(paths))
+            line = f"# {self._token} {self._workflow} {self._phase}\n"
+            if number == 1 and self._trouble(CRASH):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write((text + line)[:-9])
+                say("crashes", path)
+                os.kill(os.getpid(), signal.SIGKILL)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text + line)
+            say("wrote", path)
+        if self._trouble(STRAY):
+            self._stray(self._part["stray"])
+
+    def _test(self) -> None:
+        if self._trouble(HANG):
+            # in a session of its own, as what agents leave running often is
+            sleeps = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(3600)"]
+            child = subprocess.Popen(sleeps, start_new_session=True)
+            say("hangs", str(child.pid))
+            child.wait()
+        self._think("reads", self._paths)
+
+    def _verified(self) -> bool:
+        self._think("reads", self._paths)
+        missing = [path for path in self._paths if f"# {self._token} " not in contents(path)]
+        for path in missing:
+            say("misses", path)
+        return not missing
+
+    # How it is done
+
+    def _think(self, verb: str, paths: list[str], parts: int = 1) -> None:
+        """Take its time, and say so now and then: whoever is killed was there until then."""
+        end = time.monotonic() + self._seconds / parts
+        while True:
+            for path in paths:
+                say(verb, path)
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, SILENCE_SECONDS))
+
+    def _trouble(self, kind: str) -> bool:
+        """Whether it is to get into trouble now. The next time it is not."""
+        if self._part.get("trouble") != kind:
+            return False
+        mark = f"tmp/{self._phase}-{self._workflow.replace('/', '-')}"
         try:
-            answer: dict[str, Any] = getattr(self, verb)(**command)
-        except HoldfastError as error:
-            answer = {"refused": error.code, "why": str(error), "hint": error.hint}
-        return answer
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
 
-    def take(
-        self,
-        write: list[str],
-        read: list[str] | None = None,
-        ttl: float = 1800,
-        reason: str = "",
-        wait: bool = True,
-    ) -> dict[str, Any]:
-        """Get all of it or nothing, in line or at once."""
-        begin = time.monotonic()
-        wanted: dict[str, Any] = {"holder": self.name, "write_paths": write, "ttl": ttl}
-        wanted |= {"read_paths": read or [], "reason": reason}
+    def _stray(self, path: str) -> None:
+        """Write a file that no analysis had named, as if nobody could mind."""
         try:
-            grant = (
-                self._manager.acquire(timeout=WAIT_SECONDS, **wanted)
-                if wait
-                else self._manager.ensure(**wanted)
-            )
-        except HoldfastError as error:
-            seconds = time.monotonic() - begin
-            return {
-                "refused": error.code, "why": str(error), "hint": error.hint, "seconds": seconds,
-            }  # fmt: skip
-        self._grants.append(grant)
-        return {"token": grant.token, "seconds": time.monotonic() - begin}
-
-    def work(
-        self, write: list[str], read: list[str], thinking: float, reason: str
-    ) -> dict[str, Any]:
-        """One task from beginning to end: take, edit every file, give back."""
-        answer = self.take(write, read, reason=reason)
-        if "refused" in answer:
-            return answer
-        begin = time.monotonic()
-        files = [path for path in write if ":" not in path]
-        if files:
-            edits = [self.edit(path, thinking / len(files))["edit"] for path in files]
-            steady = True
-        else:
-            edits, before = [], self._contents(read)
-            time.sleep(thinking)
-            steady = self._contents(read) == before
-        seconds = time.monotonic() - begin
-        self.give()
-        return {"edits": edits, "worked": seconds, "steady": steady, "waited": answer["seconds"]}
-
-    def edit(self, path: str, thinking: float = 0.05) -> dict[str, Any]:
-        """Read, think, write, publish."""
-        self.draft(path, thinking)
-        return self.publish(path)
-
-    def draft(self, path: str, thinking: float = 0.05) -> dict[str, Any]:
-        """Write a file anew beside itself, with one more line."""
-        file = os.path.join(self._root, path)
-        with open(file, encoding="ascii") as old:
-            text = old.read()
-        time.sleep(thinking)
-        self._draft = f"{file}.{self.name}"
-        self._line = f"{self._grants[-1].token} {self.name} {self._published + 1}"
-        with open(self._draft, "w", encoding="ascii") as new:
-            new.write(f"{text}{self._line}\n")
-        return {"drafted": self._line}
-
-    def publish(self, path: str) -> dict[str, Any]:
-        """Put the draft in the file's place, if the token is still current."""
-        try:
-            with self._manager.fenced(self._grants[-1]):
-                os.replace(self._draft, os.path.join(self._root, path))
-        except HoldfastError:
-            os.unlink(self._draft)
-            raise
-        self._published += 1
-        return {"edit": [path, self._line]}
-
-    def give(self) -> dict[str, Any]:
-        """Give back everything."""
-        for grant in self._grants:
-            self._manager.release(grant.id, holder=self.name)
-        self._grants.clear()
-        return {}
-
-    def _contents(self, folders: list[str]) -> list[str]:
-        found = []
-        for folder in folders:
-            for name in sorted(os.listdir(os.path.join(self._root, folder))):
-                if name.endswith(".py"):
-                    with open(os.path.join(self._root, folder, name), encoding="ascii") as file:
-                        found.append(file.read())
-        return found
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(f"# {self._token} {self._workflow} stray\n")
+            say("strayed", path)
+        except PermissionError:
+            say("refused", path)
 
 
-def main(root: str, name: str) -> None:
-    """Obey until nobody talks any more."""
-    agent = Agent(root, name)
-    print(json.dumps({"ready": name}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(agent.obey(json.loads(line))), flush=True)
+def say(verb: str, what: str = "") -> None:
+    """One line of the diary."""
+    print(f"{time.monotonic():.3f} {verb} {what}".rstrip(), flush=True)
+
+
+def contents(path: str) -> str:
+    """What a file says, or all files of a folder."""
+    if os.path.isdir(path):
+        names = sorted(os.listdir(path))
+        return "".join(contents(os.path.join(path, name)) for name in names)
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def main(phase: str, workflow: str, paths: str, reads: str = "") -> int:
+    """Play one part; paths come a line each."""
+    return Agent(phase, workflow, paths.splitlines(), reads.splitlines()).play()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -1,13 +1,18 @@
 """Was it true? An independent look at what a demo has left behind.
 
-It reads the events of the ledger and the contents of the files, and asks none of the code that
-decided anything: what overlaps is worked out here once more, in the plainest way.
+It has three witnesses: the events of the ledger, the files, and the diaries of the agents. It asks
+none of the code that decided anything: what overlaps, and who had what when, is worked out here
+once more, in the plainest way.
+
+A line in a file is `# TOKEN WORKFLOW PHASE`, and says by whom it was written. A line of a diary is
+`SECONDS VERB WHAT`, by a clock that all processes share.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core import codec
 
@@ -16,14 +21,15 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Event
 
-ENDS = ("lock_released", "lock_reaped", "lock_stolen", "lock_forced")
+ENDS = ("lock_released", "lock_reaped", "lock_stolen", "lock_forced", "lock_moved")
+ANALYZE = "analyze"
 
 
 class Finding(NamedTuple):
-    """One question and its answer."""
+    """One question and its answer. `passed` is None where this machine cannot promise it."""
 
     question: str
-    passed: bool
+    passed: bool | None
     detail: str
 
 
@@ -36,6 +42,31 @@ class Held(NamedTuple):
     modes: str
     paths: tuple[str, ...]
 
+    def writes(self, path: str) -> bool:
+        """Whether it was given this file to write."""
+        return ("w", path) in zip(self.modes, self.paths, strict=True)
+
+
+class Stay(NamedTuple):
+    """From when to when somebody was at a file or in a folder, by its own diary."""
+
+    token: int
+    who: str
+    path: str
+    begin: float
+    end: float
+    writes: bool
+
+
+class Evidence(NamedTuple):
+    """What a demo has left behind: its events in order, the lines that were added to each file,
+    and the diaries. `unguarded` is why agents could write what they liked, if they could."""
+
+    events: Sequence[Event]
+    files: Mapping[str, Sequence[str]]
+    diaries: Sequence[Sequence[str]]
+    unguarded: str = ""
+
 
 def held(event: Event) -> Held:
     """What a `lock_acquired` event is about."""
@@ -46,7 +77,7 @@ def held(event: Event) -> Held:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one key is the other or a folder around it."""
+    """Whether one path is the other or a folder around it."""
     one, other = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
     return one.startswith(other) or other.startswith(one)
 
@@ -60,32 +91,30 @@ def clash(one: Held, other: Held) -> str:
     return ""
 
 
-def audit(
-    events: Sequence[Event],
-    files: Mapping[str, Sequence[str]],
-    published: Sequence[tuple[str, str]],
-    refused: Sequence[str],
-) -> list[Finding]:
-    """Everything that must be so, whatever the agents did and whatever happened to them.
-
-    `files` are the lines that were added to each file, `published` the edits that agents say they
-    have made, as (file, line), `refused` the lines of edits that must not be there.
-    """
+def audit(found: Evidence) -> list[Finding]:
+    """Everything that must be so, whatever the agents did and whatever happened to them."""
     return [
-        _never_together(events),
-        _tokens_grow(events),
-        _nothing_lost(files, published),
-        _in_order(files),
-        _by_holders(events, files),
-        _nothing_refused_got_in(files, refused),
+        _never_together(found),
+        _never_seen_together(found),
+        _nothing_changed_under_readers(found),
+        _tokens_grow(found),
+        _in_order(found),
+        _by_holders(found),
+        _nothing_lost(found),
+        _nothing_left_over(found),
+        _once_each(found),
+        _all_given_back(found),
     ]
 
 
-def _never_together(events: Iterable[Event]) -> Finding:
-    question = "no writer ever shared a file with anybody"
+# Who had what
+
+
+def _never_together(found: Evidence) -> Finding:
+    question = "no writer ever shared a file with anybody, by the ledger"
     live: dict[str, Held] = {}
     grants = 0
-    for event in events:
+    for event in found.events:
         if event.type == "lock_acquired":
             grants += 1
             new = held(event)
@@ -101,72 +130,166 @@ def _never_together(events: Iterable[Event]) -> Finding:
     return Finding(question, True, f"{grants} grants")
 
 
-def _tokens_grow(events: Iterable[Event]) -> Finding:
+def _never_seen_together(found: Evidence) -> Finding:
+    question = "nor by the agents' own clocks"
+    stays = stays_in(found.diaries)
+    for one, other in combinations(sorted(stays, key=lambda stay: stay.begin), 2):
+        if one.token == other.token or one.end <= other.begin:
+            continue
+        if (one.writes or other.writes) and overlap(one.path, other.path):
+            return Finding(question, False, f"{one.who} and {other.who} were both at {one.path}")
+    edits = sum(stay.writes for stay in stays)
+    return Finding(question, True, f"{edits} edits, {len(stays) - edits} readings")
+
+
+def stays_in(diaries: Iterable[Sequence[str]]) -> list[Stay]:
+    """Who was at which file, from the first to the last word about it."""
+    stays: dict[tuple[int, str, bool], Stay] = {}
+    for diary in diaries:
+        token, who = 0, ""
+        for line in diary:
+            moment, verb, what = _entry(line)
+            if verb == "begins":
+                number, who, _phase = what.split()
+                token = int(number)
+            elif verb in ("reads", "edits", "wrote", "crashes"):
+                key = (token, what, verb != "reads")
+                known = stays.get(key)
+                begin = moment if known is None else known.begin
+                stays[key] = Stay(token, who, what, begin, moment, verb != "reads")
+    return list(stays.values())
+
+
+def _nothing_changed_under_readers(found: Evidence) -> Finding:
+    question = "nothing changed under an analysis while it read"
+    changed = [_entry(line)[2] for line in _lines(found) if _entry(line)[1] == "changed"]
+    if changed:
+        return Finding(question, False, f"{changed[0]} did")
+    return Finding(question, True, "each looked before and after")
+
+
+def _tokens_grow(found: Evidence) -> Finding:
     question = "every token is larger than all before it"
-    tokens = [event.data["token"] for event in events if event.type == "lock_acquired"]
+    tokens = [event.data["token"] for event in found.events if event.type == "lock_acquired"]
     grows = all(one < other for one, other in pairwise(tokens))
     return Finding(question, grows, f"{len(tokens)} tokens")
 
 
-def _nothing_lost(
-    files: Mapping[str, Sequence[str]], published: Sequence[tuple[str, str]]
-) -> Finding:
-    question = "every published edit is there, and nothing else"
-    there = sorted((file, line) for file, lines in files.items() for line in lines)
-    missing = [edit for edit in published if edit not in there]
-    if missing:
-        return Finding(question, False, f"{missing[0][0]} has lost {missing[0][1]!r}")
-    strange = [edit for edit in there if edit not in published]
-    if strange:
-        return Finding(question, False, f"{strange[0][0]} has {strange[0][1]!r} from nobody")
-    if len(there) != len(published):
-        return Finding(question, False, "an edit is there twice")
-    return Finding(question, True, f"{len(there)} lines in {len(files)} files")
+# What is in the files
 
 
-def _in_order(files: Mapping[str, Sequence[str]]) -> Finding:
+def _in_order(found: Evidence) -> Finding:
     question = "in each file the tokens only grow"
-    for file, lines in files.items():
-        tokens = [int(line.split()[0]) for line in lines]
+    for file, lines in found.files.items():
+        tokens = [int(line.split()[1]) for line in lines if _is_signed(line)]
         if tokens != sorted(tokens):
             return Finding(question, False, f"not in {file}")
     return Finding(question, True, "nobody wrote late")
 
 
-def _by_holders(events: Iterable[Event], files: Mapping[str, Sequence[str]]) -> Finding:
+def _by_holders(found: Evidence) -> Finding:
     question = "each line was written by who held that file"
-    grants = {one.token: one for one in map(held, _acquired(events))}
-    for file, lines in files.items():
+    grants = {one.token: one for one in map(held, _of_type(found, "lock_acquired"))}
+    for file, lines in found.files.items():
         for line in lines:
-            token, agent, _number = line.split()
-            grant = grants.get(int(token))
-            writes = [] if grant is None else zip(grant.modes, grant.paths, strict=True)
-            if grant is None or grant.holder != agent or ("w", file) not in list(writes):
+            grant = grants.get(int(line.split()[1])) if _is_signed(line) else None
+            if grant is None or not grant.writes(file):
+                if found.unguarded:
+                    return Finding(question, None, f"not {file}: {found.unguarded}")
                 return Finding(question, False, f"not {line!r} in {file}")
     return Finding(question, True, "by the token in the line")
 
 
-def _acquired(events: Iterable[Event]) -> list[Event]:
-    return [event for event in events if event.type == "lock_acquired"]
+def _nothing_lost(found: Evidence) -> Finding:
+    """What the completed merges wrote, by their diaries; and of each something in every file that
+    the ledger says it was for."""
+    question = "every edit of a completed merge is there, once"
+    done = {item["token"]: item for item in _completed(found) if item["phase"] != ANALYZE}
+    wrote = Counter(edit for edit in _edits(found) if int(edit[1].split()[1]) in done)
+    there = Counter((file, line) for file, lines in found.files.items() for line in lines)
+    for (file, line), count in wrote.items():
+        if there[file, line] != count:
+            return Finding(question, False, f"{file} has {line!r} {there[file, line]} times")
+    for token, item in done.items():
+        for file in item["write_paths"]:
+            if not any(line.startswith(f"# {token} ") for line in found.files.get(file, ())):
+                return Finding(question, False, f"{item['workflow']} left nothing in {file}")
+    return Finding(question, True, f"{wrote.total()} lines in {len(found.files)} files")
 
 
-def _nothing_refused_got_in(files: Mapping[str, Sequence[str]], refused: Sequence[str]) -> Finding:
-    question = "what was refused or never published is in no file"
-    for file, lines in files.items():
+def _nothing_left_over(found: Evidence) -> Finding:
+    question = "what was cut off or refused left nothing behind"
+    wrote = set(_edits(found))
+    done = {item["token"] for item in _completed(found)}
+    cut = {event.data["token"] for event in _of_type(found, "lock_acquired")} - done
+    for file, lines in found.files.items():
         for line in lines:
-            if line in refused:
-                return Finding(question, False, f"{line!r} is in {file}")
-    return Finding(question, True, f"{len(refused)} edits")
+            if _is_signed(line) and (file, line) in wrote and int(line.split()[1]) in done:
+                continue
+            if found.unguarded and line.endswith(" stray"):
+                return Finding(question, None, f"{line!r} in {file}: {found.unguarded}")
+            return Finding(question, False, f"{line!r} is in {file}")
+    return Finding(question, True, f"{len(cut)} grants came to nothing")
 
 
-def agents_at_once(events: Iterable[Event]) -> int:
-    """How many different holders had something at the same moment, at most."""
-    live: dict[str, str] = {}
-    most = 0
-    for event in events:
-        if event.type == "lock_acquired":
-            live[event.data["id"]] = event.data["holder"]["id"]
-            most = max(most, len(set(live.values())))
-        elif event.type in ENDS:
-            live.pop(event.data["grant"], None)
-    return most
+# What came of the work
+
+
+def _once_each(found: Evidence) -> Finding:
+    question = "each piece of work was completed, and once only"
+    wanted = {event.data["workflow"] for event in _of_type(found, "work_queued")}
+    counts = Counter(item["workflow"] for item in _completed(found))
+    for workflow in sorted(wanted):
+        if counts[workflow] != 1:
+            return Finding(question, False, f"{workflow}: {counts[workflow]} times")
+    return Finding(question, True, f"{len(wanted)} pieces")
+
+
+def _all_given_back(found: Evidence) -> Finding:
+    question = "no lock is left"
+    taken = {event.data["id"]: held(event) for event in _of_type(found, "lock_acquired")}
+    for event in found.events:
+        if event.type in ENDS:
+            taken.pop(event.data["grant"], None)
+    left = ", ".join(one.holder for one in taken.values())
+    return Finding(question, not taken, left or "all were given back or taken over")
+
+
+def _completed(found: Evidence) -> list[dict[str, Any]]:
+    """Every word of the ledger that a piece of work is completed."""
+    ended = (event.data for event in _of_type(found, "work_ended"))
+    return [dict(item) for item in ended if item["status"] == "completed"]
+
+
+def _edits(found: Evidence) -> list[tuple[str, str]]:
+    """What agents say that they have written: file and line."""
+    edits = []
+    for diary in found.diaries:
+        who = ""
+        for line in diary:
+            _moment, verb, what = _entry(line)
+            if verb == "begins":
+                who = what
+            elif verb == "wrote":
+                edits.append((what, f"# {who}"))
+    return edits
+
+
+def _of_type(found: Evidence, type: str) -> list[Event]:
+    return [event for event in found.events if event.type == type]
+
+
+def _lines(found: Evidence) -> list[str]:
+    return [line for diary in found.diaries for line in diary]
+
+
+def _entry(line: str) -> tuple[float, str, str]:
+    """A line of a diary: when, what somebody did, and to what."""
+    moment, verb, *what = line.split(" ", 2)
+    return float(moment), verb, "".join(what)
+
+
+def _is_signed(line: str) -> bool:
+    """Whether a line says by whom it is, as all lines of agents do that were written whole."""
+    words = line.split()
+    return len(words) == 4 and words[0] == "#" and words[1].isdigit()

@@ -1,90 +1,109 @@
-"""What a demo prints: one calm line for what the ledger says, as it says it."""
+"""What a demo prints: one calm screen where somebody watches, a line for each thing elsewhere."""
 
 from __future__ import annotations
 
+import os
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.demo_audit import ENDS, Held, clash, held
-from holdfast.cli.printing import colours, listed, out, plain
-from holdfast.cli.tables import BOLD, DIM, RED, YELLOW
+from holdfast.cli.demo_story import GREEN, News, Story
+from holdfast.cli.printing import colours, is_terminal, listed, out, plain
+from holdfast.cli.tables import (
+    BOLD,
+    DIM,
+    RED,
+    YELLOW,
+    Cell,
+    Column,
+    render,
+    terminal_height,
+    terminal_width,
+)
 from holdfast.core.model import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.cli.demo_audit import Finding
-    from holdfast.core.model import Event
 
-GREEN = "32"
 WIDTH = 80
-INDENT = " " * 8
+NAME_WIDTH = 22
+STATE_WIDTH = 10
+#: How many of the last news stay on the screen.
+NEWS_LINES = 7
+#: How many files, and how many of those who waited, are worth a line in the end.
+FILES_SHOWN = 5
+_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+_STATES = {"completed": GREEN, "error": RED, "idle": DIM, "queued": DIM}
+_MARKS = {True: ("ok", GREEN), False: ("NO", RED), None: ("--", YELLOW)}
 
 
 class Show:
-    """Follows the ledger, and counts what it sees on the way."""
+    """Says what happens, as it happens."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, groups: Mapping[str, int], *, quiet: bool) -> None:
+        """`groups` are the controllers, each with how many screens it has."""
+        self._groups = groups
         self._quiet = quiet
         self._colours = not quiet and colours()
-        self._begin = 0
-        self._live: dict[str, Held] = {}
-        self._asked: dict[str, int] = {}
-        self.seen = 0
-        self.waits = 0
-        self.refusals = 0
-        self.given_back = 0
-        self.reaped: dict[str, str] = {}
+        self._is_live = not quiet and _has_room(len(groups) + NEWS_LINES + 6)
+        self._frame = 0
+        self._news: list[str] = []
 
-    # What happens
+    # While it runs
 
-    def tell(self, events: Iterable[Event]) -> None:
-        """Print what is worth a line."""
-        for event in events:
-            self.seen = event.seq
-            self._begin = self._begin or event.at
-            if event.type == "lock_acquired":
-                self._acquired(event)
-            elif event.type == "ticket_added":
-                self._added(event)
-            elif event.type in ENDS:
-                self._ended(event)
-            elif event.type == "lock_refused":
-                self.refusals += 1
+    def tell(self, story: Story, news: Sequence[News]) -> None:
+        """Something happened."""
+        for one in news:
+            at = f"{(one.at - story.began) / SECOND:6.1f}"
+            first, *rest = _wrapped(one.text, WIDTH - 10 - NAME_WIDTH)
+            who = f"{plain(one.who):<{NAME_WIDTH}}"
+            lines = [f"{self._painted(at, DIM)}  {who}  {self._painted(first, one.colour)}"]
+            indent = " " * (10 + NAME_WIDTH)
+            lines += [indent + self._painted(line, one.colour) for line in rest]
+            if self._is_live:
+                self._news = [*self._news, *lines][-NEWS_LINES:]
+            else:
+                self._print("\n".join(lines))
 
-    def _acquired(self, event: Event) -> None:
-        one = held(event)
-        self._live[event.data["id"]] = one
-        asked = self._asked.pop(event.data["id"], None)
-        seconds = 0.0 if asked is None else (event.at - asked) / SECOND
-        waited = f" (waited {seconds:.1f} s)" if seconds >= 0.05 else ""
-        self._line(event, one.holder, f"has {_covered(one)}{waited}")
+    def draw(self, story: Story, seconds: float) -> None:
+        """How things stand, in the place of how they stood before."""
+        if not self._is_live:
+            return
+        lines = [self._headline(story, seconds), "", *self._table(story), ""]
+        lines += [*self._news, *[""] * (NEWS_LINES - len(self._news))]
+        up = f"\x1b[{self._frame}A\r" if self._frame else _HIDE_CURSOR
+        self._frame = len(lines)
+        out(up + "\n".join(f"{line}\x1b[K" for line in lines))
 
-    def _added(self, event: Event) -> None:
-        self.waits += 1
-        data = event.data
-        self._asked[data["id"]] = event.at
-        wanted = Held(
-            data["holder"]["id"], 0, tuple(data["keys"]), data["modes"], tuple(data["paths"])
+    def end(self) -> None:
+        """The screen is left as it is, and the terminal as it was."""
+        if self._frame:
+            self._frame = 0
+            self._print(_SHOW_CURSOR)
+
+    def _headline(self, story: Story, seconds: float) -> str:
+        done = sum(state == "completed" for state in story.states.values())
+        told = (
+            f"{seconds:5.1f} s   {len(story.out)} agents out   {story.queued} waiting   "
+            f"{done} of {len(self._groups)} done   {len(story.waits)} conflicts avoided"
         )
-        behind = {
-            other.holder: path
-            for other in self._live.values()
-            if other.holder != wanted.holder and (path := clash(other, wanted))
-        }
-        who = ", ".join(f"{holder} ({path})" for holder, path in behind.items())
-        self._line(event, wanted.holder, f"waits for {who or 'those before it'}", YELLOW)
+        return self._painted(told, BOLD)
 
-    def _ended(self, event: Event) -> None:
-        one = self._live.pop(event.data["grant"], None)
-        if event.type == "lock_released":
-            self.given_back += 1
-        elif one is not None:
-            why = event.data.get("why", event.type)
-            self.reaped[one.holder] = why
-            self._line(event, one.holder, f"lost {_covered(one)}: {why}", RED)
+    def _table(self, story: Story) -> list[str]:
+        columns = [Column("CONTROLLER"), Column("SCREENS"), Column("STATE"), Column("", 10)]
+        rows = []
+        for group, screens in self._groups.items():
+            state = story.states.get(group, "idle")
+            waits = [wait for wait in story.waiting() if f"{wait.waiter}/".startswith(f"{group}/")]
+            why = f"waits for {waits[0].holder}: {waits[0].path}" if waits else ""
+            said = f"{state.replace('_', ' '):<{STATE_WIDTH}}"
+            done = f"{story.analysed(group)} of {screens}"
+            colour = _STATES.get(state, "")
+            rows.append([Cell(group), Cell(done), Cell(said, colour), Cell(why, YELLOW)])
+        return render(columns, rows, width=(terminal_width() or WIDTH) - 1, colours=self._colours)
 
-    # How it is said
+    # Words
 
     def title(self, text: str) -> None:
         """Begin something new."""
@@ -100,29 +119,9 @@ class Show:
         """Words that somebody may copy: in one piece, however long."""
         self._print(f"  {text}")
 
-    def note(self, text: str) -> None:
-        """What is done to the agents from outside."""
-        for line in _wrapped(text, WIDTH - len(INDENT)):
-            self._print(f"{INDENT}{self._painted(line, DIM)}")
-
-    def refusal(self, name: str, answer: Mapping[str, Any]) -> None:
-        """What somebody was told instead of getting what it wanted."""
-        if "refused" not in answer:
-            self.note(f"{name} was not refused")
-            return
-        first, *rest = _wrapped(f"{answer['refused']}: {answer['why']}", WIDTH - 22)
-        self._print(f"{INDENT}{name:<5} {self._painted('is told', YELLOW)} {first}")
-        for line in rest:
-            self._print(f"{INDENT}      {line}")
-
-    def _line(self, event: Event, name: str, text: str, colour: str = "") -> None:
-        at = f"{(event.at - self._begin) / SECOND:6.2f}"
-        name = f"{plain(name):<5}"
-        first, *rest = _wrapped(text, WIDTH - 10 - len(name))
-        verb, _, more = first.partition(" ")
-        self._print(f"{self._painted(at, DIM)}  {name} {self._painted(verb, colour)} {more}")
-        for line in rest:
-            self._print(f"{INDENT}      {line}")
+    def pause(self) -> None:
+        """An empty line."""
+        self._print("")
 
     def _painted(self, text: str, colour: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colours and colour and text else text
@@ -133,52 +132,90 @@ class Show:
 
     # The end
 
-    def report(self, result: Mapping[str, Any], findings: Sequence[Finding], files: int) -> None:
+    def report(self, result: Mapping[str, Any], findings: Sequence[Finding]) -> None:
         """What came of it, and whether it was as promised."""
         self.title("What happened")
-        for name, text in _facts(result, files):
-            self._print(f"  {name:<16}{text}")
-        self.title(f"Checked by reading {result['events']} events and {files} files again")
+        for name, text in facts(result):
+            first, *rest = _wrapped(text, WIDTH - 14)
+            self._print(f"  {name:<12}{first}")
+            for line in rest:
+                self._print(f"{'':14}{line}")
+        self._conflicts(result)
+        self.title(
+            f"Checked by reading {result['events']} events, {result['files']} files and "
+            f"{result['diaries']} diaries again"
+        )
         for finding in findings:
-            mark = self._painted("ok", GREEN) if finding.passed else self._painted("NO", RED)
+            mark, colour = _MARKS[finding.passed]
             first, *rest = _wrapped(f"{finding.question} ({finding.detail})", WIDTH - 6)
-            self._print(f"  {mark}  {first}")
+            self._print(f"  {self._painted(mark, colour)}  {first}")
             for line in rest:
                 self._print(f"      {line}")
         self._print("")
         if not result["passed"]:
             self.say("Not everything was as promised: please report this.")
 
+    def _conflicts(self, result: Mapping[str, Any]) -> None:
+        waits: list[dict[str, Any]] = result["waits"]
+        if not waits:
+            return
+        self.title("Conflicts that did not happen")
+        behind: dict[str, dict[str, None]] = {}
+        for wait in waits:
+            behind.setdefault(wait["waiter"], {})[wait["holder"]] = None
+        width = max(map(len, behind))
+        for waiter, holders in behind.items():
+            first, *rest = _wrapped(f"waited for {listed(holders)}", WIDTH - 4 - width)
+            self._print(f"  {waiter:<{width}}  {first}")
+            for line in rest:
+                self._print(f"  {'':<{width}}  {line}")
+        self.say("The most contended files:")
+        for path, count, seconds in result["contended"][:FILES_SHOWN]:
+            told = f"{count:3} wait{'s' * (count > 1)}"
+            self._print(f"    {path:<40}{told:<9}  {seconds:5.1f} s")
+
+
+def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What happened, of that which did."""
+    wall, work = result["seconds"], result["work_seconds"]
+    done = f"{result['screens']} screens analysed, {result['controllers']} controllers merged"
+    times = f" ({work / wall:.1f} times)" if wall else ""
+    told = [
+        ("work", f"{done}, tested and verified"),
+        ("time", f"{wall:.1f} s; one at a time the same work takes {work:.1f} s{times}"),
+        ("at once", f"{result['agents_at_once']} agents at the busiest moment"),
+        (
+            "conflicts",
+            f"{result['conflicts_avoided']} avoided: one waited until the other was done",
+        ),
+    ]
+    for gap in result["gaps"]:
+        wanted = f"{gap['workflow']} wanted to write {gap['path']}, which no analysis had named"
+        end = result["unguarded"] or "the kernel said no, and the gap is recorded (holdfast gaps)"
+        told.append(("refused", f"{wanted}: {end}"))
+    if crash := result["crash"]:
+        end = "its files were put back as they were, and it was done again"
+        told.append(("crashed", f"{crash['workflow']}, in the middle of an edit: {end}"))
+    if hang := result["hang"]:
+        end = (
+            f"ended after {hang['seconds']:.0f} s with all that they had started, fixed, run again"
+        )
+        told.append(("hung", f"the tests of {hang['workflow']}: {end}"))
+    if killed := result["killed"]:
+        end = "dispatch --resume went on from the ledger"
+        told.append(
+            ("killed", f"the dispatcher itself, with {killed['agents_out']} agents out: {end}")
+        )
+    return told
+
+
+def _has_room(lines: int) -> bool:
+    """Whether somebody sees a terminal on which so many lines can be drawn again and again."""
+    if not is_terminal() or os.environ.get("TERM") == "dumb":
+        return False
+    return (terminal_width() or 0) >= WIDTH and (terminal_height() or 0) > lines
+
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(plain(text), width, break_on_hyphens=False) or [""]
-
-
-def _covered(one: Held) -> str:
-    reads = dict.fromkeys(_paths(one, "r"))
-    writes = dict.fromkeys(_paths(one, "w"))
-    parts = [listed(writes)] if writes else []
-    return " and ".join([*parts, f"{listed(reads)} (to read)"] if reads else parts)
-
-
-def _paths(one: Held, mode: str) -> list[str]:
-    return [path for path, held_mode in zip(one.paths, one.modes, strict=True) if held_mode == mode]
-
-
-def _facts(result: Mapping[str, Any], files: int) -> list[tuple[str, str]]:
-    """Only of the scenes that were played."""
-    facts = [("edits", f"{result['edits']} in {files} files")]
-    if "tasks" in result:
-        tasks, wall, work = result["tasks"], result["wall_seconds"], result["work_seconds"]
-        facts += [
-            ("at once", f"{result['agents_at_once']} agents at the busiest moment"),
-            ("time", f"{tasks} tasks in {wall:.1f} s; one after the other they take {work:.1f} s"),
-        ]
-    avoided = result["conflicts_avoided"]
-    facts.append(("conflicts", f"{avoided} avoided: those agents waited or were told"))
-    if "crash" in result:
-        facts.append(("crashed", f"eve; its locks were reaped: {result['crash']['why'] or 'not'}"))
-    if "pause" in result:
-        refused = result["pause"]["refused"]
-        facts.append(("fenced", f"ben, who came too late: {refused or 'it was let through'}"))
-    return facts
+    found = textwrap.wrap(plain(text), width, break_on_hyphens=False, break_long_words=False)
+    return found or [""]
