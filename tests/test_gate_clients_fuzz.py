@@ -97,7 +97,8 @@ BLOCKS: dict[str, Callable[[Reply], bool]] = {"claude": claude_blocks, "codex": 
 
 #: The keys that each event takes in an answer that refuses nothing.
 CONTEXT = {
-    "PreToolUse": MUTATING, "PostToolUse": ("edited", "shelled"), "PostToolUseFailure": ("failed",),
+    "PreToolUse": MUTATING, "PostToolUse": ("edited", "shelled", "agent_stop"),
+    "PostToolUseFailure": ("failed",),
     "UserPromptSubmit": ("prompt",), "SubagentStart": ("agent_start",),
     "SessionStart": ("session_start",),
 }  # fmt: skip
@@ -198,6 +199,7 @@ def samples() -> list[dict[str, Any]]:
         ("Read", {"file_path": "/repo/a"}),
         ("mcp__x__write", {"file_path": "/repo/a"}),
         ("Agent", {"prompt": "do it"}),
+        ("spawn_agent", {"message": "do it"}),
     ]
     found: list[dict[str, Any]] = []
     for event in ("PreToolUse", "PreToolUse", "PostToolUse", "PostToolUseFailure"):

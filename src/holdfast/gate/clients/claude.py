@@ -138,7 +138,9 @@ def _tool(told: Told, data: dict[Any, Any], env: Mapping[str, str], pid: int) ->
     elif told.tool in _FILES:
         event = EDITED if after else EDIT
     elif told.tool in _AGENTS:
-        return _agent(told, data, pid) if after else told.intent(NAME, AGENT_CALL, pid=pid)
+        if after:
+            return _agent(told, data, pid)
+        return told.intent(NAME, AGENT_CALL, pid=pid, problem=told.problem)
     elif told.tool or after:
         return told.intent(NAME, OTHER, pid=pid)
     else:

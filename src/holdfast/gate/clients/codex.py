@@ -119,7 +119,7 @@ def _tool(told: Told) -> Intent:
     if told.tool not in _PATCHES and told.tool not in _SHELLS:
         if told.tool or after:
             calls = told.tool.endswith(_CALL) and not after
-            return told.intent(NAME, AGENT_CALL if calls else OTHER)
+            return told.intent(NAME, AGENT_CALL if calls else OTHER, problem=told.problem)
         return told.intent(NAME, EDIT, problem="the hook was not told which tool this is")
     words = told.fields.get("command")
     if isinstance(words, str):
