@@ -24,6 +24,7 @@ from holdfast.gate.intent import Answer, Intent, Reply
 INPUTS = 10_000
 SEED = 20_231_116
 
+HOME = "/home/ann"
 KNOWN = frozenset((
     "edit", "edited", "shell", "shelled", "prompt", "stop", "agent_call", "agent_start",
     "agent_stop", "session_start", "session_end", "failed", "other",
@@ -166,7 +167,10 @@ def is_covered(data: Any, intent: Intent) -> bool:
     if kind == "patch":
         names = [line.split(": ", 1)[1].strip() for line in text.splitlines() if is_header(line)]
         return intent.event == "edit" and set(names) == {name.strip() for name in intent.writes}
-    return intent.event == "edit" and intent.writes == (text.strip(),)
+    path = text.strip()
+    if path == "~" or path.startswith("~/"):  # as this client reads it
+        path = HOME + path[1:]
+    return intent.event == "edit" and intent.writes == (path,)
 
 
 def is_header(line: str) -> bool:
@@ -338,7 +342,7 @@ def test_no_input_raises_and_every_refusal_is_obeyed(client: str) -> None:
     adapter = clients.adapter(client)
     assert adapter is not None
     chance = random.Random(SEED + 1)
-    env = {"CLAUDE_PID": "4711", "HOME": "/home/ann"}
+    env = {"CLAUDE_PID": "4711", "HOME": HOME}
     events: dict[str, int] = {}
     begin = time.process_time()  # others may keep the machine busy
     total = 0

@@ -19,6 +19,12 @@ is handled; reading and executing stay free. Open are
     asking       the other end of that socket; small, because hooks use it
     gaps         what those inside wanted to write and may not, for the record
 
+What is refused can be noticed, for those who attend to a command all the time:
+
+    seccomp      the system calls of it: a filter that tells of some calls, and its listener
+    noticing     which of them Landlock will have refused, and what the gap is
+    standing_in  new files that stand in for the one which a tool is about to replace
+
 The other way round, for a command of which nobody knows what it writes: all stays open, but what
 others hold (`gate.shell = "enforce"`).
 

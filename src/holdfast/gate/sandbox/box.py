@@ -7,6 +7,7 @@ import os
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
 from holdfast.gate.sandbox.gaps import Gaps
 from holdfast.gate.sandbox.landlock import Ruleset, support
+from holdfast.gate.sandbox.noticing import Noticing
 from holdfast.gate.sandbox.places import Places, unmake
 from holdfast.gate.sandbox.scratch import Scratch, sweep
 from holdfast.gate.sandbox.service import Service
@@ -53,7 +54,10 @@ class Sandbox:
         write: Iterable[str] = (),
         git: bool = False,
         questions: Mapping[str, Question] | None = None,
+        notice: bool = False,
     ) -> None:
+        """With `notice`, what the command tries to write and may not is noticed: see `noticing`.
+        Then somebody must attend to that all the time, or the command stands still."""
         assert manager.tree is not None
         self._manager = manager
         self._service: Service | None = None
@@ -63,11 +67,16 @@ class Sandbox:
         self.missing = self._places.missing
         sweep()  # now, not earlier: what is left of the last one who had these files is ours
         self._scratch: Scratch | None = None
+        self.noticing: Noticing | None = None
         try:
             self._scratch = Scratch(grant.owner)
             self._open(self._scratch, manager.tree.root, grant, write, git)
             more: dict[str, Question] = {"gap": Gaps(grant), **(questions or {})}
             self._service = Service(f"{self._scratch.folder}/socket", more)
+            if notice:
+                root = manager.tree.root
+                granted = [os.path.normpath(os.path.join(root, path)) for path in grant.write_paths]
+                self.noticing = Noticing(root, self._places.opened, granted)
         except BaseException:
             self.close()
             raise
@@ -121,10 +130,14 @@ class Sandbox:
             if prepare is not None:
                 prepare()
             self._ruleset.enforce()
+            if self.noticing is not None:
+                self.noticing.enter()
 
         whole = {**environment, **self.variables()}
         child = start(command, whole, enter, mask=mask, default=default)
         self._ruleset.close()
+        if self.noticing is not None:
+            self.noticing.begin()
         return child
 
     def serve(self) -> None:
@@ -132,15 +145,23 @@ class Sandbox:
         assert self._service is not None
         self._service.start(self._manager)
 
+    def shut(self) -> None:
+        """Answer nobody any more, and take away what is still as we made it: from now on the files
+        may be somebody else's."""
+        if self._service is not None:
+            self._service.close()
+        if self.noticing is not None:
+            self.noticing.close()
+        self._ruleset.close()
+        unmake(self._places.made)
+        self._places.made.clear()
+
     def close(self) -> str:
         """Take it down: what is still as we made it goes, and the scratch folder with it.
 
         Gives the folder back if it could not be emptied, because somebody still writes there.
         """
-        if self._service is not None:
-            self._service.close()
-        self._ruleset.close()
-        unmake(self._places.made)
+        self.shut()
         if self._scratch is None or self._scratch.remove():
             return ""
         return self._scratch.folder

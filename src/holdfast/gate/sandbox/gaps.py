@@ -1,19 +1,25 @@
 """What those inside wanted to write and may not: recorded for them, who cannot write the ledger.
 
-Whoever asks is not believed. It must be about the grant of this sandbox, the grant must really not
-cover it, the reason is our own, and after some hundred nothing more is written down: the record is
-for people, and a loop inside must not fill the ledger.
+Either they say so themselves, or their runner has noticed it. Whoever says so is not believed. It
+must be about the grant of this sandbox, the grant must really not cover it, the reason is our own,
+and after some hundred nothing more is written down: the record is for people, and a loop inside
+must not fill the ledger.
 """
 
 from __future__ import annotations
 
+from time import monotonic
+
+from holdfast.core.errors import BadKeyError
 from holdfast.gate import clients
 from holdfast.gate.door import GAP
+from holdfast.gate.guard.asking import GIT_SECONDS, Git, ignored
 from holdfast.manager import services
+from holdfast.manager.realpath import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from holdfast.manager.grants import LockGrant
@@ -47,6 +53,36 @@ class Gaps:
         if self._left <= 0:
             return {"recorded": False}
         self._left -= 1
-        gap = {"grant": grant, "path": path, "why": verdict.reason, "client": client}
-        services.note(manager, GAP, gap)
+        _note(manager, grant, path, verdict.reason, client)
         return {"recorded": True}
+
+
+def record(manager: LockManager, grant: str, token: int, paths: Sequence[str]) -> None:
+    """Record what a runner has noticed: paths below the root, a folder with a slash at its end.
+    A folder, and a path of which nothing can be locked, are told apart from what a grant could
+    have covered: such a one is not `possible`.
+
+    Not what git ignores: no analysis could have named that, and whoever wants it written lists it
+    in the settings.
+    """
+    if not paths:
+        return
+    assert manager.tree is not None
+    passing = ignored(Git(manager.tree.root, monotonic() + GIT_SECONDS), paths)
+    for path in paths:
+        if path in passing:
+            continue
+        try:
+            verdict = manager.verify(grant, path, token=token)
+        except BadKeyError as error:
+            _note(manager, grant, plain(path), error.message, possible=False)
+            continue
+        if not verdict:
+            _note(manager, grant, path, verdict.reason, possible=not path.endswith("/"))
+
+
+def _note(
+    manager: LockManager, grant: str, path: str, why: str, client: str = "", possible: bool = True
+) -> None:
+    gap = {"grant": grant, "path": path, "why": why, "client": client}
+    services.note(manager, GAP, gap if possible else {**gap, "possible": False})

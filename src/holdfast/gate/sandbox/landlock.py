@@ -51,7 +51,7 @@ ABI_NEEDED = 3
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
 _PATH_BENEATH = 1
-_SET_NO_NEW_PRIVS = 38
+SET_NO_NEW_PRIVS = 38
 #: Here new system calls have other numbers.
 _NUMBERED_OTHERWISE = ("alpha", "mips")
 
@@ -105,7 +105,7 @@ def support() -> Support:
     if os.uname().machine.startswith(_NUMBERED_OTHERWISE):
         return Support(0, f"not known how Landlock is called on {os.uname().machine}")
     try:
-        call = _kernel()
+        call = kernel()
         abi = call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     except OSError as error:
         why = _WHY.get(error.errno or 0, f"the kernel refused Landlock: {error.strerror}")
@@ -122,8 +122,8 @@ class Ruleset:
 
     def __init__(self, abi: int) -> None:
         self.handled: Final = rights(abi)
-        self._call = _kernel()
-        self._prctl = _prctl()
+        self._call = kernel()
+        self._prctl = prctl()
         attributes = self.handled.to_bytes(8, sys.byteorder)
         try:
             self._fd = self._call(_CREATE_RULESET, attributes, len(attributes), 0)
@@ -145,7 +145,7 @@ class Ruleset:
 
     def enforce(self) -> None:
         """From now on, for this process and all that it starts, for ever. Not for the parent."""
-        self._prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        self._prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         self._call(_RESTRICT_SELF, self._fd, 0)
 
     def close(self) -> None:
@@ -163,14 +163,15 @@ def trouble(what: str, error: OSError) -> SandboxError:
     )
 
 
-def _kernel() -> Callable[..., int]:
+def kernel() -> Callable[..., int]:
     """The way to call the kernel by number. Raises OSError with what it says."""
     import ctypes
 
     return _checked(_library().syscall, ctypes.c_long)
 
 
-def _prctl() -> Callable[..., int]:
+def prctl() -> Callable[..., int]:
+    """The same for what a process may say about itself."""
     import ctypes
 
     return _checked(_library().prctl, ctypes.c_int)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: The time of change of a file that nobody has touched since we made it: 1970, and an odd moment.
 UNTOUCHED_NS = 86_400_123_456_789
 
+#: How often a file is tried to be made while others make and remove the folders around it.
+MAKING_TRIES_MAX = 10
+
 #: Where nothing that is written stays. Terminals are below /dev/pts.
 DEVICES = (
     "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
@@ -62,10 +65,12 @@ class Places:
     """What one command may write. Each place is handed to `rule`, as a descriptor and the rights
     that are open there, and closed again: a grant may have more files than a process may open."""
 
-    __slots__ = ("_rule", "made", "missing")
+    __slots__ = ("_rule", "made", "missing", "opened")
 
     def __init__(self, rule: Callable[[int, int], None]) -> None:
         self._rule = rule
+        #: The rights on each place, by its device and inode.
+        self.opened: dict[tuple[int, int], int] = {}
         self.made: list[Made] = []
         #: What the settings name and is not there.
         self.missing: list[str] = []
@@ -92,6 +97,14 @@ class Places:
             )
 
     def _make(self, path: str) -> None:
+        for _ in range(MAKING_TRIES_MAX - 1):
+            try:
+                return self._try_to_make(path)
+            except FileNotFoundError:
+                continue  # another sandbox just removed a folder on the way, which it had made
+        return self._try_to_make(path)
+
+    def _try_to_make(self, path: str) -> None:
         if os.path.lexists(path):
             return
         folder = os.path.dirname(path)
@@ -100,7 +113,10 @@ class Places:
             missing.append(folder)
             folder = os.path.dirname(folder)
         for one in reversed(missing):
-            os.mkdir(one)
+            try:
+                os.mkdir(one)
+            except FileExistsError:
+                continue  # another one just made it, for a file of its own
             self.made.append(_made(one, os.lstat(one)))
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -121,9 +137,15 @@ class Places:
         try:
             if os.readlink(f"/proc/self/fd/{fd}") != path:
                 raise OSError(errno.ELOOP, "a link leads elsewhere", path)
-            self._rule(fd, rights)
+            self._allow(fd, rights)
         finally:
             os.close(fd)
+
+    def _allow(self, fd: int, rights: int) -> None:
+        self._rule(fd, rights)
+        status = os.fstat(fd)
+        place = (status.st_dev, status.st_ino)
+        self.opened[place] = self.opened.get(place, 0) | rights
 
     def add_folder(self, path: str) -> None:
         """A folder and all that is below it."""
@@ -145,7 +167,7 @@ class Places:
         for number in (1, 2):
             try:
                 if stat.S_ISREG(os.fstat(number).st_mode):
-                    self._rule(number, CONTENT)
+                    self._allow(number, CONTENT)
             except OSError as error:
                 if error.errno != errno.EBADF:  # else it is closed: there is nothing to open
                     raise _refused(f"/dev/fd/{number}", error) from error

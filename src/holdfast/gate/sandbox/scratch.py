@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from holdfast.core.model import Holder
+    from holdfast.core.model import Holder, Witness
 
 PREFIX = "holdfast-run-"
 #: How many folders one runner looks into, and how often it tries to empty one of its own.
@@ -73,6 +73,11 @@ class Scratch:
         return _remove(self.folder)
 
 
+#: Whose a folder is, as we have read it; what it says of that never changes. A runner with many
+#: commands sweeps before each of them, and would read the same ones all the time.
+_owners: dict[str, tuple[Witness, tuple[str, ...]]] = {}
+
+
 def sweep(folder: str | None = None) -> list[str]:
     """Clean up after runners that were killed and of whom nothing is left. What was removed."""
     folder = folder or tempfile.gettempdir()
@@ -81,10 +86,14 @@ def sweep(folder: str | None = None) -> list[str]:
     except OSError:
         return []
     found = [f"{folder}/{name}" for name in names[:LOOKED_AT_MAX]]
+    for gone in _owners.keys() - set(found):
+        del _owners[gone]
     return [path for path in found if _sweep(path)]
 
 
 def _sweep(path: str) -> bool:
+    if path in _owners and not is_dead(*_owners[path]):
+        return False
     try:
         status = os.lstat(path)
         # Anybody can make a folder of such a name; only our own says the truth about us.
@@ -94,7 +103,7 @@ def _sweep(path: str) -> bool:
             return False
         with open(f"{path}/owner", encoding="utf-8", errors="surrogatepass") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            made = _if_dead(codec.loads(file.read(_OWNER_BYTES_MAX)))
+            made = _if_dead(path, codec.loads(file.read(_OWNER_BYTES_MAX)))
             if made is None:
                 return False
             unmake(made)
@@ -103,10 +112,13 @@ def _sweep(path: str) -> bool:
         return False  # somebody else is at it, or it was never finished: leave it alone
 
 
-def _if_dead(data: Any) -> list[Made] | None:
+def _if_dead(path: str, data: Any) -> list[Made] | None:
     """What a runner had made, if it is proven to be gone with all that it started."""
-    witness = codec.witness_from_list(data["witness"])
-    if witness is None or not is_dead(witness, tuple(data["marks"])):
+    witness, marks = codec.witness_from_list(data["witness"]), tuple(data["marks"])
+    if witness is None:
+        return None
+    if not is_dead(witness, marks):
+        _owners[path] = (witness, marks)
         return None
     return [Made(*fields) for fields in data["made"]]
 
