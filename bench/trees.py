@@ -1,0 +1,238 @@
+"""Snapshots and restores beside `cp -a` and git, on the same tree: many small files, a large one.
+
+Everybody reads from the page cache, and everybody's work is on the disk when the clock stops,
+except for `cp -a` alone, which a restore is compared with. Commands are started as a shell
+starts them, so the interpreter's start is included.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.harness import Row, Samples, Target, at_most, compare
+
+OURS = "tree snapshot"
+SECOND = "tree snapshot, ten files changed"
+RESTORE = "tree restore"
+COPY = "cp -a"
+COPY_SYNC = "cp -a + sync"
+GIT = "git add + commit"
+SHARE = "cp --reflink=always + sync"
+
+_HOLDFAST = (sys.executable, "-m", "holdfast", "--json", "tree")
+_FOLDER_FILES = 200
+_CHANGED_FILES = 10
+
+
+def run(scratch: Path, quick: bool) -> list[Row]:
+    rounds, files, large = (1, 4_000, 200 << 20) if quick else (3, 20_000, 1 << 30)
+    source = scratch / "source"
+    _grow(source, files, large)
+    samples: dict[str, list[float]] = {
+        name: [] for name in (OURS, SECOND, RESTORE, COPY, COPY_SYNC, GIT)
+    }
+    for number in range(rounds):
+        _round(scratch / f"round{number}", source, samples)
+    # Not before: making files right after many were deleted took two to three times the work here.
+    for number in range(rounds):
+        _away(scratch / f"round{number}")
+    # A small tree takes hardly longer than the interpreter's start.
+    quicker = None if quick else at_most(0.1)
+    size = f"{files:,} files and {large >> 20:,} MB"
+    return [
+        _row("first snapshot", samples, OURS, COPY_SYNC, at_most(2.0), size),
+        _row("first snapshot", samples, OURS, GIT, at_most(0.5), size),
+        _row("second snapshot, ten files changed", samples, SECOND, OURS, quicker, size),
+        _row("restore", samples, RESTORE, COPY, at_most(2.0), size),
+        *_memory(scratch / "memory", files),
+        *_reflink(scratch / "reflink", quick),
+    ]
+
+
+def _row(
+    what: str, samples: Samples, ours: str, rival: str, target: Target | None, note: str
+) -> Row:
+    return compare(what, "s", samples, ours, rival, target, note=note)
+
+
+def _round(folder: Path, source: Path, samples: dict[str, list[float]]) -> None:
+    """Everybody once, on the one tree, which is moved into a new repository for it."""
+    folder.mkdir()
+    main = _repository(folder, source)
+    _sync()
+    begun = time.perf_counter()
+    _do("cp", "-a", main, folder / "copy")
+    samples[COPY].append(time.perf_counter() - begun)
+    _sync()
+    samples[COPY_SYNC].append(time.perf_counter() - begun)
+    samples[GIT].append(_timed(lambda: _git(folder, main)))
+    samples[OURS].append(_timed(lambda: _do(*_HOLDFAST, "snapshot", "--holder", "b", at=main)))
+    for number in range(_CHANGED_FILES):
+        (main / f"d{number}" / "f0").write_bytes(os.urandom(3000))
+    _sync()
+    samples[SECOND].append(_timed(lambda: _do(*_HOLDFAST, "snapshot", "--holder", "b", at=main)))
+    head = (main / ".jvs-worktree" / "head_snapshot").read_text().strip()
+    _sync()
+    samples[RESTORE].append(
+        _timed(lambda: _do(*_HOLDFAST, "restore", head, "--name", "again", at=main))
+    )
+    for entry in [*main.iterdir()]:
+        if entry.name != ".jvs-worktree":
+            entry.rename(source / entry.name)
+
+
+def _git(folder: Path, main: Path) -> None:
+    """As people do, with the objects flushed as git does by itself."""
+    work = (f"--git-dir={folder}/git", f"--work-tree={main}")
+    name = ("-c", "user.name=b", "-c", "user.email=b@example.org", "-c", "gc.auto=0")
+    _do("git", *work, "init", "--quiet")
+    (folder / "git" / "info" / "exclude").write_text(".jvs-worktree\n")
+    _do("git", *work, "add", "--all", at=main)
+    _do("git", *work, *name, "commit", "--quiet", "--message", "all", at=main)
+    _sync()
+
+
+# Memory
+
+
+def _memory(scratch: Path, files: int) -> list[Row]:
+    """The peak of a snapshot's memory, of a tree and of one with a tenth of its files."""
+    peaks = []
+    for count in (files // 10, files):
+        folder = scratch / str(count)
+        _grow(folder / "source", count, 0)
+        main = _repository(folder, folder / "source")
+        peaks.append(_peak_bytes(main) / (1 << 20))
+        _away(folder)
+    few, many = peaks
+    return [
+        Row("peak memory of a snapshot", "MB", many, f"with {files // 10:,} files", few,
+            many / few, at_most(1.25), f"{files:,} files")
+    ]  # fmt: skip
+
+
+def _peak_bytes(main: Path) -> int:
+    child = os.posix_spawn(
+        sys.executable, [*_HOLDFAST, "-C", str(main), "snapshot", "--holder", "b"], os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+    )  # fmt: skip
+    _pid, status, usage = os.wait4(child, 0)
+    if status:
+        raise RuntimeError("the snapshot failed")
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+# Sharing blocks
+
+
+def _reflink(scratch: Path, quick: bool) -> list[Row]:
+    """On a file system that can share blocks, in a file, if this machine lets us make one."""
+    rows: list[Row] = []
+    scratch.mkdir(parents=True)
+    for kind in ("btrfs", "xfs"):
+        mkfs = shutil.which(f"mkfs.{kind}")
+        if mkfs is None or os.geteuid() != 0:
+            why = "no mkfs" if mkfs is None else "not root"
+            rows.append(Row(f"snapshot on {kind}", "s", None, SHARE, note=f"not run: {why}"))
+            continue
+        try:
+            rows += _reflink_on(kind, mkfs, scratch, quick)
+        except (OSError, subprocess.CalledProcessError) as error:
+            rows.append(Row(f"snapshot on {kind}", "s", None, SHARE, note=f"not run: {error}"))
+    return rows
+
+
+def _reflink_on(kind: str, mkfs: str, scratch: Path, quick: bool) -> list[Row]:
+    image, mount = scratch / f"{kind}.img", scratch / kind
+    with image.open("wb") as file:
+        file.truncate(4 << 30)
+    _do(mkfs, image)
+    mount.mkdir()
+    _do("mount", "-o", "loop", image, mount)
+    try:
+        files, large = (2_000, 64 << 20) if quick else (10_000, 512 << 20)
+        _grow(mount / "source", files, large)
+        main = _repository(mount, mount / "source")
+        _sync()
+        shared = ("cp", "-a", "--reflink=always", main, mount / "copy")
+        theirs = _timed(lambda: _do_and_sync(*shared))
+        ours = _timed(lambda: _do(*_HOLDFAST, "snapshot", "--holder", "b", at=main))
+        samples = {OURS: [ours], SHARE: [theirs]}
+        note = f"{files:,} files and {large >> 20} MB; ours is hashed too"
+        return [_row(f"snapshot on {kind}, shared blocks", samples, OURS, SHARE, None, note)]
+    finally:
+        _do("umount", mount)
+        image.unlink()
+
+
+# Small things
+
+
+def _grow(root: Path, files: int, large: int) -> None:
+    root.mkdir(parents=True)
+    for number in range(files):
+        folder = root / f"d{number // _FOLDER_FILES}"
+        if number % _FOLDER_FILES == 0:
+            folder.mkdir()
+        (folder / f"f{number % _FOLDER_FILES}").write_bytes(os.urandom(2000 + number % 4000))
+    if large:
+        with (root / "large").open("wb") as file:
+            for _ in range(large >> 23):
+                file.write(os.urandom(1 << 23))
+
+
+def _repository(folder: Path, source: Path) -> Path:
+    """A repository around a tree that is moved into it, with its lock taken."""
+    _do(*_HOLDFAST, "init", "repository", at=folder)
+    main = folder / "repository" / "main"
+    for entry in [*source.iterdir()]:
+        entry.rename(main / entry.name)
+    _do(*_HOLDFAST, "lock", "acquire", "--holder", "b", "--lease", "1h", at=main)
+    return main
+
+
+def _timed(work: Callable[[], object]) -> float:
+    _sync()
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def _do(*words: object, at: Path | None = None) -> None:
+    subprocess.run([*map(str, words)], check=True, cwd=at, stdout=subprocess.DEVNULL)
+
+
+def _do_and_sync(*words: object) -> None:
+    _do(*words)
+    _sync()
+
+
+def _sync() -> None:
+    os.sync()
+
+
+def _away(folder: Path) -> None:
+    _do("chmod", "-R", "u+w", folder)
+    shutil.rmtree(folder)
+
+
+def _main(words: Sequence[str]) -> None:
+    """`python -m bench.trees [--quick]`: this benchmark alone."""
+    from bench.harness import table
+
+    scratch = Path(tempfile.mkdtemp(prefix="holdfast-trees-"))
+    try:
+        print(table(run(scratch, "--quick" in words)))
+    finally:
+        _away(scratch)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

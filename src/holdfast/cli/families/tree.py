@@ -1,0 +1,59 @@
+"""The commands of `holdfast tree`."""
+
+from __future__ import annotations
+
+from holdfast.cli.commands import HOLDER, TEXT, Command, Option
+
+WORKTREE = Option("worktree", "NAME", "this worktree, instead of the one you are in")
+TOKEN = Option("token", "N", "only while this is the lock's token (HOLDFAST_TREE_TOKEN)")
+LEASE = Option("lease", "TIME", "how long it lasts unless renewed: 90s, 5m, 1h; 5m if not given")
+REASON = Option("reason", "TEXT", "why; the audit log will say so")
+ENGINE = Option("engine", "copy|reflink-copy", "how to copy, instead of the best that works here")
+FORCE = "force"
+
+COMMANDS = (
+    Command("tree init", "tree", "NAME", "make a repository of trees, with an empty worktree main",
+            takes=TEXT),
+    Command("tree info", "tree", "", "show the repository, the worktree you are in and its lock",
+            (WORKTREE,)),
+    Command("tree create", "tree", "NAME", "make a worktree, empty or from a snapshot",
+            (Option("from", "SNAPSHOT", "fill it with this snapshot"),
+             Option("isolation", "exclusive|shared", "one writer by a lock, or anybody; exclusive "
+                    "if not given"), ENGINE), takes=TEXT),
+    Command("tree list", "tree_listing", "", "show all worktrees, and who may write into them"),
+    Command("tree path", "tree_listing", "[NAME]", "print where a worktree is", takes=TEXT),
+    Command("tree remove", "tree", "[NAME]", "remove a worktree; its snapshots stay",
+            (Option(FORCE, "", "though it has what no snapshot has"), HOLDER, TOKEN), takes=TEXT,
+            help="An exclusive worktree needs its lock, forced or not."),
+    Command("tree lock acquire", "tree_locks", "", "become the one who may write",
+            (LEASE, WORKTREE, HOLDER)),
+    Command("tree lock renew", "tree_locks", "", "extend your lease", (LEASE, WORKTREE, HOLDER,
+            TOKEN)),
+    Command("tree lock release", "tree_locks", "", "give the lock back", (WORKTREE, HOLDER, TOKEN)),
+    Command("tree lock steal", "tree_locks", "", "take over a lock whose lease has run out",
+            (LEASE, REASON, WORKTREE, HOLDER)),
+    Command("tree lock status", "tree_locks", "", "show who may write, and until when",
+            (WORKTREE, HOLDER)),
+    Command("tree run", "tree_running", "-- COMMAND…",
+            "run a command under the lock, and renew it meanwhile",
+            (LEASE, WORKTREE, HOLDER), takes="command",
+            help="Uses the lock if you have it; else takes it, and gives it back in the end."),
+    Command("tree snapshot", "tree_snapshots", "[NOTE]", "keep the payload as it is now",
+            (Option("consistency", "quiesced|best_effort", "fail if anything changes meanwhile, "
+                    "or go on and say what; quiesced if not given"),
+             ENGINE, WORKTREE, HOLDER, TOKEN), takes=TEXT),
+    Command("tree history", "tree_snapshots", "", "show the snapshots of a worktree, latest first",
+            (Option("limit", "N", "only the latest N"),
+             Option("all", "", "those of all worktrees"), WORKTREE)),
+    Command("tree restore", "tree_snapshots", "SNAPSHOT",
+            "make a new worktree from a snapshot, or put it in the place of this one",
+            (Option("name", "NAME", "what to call the new worktree"),
+             Option("inplace", "", "in the place of the payload; what no snapshot has is lost"),
+             Option(FORCE, "", "really, with --inplace"), REASON, ENGINE, WORKTREE, HOLDER, TOKEN),
+            takes=TEXT, help="A snapshot is named by its id or the beginning of it."),
+    Command("tree doctor", "tree_health", "", "look for damage, and say what to do about it",
+            (Option("strict", "", "also every byte of every snapshot, and the whole audit log"),
+             Option("clean", "", "remove what is certainly nobody's"))),
+    Command("tree verify", "tree_health", "[SNAPSHOT]", "check a snapshot byte by byte",
+            (Option("all", "", "check all of them"), WORKTREE), takes=TEXT),
+)  # fmt: skip

@@ -1,0 +1,94 @@
+"""Worktrees with one writer each, and snapshots that are there whole or not at all.
+
+    repository    where everything lies, and how it is found
+    worktrees     folders with a payload, and what we know about each
+    holders       whose lock it is: host:user:pid:start_time
+    records       a lock's record with its seven fields, and the counter that outlives it
+    locks         acquire, renew, release, steal, and the check before a commit
+    guard         one process at a time, for a check and a rename
+    audit         the hash-chained log
+    intents       what somebody is in the middle of
+    operating     the right to change a worktree, kept alive and checked again
+    walk          every entry of a payload, in one fixed order
+    listing       the manifest of a snapshot, and where its entries were read from
+    attributes    extended attributes and access lists
+    content       copying and hashing one file
+    engines       how content gets from one tree to another, a small file each
+    workers       threads for large files
+    taking        from a live payload to a read-only copy
+    descriptors   what is known about a snapshot; the mark READY; lineage
+    snapshots     publishing
+    rebuilding    from a snapshot to a payload
+    restoring     a new worktree from a snapshot, or in the place of the old payload
+    removing      a worktree goes away
+    comparing     a quick look at what a payload has that a snapshot has not
+    settling      finishing, or taking back, what somebody did not live to finish
+    verifying     every byte of a snapshot
+    doctor        every kind of damage
+    progress      what a long operation tells
+    errors        what can go wrong
+    kernel, files what the system offers: flush, exchange, clone; small files written whole
+
+It imports the manager and what is below it. Nothing imports it but the command line.
+
+How a snapshot is published, and what a crash after each step leaves behind:
+
+    1  lock and token are checked       nothing
+    2  the intent is written, locked    an intent that nobody is at
+    3  payload and lists are copied     the intent, and a part of snapshots/ID.tmp
+    4  everything is looked at again    the same
+    5  all is flushed to the disk       the same
+    6  descriptors/ID.json.tmp          the same, and that
+    7  .READY in snapshots/ID.tmp       the same
+       in the worktree's guard:
+    8  lock and token are checked       the same
+    9  snapshots/ID.tmp becomes ID      a folder without a descriptor: nobody sees it
+    10 the descriptor gets its name     a whole snapshot, which is seen; the head is the old one
+    11 the head is moved                a whole snapshot; a line is missing in the audit log
+       after the guard:
+    12 the audit log gets a line        a whole snapshot; the intent
+    13 the intent is removed            nothing
+
+Up to step 9 what is left is taken back, from step 10 on it is finished: by the next snapshot or
+restore of that worktree, or by `doctor --clean`. Whoever is superseded fails at step 3 (when it
+renews) or 8, and takes back its own leftovers. A stolen lock cannot come between 8 and 11,
+because stealing takes the same guard: a holder that is stopped inside delays a thief until it goes
+on or is killed, and is stopped there only by chance, for the guard is held for a few renames.
+
+A restore in place has the same shape: intent, payload into staging/ID, flush, then in the guard
+the check and one exchange of two folders, which changes payload and head in the same instant;
+then the log, the removal of what was there before, and the intent. A crash before the exchange
+leaves the old payload and a staging folder, a crash after it the new payload and a staging folder
+with the old one. A new worktree is a rename out of staging, a removed one a rename into it.
+"""
+
+from __future__ import annotations
+
+from holdfast.trees.doctor import Finding, examine
+from holdfast.trees.errors import (
+    BadTreeError,
+    ConsistencyError,
+    NoTreeError,
+    PartialSnapshotError,
+    TreeAccessError,
+    TreeDamagedError,
+    TreeExistsError,
+    TreeNotAllowedError,
+)
+from holdfast.trees.locks import LockState, acquire, check, release, renew, status, steal
+from holdfast.trees.progress import Progress
+from holdfast.trees.records import LockRecord
+from holdfast.trees.removing import remove
+from holdfast.trees.repository import Repository
+from holdfast.trees.restoring import Restored, create, in_place
+from holdfast.trees.snapshots import take
+from holdfast.trees.verifying import verify
+from holdfast.trees.worktrees import Worktree, around, find
+
+__all__ = [
+    "BadTreeError", "ConsistencyError", "Finding", "LockRecord", "LockState", "NoTreeError",
+    "PartialSnapshotError", "Progress", "Repository", "Restored", "TreeAccessError",
+    "TreeDamagedError", "TreeExistsError", "TreeNotAllowedError", "Worktree", "acquire", "around",
+    "check", "create", "examine", "find", "in_place", "release", "remove", "renew", "status",
+    "steal", "take", "verify",
+]  # fmt: skip

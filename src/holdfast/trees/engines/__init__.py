@@ -1,0 +1,74 @@
+"""Engines: how the content of a file gets from one tree to another. One small file each.
+
+An engine has a name, says up to which size a file is better read and written than asked for, and
+copies one open file to another. Whatever it is, the copy is hashed afterwards, so a wrong engine
+is found out. A new engine is a module here with an `Engine` and a line in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.trees import files, kernel
+from holdfast.trees.engines import copy, reflink
+from holdfast.trees.errors import BadTreeError
+
+#: Called with the number of bytes that were copied since; may raise to stop.
+Tick = Callable[[int], None]
+
+
+class Engine(Protocol):
+    """A way to copy content."""
+
+    name: str
+    #: Files up to this size are read, hashed and written in one go.
+    small_bytes_max: int
+
+    def copy(self, source: int, target: int, size: int, tick: Tick) -> None:
+        """Copy an open file of that size to another open, empty one."""
+
+
+#: The best first; the last works everywhere.
+ENGINES: tuple[Engine, ...] = (reflink.Reflink(), copy.Copy())
+
+
+def names() -> list[str]:
+    """What can be asked for."""
+    return [engine.name for engine in ENGINES]
+
+
+def named(name: str) -> Engine:
+    """The engine of that name."""
+    for engine in ENGINES:
+        if engine.name == name:
+            return engine
+    raise BadTreeError(f"there is no engine {name!r}", hint=f"there is {', '.join(names())}")
+
+
+def choose(source_folder: str, target_folder: str, wanted: str = "") -> Engine:
+    """The best engine that works between two folders, or the one that is wanted."""
+    if wanted:
+        return named(wanted)
+    return named(reflink.NAME) if can_share(source_folder, target_folder) else named(copy.NAME)
+
+
+def can_share(source_folder: str, target_folder: str) -> bool:
+    """Whether a file of one folder can share its blocks with one of the other: by trying it."""
+    if os.stat(source_folder).st_dev != os.stat(target_folder).st_dev:
+        return False
+    made = []
+    probe = f"{target_folder}/probe-{os.urandom(8).hex()}{files.UNFINISHED}"
+    try:
+        for path in (probe, f"{probe}{files.UNFINISHED}"):
+            made.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.write(made[0], b"x" * 4096)
+        kernel.clone(made[0], made[1])
+    except OSError:
+        return False
+    finally:
+        for descriptor, path in zip(made, (probe, f"{probe}{files.UNFINISHED}"), strict=False):
+            os.close(descriptor)
+            files.remove(path)
+    return True

@@ -1,0 +1,80 @@
+"""Plain copying: works everywhere, keeps holes, and lets the kernel do it where it can."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+
+from holdfast.trees import files, kernel
+
+NAME = "copy"
+
+_CHUNK_BYTES = 16 << 20
+_READ_BYTES = 1 << 20
+#: How a file system says that it cannot find holes.
+_NO_HOLES = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
+
+
+class Copy:
+    """The bytes are copied."""
+
+    name = NAME
+    small_bytes_max = 1 << 20
+
+    def copy(self, source: int, target: int, size: int, tick: Callable[[int], None]) -> None:
+        """Copy what is data; what is a hole stays one."""
+        for begin, end in _data(source, size):
+            _copy_range(source, target, begin, end, tick)
+        if os.fstat(target).st_size < size:
+            os.ftruncate(target, size)
+
+
+def _data(source: int, size: int) -> Iterator[tuple[int, int]]:
+    """The parts of a file that are no holes."""
+    if not hasattr(os, "SEEK_DATA") or os.fstat(source).st_blocks * 512 >= size:
+        yield 0, size
+        return
+    end = 0
+    while end < size:
+        try:
+            begin = os.lseek(source, end, os.SEEK_DATA)
+            end = os.lseek(source, begin, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole from here on
+                return
+            if error.errno not in _NO_HOLES:
+                raise
+            yield end, size
+            return
+        yield begin, min(end, size)
+
+
+def _copy_range(
+    source: int, target: int, begin: int, end: int, tick: Callable[[int], None]
+) -> None:
+    at = begin
+    in_kernel = hasattr(os, "copy_file_range")
+    while at < end:
+        count = min(_CHUNK_BYTES if in_kernel else _READ_BYTES, end - at)
+        if in_kernel:
+            try:
+                copied = os.copy_file_range(source, target, count, at, at)
+            except OSError as error:
+                if error.errno not in (*kernel.NOT_POSSIBLE, errno.EPERM, errno.EBADF):
+                    raise
+                in_kernel = False
+                continue
+        else:
+            copied = _copy_bytes(source, target, count, at)
+        if not copied:  # the file has become shorter meanwhile, which will be noticed
+            return
+        at += copied
+        tick(copied)
+
+
+def _copy_bytes(source: int, target: int, count: int, at: int) -> int:
+    data = os.pread(source, count, at)
+    os.lseek(target, at, os.SEEK_SET)
+    files.write_all(target, data)
+    return len(data)

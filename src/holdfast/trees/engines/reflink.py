@@ -1,0 +1,34 @@
+"""Sharing: the copy has the same blocks as the original until one of them is changed.
+
+Takes no time and no room, on file systems that can do it: btrfs, XFS, bcachefs. A single file
+that cannot be shared, as some that are marked can not, is copied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from holdfast.trees import kernel
+from holdfast.trees.engines.copy import Copy
+
+NAME = "reflink-copy"
+
+
+class Reflink:
+    """The blocks are shared."""
+
+    name = NAME
+    #: Less than a block shares nothing.
+    small_bytes_max = 4096
+
+    def copy(self, source: int, target: int, size: int, tick: Callable[[int], None]) -> None:
+        """Share the blocks of an open file with another open, empty one."""
+        try:
+            kernel.clone(source, target)
+        except OSError as error:
+            if error.errno not in kernel.NOT_POSSIBLE:
+                raise
+            Copy().copy(source, target, size, tick)
+            return
+        tick(os.fstat(target).st_size)

@@ -1,0 +1,101 @@
+"""What can go wrong with trees, beside what can go wrong with any lock."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.core.errors import (
+    HoldfastError,
+    InvalidInput,
+    Refused,
+    StoreError,
+    StoreFullError,
+    StoreReadonlyError,
+)
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_CLOSED = (errno.EACCES, errno.EPERM)
+
+
+class ConsistencyError(Refused):
+    """The tree did not hold still, or nobody could promise that it would."""
+
+    code = "E_CONSISTENCY_UNAVAILABLE"
+
+
+class PartialSnapshotError(Refused):
+    """A snapshot that was never finished: it is no snapshot."""
+
+    code = "E_PARTIAL_SNAPSHOT"
+
+
+class TreeExistsError(Refused):
+    """A name that is taken."""
+
+    code = "E_TREE_EXISTS"
+
+
+class TreeNotAllowedError(Refused):
+    """What this worktree does not allow."""
+
+    code = "E_TREE_NOT_ALLOWED"
+
+
+class BadTreeError(InvalidInput):
+    """A name, or something in a payload, that cannot be."""
+
+    code = "E_BAD_TREE"
+
+
+class NoTreeError(InvalidInput):
+    """There is no repository, worktree or snapshot of that name."""
+
+    code = "E_NO_TREE"
+
+
+class TreeDamagedError(StoreError):
+    """What is stored is not what was stored."""
+
+    code = "E_TREE_DAMAGED"
+
+
+class TreeAccessError(StoreError):
+    """The system does not let us read or write something that must be."""
+
+    code = "E_TREE_ACCESS"
+
+
+@contextmanager
+def in_words(doing: str) -> Iterator[None]:
+    """Whatever the system refuses inside, as one of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise _translated(error, doing) from error
+
+
+def _translated(error: OSError, doing: str) -> HoldfastError:
+    said = error.strerror or type(error).__name__
+    about = f" ({shown(error.filename)})" if error.filename is not None else ""
+    if error.errno in _FULL:
+        return StoreFullError(
+            f"no room left while {doing}{about}",
+            hint="nothing half done was left behind; make room and try again",
+        )
+    if error.errno == errno.EROFS:
+        return StoreReadonlyError(f"{doing} failed: {said}{about}", hint="it may only be read here")
+    if error.errno in _CLOSED:
+        return TreeAccessError(
+            f"{doing} failed: {said}{about}",
+            hint="get the right to it, or move it out of the tree, and try again",
+        )
+    return StoreError(f"{doing} failed: {said}{about}", hint="see to that and try again")
+
+
+def shown(path: str | bytes | int) -> str:
+    """A path that can be printed and stored, whatever bytes it is made of."""
+    text = os.fsdecode(path) if isinstance(path, bytes) else str(path)
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,127 @@
+"""Intents: what somebody is in the middle of.
+
+An intent is written before anything else that an operation leaves on the disk and removed after
+everything else. Its file is locked (`flock`) as long as the operation lives: whoever can lock it
+knows for certain that nobody is at it any more, whatever machine, container or user it was.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.manager.ids import new_id
+from holdfast.store.gate import LOCK_EX, LOCK_NB, flock
+from holdfast.trees import files
+from holdfast.trees.guard import Guard
+from holdfast.trees.repository import Repository
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Final
+
+SNAPSHOT = "snapshot"
+RESTORE_IN_PLACE = "restore_in_place"
+CREATE = "create"
+REMOVE = "remove"
+
+_SUFFIX = ".json"
+
+
+class Intent:
+    """One operation that is under way, or was. `close` removes it."""
+
+    def __init__(self, path: str, descriptor: int, fields: dict[str, Any]) -> None:
+        self._path: Final = path
+        self._descriptor = descriptor
+        self.fields: Final = fields
+
+    @property
+    def id(self) -> str:
+        """The name of the operation, which is also that of its staging folder."""
+        return os.path.basename(self._path).removesuffix(_SUFFIX)
+
+    @property
+    def operation(self) -> str:
+        """What was to be done; empty if that cannot be read."""
+        return str(self.fields.get("operation", ""))
+
+    def text(self, name: str) -> str:
+        """One of its facts."""
+        return str(self.fields.get(name) or "")
+
+    def close(self) -> None:
+        """The operation has left nothing behind, or all of it is finished."""
+        files.remove(self._path)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Leave it for the doctor."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def begin(repository: Repository, operation: str, **facts: Any) -> Intent:
+    """Write down what is about to be done."""
+    id = facts.pop("id", None) or new_id()
+    path = repository.path("intents", f"{id}{_SUFFIX}")
+    fields = {"operation": operation, "pid": os.getpid(), "started_at": repository.now, **facts}
+    with _guard(repository):
+        descriptor = os.open(path, files.NEW, 0o666)
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+            files.write_all(descriptor, files.pretty(fields))
+            os.fsync(descriptor)
+            files.flush_folder(repository.path("intents"))
+        except BaseException:
+            files.remove(path)
+            os.close(descriptor)
+            raise
+    return Intent(path, descriptor, fields)
+
+
+def abandoned(repository: Repository) -> Iterator[Intent]:
+    """Those of which it is certain that nobody is at them any more. Each is ours until let go."""
+    for path in _paths(repository):
+        with _guard(repository):
+            found = _claim(path)
+        if found is not None:
+            try:
+                yield found
+            finally:
+                found.let_go()
+
+
+def ids(repository: Repository) -> set[str]:
+    """The names of all operations that are written down."""
+    return {os.path.basename(path).removesuffix(_SUFFIX) for path in _paths(repository)}
+
+
+def _claim(path: str) -> Intent | None:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+        if os.fstat(descriptor).st_nlink == 0:  # closed in the moment between
+            raise BlockingIOError
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    try:
+        fields = files.read_json(path)
+    except (OSError, ValueError):
+        fields = {}
+    return Intent(path, descriptor, fields)
+
+
+def _guard(repository: Repository) -> Guard:
+    """Nobody sees an intent between its making and its locking."""
+    return Guard(repository.path("intents", "intents.guard"), "the list of intents")
+
+
+def _paths(repository: Repository) -> list[str]:
+    folder = repository.path("intents")
+    return [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(_SUFFIX)]

@@ -1,0 +1,433 @@
+"""From a live payload to the read-only copy of it in a snapshot.
+
+A file that is as it was when the previous snapshot read it is hard-linked to that snapshot's
+copy. Never to the live file: whoever edits that in place would edit the snapshot with it. All
+other files are copied and hashed. Files and folders of a snapshot are read-only and nobody's
+set-user-id programs; their real modes, owners, times and attributes are in the manifest.
+
+What it sees is what was there when each entry was looked at. `changed` says afterwards which
+entries have changed since, by size, times, inode and mode, so also a writer is noticed that keeps
+the size and puts the time back. What this does not promise: a program that writes through a
+memory mapping which it made dirty before the snapshot began changes no time until the kernel
+writes that page back.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.trees import attributes, content, files, listing, walk
+from holdfast.trees.engines import Engine
+from holdfast.trees.errors import shown
+from holdfast.trees.listing import SAME, Earlier, Lister, Old, path_of, source_of
+from holdfast.trees.progress import Pulse
+from holdfast.trees.workers import Job, Workers
+
+#: A file that changed so shortly before it was read may change again without another time.
+TICK_NS = 100_000_000
+#: Where times have whole seconds only.
+COARSE_TICK_NS = 2_100_000_000
+
+#: So many entries are named in a descriptor; the rest is counted.
+NAMED_MAX = 100
+
+#: Where the copy is, in the folder of a snapshot.
+PAYLOAD = "payload"
+
+_IS_FILE = b'"kind":"file"'
+_LEFT_OUT = {walk.SOCKET: "a socket", walk.DEVICE: "a device"}
+
+
+class Account:
+    """What was found on the way: how much, what had to be left out, what had gone away."""
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.bytes = 0
+        self.linked = 0
+        self.degraded = Named()
+        self.changed = Named()
+        self.payload_hash = ""
+
+
+class Named:
+    """Some things by name, and how many there are in all."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.some: list[Any] = []
+
+    def add(self, thing: Any) -> None:
+        self.count += 1
+        if len(self.some) < NAMED_MAX:
+            self.some.append(thing)
+
+
+class _Place:
+    """A folder of the copy that is being filled, and the same one in the snapshot before."""
+
+    __slots__ = ("before", "copy", "mode")
+
+    def __init__(self, copy: int, before: int, mode: int) -> None:
+        self.copy = copy
+        self.before = before
+        self.mode = mode
+
+    @classmethod
+    def make(cls, above: int, name: str, before: int, status: os.stat_result) -> _Place:
+        try:
+            os.mkdir(name, 0o700, dir_fd=above)
+            copy = os.open(name, files.FOLDER, dir_fd=above)
+        except BaseException:
+            _close(before)
+            raise
+        return cls(copy, before, stat.S_IMODE(status.st_mode) & 0o555 | 0o500)
+
+    def leave(self) -> None:
+        """Everything is in it: nobody is to change it any more."""
+        os.fchmod(self.copy, self.mode)
+        self.close()
+
+    def close(self) -> None:
+        _close(self.copy, self.before)
+
+
+class Taking:
+    """One payload being copied into the folder of a snapshot that is not finished."""
+
+    def __init__(
+        self, source: str, target: str, engine: Engine, pulse: Pulse, previous: str = ""
+    ) -> None:
+        """`previous` is the folder of the snapshot before, if it can be relied on."""
+        self._source = source
+        self._target = target
+        self._engine = engine
+        self._pulse = pulse
+        self._previous = previous
+        self._account = Account()
+        self._first_names: dict[int, str] = {}
+        self._limit = 0
+
+    def run(self) -> Account:
+        """Copy everything."""
+        device = os.stat(self._source).st_dev
+        lister = Lister(self._target, device)
+        try:
+            with Workers(self._pulse.beat) as workers, _earlier(self._previous, device) as earlier:
+                self._lister, self._workers, self._earlier = lister, workers, earlier
+                self._copy_all()
+                self._account.payload_hash = lister.finish()
+        finally:
+            lister.close()
+        return self._account
+
+    def _copy_all(self) -> None:
+        way: list[_Place] = []
+        try:
+            for entry in walk.walk(self._source):
+                if entry.kind == walk.LEFT:
+                    way.pop().leave()
+                elif entry.kind == walk.FOLDER:
+                    way.append(self._enter(entry, way[-1] if way else None))
+                elif entry.kind == walk.GONE:
+                    self._account.changed.add(shown(entry.path))
+                else:
+                    self._copy(entry, way[-1])
+        finally:
+            for place in way:
+                place.close()
+
+    # Folders
+
+    def _enter(self, entry: walk.Entry, above: _Place | None) -> _Place:
+        assert entry.status is not None
+        # Not later than any time that will be read in this folder: so nothing is trusted wrongly.
+        self._limit = time.time_ns()
+        source = source_of(entry.path, entry.status)
+        old = self._earlier.find(entry.path, source) if self._earlier is not None else None
+        self._add_folder(entry, source, old)
+        if above is None:
+            top = _Place(os.open(self._target, files.FOLDER), -1, 0)
+            try:
+                before = os.open(f"{self._previous}/payload", files.FOLDER) if old else -1
+                place = _Place.make(top.copy, PAYLOAD, before, entry.status)
+            finally:
+                top.close()
+            self._top = place.copy
+            return place
+        before = _open_or_none(entry.name, above.before) if old and above.before >= 0 else -1
+        return _Place.make(above.copy, entry.name, before, entry.status)
+
+    def _add_folder(self, entry: walk.Entry, source: bytes, old: Old | None) -> None:
+        if old is not None and old.is_same:
+            self._lister.add(old.text, source, True)
+        else:
+            self._add(entry, source, _fields(entry, attributes.read(entry.folder)))
+
+    # All else
+
+    def _copy(self, entry: walk.Entry, place: _Place) -> None:
+        assert entry.status is not None
+        if entry.kind in _LEFT_OUT:
+            self._account.degraded.add(
+                {"path": shown(entry.path), "what": f"{_LEFT_OUT[entry.kind]} was left out"}
+            )
+            return
+        self._account.files += 1
+        self._pulse.file()
+        source = source_of(entry.path, entry.status)
+        old = self._earlier.find(entry.path, source) if self._earlier is not None else None
+        if entry.kind == walk.FILE:
+            self._copy_file(entry, source, old, place)
+        elif entry.kind == walk.LINK:
+            self._copy_link(entry, source, place)
+        else:
+            os.mkfifo(entry.name, 0o400, dir_fd=place.copy)
+            self._add(entry, source, _fields(entry, {}))
+
+    def _copy_link(self, entry: walk.Entry, source: bytes, place: _Place) -> None:
+        try:
+            target = os.readlink(entry.name, dir_fd=entry.folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EINVAL):
+                raise
+            self._account.changed.add(shown(entry.path))
+            return
+        os.symlink(target, entry.name, dir_fd=place.copy)
+        self._add(entry, source, {**_fields(entry, {}), "target": target})
+
+    def _copy_file(self, entry: walk.Entry, source: bytes, old: Old | None, place: _Place) -> None:
+        assert entry.status is not None
+        if entry.status.st_nlink > 1 and self._add_other_name(entry, source, place):
+            return
+        size = entry.status.st_size
+        if old and old.is_same and _IS_FILE in old.text and self._link(entry, size, place):
+            self._account.bytes += size
+            self._lister.add(old.text, source, True)
+            return
+        try:
+            opened = os.open(entry.name, files.READ, dir_fd=entry.folder)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ELOOP):
+                self._account.changed.add(shown(entry.path))
+                return
+            error.filename = entry.path
+            raise
+        self._copy_open(entry, opened, old, place)
+
+    def _add_other_name(self, entry: walk.Entry, source: bytes, place: _Place) -> bool:
+        """A further name of a file that came before is a further name in the copy too."""
+        assert entry.status is not None
+        inode = entry.status.st_ino
+        first = self._first_names.setdefault(inode, entry.path)
+        if first == entry.path:
+            return False
+        try:
+            os.link(first, entry.name, src_dir_fd=self._top, dst_dir_fd=place.copy)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EMLINK):
+                raise
+            self._first_names[inode] = entry.path
+            if error.errno == errno.EMLINK:
+                what = "it has too many names, so it became a file of its own"
+                self._account.degraded.add({"path": shown(entry.path), "what": what})
+            return False
+        self._add(entry, source, {"path": entry.path, "kind": SAME, "as": first})
+        return True
+
+    def _link(self, entry: walk.Entry, size: int, place: _Place) -> bool:
+        """Link the copy to the one in the snapshot before, if that is still as it was made."""
+        if place.before < 0:
+            return False
+        name, copy = entry.name, place.copy
+        try:
+            os.link(name, name, src_dir_fd=place.before, dst_dir_fd=copy, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EMLINK, errno.EXDEV, errno.EPERM):
+                return False
+            raise
+        made = os.stat(name, dir_fd=copy, follow_symlinks=False)
+        if made.st_size == size and stat.S_ISREG(made.st_mode) and not made.st_mode & 0o222:
+            self._account.linked += 1
+            return True
+        os.unlink(name, dir_fd=copy)
+        return False
+
+    def _copy_open(self, entry: walk.Entry, opened: int, old: Old | None, place: _Place) -> None:
+        """Copy a file that was opened, and see that it is closed."""
+        try:
+            status = os.fstat(opened)
+            entry.status = status
+            if not stat.S_ISREG(status.st_mode):
+                self._account.changed.add(shown(entry.path))
+                return
+            fields = _fields(entry, attributes.read(opened))
+            if status.st_size > self._engine.small_bytes_max:
+                if old is None or not self._link_large(entry, opened, fields, old, place):
+                    self._copy_large(entry, opened, fields, place)
+                    opened = -1
+                return
+            data = content.read_small(opened, status.st_size)
+        finally:
+            _close(opened)
+        fields |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        self._account.bytes += len(data)
+        self._pulse.count(len(data))
+        if not (old and _same_content(old, fields) and self._link(entry, len(data), place)):
+            target = content.write_small(place.copy, entry.name, data, _copy_mode(status))
+            try:
+                os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
+            finally:
+                os.close(target)
+        self._add(entry, source_of(entry.path, status), fields)
+
+    def _link_large(
+        self, entry: walk.Entry, opened: int, fields: dict[str, Any], old: Old, place: _Place
+    ) -> bool:
+        """A large file that looks as it did is read before it is copied: it may be the same."""
+        assert entry.status is not None
+        size, before = entry.status.st_size, old.fields
+        if (before.get("size"), before.get("mtime_ns")) != (size, fields["mtime_ns"]):
+            return False
+
+        def tick(count: int) -> None:
+            self._pulse.count(count)
+            self._pulse.beat()
+
+        fields |= {"size": size, "sha256": content.hash_of(opened, tick)}
+        if not (_same_content(old, fields) and self._link(entry, size, place)):
+            return False
+        self._account.bytes += size
+        self._add(entry, source_of(entry.path, entry.status), fields)
+        return True
+
+    def _copy_large(
+        self, entry: walk.Entry, opened: int, fields: dict[str, Any], place: _Place
+    ) -> None:
+        """Have it copied; from here on the workers close it."""
+        assert entry.status is not None
+        size, mtime = entry.status.st_size, entry.status.st_mtime_ns
+        self._account.bytes += size
+
+        def dress(target: int) -> None:
+            fields["size"] = os.fstat(target).st_size
+            os.utime(target, ns=(mtime, mtime))
+
+        job = content.copy_large(
+            self._engine, opened, size, place.copy, entry.name, _copy_mode(entry.status), dress,
+            self._workers, self._pulse,
+        )  # fmt: skip
+        promise = _promise(job, fields, self._pulse)
+        source = source_of(entry.path, entry.status)
+        self._lister.add(promise, source, self._is_trusted(entry.status))
+
+    # What is written down
+
+    def _add(self, entry: walk.Entry, source: bytes, fields: dict[str, Any]) -> None:
+        assert entry.status is not None
+        self._lister.add(listing.line(fields), source, self._is_trusted(entry.status))
+
+    def _is_trusted(self, status: os.stat_result) -> bool:
+        changed = status.st_ctime_ns
+        return changed + (TICK_NS if changed % 1_000_000_000 else COARSE_TICK_NS) < self._limit
+
+
+def changed(source: str, target: str, pulse: Pulse, account: Account) -> None:
+    """Look at everything once more, and add to the account what is not as it was read."""
+    seen = listing.sources(target)
+    expected = next(seen, None)
+    for entry in walk.walk(source):
+        if entry.kind == walk.LEFT or entry.kind in _LEFT_OUT:
+            continue
+        pulse.file()
+        if entry.status is not None and source_of(entry.path, entry.status) == expected:
+            expected = next(seen, None)
+            continue
+        while expected is not None and walk.order(path_of(expected)) < walk.order(entry.path):
+            account.changed.add(shown(path_of(expected)))
+            expected = next(seen, None)
+        account.changed.add(shown(entry.path) or ".")
+        if expected is not None and path_of(expected) == entry.path:
+            expected = next(seen, None)
+    while expected is not None:
+        account.changed.add(shown(path_of(expected)))
+        expected = next(seen, None)
+
+
+def _fields(entry: walk.Entry, found: dict[str, str]) -> dict[str, Any]:
+    status = entry.status
+    assert status is not None
+    fields: dict[str, Any] = {
+        "path": entry.path, "kind": entry.kind, "mode": stat.S_IMODE(status.st_mode),
+        "uid": status.st_uid, "gid": status.st_gid, "mtime_ns": status.st_mtime_ns,
+    }  # fmt: skip
+    if found:
+        fields["xattrs"] = found
+    return fields
+
+
+def _copy_mode(status: os.stat_result | None) -> int:
+    """The mode of a copy: to be read, by those who could read the original, and no more."""
+    assert status is not None
+    return stat.S_IMODE(status.st_mode) & 0o555 | 0o400
+
+
+def _same_content(old: Old, fields: dict[str, Any]) -> bool:
+    before = old.fields
+    return (before.get("sha256"), before.get("size")) == (fields["sha256"], fields["size"])
+
+
+def _promise(job: Job, fields: dict[str, Any], pulse: Pulse) -> Callable[[], bytes]:
+    def text() -> bytes:
+        found = job.answer(pulse.beat)
+        return listing.line({**fields, "sha256": found})
+
+    return text
+
+
+class _earlier:
+    """The lists of the snapshot before, or None if there is none, or none that can be read."""
+
+    def __init__(self, folder: str, device: int) -> None:
+        self._found: Earlier | None = None
+        if folder:
+            try:
+                self._found = Earlier(folder, device)
+            except (OSError, ValueError, StopIteration):
+                self._found = None
+
+    def __enter__(self) -> Earlier | None:
+        return self._found
+
+    def __exit__(self, *_: object) -> None:
+        if self._found is not None:
+            self._found.close()
+
+
+def _open_or_none(name: str, folder: int) -> int:
+    try:
+        return os.open(name, files.FOLDER, dir_fd=folder)
+    except OSError:
+        return -1
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def count(source: str) -> tuple[int, int]:
+    """How many files there are in a payload, and how long they are in all."""
+    files_found = bytes_found = 0
+    for entry in walk.walk(source):
+        if entry.status is not None and entry.kind != walk.FOLDER:
+            files_found += 1
+            bytes_found += entry.status.st_size if entry.kind == walk.FILE else 0
+    return files_found, bytes_found

@@ -1,0 +1,85 @@
+"""Verifying a snapshot: everything it says about itself, and every byte of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.core.errors import HoldfastError
+from holdfast.trees import content, descriptors, files, listing, walk
+from holdfast.trees.errors import shown
+from holdfast.trees.progress import SILENT, Progress, Pulse
+from holdfast.trees.repository import Repository
+from holdfast.trees.taking import PAYLOAD
+
+
+def verify(repository: Repository, id: str, progress: Progress = SILENT) -> Iterator[str]:
+    """What is wrong with a snapshot, one sentence each; nothing if it is whole."""
+    why = descriptors.fault(repository, id)
+    if why:
+        yield why
+        return
+    fields = descriptors.load(descriptors.path(repository, id))
+    folder = descriptors.folder(repository, id)
+    try:
+        if listing.hash_of_manifest(folder) != fields["payload_hash"]["value"]:
+            yield "its manifest is not what it was"
+            return
+    except (OSError, KeyError, TypeError) as error:
+        yield f"its manifest cannot be read: {shown(str(error))}"
+        return
+    progress.begin("verify", fields.get("files", 0), fields.get("bytes", 0))
+    try:
+        yield from _payload(folder, Pulse(progress))
+    except (HoldfastError, OSError) as error:
+        yield shown(str(error))
+    finally:
+        progress.end()
+
+
+def _payload(folder: str, pulse: Pulse) -> Iterator[str]:
+    """Both are in the same order, so one walk compares them."""
+    lines = listing.manifest(folder)
+    expected = next(lines, None)
+    for entry in walk.walk(f"{folder}/{PAYLOAD}", is_payload=False):
+        if entry.kind == walk.LEFT:
+            continue
+        while expected is not None and walk.order(expected["path"]) < walk.order(entry.path):
+            yield f"{shown(expected['path'])} is missing"
+            expected = next(lines, None)
+        if expected is None or expected["path"] != entry.path:
+            yield f"{shown(entry.path)} does not belong to it"
+            continue
+        wrong = _entry(entry, expected, pulse)
+        if wrong:
+            yield f"{shown(entry.path) or '.'} {wrong}"
+        pulse.file()
+        expected = next(lines, None)
+    while expected is not None:
+        yield f"{shown(expected['path'])} is missing"
+        expected = next(lines, None)
+
+
+def _entry(entry: walk.Entry, fields: dict[str, Any], pulse: Pulse) -> str:
+    kind = walk.FILE if fields["kind"] == listing.SAME else fields["kind"]
+    if entry.kind != kind:
+        return f"is no {kind} any more"
+    if entry.kind == walk.LINK:
+        same = os.readlink(entry.name, dir_fd=entry.folder) == fields["target"]
+        return "" if same else "leads elsewhere"
+    if fields["kind"] != walk.FILE:
+        return ""
+    opened = os.open(entry.name, files.READ, dir_fd=entry.folder)
+    try:
+        if os.fstat(opened).st_size != fields["size"]:
+            return "has another length"
+        found = content.hash_of(opened, lambda count: _beat(pulse, count))
+        return "" if found == fields["sha256"] else "has another content"
+    finally:
+        os.close(opened)
+
+
+def _beat(pulse: Pulse, count: int) -> None:
+    pulse.count(count)
+    pulse.beat()
