@@ -1,8 +1,7 @@
-"""What the tests share: stores to run on, and a record of which tests have run."""
+"""What tests share: stores to run on, a record of which have run, and which run only if asked."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -21,10 +20,9 @@ from holdfast.testing.conformance import OpenStore, Processes, Scene  # noqa: E4
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
-#: A day in real time, with its retries and rests: HOLDFAST_DAY=1 pytest tests/test_ordinary_*.py
-collect_ignore = [] if os.environ.get("HOLDFAST_DAY") else [
-    "test_ordinary_day.py", "test_ordinary_troubles.py",
-]  # fmt: skip
+HERE = Path(__file__).parent
+#: Folders with tests that take long, or need what not everybody has. Each is a stage of `./check`.
+APART = ("browser", "clients", "fights")
 
 STORES = ("memory", "sqlite")
 
@@ -84,6 +82,16 @@ def repository(tmp_path: Path) -> Path:
         (root / file).write_text("old\n")
     (root / ".git").mkdir()
     return root
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Collect what stands apart only if pytest's command line names a path in it."""
+    folder = HERE / collection_path.relative_to(HERE).parts[0] if collection_path != HERE else HERE
+    if folder.name not in APART:
+        return None
+    words = (word.partition("::")[0] for word in config.args)
+    asked = (Path(config.invocation_params.dir, word).resolve() for word in words)
+    return None if any(path.is_relative_to(folder) for path in asked) else True
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

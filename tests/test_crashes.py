@@ -1,8 +1,9 @@
 """`kill -9` and failing disks at every moment: the next process opens the ledger and trusts it.
 
-Children are killed hundreds of times while they take, renew and give back; killed and stopped
-inside the gate; killed at exact system calls; and made to fail at exact system calls. What they
-were told before is always there, what they were not told never half.
+Children are killed again and again while they take, renew and give back (hundreds of times in
+`fights/test_many_crashes.py`); killed and stopped inside the gate; killed at exact system calls;
+and made to fail at exact system calls. What they were told before is always there, what they were
+not told never half.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ pytestmark = LINUX_ONLY
 Case = TypeVar("Case")
 Result = TypeVar("Result")
 
-KILLS = 300
+KILLS = 50
 WORKERS = 4
 SHARED = ["shared/0", "shared/1", "shared/2"]
 OWN = 4
@@ -120,13 +121,18 @@ def needs_strace() -> list[str]:
 def test_after_kill_at_random_moments_the_next_process_opens_the_ledger_and_trusts_it(
     crowd: Crowd, root: Path
 ) -> None:
+    die_at_random_moments(crowd, root, KILLS)
+
+
+def die_at_random_moments(crowd: Crowd, root: Path, kills: int) -> None:
+    """Kill one worker after the other, and look at the ledger after each death."""
     dice = random.Random(9)
     auditor = Auditor()
     nursery = crowd.start(NURSERY, root, OWN, ",".join(SHARED), name="nursery")
     died_holding = 0
     for name in range(WORKERS):
         nursery.tell(str(name))
-    for name in range(KILLS):
+    for name in range(kills):
         pid = int(nursery.wait_for(f"born {name}")[0])
         if dice.random() < 0.2:  # while it opens the ledger
             time.sleep(dice.uniform(0, 0.01))
@@ -139,8 +145,8 @@ def test_after_kill_at_random_moments_the_next_process_opens_the_ledger_and_trus
             assert is_sound(root)
         nursery.tell(str(name + WORKERS))
 
-    assert died_holding >= KILLS / 10, f"only {died_holding} died with something in their hands"
-    for name in range(KILLS, KILLS + WORKERS):
+    assert died_holding >= kills / 10, f"only {died_holding} died with something in their hands"
+    for name in range(kills, kills + WORKERS):
         kill(nursery, int(nursery.wait_for(f"born {name}")[0]))
     nothing_is_left(root)
 

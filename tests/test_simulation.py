@@ -1,4 +1,6 @@
-"""The simulator: a million steps break nothing, and every seeded bug is caught.
+"""The simulator: many steps break nothing, and every seeded bug is caught.
+
+`fights/test_long_simulation.py` takes a million of them.
 
 The bugs that it found in the real rules are at the end, each in as few steps as it takes.
 """
@@ -27,30 +29,28 @@ from holdfast.testing.sim_progress import WAIT_MAX, Progress
 from holdfast.testing.sim_run import Simulation
 from holdfast.testing.sim_state import Broken
 
-MILLION = 1_000_000
-SEEDS = range(1, 11)
-STEPS = MILLION // len(SEEDS)
+SEEDS = range(1, 7)
+STEPS = 20_000
 
-#: A seeded bug must show within so many steps of one of the first seeds, which the real code
-#: passes in the test of the million.
-BUG_SEEDS = (1, 2, 3, 4, 5, 6)
+#: A seeded bug must show within so many steps of one of these seeds, which the real code passes.
 BUG_STEPS = 8_000
 assert BUG_STEPS <= STEPS
 
+#: What a run must have met, or it proves less than it says.
+MET = (
+    "lock_acquired", "lock_refused", "lock_stolen", "lock_forced", "hand-overs",
+    "ticket_reserved", "reservations passed", "circles refused", "dead waiters", "crashes",
+    "pauses", "reaped: expired", "reaped: idle", "reaped: owner dead", "restores", "reboots",
+    "clock steps", "machine sleeps", "lost before the commit", "lost inside the commit",
+    "lost after the commit", "refusals counted, not written",
+)  # fmt: skip
+
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_million_steps_break_no_invariant(seed: int) -> None:
+def test_thousands_of_steps_break_no_invariant(seed: int) -> None:
     run = Simulation(seed)
     run.run(STEPS)
-    counts = run.model.counts
-    for what in (
-        "lock_acquired", "lock_refused", "lock_stolen", "lock_forced", "hand-overs",
-        "ticket_reserved", "reservations passed", "circles refused", "dead waiters", "crashes",
-        "pauses", "reaped: expired", "reaped: idle", "reaped: owner dead", "restores", "reboots",
-        "clock steps", "machine sleeps", "lost before the commit", "lost inside the commit",
-        "lost after the commit", "refusals counted, not written",
-    ):  # fmt: skip
-        assert counts[what] > 0, f"{what} never happened: the run proves less than it says"
+    assert [what for what in MET if not run.model.counts.get(what)] == []
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -65,7 +65,7 @@ def test_the_embedded_store_breaks_no_invariant(seed: int, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_each_seeded_bug_is_caught(name: str) -> None:
-    for seed in BUG_SEEDS:
+    for seed in SEEDS:
         with MUTANTS[name].applied():
             run = Simulation(seed)
             try:

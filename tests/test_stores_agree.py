@@ -3,7 +3,7 @@
 Both get the same commands, the same clock and the same processes. After every step they must
 have answered the same, written the same events and be in the same state; that state must be the
 fold of the events, and keep the promises of the rulebook, which are written down here once more
-and independently of it.
+and independently of it. `fights/test_long_agreement.py` tries six times as many histories.
 """
 
 from __future__ import annotations
@@ -451,7 +451,7 @@ def _place(ticket: Ticket) -> tuple[int, int, int]:
 
 
 StoresAgree.TestCase.settings = settings(
-    max_examples=600,  # about a minute
+    max_examples=100,
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -485,3 +485,20 @@ def test_both_stores_tell_what_is_in_the_way_in_the_same_order(
         one[1:] for one in told if one[0] == "sqlite"
     ]
     assert events[0] == events[1]
+
+
+def test_a_wait_for_everything_is_no_longer_because_somebody_waits_for_a_resource() -> None:
+    """To a store that keeps its keys in order, what is below the root are all of them."""
+    state = StoresAgree()
+    try:
+        state.begin()
+        held = [("a", "r"), ("worktree:w", "w"), ("a/x", "r")]
+        state.try_acquire(who="dee", wanted=held, ttl=None)
+        wanted = [("worktree:w", "r"), ("a/y", "r"), ("a/y", "w")]
+        state.acquire(grace=1.0, patience=600.0, priority=0, ttl=None, wanted=wanted, who="dee")
+        wanted = [("worktree:w", "r"), ("b2", "r")]
+        state.acquire(grace=1.0, patience=5.0, priority=1, ttl=1800.0, wanted=wanted, who="ann")
+        wanted = [(".", "r")]
+        state.acquire(grace=1.0, patience=600.0, priority=-1, ttl=None, wanted=wanted, who="ann")
+    finally:
+        state.teardown()

@@ -1,8 +1,11 @@
-"""The real Claude Code and Codex, driven without an account; not part of the main test run.
+"""The real Claude Code and Codex, driven without an account; they run only when asked for.
 
-    pytest tests/clients            installs the clients if need be, and runs these tests
+    ./check clients            installs the clients if need be, and runs these tests
+
+They need node, and once the network for several hundred megabytes.
 
 `install.py` gets the programs, `servers.py` stands in for the models, `drive.py` runs the clients
-in an empty home, `recording_hook.py` is a hook that tells what it was told. `samples/` has what the
+in an empty home, `recording_hook.py` is a hook that tells what it was told. `gated.py` is a
+repository with the gate in it, `crew.py` the agents at work there. `samples/` has what the
 real clients sent to it, one file for each event.
 """

@@ -1,8 +1,4 @@
-"""What the tests of the real clients share. They run only when they are asked for.
-
-Asked for is: a path in this folder on pytest's command line, or HOLDFAST_CLIENTS=1. Otherwise they
-are not even collected: they need the network once, several hundred megabytes, and node.
-"""
+"""What the tests of the real clients share."""
 
 from __future__ import annotations
 
@@ -16,21 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from .crew import Claudes, Codexes, Crew
     from .drive import Recorder
+    from .gated import Gated
     from .servers import AnthropicServer, OpenAIServer
-
-HERE = Path(__file__).parent
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return None if _asked_for(config) else True
-
-
-def _asked_for(config: pytest.Config) -> bool:
-    if os.environ.get("HOLDFAST_CLIENTS") == "1":
-        return True
-    paths = [Path(config.invocation_params.dir, word.partition("::")[0]) for word in config.args]
-    return any(path.resolve().is_relative_to(HERE) for path in paths)
 
 
 @pytest.fixture
@@ -76,6 +61,44 @@ def openai(tmp_path: Path) -> Iterator[OpenAIServer]:
     with OpenAIServer() as server:
         yield server
         sweep(tmp_path)
+
+
+@pytest.fixture
+def gated(repo: Path) -> Gated:
+    """A repository that is guarded as soon as its `init` was called."""
+    from .gated import Gated
+
+    return Gated(repo)
+
+
+@pytest.fixture
+def claudes(gated: Gated, anthropic: AnthropicServer) -> Claudes:
+    """Claude Codes in that repository."""
+    from .crew import Claudes
+
+    return Claudes(gated, anthropic)
+
+
+@pytest.fixture
+def codexes(gated: Gated, openai: OpenAIServer) -> Codexes:
+    """Codexes in that repository."""
+    from .crew import Codexes
+
+    return Codexes(gated, openai)
+
+
+@pytest.fixture(params=["claudes", "codexes"])
+def crew(request: pytest.FixtureRequest) -> Crew:
+    """Agents of each client in turn, for what holds for all of them."""
+    made: Crew = request.getfixturevalue(request.param)
+    return made
+
+
+@pytest.fixture
+def leaders(crew: Crew) -> Crew:
+    """Agents of each client in turn that can have sub-agents."""
+    crew.leads = True
+    return crew
 
 
 def _need(client: str) -> None:

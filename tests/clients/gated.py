@@ -6,27 +6,20 @@ The settings are short ones: a test says how long a refusal lasts and whether a 
 from __future__ import annotations
 
 import subprocess
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 from helpers_cli import Answer, Repository, Terminal, environment
-from helpers_processes import PATIENCE_SECONDS, until
+from helpers_processes import PATIENCE_SECONDS
 
-from .drive import Running, hooks_for, write_json
-from .servers import Call, ModelServer, Step, Turn
+from .drive import hooks_for, write_json
 
 #: A refusal is said at once: the retry is due only after the hook's own deadline.
-AT_ONCE = {"retry_seconds": 60, "timeout_seconds": 30}
+AT_ONCE = {"retry_seconds": 600, "timeout_seconds": 30}
 #: The call is held open for a second, then comes the one retry.
 HELD = {"retry_seconds": 1, "timeout_seconds": 60}
 #: The call is held open until the file is free, and not longer.
 WOKEN = {"retry_seconds": 15, "timeout_seconds": 60, "wake": True}
-
-#: How every refusal begins, and how the hard stop does.
-REFUSED = "Refused: "
-BLOCKED = "state=waiting_for_instruction"
 
 
 class Gated(Repository):
@@ -75,11 +68,12 @@ class Gated(Repository):
         """Each file that is held now, and by whom."""
         return {path: grant["holder"] for grant in self.grants() for path in grant["write_paths"]}
 
-    def is_free(self, path: str) -> bool:
-        return path not in self.held()
-
     def text(self, path: str = "a.txt") -> str:
         return (self.root / path).read_text()
+
+    def write(self, path: str, text: str) -> None:
+        """By a person, past the gate."""
+        (self.root / path).write_text(text)
 
     def happened(self, type: str) -> list[dict[str, Any]]:
         """The events of a type."""
@@ -102,65 +96,3 @@ class Gated(Repository):
 
 def _toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def name(client: str, session: str, agent: str = "") -> str:
-    """What an agent is called."""
-    return f"{client}:{session[:8]}" + (f":{agent[:8]}" if agent else "")
-
-
-class Gateway:
-    """A moment that models wait for: steps that come through it only when it is opened."""
-
-    def __init__(self, seconds: float = 60) -> None:
-        self._open = threading.Event()
-        self._seconds = seconds
-
-    def open(self) -> None:
-        self._open.set()
-
-    def then(self, step: Turn | Call | str) -> Step:
-        """A step that waits."""
-
-        def wait(_: dict[str, Any]) -> Turn | Call | str:
-            self._open.wait(self._seconds)
-            return step
-
-        return wait
-
-    def unless_refused(self, server: ModelServer) -> Step:
-        """Wait if all went well; who was refused ends at once."""
-
-        def wait(body: dict[str, Any]) -> str:
-            results = server.follow(body)[2]
-            if results and is_refusal(results[-1]):
-                return "I was refused."
-            self._open.wait(self._seconds)
-            return "Done."
-
-        return wait
-
-
-def when(ready: Callable[[], object], step: Turn | Call | str) -> Step:
-    """A step that waits for something, and fails loudly as a turn if it does not come."""
-
-    def wait(_: dict[str, Any]) -> Turn | Call | str:
-        ready()
-        return step
-
-    return wait
-
-
-def is_refusal(result: str) -> bool:
-    """Whether a tool's result is the gate's refusal."""
-    return REFUSED in result or BLOCKED in result
-
-
-def first_to_end(*running: Running) -> Running:
-    """Wait until one of these clients has ended; which."""
-
-    def ended() -> list[Running]:
-        return [one for one in running if one.process.poll() is not None]
-
-    until(ended, "one of the clients ended")
-    return ended()[0]

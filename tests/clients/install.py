@@ -59,12 +59,6 @@ def program(name: str) -> Path:
     return found[0]
 
 
-def wrapper(name: str) -> Path:
-    """What a user's PATH has after `npm install -g`; for Codex that is a node program around it."""
-    program(name)
-    return cache() / f"{name}-{CLIENTS[name].version}" / "node_modules" / ".bin" / name
-
-
 def _install(client: Client, folder: Path) -> None:
     for needed in ("node", "npm"):
         if shutil.which(needed) is None:

@@ -177,7 +177,7 @@ class ModelServer:
         asked = self.asked(script)
         return asked[-1].results if asked else ()
 
-    def wait_for(self, script: str, turn: int = 0, seconds: float = 60) -> Request:
+    def wait_for(self, script: str, turn: int = 0, seconds: float = 120) -> Request:
         """Wait until a script's turn is asked for: the turns before it are over then."""
 
         def found() -> Request | None:

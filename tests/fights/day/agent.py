@@ -1,147 +1,29 @@
-"""An ordinary day: three agents in one repository, and what must never happen on it.
+"""An agent on an ordinary day: what it asks its hooks, and what there is to do.
 
-Nobody is refused wrongly, no line is lost, nobody is told of damage that was none; and whoever
-reaches for what another has changed is refused. An independent record judges (helpers_day.py).
-
-What each agent does, and whose turn it is, comes from a seed. A step of one agent is cut into
-pieces, and others go on between them: an edit is asked for, others work, it is written; a command
-is asked for, others work, it runs. How long a call is held open is real time, so two runs are
-not the same to the letter.
+A step of one agent is cut into pieces, and others go on between them: an edit is asked for, others
+work, it is written; a command is asked for, others work, it runs.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
 
-import pytest
+from .client import Client
 
-from helpers_commits import environment
-from helpers_day import Client, Record
-from holdfast import LockManager
-from holdfast.gate import githooks
+if TYPE_CHECKING:
+    from .repository import Day
 
 STEPS = 200
 PYTHON = f"{sys.executable} -I -S"
 #: Real seconds, but short ones.
 RETRY_SECONDS, IDLE_SECONDS = 0.4, 1.5
 SHARED = [f"shared/part{number}.py" for number in range(5)]
-FORMATTER = """
-import os, sys
-for name in sys.argv[1:]:
-    old = open(name).read()
-    new = "".join(line.rstrip() + "\\n" for line in old.splitlines())
-    if new != old:
-        open(name + ".tmp", "w").write(new)
-        os.replace(name + ".tmp", name)
-"""
-#: Left behind by commands of all agents, each time.
-IGNORED = "node_modules/\nbuild/\n__pycache__/\n.pytest_cache/\n*.log\n.holdfast/\nholdfast.toml\n"
 Step = Generator[None, None, Any]
-
-
-class Day:
-    """The repository, its remote, somebody elsewhere who pushes there, and three agents."""
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.root, self.seed = folder, folder / "repo", seed
-        self.env = environment(folder)
-        self.record = Record(IDLE_SECONDS)
-        self.counts: Counter[str] = Counter()
-        self.topic = ""
-        self.number = 0
-        self._make()
-        self.agents = [
-            Agent(self, "ann", "claude"), Agent(self, "bob", "claude"), Agent(self, "cid", "codex"),
-        ]  # fmt: skip
-
-    def _make(self) -> None:
-        self.root.mkdir()
-        self.git("init", "--quiet")
-        files = [*SHARED, *(f"app/{n}{i}.py" for n in ("ann", "bob", "cid") for i in range(4))]
-        for name in (*files, "vendor/lib.py"):
-            (self.root / name).parent.mkdir(exist_ok=True)
-            (self.root / name).write_text(f"# {name}\n")
-        (self.root / "fmt.py").write_text(FORMATTER)
-        (self.root / ".gitignore").write_text(IGNORED)
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "-m", "start")
-        self.git("clone", "--quiet", "--bare", ".", str(self.folder / "remote.git"))
-        self.git("remote", "add", "origin", str(self.folder / "remote.git"))
-        self.git("clone", "--quiet", str(self.folder / "remote.git"), str(self.folder / "else"))
-        self.git("fetch", "--quiet", "origin")
-        (self.root / ".holdfast").mkdir()
-        (self.root / "holdfast.toml").write_text(
-            f"[gate]\nretry_seconds = {RETRY_SECONDS}\nidle_seconds = {IDLE_SECONDS}\n"
-        )
-        assert {hook.state for hook in githooks.install(str(self.root))} == {"installed"}
-
-    def git(self, *words: str, at: Path | None = None) -> str:
-        """git by a person, without hooks."""
-        done = subprocess.run(
-            ["git", "-c", f"core.hooksPath={os.devnull}", *words], env=self.env,
-            cwd=at or self.root, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done
-        return done.stdout
-
-    def new(self) -> int:
-        self.number += 1
-        return self.number
-
-    def someone_elsewhere_pushes(self) -> None:
-        """New commits in the remote, of files that nobody here has."""
-        other = self.folder / "else"
-        self.git("fetch", "--quiet", "origin", at=other)
-        self.git("reset", "--quiet", "--hard", "origin/main", at=other)
-        (other / "vendor" / f"new{self.new() % 9}.py").write_text(f"{self.number}\n")
-        (other / "vendor/lib.py").write_text(f"# lib {self.number}\n")
-        self.git("add", "--all", at=other)
-        self.git("commit", "--quiet", "-m", "elsewhere", at=other)
-        self.git("push", "--quiet", "origin", "main", at=other)
-
-    def changed(self) -> set[str]:
-        """What is not committed."""
-        said = self.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
-        return {entry[3:] for entry in said.split("\0") if entry}
-
-    def differs(self, branch: str) -> set[str]:
-        said = self.git("diff", "--name-only", "-z", "--no-renames", "HEAD", branch, "--")
-        return {name for name in said.split("\0") if name}
-
-    def live(self) -> None:
-        """Until all have done their steps."""
-        turns = random.Random(self.seed)
-        at_work = {agent.name: agent.life() for agent in self.agents}
-        end = time.monotonic() + 200
-        while at_work:
-            assert time.monotonic() < end, "the day does not end"
-            name = turns.choice(sorted(at_work))
-            try:
-                next(at_work[name])
-            except StopIteration:
-                del at_work[name]
-
-    def everything(self) -> str:
-        """All that is in the work tree or was ever committed."""
-        said = self.git("log", "--all", "-p", "-m", "--format=", "--no-renames", "--text")
-        files = (
-            self.root / name
-            for name in self.git("ls-files", "-co", "--exclude-standard").splitlines()
-        )
-        return said + "".join(file.read_text() for file in files if file.is_file())
-
-    def close(self) -> None:
-        for agent in self.agents:
-            agent.client.close()
 
 
 class Agent:
@@ -358,9 +240,10 @@ class Agent:
             self.day.counts["edits that the client gave up"] += 1
 
     def run_tests(self) -> Step:
+        """Real ones: they import the files of all agents, and leave caches beside each of them."""
         yield from self.shell(
-            "mkdir -p .pytest_cache build app/__pycache__ && echo ran >> build/test.log && "
-            "date > .pytest_cache/last; for f in app/*.py; do echo c > app/__pycache__/x.pyc; done"
+            "mkdir -p .pytest_cache build && date > .pytest_cache/last && "
+            f"{PYTHON} test_all.py > build/test.log 2>&1"
         )
 
     def run_compiler(self) -> Step:
@@ -570,30 +453,3 @@ KINDS: dict[Callable[[Agent], Step], int] = {
     Agent.reach_for_anothers: 4, Agent.write_over_anothers: 2, Agent.commit_anothers: 3,
     Agent.throw_away_anothers: 3,
 }  # fmt: skip
-
-
-@pytest.fixture
-def day(tmp_path: Path) -> Iterator[Day]:
-    made = Day(tmp_path, seed=20_260)
-    yield made
-    made.close()
-
-
-def test_on_an_ordinary_day_nobody_is_refused_wrongly_and_nothing_is_lost(day: Day) -> None:
-    day.live()
-    assert not day.record.wrong
-    kept = day.everything()
-    lost = {line: whose for line, whose in day.record.lines.items() if line not in kept}
-    assert not lost
-    assert len(day.record.lines) > 200
-    with LockManager.open(day.root) as manager:
-        assert manager.active_grants() == []
-        assert manager.queue() == []
-        assert [event for event in manager.events() if event.type == "damage"] == []
-    for kind in KINDS:
-        assert day.counts[kind.__name__], kind
-    for what in (
-        "collision refused", "write refused", "commit refused", "whole tree refused", "blocked",
-        "siblings kept apart", "back on main", "idle for long", "through the real hook",
-    ):  # fmt: skip
-        assert day.counts[what], (what, day.counts)

@@ -14,7 +14,9 @@ import pytest
 
 from conftest import until
 from holdfast import LockManager
-from test_ordinary_day import Agent, Day
+
+from .day.agent import Agent
+from .day.repository import Day
 
 
 @pytest.fixture
@@ -144,7 +146,6 @@ def test_nothing_is_kept_for_one_who_stopped_in_line(ann: Agent, bob: Agent) -> 
     assert edit(ann, "app/ann0.py") == ""
 
 
-@pytest.mark.xfail(strict=True, reason="what is kept for a retry is kept 10 s too long")
 def test_nothing_is_kept_beyond_the_retry_for_one_who_does_not_come(ann: Agent, bob: Agent) -> None:
     edit(ann, "app/ann0.py")
     interrupted_in_line(bob, "app/ann0.py")

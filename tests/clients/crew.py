@@ -1,0 +1,252 @@
+"""Agents at work in a guarded repository: real clients, each of which follows a script.
+
+A `Crew` is all agents of one client, so that one story can be told of Claude Codes and of Codexes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from helpers_processes import until
+
+from .drive import CODEX_CODE_MODEL, CODEX_MODEL, Result, Running, start_claude, start_codex
+from .gated import Gated
+from .servers import (
+    AnthropicServer,
+    Call,
+    ModelServer,
+    OpenAIServer,
+    Step,
+    Turn,
+    agent,
+    bash,
+    code_patch,
+    edit,
+    patch,
+    spawn,
+    wait_for_agents,
+)
+
+#: How every refusal begins, and how the hard stop does.
+REFUSED = "Refused: "
+BLOCKED = "state=waiting_for_instruction"
+
+
+class Gateway:
+    """A moment that models wait for: steps that come through it only when it is opened."""
+
+    def __init__(self, seconds: float = 240) -> None:
+        self._open = threading.Event()
+        self._seconds = seconds
+
+    def open(self) -> None:
+        self._open.set()
+
+    def then(self, step: Turn | Call | str = "Done.") -> Step:
+        """A step that waits."""
+
+        def wait(_: dict[str, Any]) -> Turn | Call | str:
+            self._open.wait(self._seconds)
+            return step
+
+        return wait
+
+    def unless_refused(self, server: ModelServer) -> Step:
+        """Wait if all went well; who was refused ends at once."""
+
+        def wait(body: dict[str, Any]) -> str:
+            results = server.follow(body)[2]
+            if results and is_refusal(results[-1]):
+                return "I was refused."
+            self._open.wait(self._seconds)
+            return "Done."
+
+        return wait
+
+
+def when(ready: Callable[[], object], step: Turn | Call | str = "Done.") -> Step:
+    """A step that waits for something, and fails loudly as a turn if it does not come."""
+
+    def wait(_: dict[str, Any]) -> Turn | Call | str:
+        ready()
+        return step
+
+    return wait
+
+
+def is_refusal(result: str) -> bool:
+    """Whether a tool's result is the gate's refusal."""
+    return REFUSED in result or BLOCKED in result
+
+
+class Agent:
+    """A client that was started and follows a script."""
+
+    def __init__(self, crew: Crew, script: str, running: Running) -> None:
+        self._crew, self._script, self.running = crew, script, running
+        self.leave: Gateway | None = None
+
+    @property
+    def session(self) -> str:
+        until(lambda: self.running.said().session, f"{self._script} says which session it is")
+        return self.running.said().session
+
+    @property
+    def name(self) -> str:
+        """What the gate calls it."""
+        return f"{self._crew.client}:{self.session[:8]}"
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """What its tools have said to its model."""
+        return self._crew.server.results(self._script)
+
+    def has_done(self, steps: int) -> None:
+        """Wait until it has done so many steps of its script."""
+        self._crew.server.wait_for(self._script, steps)
+
+    def ends(self) -> Result:
+        """Wait for its end, which must be a good one."""
+        if self.leave is not None:
+            self.leave.open()
+        result = self.running.wait()
+        assert result.code == 0, result
+        return result
+
+    def has_ended(self) -> bool:
+        return self.running.process.poll() is not None
+
+
+class Crew:
+    """All agents of one client in a guarded repository, and what their models can call."""
+
+    client: str
+    leads = False
+    """Whether they are to have sub-agents: Codexes that can do that edit in another way."""
+
+    def __init__(self, gated: Gated, server: ModelServer) -> None:
+        self.gated, self.server = gated, server
+
+    def start(self, script: str, *steps: Step, **more: Any) -> Agent:
+        """Start a client that does these steps, in a home of its own unless one is given."""
+        self.server.scripts[script] = list(steps)
+        more.setdefault("home", self.gated.home())
+        return Agent(self, script, self._start(f"[[{script}]]", **more))
+
+    def run(self, script: str, *steps: Step, **more: Any) -> Agent:
+        """The same, to its end."""
+        started = self.start(script, *steps, **more)
+        started.ends()
+        return started
+
+    def owner(self, *steps: Step, script: str = "owner", **more: Any) -> Agent:
+        """One that has done these steps (else: has changed `a.txt` from "old" to "mine") and is
+        still at work, until it `ends`."""
+        steps = steps or (self.edit("a.txt", "old", "mine"),)
+        leave = Gateway()
+        started = self.start(script, *steps, leave.then(), **more)
+        started.leave = leave
+        started.has_done(len(steps))
+        return started
+
+    def _start(self, prompt: str, **more: Any) -> Running:
+        raise NotImplementedError
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        """Replace one line of a file."""
+        raise NotImplementedError
+
+    def insert(self, path: str, line: str, before: str) -> Call:
+        """Put a line before another one."""
+        raise NotImplementedError
+
+    def shell(self, command: str) -> Call:
+        """Run a command, and wait for it."""
+        raise NotImplementedError
+
+    def delegate(self, *scripts: str) -> list[Step]:
+        """Start sub-agents, all at the same time, and wait for them."""
+        raise NotImplementedError
+
+
+class Claudes(Crew):
+    client = "claude"
+    server: AnthropicServer
+
+    def _start(self, prompt: str, **more: Any) -> Running:
+        return start_claude(self.gated.root, prompt, self.server, **more)
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return edit(self.gated.root / path, old, new)
+
+    def insert(self, path: str, line: str, before: str) -> Call:
+        return self.edit(path, f"{before}\n", f"{line}\n{before}\n")
+
+    def shell(self, command: str) -> Call:
+        return bash(command)
+
+    def delegate(self, *scripts: str) -> list[Step]:
+        return [Turn(calls=tuple(agent(f"[[{script}]]") for script in scripts))]
+
+
+class Codexes(Crew):
+    client = "codex"
+    server: OpenAIServer
+
+    def _start(self, prompt: str, **more: Any) -> Running:
+        more.setdefault("model", CODEX_CODE_MODEL if self.leads else CODEX_MODEL)
+        return start_codex(self.gated.root, prompt, self.server, **more)
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return (code_patch if self.leads else patch)(change(path, old, new))
+
+    def insert(self, path: str, line: str, before: str) -> Call:
+        return patch(f"*** Update File: {path}\n@@\n+{line}\n {before}")
+
+    def shell(self, command: str) -> Call:
+        return Call("exec_command", {"cmd": command, "yield_time_ms": 30_000})
+
+    def delegate(self, *scripts: str) -> list[Step]:
+        return [*(spawn(f"[[{script}]]", script) for script in scripts), wait_for_agents()]
+
+
+def change(path: str, old: str, new: str) -> str:
+    """The part of a patch that replaces one line of a file."""
+    return f"*** Update File: {path}\n@@\n-{old}\n+{new}"
+
+
+#: How often two of them meet on one file.
+ROUNDS = 10
+
+
+def meet_on_one_file(one: Crew, two: Crew) -> None:
+    """Two agents at once, again and again: each time one edits and the other is stopped."""
+    gated = one.gated
+    gated.write("a.txt", "end\n")
+    lines: list[str] = []
+    for number in range(ROUNDS):
+        over = Gateway()
+        players = {}
+        for crew, who in ((one, "one"), (two, "two")):
+            line = f"{number} by {who}"
+            steps = crew.insert("a.txt", line, "end"), over.unless_refused(crew.server)
+            home = gated.root.parent / who
+            players[line] = crew.start(f"{who}-{number}", *steps, home=home)
+        loser = first_to_end(*players.values())
+        (winner,) = (line for line, player in players.items() if player is not loser)
+        lines.append(winner)
+        assert gated.text().splitlines() == [*lines, "end"]
+        over.open()
+        for line, player in players.items():
+            said = player.ends().stdout + "".join(player.results)
+            assert (BLOCKED in said) is (line != winner)
+        assert gated.held() == {}
+    assert gated.text().splitlines() == [*lines, "end"]
+
+
+def first_to_end(*players: Agent) -> Agent:
+    """Wait until one of these has ended; which."""
+    until(lambda: any(player.has_ended() for player in players), "one of the clients ended")
+    return next(player for player in players if player.has_ended())

@@ -1,0 +1,7 @@
+"""Long fights: crowds, hundreds of kills, a million steps, a day of three agents.
+
+    ./check fights            runs them, with everything beside it that was built for patience
+
+They run only when they are asked for, and in continuous integration. What each of them shows is
+shown in short by the tests one folder up, which run every time.
+"""

@@ -1,0 +1,47 @@
+"""An ordinary day: three agents in one repository, and what must never happen on it.
+
+Nobody is refused wrongly, no line is lost, nobody is told of damage that was none; and whoever
+reaches for what another has changed is refused. An independent record judges (`day/record.py`).
+
+What each agent does, and whose turn it is, comes from a seed. How long a call is held open is real
+time, so two runs are not the same to the letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import LockManager
+
+from .day.agent import KINDS
+from .day.repository import Day
+
+
+@pytest.fixture(params=[20_260, 1, 2])
+def day(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Day]:
+    made = Day(tmp_path, seed=request.param)
+    yield made
+    made.close()
+
+
+def test_on_an_ordinary_day_nobody_is_refused_wrongly_and_nothing_is_lost(day: Day) -> None:
+    day.live()
+    assert not day.record.wrong
+    kept = day.everything()
+    lost = {line: whose for line, whose in day.record.lines.items() if line not in kept}
+    assert not lost
+    assert len(day.record.lines) > 200
+    with LockManager.open(day.root) as manager:
+        assert manager.active_grants() == []
+        assert manager.queue() == []
+        assert [event for event in manager.events() if event.type == "damage"] == []
+    for kind in KINDS:
+        assert day.counts[kind.__name__], kind
+    for what in (
+        "collision refused", "write refused", "commit refused", "whole tree refused", "blocked",
+        "siblings kept apart", "back on main", "idle for long", "through the real hook",
+    ):  # fmt: skip
+        assert day.counts[what], (what, day.counts)
