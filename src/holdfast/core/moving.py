@@ -6,7 +6,7 @@ The same kind of functions as in `rules`: a view and a command in, a decision ou
 from __future__ import annotations
 
 from holdfast.core import events
-from holdfast.core.conflicts import fate, in_the_way
+from holdfast.core.conflicts import fate, in_the_way, looked_up
 from holdfast.core.draft import Draft, reach
 from holdfast.core.model import Decision, Event, Grant, Refusal, Request
 from holdfast.core.rules import (
@@ -84,7 +84,7 @@ def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> list[ConflictI
 
 def _covering(draft: Draft, request: Request) -> Grant | None:
     """A live grant of the same holder that gives all that a request wants."""
-    at, _below = reach(request.keys)
+    at, _below = reach(looked_up(request))
     for id in sorted({id for _key, _mode, id in draft.scopes(at, [])}):
         grant = draft.live_grant(id)
         if (
