@@ -1,0 +1,308 @@
+"""How things stand, at one moment: who holds what, what is worked on, and why each one waits.
+
+All of it is read in one view of the ledger, so its parts agree with each other and with `head`, the
+number of the last event that they know of. Whoever then follows the events after `head` misses
+nothing and hears nothing twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import rules
+from holdfast.core.conflicts import in_the_way
+from holdfast.core.draft import Draft
+from holdfast.core.model import ConflictInfo
+from holdfast.core.time import iso
+from holdfast.core.words import conflict_sentences
+from holdfast.gate.leases import BLOCKED
+from holdfast.gate.switch import switched_off
+from holdfast.manager import services
+from holdfast.manager.data import conflict_data, grant_data, ticket_data
+from holdfast.manager.manager import LockManager
+from holdfast.work import assignment, desk, flows, scheduler, states
+from holdfast.work.desk import Desk
+from holdfast.work.items import ANALYZE, COMPLETED, DISPATCHED, ERROR, QUEUED, WorkItem
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Event, Grant, Ticket
+    from holdfast.core.view import View
+
+    Question = Callable[[View], list[ConflictInfo]]
+
+#: How many things in the way of one item are told; the rest is counted.
+WHY_MAX = 5
+#: How many of those that wait are listed, and how many of them with their reasons unless somebody
+#: wants more: finding out what a path is and who has it takes a millisecond for each.
+WAITING_MAX = 5000
+REASONS = 60
+
+#: What somebody waits for.
+LOCKS, SLOT, DISPATCHER = "locks", "slot", "dispatcher"
+
+
+class Moment:
+    """What one view of the ledger says."""
+
+    def __init__(self, view: View) -> None:
+        self.head, self.now = view.head, view.now
+        self.grants: list[Grant] = [one for one in view.grants() if rules.is_live(view, one)]
+        self.tickets: list[Ticket] = [
+            one for one in view.queue() if rules.is_waited_with(view, one)
+        ]
+        found = [WorkItem.from_data(event.data) for event in view.notes(desk.NOTES)]
+        self.items = {item.id: item for item in sorted(found, key=lambda item: item.arrival)}
+        self.flows = {event.data["workflow"]: event.data for event in view.notes(flows.NOTES)}
+        self.assignment: Event | None = view.note(assignment.NOTE)
+        trouble = view.note(scheduler.TROUBLE)
+        self.trouble: str = "" if trouble is None else trouble.data["error"]
+        self.blockers = [one.data["report"] for one in view.notes("gate:") if one.type == BLOCKED]
+
+    @property
+    def active(self) -> list[WorkItem]:
+        """Those that are worked on, in the order in which they were sent out."""
+        found = [item for item in self.items.values() if item.status == DISPATCHED]
+        return sorted(found, key=lambda item: item.dispatched)
+
+    @property
+    def queued(self) -> list[WorkItem]:
+        """Those that wait, as they come."""
+        found = [item for item in self.items.values() if item.status == QUEUED]
+        return sorted(found, key=lambda item: item.rank)
+
+    def name(self, holder: str) -> str:
+        """What people call a holder: an item by its workflow."""
+        item = self.items.get(holder)
+        return holder if item is None else item.workflow
+
+
+class Board:
+    """How the things of one repository stand, for whoever asks."""
+
+    def __init__(self, manager: LockManager) -> None:
+        self._manager = manager
+        self._desk = Desk(manager)
+        self._questions: dict[str, Question] = {}
+
+    def state(self, reasons: int = REASONS) -> dict[str, Any]:
+        """Everything but history. `reasons` is for how many of those that wait it is said why."""
+
+        def look(view: View) -> dict[str, Any]:
+            now = Moment(view)
+            self._forget(now)
+            active, queued = now.active, now.queued
+            tickets = _tickets_of_others(now)
+            return {
+                "phase": phase(now),
+                "controllers": _controllers(now),
+                "workflows": now.flows,
+                "locks": {
+                    "active_grants": [_grant(now, grant) for grant in now.grants],
+                    "queue_depth": len(queued),
+                    "active_items": [item_data(item) for item in active],
+                },
+                "waiting": [
+                    *(self._waits(now, view, item) for item in queued[:reasons]),
+                    *(item_data(item) for item in queued[reasons:WAITING_MAX]),
+                ],
+                "tickets": [_ticket(now, view, one) for one in tickets[:reasons]],
+                "items": dict(Counter(item.status for item in now.items.values())),
+                "blockers": now.blockers,
+                "trouble": now.trouble,
+                "head": now.head,
+                "now": iso(now.now),
+            }
+
+        return {**services.look(self._manager, look), **self._surroundings()}
+
+    def why(self, ids: Iterable[str]) -> dict[str, Any]:
+        """Why these items wait, of those that do."""
+
+        def look(view: View) -> dict[str, Any]:
+            now = Moment(view)
+            waiting = (now.items.get(id) for id in dict.fromkeys(ids))
+            found = [item for item in waiting if item is not None and item.status == QUEUED]
+            return {
+                "head": now.head,
+                "now": iso(now.now),
+                "waiting": {item.id: self._reason(now, view, item) for item in found},
+            }
+
+        return services.look(self._manager, look)
+
+    def item(self, id: str) -> dict[str, Any] | None:
+        """One item; None if nobody knows it."""
+
+        def look(view: View) -> dict[str, Any] | None:
+            now = Moment(view)
+            item = now.items.get(id)
+            if item is None:
+                return None
+            return self._waits(now, view, item) if item.status == QUEUED else item_data(item)
+
+        return services.look(self._manager, look)
+
+    def items(self, group: str) -> list[dict[str, Any]]:
+        """The items of one controller, as they came."""
+        return [item_data(item) for item in self._desk.items() if item.data.get("group") == group]
+
+    def figures(self) -> dict[str, Any]:
+        """What can be counted."""
+
+        def look(view: View) -> dict[str, Any]:
+            now = Moment(view)
+            waits = [item.queued for item in now.queued] + [one.added_at for one in now.tickets]
+            return {
+                "events": now.head,
+                "grants": len(now.grants),
+                "tickets": len(now.tickets),
+                "items": Counter(item.status for item in now.items.values()),
+                "workflows": Counter(flow["state"] for flow in now.flows.values()),
+                "retries": sum(item.retries for item in now.items.values()),
+                "blockers": len(now.blockers),
+                "trouble": now.trouble,
+                "longest_wait": max((now.now - since for since in waits), default=0),
+            }
+
+        return services.look(self._manager, look)
+
+    # Why
+
+    def _waits(self, now: Moment, view: View, item: WorkItem) -> dict[str, Any]:
+        return {**item_data(item), **self._reason(now, view, item)}
+
+    def _reason(self, now: Moment, view: View, item: WorkItem) -> dict[str, Any]:
+        """What keeps an item waiting: locks of others, or else that nobody is free to do it."""
+        conflicts = [] if item.grant_id else self._question(item)(view)
+        if conflicts:
+            return _behind(now, conflicts)
+        waits_for = SLOT if now.active else DISPATCHER
+        said = "a free slot" if now.active else "a dispatcher; none seems to be at work"
+        return {"waits_for": waits_for, "why": [], "why_more": 0, "for": [], "sentence": said}
+
+    def _question(self, item: WorkItem) -> Question:
+        """Finding out what a path really is costs more than asking who has it, so that is kept."""
+        known = self._questions.get(item.id)
+        if known is None:
+            known = self._questions[item.id] = self._desk.question(item)
+        return known
+
+    def _forget(self, now: Moment) -> None:
+        over = [id for id in list(self._questions)
+                if id not in now.items or now.items[id].status != QUEUED]  # fmt: skip
+        for id in over:
+            self._questions.pop(id, None)
+
+    def _surroundings(self) -> dict[str, Any]:
+        tree = self._manager.tree
+        root = tree.root if tree is not None else ""
+        off = switched_off(root) if root else None
+        return {
+            "root": root,
+            "name": os.path.basename(root) or root,
+            "version": _version(),
+            "off": "" if off is None else off.sentence(),
+        }
+
+
+def phase(now: Moment) -> str:
+    """All the work in one word. `ready` if there is none."""
+    if now.trouble:
+        return "error"
+    found = {flow["state"] for flow in now.flows.values()}
+    if not found - {states.IDLE} and not now.items:
+        return "ready"
+    merging = {item.phase for item in now.items.values() if not item.is_over}
+    if merging:
+        return "analyzing" if merging == {ANALYZE} else "merging"
+    if states.AWAITING_DECISIONS in found:
+        return states.AWAITING_DECISIONS
+    return "error" if states.ERROR in found else "completed"
+
+
+def item_data(item: WorkItem) -> dict[str, Any]:
+    """An item with the times as people write them."""
+    dispatched = item.dispatched_at
+    return {
+        **item.to_data(),
+        "queued_at": item.queued_at.isoformat(),
+        "dispatched_at": None if dispatched is None else dispatched.isoformat(),
+    }
+
+
+def _behind(now: Moment, conflicts: list[ConflictInfo]) -> dict[str, Any]:
+    shown = conflicts[:WHY_MAX]
+    return {
+        "waits_for": LOCKS,
+        "why": [{**conflict_data(one), "name": now.name(one.holder)} for one in shown],
+        "why_more": len(conflicts) - len(shown),
+        "for": list(dict.fromkeys(now.name(one.holder) for one in conflicts))[:WHY_MAX],
+        "sentence": conflict_sentences(conflicts, now.now),
+    }
+
+
+def _grant(now: Moment, grant: Grant) -> dict[str, Any]:
+    item = now.items.get(grant.holder.id)
+    return {
+        **grant_data(grant),
+        "name": grant.holder.id if item is None else item.workflow,
+        "item": "" if item is None else item.id,
+        "phase": "" if item is None else item.phase,
+    }
+
+
+def _ticket(now: Moment, view: View, ticket: Ticket) -> dict[str, Any]:
+    conflicts = in_the_way(Draft(view), ticket.request, ticket.arrival)
+    return {**ticket_data(ticket, ()), **_behind(now, conflicts)}
+
+
+def _tickets_of_others(now: Moment) -> list[Ticket]:
+    """Those who wait in the kernel's line and are no items."""
+    own = {item.ticket for item in now.items.values() if item.ticket}
+    return [ticket for ticket in now.tickets if ticket.id not in own]
+
+
+def _controllers(now: Moment) -> list[dict[str, Any]]:
+    """Every controller of the manifest, and how far it is."""
+    screens: dict[str, list[str]] = {}
+    for screen in now.assignment.data["screens"] if now.assignment is not None else ():
+        screens.setdefault(f"{screen['module']}/{screen['controller']}", []).append(screen["name"])
+    analysed: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for item in now.items.values():
+        if item.phase == ANALYZE:
+            analysed[str(item.data.get("group", ""))] += item.status == COMPLETED
+            failed[str(item.data.get("group", ""))] += item.status == ERROR
+    names = dict.fromkeys([*screens, *now.flows])
+    return [
+        _controller(name, now.flows.get(name, {}), screens.get(name, []), analysed, failed)
+        for name in names
+    ]
+
+
+def _controller(
+    name: str,
+    flow: Mapping[str, Any],
+    screens: list[str],
+    analysed: Counter[str],
+    failed: Counter[str],
+) -> dict[str, Any]:
+    module, _, controller = name.rpartition("/")
+    data = flow.get("data", {})
+    return {
+        "name": name, "module": module, "controller": controller, "screens": screens,
+        "state": flow.get("state", states.IDLE), "reason": flow.get("reason", ""),
+        "analysed": analysed[name], "failed": failed[name],
+        "targets": data.get("targets", []), "decision": data.get("decision", ""),
+    }  # fmt: skip
+
+
+def _version() -> str:
+    try:
+        return version("holdfast")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,161 @@
+"""The ledger as it grows, read once for all who watch.
+
+One thread waits for the ledger; each who watches waits for that thread. What an event is as text is
+made once. The last of them are kept; who is further behind reads the ledger itself, so that nobody
+misses an event, however slow they are.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from itertools import takewhile
+from typing import Any
+
+from holdfast.core import events
+from holdfast.core.errors import HoldfastError
+from holdfast.core.model import Event
+from holdfast.manager import services
+from holdfast.manager.data import event_data
+from holdfast.manager.manager import LockManager
+from holdfast.server.history import EVENTS_MAX, History, covered
+
+#: How many events are kept as text.
+KEPT_MAX = 5000
+#: How many are handed out at a time.
+BATCH_MAX = 500
+#: How long the thread waits before it looks whether it should end.
+WAIT_SECONDS = 1.0
+
+#: An event's number, and the event as text.
+Line = tuple[int, str]
+
+
+class Feed:
+    """Follows the ledger. `epoch` is another one if the ledger was replaced by another."""
+
+    def __init__(self, manager: LockManager) -> None:
+        self._manager = manager
+        self._kept: deque[Line] = deque(maxlen=KEPT_MAX)
+        self._change = threading.Condition()
+        self._is_over = False
+        self._head = services.look(manager, lambda view: view.head)
+        self.history = History()
+        self.epoch = 0
+        #: Why it does not follow any more; empty as long as it does.
+        self.error = ""
+        self._thread = threading.Thread(target=self._follow, name="holdfast feed", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Follow no more, and let everybody go who waits."""
+        with self._change:
+            self._is_over = True
+            self._change.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed, or cannot read the ledger any more."""
+        return self._is_over or bool(self.error)
+
+    @property
+    def head(self) -> int:
+        """The number of the last event that it has seen."""
+        with self._change:
+            return self._head
+
+    def has_been(self, seq: int) -> bool:
+        """Whether the ledger had an event of that number. It may be ahead of what was read."""
+        return seq <= self.head or seq <= services.look(self._manager, lambda view: view.head)
+
+    def seen(self, *, spans: bool = True) -> dict[str, Any]:
+        """What has happened, as far as it was read, as data."""
+        with self._change:
+            return {
+                "head": self.history.head,
+                "spans": [span.to_data() for span in self.history.spans()] if spans else [],
+                "contention": self.history.contention(200),
+                "gaps": [gap.to_data() for gap in self.history.gaps()],
+            }
+
+    def gaps(self) -> list[dict[str, Any]]:
+        """The gaps alone."""
+        with self._change:
+            return [gap.to_data() for gap in self.history.gaps()]
+
+    def after(self, seq: int) -> list[Line]:
+        """The next events after one, oldest first; as many as are handed out at a time."""
+        with self._change:
+            if seq >= self._head:
+                return []
+            if self._kept and self._kept[0][0] <= seq + 1:
+                newest_first = takewhile(lambda line: line[0] > seq, reversed(self._kept))
+                return list(newest_first)[::-1][:BATCH_MAX]
+        return [_line(event) for event in self._manager.events(seq, BATCH_MAX)]
+
+    def wait(self, seq: int, epoch: int, timeout: float) -> bool:
+        """Wait until there is an event after one, or nothing to wait for. False if it took too
+        long."""
+        with self._change:
+            return self._change.wait_for(
+                lambda: self._head > seq or self.epoch != epoch or self.is_over, timeout
+            )
+
+    # The thread
+
+    def _follow(self) -> None:
+        try:
+            self._begin()
+            while not self._is_over:
+                head = self._manager.store.wait(self._head, WAIT_SECONDS)
+                if head > self._head:
+                    self._take()
+                elif head < self._head:
+                    self._begin()
+        except HoldfastError as error:
+            with self._change:
+                self.error = error.message
+                self._change.notify_all()
+
+    def _begin(self) -> None:
+        """Read what there is, or what there is now that the ledger is another one."""
+        head = services.look(self._manager, lambda view: view.head)
+        with self._change:
+            self.epoch += head < self._head
+            self._kept.clear()
+            self.history = History()
+            self._head = max(0, head - EVENTS_MAX)
+        self._take()
+
+    def _take(self) -> None:
+        while True:
+            some = list(self._manager.events(self._head, BATCH_MAX))
+            lines = [_line(event) for event in some]
+            with self._change:
+                self.history.read(some)
+                self._kept.extend(lines)
+                if some:
+                    self._head = some[-1].seq
+                self._change.notify_all()
+            if len(some) < BATCH_MAX or self._is_over:
+                return
+
+
+def _line(event: Event) -> Line:
+    """An event as text. What it covers is told as for a grant, so that nobody has to know keys."""
+    data = event_data(event)
+    if event.type in (events.LOCK_ACQUIRED, events.TICKET_ADDED):
+        reads, writes = covered(event.data)
+        data["data"] = {**data["data"], "read_paths": reads, "write_paths": writes}
+    return event.seq, as_json(data)
+
+
+def as_json(value: Any) -> str:
+    """On one line and in ASCII, whatever is in the texts."""
+    return json.dumps(value, separators=(",", ":"))

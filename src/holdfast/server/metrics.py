@@ -1,0 +1,46 @@
+"""Figures for Prometheus, in its text format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.core.model import SECOND
+from holdfast.work import states
+from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def text(figures: Mapping[str, Any], *, gaps: int, watchers: int) -> str:
+    """All of them."""
+    items = {f'status="{one}"': figures["items"][one]
+             for one in (QUEUED, DISPATCHED, COMPLETED, ERROR)}  # fmt: skip
+    flows = {f'state="{one}"': figures["workflows"][one] for one in states.STATES}
+    lines = [
+        *_metric("grants", "gauge", "Grants that are held", figures["grants"]),
+        *_metric("tickets", "gauge", "Requests in the kernel's line", figures["tickets"]),
+        *_metric("items", "gauge", "Work items that are not forgotten", items),
+        *_metric("workflows", "gauge", "Workflows by their state", flows),
+        *_metric("retries", "gauge", "Tries made again by the items there are", figures["retries"]),
+        *_metric("wait_seconds_max", "gauge", "How long the one has waited that waits longest",
+                 figures["longest_wait"] / SECOND),
+        *_metric("blocked_agents", "gauge", "Agents that the gate has stopped",
+                 figures["blockers"]),
+        *_metric("scheduler_broken", "gauge", "1 if a scheduler broke",
+                 int(bool(figures["trouble"]))),
+        *_metric("gaps_total", "counter", "Writes that no grant covered", gaps),
+        *_metric("events_total", "counter", "Events in the ledger", figures["events"]),
+        *_metric("watchers", "gauge", "Streams that are open here", watchers),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, kind: str, help: str, value: float | Mapping[str, float]) -> list[str]:
+    full = f"holdfast_{name}"
+    values = value if isinstance(value, Mapping) else {"": value}
+    samples = [
+        f"{full}{{{labels}}} {number:g}" if labels else f"{full} {number}"
+        for labels, number in values.items()
+    ]
+    return [f"# HELP {full} {help}.", f"# TYPE {full} {kind}", *samples]

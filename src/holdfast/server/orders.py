@@ -1,0 +1,89 @@
+"""The few things that can be asked for: analyse a controller, decide on its findings, stop.
+
+Where a pipeline runs in this process they go to it, and so to its scheduler; or, if it has no locks
+at all, to be done at once as in the old days. Elsewhere they go into the ledger, where whichever
+dispatcher runs finds them. There is none for giving or taking locks.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from holdfast.manager.manager import LockManager
+from holdfast.server.guarding import WebError
+from holdfast.server.output import NotThereError
+from holdfast.work import assignment, states, stopping
+from holdfast.work.pipeline import Pipeline
+
+APPROVE, REJECT = "approve", "reject"
+
+
+class LegacyError(WebError):
+    """Asked of a pipeline without locks, which knows nothing of it."""
+
+    status = 409
+    code = "E_LEGACY"
+
+
+class Orders:
+    """What people asked for, on its way to whoever does it. `by` is who asks, for the ledger."""
+
+    def __init__(self, manager: LockManager, by: str, pipeline: Pipeline | None = None) -> None:
+        self._manager = manager
+        self._by = by
+        self._pipeline = pipeline
+        #: One at a time: two decisions that were clicked at once must not both find it undecided.
+        self._lock = threading.Lock()
+
+    def analyze(self, group: str) -> dict[str, Any]:
+        """Analyse a controller anew."""
+        with self._lock:
+            pipeline = self._known(group)
+            pipeline.analyze(group)
+            return self._flow(pipeline, group)
+
+    def decide(self, group: str, decision: str) -> dict[str, Any]:
+        """Its merge begins, or never does."""
+        if decision not in (APPROVE, REJECT):
+            raise WebError(
+                f"{decision[:100]!r} is no decision", hint='send {"decision": "approve"}, or reject'
+            )
+        with self._lock:
+            pipeline = self._known(group)
+            if pipeline.flows is None:
+                raise LegacyError(
+                    "without locks nothing waits for a decision", hint="start holdfast dispatch"
+                )
+            state = pipeline.flows.get(group).state
+            if state != states.AWAITING_DECISIONS:
+                raise states.TransitionError(
+                    f"{group} is {state} and waits for no decision",
+                    hint="GET /api/state tells which do", workflow=group, state=state,
+                )  # fmt: skip
+            pipeline.decide(group, approve=decision == APPROVE, by=self._by)
+            return self._flow(pipeline, group)
+
+    def stop(self) -> dict[str, Any]:
+        """Send nobody out any more, and let those finish who are out."""
+        return {"stopping": True, "seq": stopping.ask(self._manager, self._by)}
+
+    def _known(self, group: str) -> Pipeline:
+        """The pipeline, if it has such a controller."""
+        pipeline = self._pipeline
+        if pipeline is None:
+            work = assignment.present(self._manager)
+            pipeline = Pipeline(
+                lock_manager=self._manager, screen_manifest=work.manifest, review=True
+            )
+        if group not in pipeline.manifest.groups:
+            raise NotThereError(
+                f"there is no controller {group[:200]!r} in the manifest",
+                hint="controllers are named with their module: blog/posts",
+            )
+        return pipeline
+
+    def _flow(self, pipeline: Pipeline, group: str) -> dict[str, Any]:
+        if pipeline.flows is None:
+            return {"workflow": group, "state": "analyzing", "reason": "", "data": {}}
+        return pipeline.flows.get(group).to_data()

@@ -1,0 +1,186 @@
+// What there is to know about one thing: an agent's work with what it prints, a grant, a file, a controller.
+
+import { button, h, length, who } from "./lists.js";
+import { decisionButtons, reason, stateChip } from "./views.js";
+
+// How much of an output is kept on the page.
+const TEXT_MAX = 200_000;
+const PATHS_MAX = 60;
+const REFRESH_MS = 1000;
+// What a terminal would obey: colours and the like.
+const CONTROL = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b[\]P][^\u0007\u001b]*(?:\u0007|\u001b\\)|[\u0000-\u0008\u000b-\u001f\u007f]/g;
+
+export class Detail {
+  constructor(box, orders, closed) {
+    Object.assign(this, { box, orders, closed, about: null, stream: null });
+  }
+
+  get isOpen() {
+    return !this.box.hidden;
+  }
+
+  close() {
+    if (!this.isOpen) return;
+    this.stop();
+    this.box.hidden = true;
+    this.about = null;
+    this.closed();
+  }
+
+  stop() {
+    this.stream?.close();
+    this.stream = null;
+  }
+
+  // Show something. `about` is {kind, id}.
+  async open(about, ledger) {
+    const isSame = this.about && this.about.kind === about.kind && this.about.id === about.id;
+    if (!isSame) this.stop();
+    this.about = about;
+    const body = await this[about.kind](about.id, ledger);
+    if (this.about !== about) return;
+    const close = button("×", () => this.close(), "close");
+    close.setAttribute("aria-label", "Close");
+    const { scrollTop } = this.box;
+    this.box.replaceChildren(close, ...body);
+    this.box.hidden = false;
+    this.box.scrollTop = isSame ? scrollTop : 0;
+    this.drawn = Date.now();
+  }
+
+  // It changed: draw it anew, but not under somebody's finger, and leave an output alone that somebody reads.
+  refresh(ledger) {
+    const isBusy = this.stream || this.box.matches(":active") || this.box.contains(document.activeElement);
+    if (this.isOpen && !isBusy && Date.now() - this.drawn > REFRESH_MS) this.open({ ...this.about }, ledger);
+  }
+
+  async item(id, ledger) {
+    const answer = await fetch(`/api/items/${encodeURIComponent(id)}`);
+    if (!answer.ok) return [h("h2", "", id), h("p", "muted", "It is not known any more.")];
+    const item = await answer.json();
+    const facts = [
+      ["phase", item.phase], ["status", item.status],
+      ["waiting", item.status === "queued" ? length(ledger.now - item.queued / 1000) : ""],
+      ["at work", item.status === "dispatched" ? length(ledger.now - item.dispatched / 1000) : ""],
+      ["tries", item.retries ? String(item.retries + 1) : ""], ["reason", item.reason], ["item", item.id],
+    ];
+    return [
+      h("h2", "", who(item.workflow)), list(facts), ...(item.status === "queued" ? this.waits(item, ledger) : []),
+      ...this.output(item), ...files("Writes", item.write_paths), ...files("Reads", item.read_paths),
+    ];
+  }
+
+  waits(item, ledger) {
+    const all = (item.why || []).map((one) => h("li", "", ...reason({ ...item, id: "", grant_id: "", why: [one], why_more: 0 }, ledger), h("span", "muted", ` for ${length(ledger.now - Date.parse(one.since))}`)));
+    const more = item.why_more ? h("li", "muted", `and ${item.why_more} more`) : "";
+    return [h("h3", "", "Waits for"), all.length ? h("ul", "", ...all, more) : h("p", "", item.sentence)];
+  }
+
+  // What its agents printed, as they print it.
+  output(item) {
+    if (!item.logs.length) return [];
+    const text = h("pre", "output", "");
+    text.tabIndex = 0;
+    text.setAttribute("aria-label", "Output");
+    const tabs = item.logs.map((log) => button(log.name.replace(".log", ""), (pressed) => {
+      for (const one of tabs) one.setAttribute("aria-pressed", one === pressed);
+      this.follow(item.id, log, text);
+    }, "quiet"));
+    tabs.at(-1).click();
+    return [h("h3", "", "Output ", h("span", "choices", ...tabs)), text];
+  }
+
+  follow(id, log, box) {
+    this.stop();
+    box.textContent = "";
+    const from = Math.max(0, log.size - TEXT_MAX);
+    const stream = new EventSource(`/api/output/${encodeURIComponent(id)}/${encodeURIComponent(log.name)}?offset=${from}`);
+    this.stream = stream;
+    stream.onmessage = (event) => {
+      const isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
+      box.append(JSON.parse(event.data).replace(CONTROL, ""));
+      if (box.textContent.length > 2 * TEXT_MAX) box.textContent = box.textContent.slice(-TEXT_MAX);
+      if (isAtEnd) box.scrollTop = box.scrollHeight;
+    };
+    stream.addEventListener("end", () => {
+      stream.close();
+      if (this.stream === stream) this.stream = null;
+    });
+  }
+
+  async grant(id, ledger) {
+    const grant = ledger.grants.get(id);
+    if (!grant) return [h("h2", "", "A grant that has ended")];
+    const { owner } = grant;
+    const facts = [
+      ["for", length(ledger.now - grant.since)], ["reason", grant.reason], ["user", owner.user], ["client", owner.client],
+      ["process", owner.pid ? String(owner.pid) : ""], ["session", owner.session],
+      ["lease ends in", grant.until ? length(grant.until - ledger.now) : "its owner's end"], ["grant", grant.id],
+    ];
+    return [h("h2", "", who(grant.name)), list(facts), ...files("Writes", grant.writes), ...files("Reads", grant.reads)];
+  }
+
+  async ticket(id, ledger) {
+    const ticket = ledger.tickets.get(id);
+    if (!ticket) return [h("h2", "", "Somebody who waits no more")];
+    return [
+      h("h2", "", who(ticket.holder)), list([["waiting", length(ledger.now - ticket.since)], ["reason", ticket.reason]]),
+      ...this.waits({ ...ticket, sentence: ticket.sentence || "its turn" }, ledger),
+      ...files("To write", ticket.write_paths), ...files("To read", ticket.read_paths),
+    ];
+  }
+
+  async file(path, ledger) {
+    const covers = (one) => one.writes.includes(path) || one.reads.includes(path);
+    const verb = (one) => (one.writes.includes(path) ? "writes" : "reads");
+    const held = [...ledger.grants.values()].filter(covers).map((one) => h("li", "", who(ledger.called(one)), ` ${verb(one)} it for ${length(ledger.now - one.since)}`));
+    const waits = [...ledger.items.values(), ...ledger.tickets.values()]
+      .filter((one) => (one.status ? one.status === "queued" && !one.grant_id : true) && (one.write_paths.includes(path) || one.read_paths.includes(path)))
+      .slice(0, PATHS_MAX).map((one) => h("li", "", who(one.workflow || one.holder)));
+    const past = [...ledger.spans.values()].filter((one) => one.until && covers(one)).slice(-20).reverse()
+      .map((one) => h("li", "", who(one.holder), h("span", "muted", ` ${verb(one) === "writes" ? "wrote" : "read"} it for ${length(one.until - one.since)}, ${length(ledger.now - one.until)} ago`)));
+    return [
+      h("h2", "", h("code", "", path)), ...section("Held by", held, "nobody"), ...section("Wanted by", waits, ""), ...section("Before", past, ""),
+    ];
+  }
+
+  async agent(name, ledger) {
+    const spans = [...ledger.spans.values()].filter((one) => one.holder === name);
+    const last = spans.at(-1);
+    if (last?.item) return this.item(last.item, ledger);
+    const rows = spans.slice(-30).reverse().map((one) => h("li", "", h("code", "", one.writes[0] || one.reads[0] || ""), h("span", "muted", ` for ${length((one.until || ledger.now) - one.since)}`)));
+    return [h("h2", "", who(name)), ...section("Held", rows, "nothing")];
+  }
+
+  async controller(name, ledger) {
+    const one = ledger.controllers.get(name);
+    if (!one) return [h("h2", "", name)];
+    const answer = await fetch(`/api/items?workflow=${encodeURIComponent(name)}`);
+    const { items } = await answer.json();
+    const rows = items.map((item) => h("li", "", button(item.workflow, () => this.open({ kind: "item", id: item.id }, ledger), "link"), " ",
+      h("span", "muted", `${item.phase}, ${item.status}${item.data.findings === undefined ? "" : `, ${item.data.findings} findings`}`), item.reason ? h("div", "wrong", item.reason) : ""));
+    const targets = one.targets.length ? one.targets : [...new Set(items.flatMap((item) => item.data.write_targets || []))];
+    return [
+      h("h2", "", name), h("p", "", stateChip(one.state), " ", decisionButtons(one, this.orders)),
+      list([["screens", one.screens.join(", ")], ["decision", one.decision], ["reason", one.reason]]),
+      ...section("Work", rows, "nothing yet"), ...files("Its merge writes", targets),
+    ];
+  }
+}
+
+function list(facts) {
+  const made = h("dl", "");
+  for (const [name, value] of facts) if (value) made.append(h("dt", "", name), h("dd", "", value));
+  return made;
+}
+
+function section(title, rows, none) {
+  if (!rows.length && !none) return [];
+  return [h("h3", "", title), rows.length ? h("ul", "", ...rows) : h("p", "muted", none)];
+}
+
+function files(title, paths) {
+  const rows = paths.slice(0, PATHS_MAX).map((path) => h("li", "", h("code", "", path)));
+  if (paths.length > PATHS_MAX) rows.push(h("li", "muted", `and ${paths.length - PATHS_MAX} more`));
+  return section(title, rows, "");
+}

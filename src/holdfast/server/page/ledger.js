@@ -1,0 +1,216 @@
+// What the page knows: the state as it was asked for once, and every event since. Nothing is drawn here.
+
+const milliseconds = (text) => (text ? Date.parse(text) : 0);
+const ENDINGS = {
+  lock_released: "released", lock_reaped: "reaped", lock_stolen: "stolen",
+  lock_forced: "forced", lock_moved: "moved",
+};
+// Of what is over, so much is kept for the timeline.
+const SPANS_MAX = 4000;
+const GAPS_MAX = 500;
+
+export class Ledger {
+  constructor(state) {
+    this.head = state.head;
+    this.phase = state.phase;
+    this.name = state.name;
+    this.root = state.root;
+    this.off = state.off;
+    this.trouble = state.trouble;
+    this.counts = { queued: 0, dispatched: 0, completed: 0, error: 0, ...state.items };
+    // How far the ledger's clock is ahead of the browser's.
+    this.ahead = milliseconds(state.now) - Date.now();
+    this.items = new Map();
+    this.why = new Map();
+    for (const item of state.locks.active_items) this.items.set(item.id, item);
+    for (const item of state.waiting) {
+      this.items.set(item.id, item);
+      this.why.set(item.id, item);
+    }
+    this.tickets = new Map(state.tickets.map((one) => [one.id, { ...one, since: milliseconds(one.since) }]));
+    this.grants = new Map();
+    for (const one of state.locks.active_grants) this.grants.set(one.id, asGrant(one, milliseconds(one.acquired_at)));
+    this.controllers = new Map(state.controllers.map((one) => [one.name, one]));
+    this.gaps = state.gaps;
+    this.blockers = state.blockers;
+    this.spans = new Map();
+    this.spansHead = 0;
+    this.contention = [];
+    for (const grant of this.grants.values()) this.open(grant);
+  }
+
+  get now() {
+    return Date.now() + this.ahead;
+  }
+
+  // What people call a holder: an item by its workflow.
+  called(grant) {
+    const item = this.items.get(grant.holder);
+    return item ? item.workflow : grant.name;
+  }
+
+  // History as the server tells it, merged with what is known already.
+  learn(history) {
+    this.contention = history.contention;
+    this.gaps = history.gaps;
+    const known = this.spans;
+    this.spans = new Map();
+    for (const one of history.spans) {
+      const span = asSpan(one.grant, one.holder, one.item, one.read_paths, one.write_paths, milliseconds(one.since));
+      span.until = one.until ? milliseconds(one.until) : 0;
+      this.spans.set(one.grant, span);
+    }
+    for (const [id, span] of known) {
+      const told = this.spans.get(id);
+      if (!told) this.spans.set(id, span);
+      else if (span.until) told.until = span.until;
+    }
+  }
+
+  // One more event. What changed, in words; "reload" if only the server knows.
+  apply(event) {
+    if (event.seq <= this.head) return [];
+    this.head = event.seq;
+    const data = event.data;
+    const at = milliseconds(event.timestamp);
+    if (event.type === "lock_acquired") return this.acquired(data, at);
+    if (event.type in ENDINGS) return this.ended(data, at);
+    switch (event.type) {
+      case "ticket_added":
+        this.tickets.set(data.id, {
+          id: data.id, holder: data.holder.id, since: at, reserved: false, reason: data.reason || "",
+          read_paths: data.read_paths, write_paths: data.write_paths, for: [], why: [],
+        });
+        return ["tickets"];
+      case "ticket_dropped":
+        this.tickets.delete(data.ticket);
+        return ["tickets"];
+      case "ticket_reserved": {
+        const ticket = this.tickets.get(data.ticket);
+        if (ticket) ticket.reserved = true;
+        return ["tickets"];
+      }
+      case "work_queued": case "work_dispatched": case "work_waits": case "work_retried": case "work_ended":
+        return this.item(data);
+      case "work_state":
+        return this.flow(data);
+      case "coverage_gap": {
+        const span = this.spans.get(data.grant);
+        this.gaps.push({ path: data.path, why: data.why, workflow: span ? span.holder : data.client, at: at * 1000 });
+        if (this.gaps.length > GAPS_MAX) this.gaps.shift();
+        return ["trouble"];
+      }
+      case "work_broken":
+        this.trouble = data.error;
+        return ["trouble"];
+      case "work_mended":
+        this.trouble = "";
+        return ["trouble"];
+      case "agent_blocked": case "agent_resumed": case "work_assigned": case "work_forgotten":
+      case "gate_on": case "gate_off":
+        return ["reload"];
+      default:
+        return [];
+    }
+  }
+
+  acquired(data, at) {
+    const grant = asGrant({ ...data, holder: data.holder.id, owner: data.holder }, at);
+    this.tickets.delete(data.id);
+    this.grants.set(grant.id, grant);
+    this.open(grant);
+    return ["grants", "tickets"];
+  }
+
+  ended(data, at) {
+    const span = this.spans.get(data.grant);
+    if (span) span.until = at;
+    this.grants.delete(data.grant);
+    return ["grants"];
+  }
+
+  open(grant) {
+    const span = asSpan(grant.id, this.called(grant), grant.item, grant.reads, grant.writes, grant.since);
+    this.spans.set(grant.id, span);
+    if (this.spans.size <= SPANS_MAX) return;
+    for (const [id, old] of this.spans) {
+      if (old.until) {
+        this.spans.delete(id);
+        return;
+      }
+    }
+  }
+
+  item(data) {
+    const known = this.items.get(data.id);
+    if (known) this.counts[known.status] -= 1;
+    this.counts[data.status] = (this.counts[data.status] || 0) + 1;
+    const isOver = data.status === "completed" || data.status === "error";
+    if (isOver) this.items.delete(data.id);
+    else this.items.set(data.id, data);
+    if (data.status !== "queued") this.why.delete(data.id);
+    const span = this.spans.get(data.grant_id);
+    if (span) {
+      span.holder = data.workflow;
+      span.item = data.id;
+    }
+    const grant = this.grants.get(data.grant_id);
+    if (grant) Object.assign(grant, { name: data.workflow, item: data.id, phase: data.phase });
+    const controller = this.controllers.get(data.data.group);
+    if (controller && isOver && data.phase === "analyze") {
+      if (data.status === "completed") controller.analysed = Math.min(controller.analysed + 1, controller.screens.length);
+      else controller.failed += 1;
+    }
+    return ["items", "controllers"];
+  }
+
+  flow(data) {
+    const known = this.controllers.get(data.workflow);
+    if (!known) return ["reload"];
+    const again = data.state === "queued" && !data.data.decision;
+    Object.assign(known, {
+      state: data.state, reason: data.reason,
+      targets: data.data.targets || known.targets, decision: data.data.decision || "",
+      ...(again ? { analysed: 0, failed: 0 } : {}),
+    });
+    return ["controllers", "trouble"];
+  }
+
+  get active() {
+    return [...this.items.values()].filter((one) => one.status === "dispatched").sort((a, b) => a.dispatched - b.dispatched);
+  }
+
+  get waiting() {
+    return [...this.items.values()].filter((one) => one.status === "queued").sort(byRank);
+  }
+
+  // What all the work is doing, in one word.
+  get doing() {
+    if (this.trouble) return "error";
+    const live = [...this.items.values()];
+    if (live.some((one) => one.phase !== "analyze")) return "merging";
+    if (live.length) return "analyzing";
+    const states = new Set([...this.controllers.values()].map((one) => one.state));
+    if (states.has("awaiting_decisions")) return "awaiting decisions";
+    if (states.has("error")) return "error";
+    return states.has("completed") ? "completed" : "ready";
+  }
+}
+
+const ORDER = { verify: 0, ci: 0, test: 1, fix: 1, apply: 2, merge: 2, analyze: 3 };
+
+function byRank(a, b) {
+  return b.escalated - a.escalated || (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4) || a.arrival - b.arrival;
+}
+
+function asGrant(data, since) {
+  return {
+    id: data.id, holder: data.holder, name: data.name || data.holder, item: data.item || "", phase: data.phase || "",
+    reads: data.read_paths, writes: data.write_paths, since, reason: data.reason || "", token: data.token,
+    until: milliseconds(data.expires_at), owner: data.owner || {},
+  };
+}
+
+function asSpan(grant, holder, item, reads, writes, since) {
+  return { grant, holder, item, reads, writes, since, until: 0 };
+}

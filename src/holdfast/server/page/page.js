@@ -1,0 +1,363 @@
+// The page: begins, follows the ledger, and knows which view is shown.
+
+import { Detail } from "./detail.js";
+import { Ledger } from "./ledger.js";
+import { List, h } from "./lists.js";
+import { Timeline } from "./timeline.js";
+import * as views from "./views.js";
+
+const $ = (id) => document.getElementById(id);
+const TABS = ["files", "queue", "controllers", "timeline", "contention", "trouble"];
+// How soon after an event the page is drawn, how soon reasons are asked for again, and all of it.
+const DRAW_MS = 80;
+const WHY_MS = 400;
+const HISTORY_MS = 2000;
+const ALL_MS = 60_000;
+const REST_MS = 30_000;
+
+let ledger = null;
+let stream = null;
+let drawing = 0;
+let asking = 0;
+let askingHistory = 0;
+const pending = [];
+const loading = new Set();
+const folded = new Set();
+
+// Orders: the only things that this page can ask for.
+
+async function order(path, body, pressed) {
+  if (pressed) pressed.disabled = true;
+  try {
+    const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const said = await answer.json();
+    if (!answer.ok) toast(`${said.error.message}. ${said.error.hint}`);
+  } catch {
+    toast("The server cannot be reached.");
+  } finally {
+    if (pressed) pressed.disabled = false;
+  }
+}
+
+const place = (name) => name.split("/").map(encodeURIComponent).join("/");
+const orders = {
+  decide: (name, decision, pressed) => order(`/decide/${place(name)}`, { decision }, pressed),
+  analyze: (name, pressed) => order(`/analyze/${place(name)}`, {}, pressed),
+};
+
+let toasting = 0;
+function toast(text) {
+  $("toast").textContent = text;
+  $("toast").hidden = false;
+  clearTimeout(toasting);
+  toasting = setTimeout(() => ($("toast").hidden = true), 8000);
+}
+
+// Views
+
+const timeline = new Timeline($("timeline-by"), $("timeline-span"), $("axis"));
+const detail = new Detail($("detail"), orders, () => $(`list-${tab()}`).focus());
+const show = (kind, id) => detail.open({ kind, id }, ledger);
+
+const lists = {
+  files: new List($("list-files"), {
+    height: 30, draw: views.drawFile, empty: "Nothing is held.",
+    open: (row) => (row.kind === "folder" ? fold(row, !row.isFolded) : show("file", row.path)), fold,
+  }),
+  queue: new List($("list-queue"), {
+    height: 54, draw: (row, made) => views.drawQueue(row, made, ledger), empty: "Nobody is at work, and nobody waits.",
+    open: (row) => show(row.kind === "grant" ? "grant" : row.kind === "ticket" ? "ticket" : "item", row.key),
+  }),
+  controllers: new List($("list-controllers"), {
+    height: 62, draw: (row, made) => views.drawController(row, made, orders), empty: "There is no work yet: holdfast dispatch screens.json",
+    open: (row) => show("controller", row.key),
+  }),
+  timeline: new List($("list-timeline"), {
+    height: 28, draw: (row, made) => timeline.draw(row, made, ledger), empty: "Nothing was held in this time.",
+    open: (row) => show(timeline.by.value, row.key),
+  }),
+  contention: new List($("list-contention"), {
+    height: 56, draw: (row, made) => views.drawContention(row, made, ledger.contention[0] ? Math.max(...ledger.contention.map((one) => one.waited_seconds)) : 0),
+    empty: "Nobody had to wait for a file.", open: (row) => show("file", row.key),
+  }),
+  trouble: new List($("list-trouble"), {
+    height: 54, draw: views.drawTrouble, empty: "No errors, no gaps, and nobody is blocked.",
+    open: (row) => (row.controller ? show("controller", row.controller) : row.path ? show("file", row.path) : null),
+  }),
+};
+
+function fold(row, isFolded) {
+  if (!row || row.kind !== "folder") return;
+  if (isFolded) folded.add(row.path);
+  else folded.delete(row.path);
+  lists.files.show(views.fileRows(ledger, folded, matcher()));
+}
+
+const tab = () => document.body.dataset.tab;
+const isWide = () => matchMedia("(min-width: 1000px)").matches;
+// On a wide screen files and queue stand side by side.
+const shown = () => (isWide() && ["files", "queue"].includes(tab()) ? ["files", "queue"] : [tab()]);
+
+function turnTo(name, { focus = false } = {}) {
+  document.body.dataset.tab = name;
+  for (const one of TABS) {
+    const isOn = one === name;
+    $(`tab-${one}`).setAttribute("aria-selected", isOn);
+    $(`tab-${one}`).tabIndex = isOn ? 0 : -1;
+  }
+  $(`tab-${name}`).scrollIntoView({ block: "nearest", inline: "nearest" });
+  history.replaceState(null, "", `#${name}`);
+  if (name === "contention") askHistory(0);
+  draw();
+  if (focus) $(`list-${name}`).focus();
+}
+
+function matcher() {
+  const text = $("filter").value.trim().toLowerCase();
+  return (...texts) => !text || texts.some((one) => one && one.toLowerCase().includes(text));
+}
+
+function draw() {
+  if (!ledger) return;
+  const matches = matcher();
+  drawHeader();
+  for (const name of shown()) {
+    if (name === "files") lists.files.show(views.fileRows(ledger, folded, matches));
+    if (name === "queue") lists.queue.show(views.queueRows(ledger, matches));
+    if (name === "controllers") lists.controllers.show(views.controllerRows(ledger, matches));
+    if (name === "contention") lists.contention.show(views.contentionRows(ledger, matches));
+    if (name === "trouble") lists.trouble.show(views.troubleRows(ledger, matches));
+    if (name === "timeline") {
+      timeline.drawAxis(ledger);
+      lists.timeline.show(timeline.rows(ledger, matches));
+    }
+  }
+  askWhy();
+}
+
+function drawHeader() {
+  const { counts } = ledger;
+  const waiting = counts.queued + ledger.tickets.size;
+  const doing = ledger.doing;
+  $("name").textContent = ledger.name;
+  $("name").title = ledger.root;
+  $("phase").textContent = doing;
+  $("phase").className = `chip ${doing.replaceAll(" ", "_")}`;
+  $("phase").hidden = false;
+  const said = [`${ledger.grants.size} held`, `${waiting} waiting`, counts.completed ? `${counts.completed} done` : "", counts.error ? `${counts.error} failed` : ""];
+  $("figures").textContent = said.filter(Boolean).join(" · ");
+  $("stop").hidden = counts.dispatched === 0;
+  document.title = `${ledger.grants.size} held, ${waiting} waiting · ${ledger.name}`;
+  const decisions = [...ledger.controllers.values()].filter((one) => one.state === "awaiting_decisions");
+  const errors = [...ledger.controllers.values()].filter((one) => one.state === "error").length + (ledger.trouble ? 1 : 0);
+  count("files", ledger.grants.size);
+  count("queue", counts.dispatched + waiting);
+  count("controllers", decisions.length, true);
+  count("trouble", errors + ledger.gaps.length + ledger.blockers.length, true);
+  drawBanners(decisions);
+}
+
+function count(name, number, isUrgent = false) {
+  $(`count-${name}`).textContent = number || "";
+  $(`count-${name}`).classList.toggle("urgent", isUrgent && number > 0);
+}
+
+let bannersDrawn = "";
+function drawBanners(decisions) {
+  const found = [];
+  if (ledger.trouble) found.push(["wrong", `The scheduler broke: ${ledger.trouble}. Its queue is kept; start it again with holdfast dispatch --resume.`, null]);
+  if (ledger.off) found.push(["careful", ledger.off, null]);
+  if (decisions.length) found.push(["careful", decisions.length === 1 ? `${decisions[0].name} waits for a decision.` : `${decisions.length} controllers wait for a decision.`, "controllers"]);
+  const look = JSON.stringify([found, tab()]);
+  if (look === bannersDrawn) return;
+  bannersDrawn = look;
+  $("banners").replaceChildren(...found.filter(([, , to]) => to !== tab()).map(([kind, text, to]) => {
+    const made = h("p", `banner ${kind}`, h("span", "", text));
+    if (to) {
+      const go = h("button", "quiet", "Look");
+      go.addEventListener("click", () => turnTo(to, { focus: true }));
+      made.append(go);
+    }
+    return made;
+  }));
+}
+
+// Asking the server
+
+// Reasons change with what others do. They are asked for those rows that are seen.
+function askWhy() {
+  if (asking || !shown().includes("queue")) return;
+  const ids = lists.queue.seen().filter((row) => row.kind === "waiting" && !row.item.grant_id).map((row) => row.key);
+  if (!ids.length) return;
+  asking = setTimeout(async () => {
+    try {
+      const answer = await fetch(`/api/why?${ids.map((id) => `item=${encodeURIComponent(id)}`).join("&")}`);
+      const { waiting } = await answer.json();
+      let isNew = false;
+      for (const [id, said] of Object.entries(waiting || {})) {
+        isNew ||= JSON.stringify(ledger.why.get(id)?.why) !== JSON.stringify(said.why);
+        ledger.why.set(id, said);
+      }
+      if (isNew) lists.queue.paint();
+    } catch {
+      return; // the stream says that nobody is there, and comes back by itself
+    } finally {
+      asking = 0;
+    }
+  }, WHY_MS);
+}
+
+// What happened before the page was opened is asked for once; contention is the server's to count.
+function askHistory(wait = HISTORY_MS, spans = 0) {
+  if (askingHistory || !ledger) return;
+  askingHistory = setTimeout(async () => {
+    try {
+      ledger.learn(await (await fetch(`/api/history?spans=${spans}`)).json());
+      soon();
+    } catch {
+      return; // as above
+    } finally {
+      askingHistory = 0;
+    }
+  }, wait);
+}
+
+// Everything anew. What happens between the server's look and now is applied once more.
+async function load() {
+  const late = [];
+  loading.add(late);
+  let state;
+  try {
+    const answer = await fetch("/api/state");
+    state = await answer.json();
+    if (!answer.ok) throw new Error(state.error.message);
+  } finally {
+    loading.delete(late);
+  }
+  const before = ledger;
+  ledger = new Ledger(state);
+  for (const event of late) ledger.apply(event);
+  if (before) {
+    for (const span of before.spans.values()) if (span.until) ledger.spans.set(span.grant, span);
+    ledger.contention = before.contention;
+  }
+  draw();
+  askHistory(before ? HISTORY_MS : 0, before ? 0 : 1);
+}
+
+function soon() {
+  drawing ||= setTimeout(() => {
+    drawing = 0;
+    const changed = new Set();
+    for (const event of pending.splice(0)) {
+      for (const late of loading) late.push(event);
+      for (const what of ledger.apply(event)) changed.add(what);
+    }
+    if (changed.has("reload")) load().catch(() => link("gone"));
+    draw();
+    if (changed.size && tab() === "contention") askHistory();
+    if (changed.size) detail.refresh(ledger);
+  }, DRAW_MS);
+}
+
+// A browser has only so many connections to one server, whatever the number of its windows. So a page that nobody
+// sees gives its own back after a while, and goes on where it was when it is looked at again.
+let resting = 0;
+function rest() {
+  stream?.close();
+  stream = null;
+  detail.stop();
+}
+
+function follow() {
+  clearTimeout(resting);
+  if (stream || !ledger) return;
+  for (const event of pending.splice(0)) ledger.apply(event);
+  stream = new EventSource(`/api/events?after=${ledger.head}`);
+  stream.onopen = () => link("live");
+  stream.onerror = () => link("gone");
+  stream.onmessage = (event) => {
+    pending.push(JSON.parse(event.data));
+    soon();
+  };
+  const again = () => load().catch(() => link("gone"));
+  stream.addEventListener("reset", again);
+  stream.addEventListener("trimmed", again);
+}
+
+function link(how) {
+  $("link").className = `link ${how}`;
+  $("link").textContent = how === "live" ? "live" : "not connected";
+}
+
+async function begin() {
+  try {
+    await load();
+  } catch {
+    link("gone");
+    setTimeout(begin, 2000);
+    return;
+  }
+  // The second frame begins when the first was painted. Nothing else is asked for before.
+  requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("holdfast-shown")));
+  document.body.dataset.ready = "yes";
+  follow();
+}
+
+// Keyboard and mouse
+
+function ask(title, text, yes) {
+  $("ask-title").textContent = title;
+  $("ask-text").textContent = text;
+  $("ask-yes").onclick = () => {
+    $("ask").close();
+    yes();
+  };
+  $("ask-no").onclick = () => $("ask").close();
+  $("ask").showModal();
+}
+
+$("stop").addEventListener("click", () =>
+  ask("Stop?", "No agent is sent out any more. Those that are out finish their work, and what waits stays in line.", () => order("/stop", {}, $("stop"))));
+$("filter").addEventListener("input", draw);
+$("timeline-by").addEventListener("change", draw);
+$("timeline-span").addEventListener("change", draw);
+for (const name of TABS) $(`tab-${name}`).addEventListener("click", () => turnTo(name));
+document.querySelector("nav").addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  const name = TABS.at((TABS.indexOf(tab()) + step) % TABS.length);
+  turnTo(name);
+  $(`tab-${name}`).focus();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape") {
+    if (document.activeElement === $("filter")) $(`list-${tab()}`).focus();
+    else detail.close();
+    return;
+  }
+  if (event.target.matches("input, select, textarea")) return;
+  if (event.key >= "1" && event.key <= "6") turnTo(TABS[event.key - 1], { focus: true });
+  else if (event.key === "/") $("filter").focus();
+  else if (event.key === "?") $("keys").showModal();
+  else return;
+  event.preventDefault();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+matchMedia("(min-width: 1000px)").addEventListener("change", draw);
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(resting);
+  if (document.hidden) resting = setTimeout(rest, REST_MS);
+  else {
+    follow();
+    draw();
+  }
+});
+addEventListener("pagehide", rest);
+addEventListener("pageshow", follow);
+setInterval(() => !document.hidden && draw(), 1000);
+setInterval(() => !document.hidden && ledger && load().catch(() => link("gone")), ALL_MS);
+
+turnTo(TABS.includes(location.hash.slice(1)) ? location.hash.slice(1) : "files");
+begin();

@@ -1,0 +1,126 @@
+// Grants over time: a row for each file, or for each agent. Each row that is seen is a small drawing.
+
+import { h, hue, length } from "./lists.js";
+
+const LABEL = () => (innerWidth < 700 ? 130 : 280);
+
+export class Timeline {
+  constructor(by, span, axis) {
+    Object.assign(this, { by, span, axis });
+  }
+
+  // From when to when is shown.
+  range(ledger) {
+    const now = ledger.now;
+    const seconds = Number(this.span.value) || 0;
+    if (seconds) return [now - seconds * 1000, now];
+    // As far back as there is anything; of what is lately, at most an hour.
+    const oldest = this.span.value === "lately" ? now - 3_600_000 : 0;
+    let first = now - 30_000;
+    for (const span of ledger.spans.values()) if (span.since >= oldest) first = Math.min(first, span.since);
+    return [first - (now - first) * 0.02, now];
+  }
+
+  rows(ledger, matches) {
+    const [from] = this.range(ledger);
+    const found = new Map();
+    const put = (key, span, mode) => {
+      if (!found.has(key)) found.set(key, { key, spans: [] });
+      found.get(key).spans.push({ span, mode });
+    };
+    for (const span of ledger.spans.values()) {
+      if (span.until && span.until < from) continue;
+      if (this.by.value === "agent") {
+        if (matches(span.holder, ...span.writes, ...span.reads)) put(span.holder, span, span.writes.length ? "write" : "read");
+        continue;
+      }
+      for (const path of span.writes) if (matches(path, span.holder)) put(path, span, "write");
+      for (const path of span.reads) if (matches(path, span.holder)) put(path, span, "read");
+    }
+    const rows = [...found.values()];
+    for (const row of rows) row.writers = new Set(row.spans.filter((one) => one.mode === "write").map((one) => one.span.holder)).size;
+    // What many wrote comes first, what tools keep for themselves last.
+    return rows.sort((a, b) => a.key.startsWith(".") - b.key.startsWith(".") || b.writers - a.writers || (a.key < b.key ? -1 : 1));
+  }
+
+  draw(row, made, ledger) {
+    made.className = `line track${made.classList.contains("at") ? " at" : ""}`;
+    let canvas = made.querySelector("canvas");
+    let label = made.querySelector(".path");
+    if (!canvas) {
+      canvas = h("canvas", "");
+      label = h("span", "path", "");
+      made.replaceChildren(label, canvas);
+    }
+    if (label.textContent !== row.key) label.textContent = row.key;
+    const holders = new Set(row.spans.map((one) => one.span.holder));
+    const held = row.spans.reduce((sum, one) => sum + (one.span.until || ledger.now) - one.span.since, 0);
+    made.setAttribute("aria-label", `${row.key}: held ${row.spans.length} times by ${holders.size}, ${length(held)} in all`);
+    made.title = `${row.key}\n${[...holders].slice(0, 8).join("\n")}`;
+    this.paint(canvas, row, ledger, made);
+  }
+
+  paint(canvas, row, ledger, made) {
+    const width = Math.max(50, made.clientWidth - LABEL() - 16);
+    const height = made.clientHeight;
+    const pen = sized(canvas, width, height);
+    const [from, to] = this.range(ledger);
+    const style = getComputedStyle(canvas);
+    pen.fillStyle = style.getPropertyValue("--line");
+    for (const at of ticks(from, to, width).moments) pen.fillRect(((at - from) / (to - from)) * width, 0, 1, height);
+    const scale = width / (to - from);
+    const light = style.getPropertyValue("--dot-l");
+    for (const wantedMode of ["read", "write"]) {
+      for (const { span, mode } of row.spans) {
+        if (mode !== wantedMode) continue;
+        const left = Math.max(0, (span.since - from) * scale);
+        const right = Math.min(width, ((span.until || to) - from) * scale);
+        if (right < 0 || left > width) continue;
+        pen.fillStyle = `hsl(${hue(this.by.value === "agent" ? span.writes[0] || span.reads[0] || "" : span.holder)} 48% ${light})`;
+        pen.globalAlpha = mode === "write" ? 1 : 0.35;
+        const tall = mode === "write" ? height - 10 : 6;
+        pen.beginPath();
+        pen.roundRect(left, (height - tall) / 2, Math.max(2, right - left - 0.5), tall, 2);
+        pen.fill();
+      }
+    }
+    pen.globalAlpha = 1;
+  }
+
+  // The times above the rows.
+  drawAxis(ledger) {
+    const width = Math.max(50, this.axis.parentElement.clientWidth - LABEL() - 16);
+    const pen = sized(this.axis, width, 22);
+    const [from, to] = this.range(ledger);
+    const { moments, step } = ticks(from, to, width);
+    const style = getComputedStyle(this.axis);
+    pen.fillStyle = style.color;
+    pen.font = `11px ${style.fontFamily}`;
+    for (const at of moments) {
+      const x = ((at - from) / (to - from)) * width;
+      pen.fillRect(x, 16, 1, 6);
+      const text = new Date(at - ledger.ahead).toLocaleTimeString([], { hour12: false, hour: "2-digit", minute: "2-digit", ...(step < 60_000 ? { second: "2-digit" } : {}) });
+      if (x + 60 < width) pen.fillText(text, x + 4, 14);
+    }
+  }
+}
+
+// Moments that are worth a mark, as many as there is room for.
+function ticks(from, to, width) {
+  const steps = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800];
+  const step = 1000 * (steps.find((one) => ((to - from) / 1000 / one) * 84 < width) || 2592000);
+  const moments = [];
+  for (let at = Math.ceil(from / step) * step; at < to; at += step) moments.push(at);
+  return { moments, step };
+}
+
+function sized(canvas, width, height) {
+  const ratio = devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  return pen;
+}

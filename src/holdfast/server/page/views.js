@@ -1,0 +1,261 @@
+// The rows of the lists: what each is about, and how it is drawn.
+
+import { button, h, length, many, path, who } from "./lists.js";
+
+// Who waits for each path, of those that have no locks yet.
+function wanted(ledger) {
+  const found = new Map();
+  const add = (one) => found.set(one, (found.get(one) || 0) + 1);
+  for (const item of ledger.items.values()) {
+    if (item.status !== "queued" || item.grant_id) continue;
+    item.write_paths.forEach(add);
+    item.read_paths.forEach(add);
+  }
+  for (const ticket of ledger.tickets.values()) [...ticket.write_paths, ...ticket.read_paths].forEach(add);
+  return found;
+}
+
+// Files
+
+// Hidden folders are where tools keep things; people look for their own first.
+const hiddenLast = (a, b) => a.startsWith(".") - b.startsWith(".") || (a < b ? -1 : 1);
+
+// The tree of all that is held, as rows. A folder with nothing but one folder in it is one row with it.
+export function fileRows(ledger, folded, matches) {
+  const held = new Map();
+  for (const grant of ledger.grants.values()) {
+    const name = ledger.called(grant);
+    const put = (place, mode) => {
+      if (!matches(place, name)) return;
+      if (!held.has(place)) held.set(place, []);
+      held.get(place).push({ name, mode, grant });
+    };
+    grant.writes.forEach((one) => put(one, "write"));
+    grant.reads.forEach((one) => put(one, "read"));
+  }
+  const root = { folders: new Map(), files: [], count: 0 };
+  for (const one of [...held.keys()].sort(hiddenLast)) place(root, one, held.get(one));
+  const rows = [];
+  flatten(root, 0, "", folded, rows, wanted(ledger));
+  return rows;
+}
+
+function place(root, full, holders) {
+  const isFolder = full.endsWith("/");
+  const parts = full.split("/").filter(Boolean);
+  const name = parts.pop() + (isFolder ? "/" : "");
+  let node = root;
+  node.count += 1;
+  for (const part of parts) {
+    if (!node.folders.has(part)) node.folders.set(part, { folders: new Map(), files: [], count: 0 });
+    node = node.folders.get(part);
+    node.count += 1;
+  }
+  node.files.push({ name, path: full, holders });
+}
+
+function flatten(node, depth, above, folded, rows, waits) {
+  for (const [part, child] of node.folders) {
+    let [name, inner, full] = [part, child, `${above}${part}`];
+    while (inner.folders.size === 1 && inner.files.length === 0) {
+      const [[next, only]] = inner.folders;
+      [name, inner, full] = [`${name}/${next}`, only, `${full}/${next}`];
+    }
+    const isFolded = folded.has(full);
+    rows.push({ key: `folder ${full}`, kind: "folder", name, path: full, depth, count: inner.count, isFolded });
+    if (!isFolded) flatten(inner, depth + 1, `${full}/`, folded, rows, waits);
+  }
+  for (const file of node.files) rows.push({ key: file.path, kind: "file", depth, waits: waits.get(file.path) || 0, ...file });
+}
+
+export function drawFile(row, made) {
+  made.style.setProperty("--depth", row.depth);
+  made.setAttribute("aria-level", row.depth + 1);
+  if (row.kind === "folder") {
+    made.setAttribute("aria-expanded", !row.isFolded);
+    made.className = `line folder${made.classList.contains("at") ? " at" : ""}`;
+    made.replaceChildren(h("span", "twist", row.isFolded ? "▸" : "▾"), h("span", "path", row.name), h("span", "muted", row.isFolded ? `${row.count} held` : ""));
+    return;
+  }
+  made.removeAttribute("aria-expanded");
+  made.className = `line file${made.classList.contains("at") ? " at" : ""}`;
+  const writer = row.holders.find((one) => one.mode === "write");
+  const shown = writer || row.holders[0];
+  const mode = h("span", `mode ${shown.mode}`, shown.mode === "write" ? "writes" : "reads");
+  const more = row.holders.length > 1 ? h("span", "muted", `+${row.holders.length - 1}`) : "";
+  const waits = row.waits ? h("span", "waits", `${row.waits} waiting`) : "";
+  made.replaceChildren(h("span", "path", row.name), h("span", "holders", waits, mode, who(shown.name), more));
+  made.title = `${row.path}: ${row.holders.map((one) => `${one.mode === "write" ? "written" : "read"} by ${one.name}`).join(", ")}`;
+}
+
+// The queue
+
+export function queueRows(ledger, matches) {
+  const fits = (item) => matches(item.workflow || item.holder, ...item.write_paths, ...item.read_paths);
+  const working = ledger.active.filter(fits).map((item) => ({ key: item.id, kind: "active", item }));
+  const others = [...ledger.grants.values()]
+    .filter((grant) => !ledger.items.has(grant.holder) && matches(grant.name, ...grant.writes, ...grant.reads))
+    .sort((a, b) => a.since - b.since)
+    .map((grant) => ({ key: grant.id, kind: "grant", grant }));
+  const waiting = ledger.waiting.filter(fits).map((item) => ({ key: item.id, kind: "waiting", item }));
+  const tickets = [...ledger.tickets.values()].filter(fits).map((ticket) => ({ key: ticket.id, kind: "ticket", ticket }));
+  return [
+    ...group("At work", [...working, ...others]),
+    ...group("Waiting", [...tickets, ...waiting]),
+  ];
+}
+
+function group(name, rows) {
+  return rows.length ? [{ key: `heading ${name}`, isHeading: true, name, count: rows.length }, ...rows] : [];
+}
+
+export function drawQueue(row, made, ledger) {
+  const at = made.classList.contains("at") ? " at" : "";
+  if (row.isHeading) {
+    made.className = "line heading";
+    made.replaceChildren(h("span", "", row.name), h("b", "", String(row.count)));
+    return;
+  }
+  made.className = `line two ${row.kind}${at}`;
+  const [name, phase, since, second] = told(row, ledger);
+  made.replaceChildren(
+    h("span", "first", who(name), phase ? h("span", `chip ${phase}`, phase) : "", h("span", "since muted", since ? length(ledger.now - since) : "")),
+    h("span", "second", ...second),
+  );
+}
+
+// A row in words: whose, which phase, since when, and what there is to say.
+function told(row, ledger) {
+  if (row.kind === "active") {
+    const { item } = row;
+    return [item.workflow, item.phase, item.dispatched / 1000, [covers(item.write_paths, item.read_paths), again(item)]];
+  }
+  if (row.kind === "grant") {
+    const { grant } = row;
+    return [grant.name, grant.phase, grant.since, [covers(grant.writes, grant.reads), grant.reason ? ` · ${grant.reason}` : ""]];
+  }
+  if (row.kind === "ticket") {
+    const { ticket } = row;
+    return [ticket.holder, ticket.reserved ? "reserved" : "", ticket.since, reason(ticket, ledger)];
+  }
+  return [row.item.workflow, row.item.phase, row.item.queued / 1000, [...reason(row.item, ledger), again(row.item)]];
+}
+
+function covers(writes, reads) {
+  const [first] = writes.length ? writes : reads;
+  const more = writes.length + reads.length - 1;
+  const verb = writes.length ? "writes " : "reads ";
+  return h("span", "covers", verb, path(first || "nothing"), more > 0 ? ` and ${more} more` : "");
+}
+
+function again(item) {
+  const marks = [item.retries ? `try ${item.retries + 1}` : "", item.escalated ? "escalated" : ""].filter(Boolean);
+  return marks.length ? h("span", "mark", marks.join(", ")) : "";
+}
+
+// Why somebody waits, and for whom.
+export function reason(waiter, ledger) {
+  const known = ledger.why.get(waiter.id) || waiter;
+  if (waiter.grant_id) return ["waits for a free slot; keeps its locks"];
+  const [first] = known.why || [];
+  if (!first) return [known.sentence ? `waits for ${known.sentence}` : "waits"];
+  const verb = first.kind === "reservation" ? "has reserved" : first.held_mode === "write" ? "writes" : "reads";
+  const more = known.why.length - 1 + (known.why_more || 0);
+  return [who(first.name || first.holder), ` ${verb} `, path(first.path), more > 0 ? `, and ${more} more` : ""];
+}
+
+// Controllers
+
+const RANK = { awaiting_decisions: 0, error: 1, applying: 2, testing: 2, fixing: 2, ci: 2, verifying: 2, analyzing: 3, queued: 4, idle: 5, completed: 6 };
+
+export function controllerRows(ledger, matches) {
+  return [...ledger.controllers.values()]
+    .filter((one) => matches(one.name, ...one.targets))
+    .sort((a, b) => (RANK[a.state] ?? 7) - (RANK[b.state] ?? 7) || (a.name < b.name ? -1 : 1))
+    .map((one) => ({ key: one.name, one }));
+}
+
+export function drawController(row, made, orders) {
+  const { one } = row;
+  const at = made.classList.contains("at") ? " at" : "";
+  // Drawn again only if it changed: a button that is about to be pressed must stay the same one.
+  const look = JSON.stringify([one.state, one.reason, one.analysed, one.failed, one.decision, one.targets.length]);
+  made.className = `line two controller${at}`;
+  if (made.dataset.look === look && made.dataset.name === one.name) return;
+  Object.assign(made.dataset, { look, name: one.name });
+  const screens = one.screens.length;
+  const done = screens ? `${one.analysed} of ${screens} screens analysed` : "";
+  const bar = h("span", "bar", h("i", ""));
+  bar.style.setProperty("--part", screens ? one.analysed / screens : 0);
+  made.replaceChildren(
+    h("span", "first", h("span", "title", one.name), stateChip(one.state), decisionButtons(one, orders)),
+    h("span", "second", screens ? bar : "", ` ${[one.state === "error" ? one.reason : "", done, one.targets.length ? many(one.targets.length, "file") + " to write" : "", one.state === "error" ? "" : one.reason || one.decision].filter(Boolean).join(" · ")}`),
+  );
+}
+
+export function stateChip(state) {
+  return h("span", `chip ${state}`, state.replaceAll("_", " "));
+}
+
+// Approve and reject where somebody has to decide; analyse anew where all is over.
+export function decisionButtons(one, orders) {
+  if (one.state === "awaiting_decisions") {
+    return h("span", "buttons",
+      button("Approve", (pressed) => orders.decide(one.name, "approve", pressed), "primary approve"),
+      button("Reject", (pressed) => orders.decide(one.name, "reject", pressed), "reject"));
+  }
+  if (["completed", "error", "idle"].includes(one.state)) {
+    return h("span", "buttons", button("Analyse again", (pressed) => orders.analyze(one.name, pressed), "quiet"));
+  }
+  return "";
+}
+
+// Contention
+
+export function contentionRows(ledger, matches) {
+  return ledger.contention.filter((one) => matches(one.path)).map((one) => ({ key: one.path, one }));
+}
+
+export function drawContention(row, made, most) {
+  const { one } = row;
+  const bar = h("span", "bar wide", h("i", ""));
+  bar.style.setProperty("--part", most ? one.waited_seconds / most : 0);
+  made.className = `line two contended${made.classList.contains("at") ? " at" : ""}`;
+  made.replaceChildren(
+    h("span", "first", h("code", "path", one.path), one.waiting ? h("span", "waits", `${one.waiting} waiting`) : ""),
+    h("span", "second", bar, ` waited for ${length(one.waited_seconds * 1000)} · held for ${length(one.held_seconds * 1000)} · ${many(one.grants, "grant")}${one.refused ? ` · ${one.refused} refused` : ""}`),
+  );
+}
+
+// Trouble
+
+export function troubleRows(ledger, matches) {
+  const broken = ledger.trouble ? [{ key: "broken", kind: "error", name: "the scheduler", text: ledger.trouble }] : [];
+  const failed = [...ledger.controllers.values()].filter((one) => one.state === "error")
+    .map((one) => ({ key: `error ${one.name}`, kind: "error", name: one.name, text: one.reason, controller: one.name }));
+  const gaps = ledger.gaps.map((gap, at) => ({ key: `gap ${at} ${gap.path}`, kind: "gap", name: gap.workflow, path: gap.path, text: gap.why })).reverse();
+  const blockers = ledger.blockers.map((one) => ({
+    key: `blocked ${one.agent}`, kind: "blocked", name: one.agent, path: one.blocked_file,
+    text: `${one.owner} has had it for ${length(one.lock_age_seconds * 1000)}`,
+  }));
+  const fits = (row) => matches(row.name, row.path || "", row.text);
+  return [
+    ...group("Errors", [...broken, ...failed].filter(fits)),
+    ...group("Blocked agents", blockers.filter(fits)),
+    ...group("Gaps: writes that no grant covered", gaps.filter(fits)),
+  ];
+}
+
+export function drawTrouble(row, made) {
+  if (row.isHeading) {
+    made.className = "line heading";
+    made.replaceChildren(h("span", "", row.name), h("b", "", String(row.count)));
+    return;
+  }
+  made.className = `line two ${row.kind}${made.classList.contains("at") ? " at" : ""}`;
+  made.replaceChildren(
+    h("span", "first", who(row.name), row.path ? h("code", "path", row.path) : ""),
+    h("span", "second", row.text),
+  );
+  made.title = row.text;
+}

@@ -1,0 +1,899 @@
+"""The server: what it tells, what can be asked of it, and whom it refuses."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser.scenes import analysed, crowd, workshop
+from conftest import until
+from helpers_cli import COMMAND, environment
+from holdfast.core.errors import InvalidInput
+from holdfast.gate.door import GAP
+from holdfast.gate.leases import BLOCKED
+from holdfast.manager import services
+from holdfast.manager.manager import LockManager
+from holdfast.server import feed, server, streaming, web
+from holdfast.server.server import ListenError, Server
+from holdfast.work import assignment, scheduler, stopping
+from holdfast.work.desk import Desk
+from holdfast.work.items import LockRequest, WorkItem
+from holdfast.work.manifest import ScreenManifest
+from holdfast.work.pipeline import Pipeline
+from holdfast.work.runs import Run
+from holdfast.work.scheduler import Here
+
+PATIENCE_SECONDS = 30.0
+
+
+class Answer:
+    """What a server said."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The code of the error in it."""
+        error = self.json["error"]
+        assert error["message"], error
+        assert error["hint"], error
+        return str(error["code"])
+
+
+def ask(
+    site: Server,
+    path: str,
+    method: str = "GET",
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    """One request, as another program makes it."""
+    line = http.client.HTTPConnection("127.0.0.1", site.port, timeout=PATIENCE_SECONDS)
+    try:
+        line.request(method, path, body, headers or {})
+        answer = line.getresponse()
+        return Answer(answer.status, dict(answer.getheaders()), answer.read())
+    finally:
+        line.close()
+
+
+def post(site: Server, path: str, value: Any = None, **headers: str) -> Answer:
+    body = json.dumps({} if value is None else value).encode()
+    return ask(site, path, "POST", body, {"Content-Type": "application/json", **headers})
+
+
+class Stream:
+    """A stream of events, as a browser reads it."""
+
+    def __init__(self, site: Server, path: str, **headers: str) -> None:
+        self.line = http.client.HTTPConnection("127.0.0.1", site.port, timeout=PATIENCE_SECONDS)
+        self.line.request("GET", path, headers={"Accept": "text/event-stream", **headers})
+        self.answer = self.line.getresponse()
+        assert self.answer.status == 200, self.answer.read()
+        assert self.answer.getheader("Content-Type", "").startswith("text/event-stream")
+
+    def next(self) -> dict[str, str]:
+        """The next event that says something, with its id and its name."""
+        found: dict[str, str] = {}
+        while True:
+            line = self.answer.readline().decode()
+            assert line, "the stream has ended"
+            if line == "\n":
+                if "data" in found:
+                    return found
+                found = {}
+            elif not line.startswith(":"):
+                name, _, value = line.rstrip("\n").partition(": ")
+                found[name] = value
+
+    def events(self, count: int) -> list[dict[str, Any]]:
+        """So many events of the ledger; their ids are their numbers."""
+        told = [self.next() for _ in range(count)]
+        events = [json.loads(one["data"]) for one in told]
+        assert [int(one["id"]) for one in told] == [event["seq"] for event in events]
+        return events
+
+    def close(self) -> None:
+        self.answer.close()
+        self.line.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return workshop(tmp_path / "shop")
+
+
+@pytest.fixture
+def manager(root: Path) -> Iterator[LockManager]:
+    with LockManager.open(str(root)) as found:
+        yield found
+
+
+@pytest.fixture
+def site(root: Path) -> Iterator[Server]:
+    """A server with a ledger of its own, as in another process."""
+    with LockManager.open(str(root)) as own, Server(own, port=0) as made:
+        yield made
+
+
+def head(manager: LockManager) -> int:
+    return services.look(manager, lambda view: view.head)
+
+
+def lock(manager: LockManager, path: str, holder: str = "ann") -> str:
+    grant = manager.try_acquire(holder=holder, write_paths=[path])
+    assert grant is not None
+    return grant.id
+
+
+def sent_out(manager: LockManager, writes: list[str], workflow: str = "blog/posts") -> WorkItem:
+    desk = Desk(manager)
+    item = desk.enqueue(workflow, "apply", LockRequest.of([], writes), {"group": workflow})
+    assert item is not None
+    claimed = desk.claim(item, Here().holder(item))
+    assert isinstance(claimed, tuple)
+    return claimed[0]
+
+
+# The state
+
+
+def test_seed004_29_the_state_has_phase_controllers_workflows_and_locks(
+    site: Server, manager: LockManager, root: Path
+) -> None:
+    assert ask(site, "/api/state").json["phase"] == "ready"
+    analysed(manager, root)
+    item = sent_out(manager, ["app/shared.rb"])
+    Desk(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["app/shared.rb"]))
+    state = ask(site, "/api/state").json
+    assert state["phase"] == "merging"
+    assert [one["name"] for one in state["controllers"]] == ["blog/posts", "blog/comments"]
+    assert state["controllers"][0]["analysed"] == 2
+    assert state["workflows"]["blog/posts"]["state"] == "awaiting_decisions"
+    locks = state["locks"]
+    assert [one["write_paths"] for one in locks["active_grants"]] == [["app/shared.rb"]]
+    assert locks["active_grants"][0]["name"] == "blog/posts"
+    assert locks["queue_depth"] == 1
+    active = locks["active_items"][0]
+    for field in ("id", "workflow", "phase", "status", "queued_at", "dispatched_at", "grant_id"):
+        assert active[field], field
+    assert active["id"] == item.id
+    assert state["head"] == head(manager)
+
+
+def test_the_state_says_why_an_item_waits_and_for_whom(site: Server, manager: LockManager) -> None:
+    sent_out(manager, ["app/shared.rb"])
+    waiting = Desk(manager).enqueue("blog/tags", "apply", LockRequest.of(["app/"], ["lib/x.rb"]))
+    assert waiting is not None
+    one = ask(site, "/api/state").json["waiting"][0]
+    assert one["waits_for"] == "locks"
+    assert one["for"] == ["blog/posts"]
+    assert one["why"][0]["path"] == "app/"
+    assert one["why"][0]["held_path"] == "app/shared.rb"
+    assert "app/" in one["sentence"]
+    why = ask(site, f"/api/why?item={waiting.id}&item=nobody").json["waiting"]
+    assert why[waiting.id]["for"] == ["blog/posts"]
+    assert list(why) == [waiting.id]
+
+
+def test_what_waits_for_no_lock_waits_for_a_slot_or_a_dispatcher(
+    site: Server, manager: LockManager
+) -> None:
+    Desk(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["lib/x.rb"]))
+    assert ask(site, "/api/state").json["waiting"][0]["waits_for"] == "dispatcher"
+    sent_out(manager, ["app/shared.rb"])
+    assert ask(site, "/api/state").json["waiting"][0]["waits_for"] == "slot"
+
+
+def test_those_who_wait_in_line_are_told_with_what_they_wait_for(
+    site: Server, manager: LockManager
+) -> None:
+    lock(manager, "app/x.rb")
+    request = manager.request("ben", (), ["app/x.rb"])
+    services.queue(manager, request)
+    ticket = ask(site, "/api/state").json["tickets"][0]
+    assert ticket["holder"] == "ben"
+    assert ticket["for"] == ["ann"]
+    assert ticket["write_paths"] == ["app/x.rb"]
+
+
+def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
+    site: Server, manager: LockManager
+) -> None:
+    item = sent_out(manager, ["app/shared.rb"])
+    gap = {"grant": item.grant_id, "path": "lib/z.rb", "why": "not covered", "client": "claude"}
+    services.note(manager, GAP, gap)
+    report = {"agent": "eve", "owner": "ann", "blocked_file": "app/x.rb", "lock_age_seconds": 3.0}
+    services.note(manager, BLOCKED, {"agent": "eve", "report": report}, name="gate:block:eve")
+    services.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
+    until(lambda: site.feed.head == head(manager), "the feed has seen it")
+    state = ask(site, "/api/state").json
+    assert state["phase"] == "error"
+    assert state["trouble"] == "it fell"
+    assert [(one["path"], one["workflow"]) for one in state["gaps"]] == [("lib/z.rb", "blog/posts")]
+    assert state["blockers"] == [report]
+
+
+def test_only_the_first_of_many_get_their_reasons_unless_somebody_asks(tmp_path: Path) -> None:
+    with crowd(tmp_path / "crowd", items=100, events=0, out=2) as own, Server(own, port=0) as made:
+        waiting = ask(made, "/api/state").json["waiting"]
+        assert len(waiting) == 98
+        assert ["why" in one for one in waiting] == [True] * 60 + [False] * 38
+        assert all("why" in one for one in ask(made, "/api/state?why=1000").json["waiting"])
+
+
+def test_what_another_process_does_is_seen(site: Server, root: Path) -> None:
+    before = ask(site, "/api/state").json["locks"]["active_grants"]
+    command = [*COMMAND, "lock", "app/shared.rb", "--holder", "ann", "--reason", "a look"]
+    subprocess.run(command, cwd=root, env=environment(), check=True, capture_output=True)
+    after = ask(site, "/api/state").json["locks"]["active_grants"]
+    assert before == []
+    assert [(one["holder"], one["reason"]) for one in after] == [("ann", "a look")]
+
+
+def test_history_has_spans_and_contention(site: Server, manager: LockManager) -> None:
+    first = lock(manager, "app/x.rb")
+    services.queue(manager, manager.request("ben", (), ["app/x.rb"]))
+    manager.release(first)
+    until(lambda: site.feed.head == head(manager), "the feed has seen it")
+    told = ask(site, "/api/history").json
+    assert [(one["holder"], one["how"]) for one in told["spans"]] == [
+        ("ann", "released"),
+        ("ben", ""),
+    ]
+    contended = told["contention"][0]
+    assert contended["path"] == "app/x.rb"
+    assert contended["grants"] == 2
+    assert contended["waited_seconds"] > 0
+    assert ask(site, "/api/history?spans=0").json["spans"] == []
+
+
+def test_the_items_of_a_controller_are_listed(
+    site: Server, manager: LockManager, root: Path
+) -> None:
+    analysed(manager, root)
+    items = ask(site, "/api/items?workflow=blog/posts").json["items"]
+    assert [one["workflow"] for one in items] == ["blog/posts/index", "blog/posts/show"]
+    assert ask(site, f"/api/items/{items[0]['id']}").json["status"] == "completed"
+    assert ask(site, "/api/items/nobody").code == "E_NOT_FOUND"
+
+
+# Events
+
+
+def test_events_are_the_ledgers_and_their_ids_its_numbers(
+    site: Server, manager: LockManager
+) -> None:
+    lock(manager, "app/x.rb")
+    with Stream(site, "/api/events?after=0") as stream:
+        event = stream.events(1)[0]
+        assert event["type"] == "lock_acquired"
+        assert event["data"]["write_paths"] == ["app/x.rb"]
+        lock(manager, "app/y.rb")
+        assert stream.events(1)[0]["data"]["write_paths"] == ["app/y.rb"]
+
+
+def test_without_a_number_a_stream_begins_with_what_comes(
+    site: Server, manager: LockManager
+) -> None:
+    lock(manager, "app/x.rb")
+    until(lambda: site.feed.head == 1, "the feed has seen it")
+    with Stream(site, "/api/events") as stream:
+        lock(manager, "app/y.rb")
+        assert stream.events(1)[0]["seq"] == 2
+
+
+def test_a_stream_that_broke_resumes_without_loss_and_without_repeats(
+    site: Server, manager: LockManager
+) -> None:
+    total, over = 400, threading.Event()
+
+    def write() -> None:
+        for number in range(total // 2):
+            manager.release(lock(manager, f"app/{number}.rb"))
+        over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen: list[int] = []
+    headers: dict[str, str] = {}
+    while len(seen) < total:
+        # the number in the address stays what it was: that of the last event wins
+        with Stream(site, "/api/events?after=0", **headers) as stream:
+            seen += [event["seq"] for event in stream.events(min(37, total - len(seen)))]
+            headers = {"Last-Event-ID": str(seen[-1])}
+    writer.join()
+    assert over.is_set()
+    assert seen == list(range(1, total + 1))
+
+
+def test_who_is_far_behind_gets_everything_too(
+    root: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "KEPT_MAX", 10)
+    monkeypatch.setattr(feed, "BATCH_MAX", 7)
+    with LockManager.open(str(root)) as own, Server(own, port=0) as made:
+        for number in range(50):
+            manager.release(lock(manager, f"app/{number}.rb"))
+        until(lambda: made.feed.head == 100, "the feed has seen all")
+        with Stream(made, "/api/events?after=3") as stream:
+            assert [event["seq"] for event in stream.events(97)] == list(range(4, 101))
+
+
+def test_a_history_that_was_trimmed_is_told(root: Path, manager: LockManager) -> None:
+    for number in range(10):
+        manager.release(lock(manager, f"app/{number}.rb"))
+    manager.store.trim(15)
+    with (
+        LockManager.open(str(root)) as own,
+        Server(own, port=0) as made,
+        Stream(made, "/api/events?after=2") as stream,
+    ):
+        told = stream.next()
+        assert told["event"] == "trimmed"
+        assert json.loads(told["data"]) == {"after": 2, "next": 15}
+        assert stream.events(1)[0]["seq"] == 15
+
+
+def test_a_number_that_the_ledger_never_had_begins_anew(site: Server, manager: LockManager) -> None:
+    lock(manager, "app/x.rb")
+    until(lambda: site.feed.head == 1, "the feed has seen it")
+    with Stream(site, "/api/events", **{"Last-Event-ID": "999"}) as stream:
+        told = stream.next()
+        assert (told["event"], told["id"]) == ("reset", "0")
+        assert stream.events(1)[0]["seq"] == 1
+
+
+def test_a_quiet_stream_gives_signs_of_life(site: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "QUIET_SECONDS", 0.05)
+    with Stream(site, "/api/events") as stream:
+        lines = [stream.answer.readline() for _ in range(8)]
+    assert any(line.startswith(b":") for line in lines)
+
+
+def test_a_slow_reader_blocks_nobody_and_is_cut_off(
+    root: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web.Handler, "timeout", 0.5)
+    monkeypatch.setattr(streaming, "QUIET_SECONDS", 0.1)
+    long = "x" * 60_000
+    for number in range(100):
+        services.note(manager, "filling", {"text": long, "number": number})
+    with LockManager.open(str(root)) as own, Server(own, port=0) as made:
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", made.port))
+        slow.sendall(
+            f"GET /api/events?after=0 HTTP/1.1\r\nHost: localhost:{made.port}\r\n\r\n".encode()
+        )
+        until(lambda: made.watching == 1, "the slow one is served")
+        with Stream(made, "/api/events?after=98") as quick:
+            assert quick.events(2)[-1]["seq"] == 100
+        assert ask(made, "/healthz").json == {"ok": True}
+        until(lambda: made.watching == 0, "the slow one was cut off")
+        slow.close()
+
+
+def test_streams_are_bounded_and_others_are_told(
+    site: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STREAMS_MAX", 2)
+    with Stream(site, "/api/events"), Stream(site, "/api/events"):
+        refused = ask(site, "/api/events")
+        assert (refused.status, refused.code) == (503, "E_BUSY")
+        assert ask(site, "/api/state").status == 200
+
+
+def test_connections_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
+    with LockManager.open(str(root)) as own, Server(own, port=0) as made:
+        silent = [socket.create_connection(("127.0.0.1", made.port)) for _ in range(3)]
+        one_more = socket.create_connection(("127.0.0.1", made.port), timeout=PATIENCE_SECONDS)
+        assert one_more.recv(10) == b""
+        for line in (*silent, one_more):
+            line.close()
+        until(lambda: _answers(made), "a place came free")
+
+
+def _answers(site: Server) -> bool:
+    try:
+        return ask(site, "/healthz").status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+# Orders
+
+
+def test_a_decision_is_made_by_the_button(site: Server, manager: LockManager, root: Path) -> None:
+    analysed(manager, root)
+    answer = post(site, "/decide/blog/posts", {"decision": "approve"})
+    assert (answer.status, answer.json["state"]) == (200, "queued")
+    merges = [item for item in Desk(manager).items() if item.phase == "apply"]
+    assert [item.workflow for item in merges] == ["blog/posts"]
+    assert merges[0].lock_request.write_paths == (
+        "app/controllers/blog/posts_controller.rb", "app/shared.rb",
+    )  # fmt: skip
+    answer = post(site, "/decide/blog/comments", {"decision": "reject"})
+    assert answer.json["state"] == "idle"
+    assert "rejected by" in answer.json["reason"]
+
+
+def test_who_waits_for_no_decision_gets_none(
+    site: Server, manager: LockManager, root: Path
+) -> None:
+    analysed(manager, root)
+    assert post(site, "/decide/blog/posts", {"decision": "approve"}).status == 200
+    again = post(site, "/decide/blog/posts", {"decision": "approve"})
+    assert (again.status, again.code) == (409, "E_TRANSITION")
+    assert len([item for item in Desk(manager).items() if item.phase == "apply"]) == 1
+    for wrong in ({"decision": "perhaps"}, {}, {"decision": ["approve"]}):
+        answer = post(site, "/decide/blog/comments", wrong)
+        assert (answer.status, answer.code) == (400, "E_REQUEST")
+    unknown = post(site, "/decide/blog/nothing", {"decision": "approve"})
+    assert (unknown.status, unknown.code) == (404, "E_NOT_FOUND")
+
+
+def test_seed004_30_analyze_goes_through_the_scheduler(root: Path, manager: LockManager) -> None:
+    manifest = ScreenManifest.load(str(root / "screens.json"))
+    assignment.assign(manager, manifest, review=True)
+    pipeline = Pipeline.open(manager, manifest, review=True)
+    assert pipeline.scheduler is not None
+    with LockManager.open(str(root)) as own, Server(own, port=0, pipeline=pipeline) as made:
+        pipeline.scheduler.start()
+        try:
+            assert post(made, "/analyze/blog/posts").json["state"] == "queued"
+            until(lambda: _state_of(made, "blog/posts") == "awaiting_decisions", "it was analysed")
+        finally:
+            pipeline.stop()
+    items = [item for item in Desk(manager).items() if item.status == "completed"]
+    assert sorted(item.workflow for item in items) == ["blog/posts/index", "blog/posts/show"]
+    assert all(item.grant_id for item in items)
+
+
+def test_seed004_30_without_a_scheduler_here_the_item_waits_for_a_dispatcher_elsewhere(
+    site: Server, manager: LockManager, root: Path
+) -> None:
+    manifest = ScreenManifest.load(str(root / "screens.json"))
+    assignment.assign(manager, manifest, review=True)
+    assert post(site, "/analyze/blog/posts").json["state"] == "queued"
+    waiting = [item for item in Desk(manager).items() if item.status == "queued"]
+    assert [item.workflow for item in waiting] == ["blog/posts/index", "blog/posts/show"]
+    again = post(site, "/analyze/blog/posts")
+    assert (again.status, again.code) == (409, "E_TRANSITION")
+
+
+def test_seed004_30_a_pipeline_without_locks_does_it_at_once(root: Path) -> None:
+    manifest = ScreenManifest.load(str(root / "screens.json"))
+    legacy = Pipeline(screen_manifest=manifest, root=str(root))
+    found = root / ".analysis/blog/posts/index/findings.json"
+    found.parent.mkdir(parents=True)
+    (root / ".analysis/blog/posts/show").mkdir()
+    with LockManager.open(str(root)) as own, Server(own, port=0, pipeline=legacy) as made:
+        assert post(made, "/analyze/blog/posts").status == 200
+        until(found.exists, "it was analysed")
+        assert post(made, "/decide/blog/posts", {"decision": "approve"}).code == "E_LEGACY"
+        assert Desk(own).items() == []
+
+
+def _state_of(site: Server, name: str) -> str:
+    return str(ask(site, "/api/state").json["workflows"].get(name, {}).get("state"))
+
+
+def test_without_any_work_there_is_nothing_to_decide(site: Server) -> None:
+    answer = post(site, "/decide/blog/posts", {"decision": "approve"})
+    assert (answer.status, answer.code) == (409, "E_WORK")
+
+
+def test_stop_asks_the_dispatchers_of_all_processes(site: Server, manager: LockManager) -> None:
+    assert stopping.asked_at(manager) == 0
+    answer = post(site, "/stop")
+    assert answer.json == {"stopping": True, "seq": head(manager)}
+    assert stopping.asked_at(manager) == head(manager)
+
+
+def test_seed004_36_there_is_no_way_to_override_a_lock() -> None:
+    assert set(web.Handler.posts) == {"analyze", "decide", "stop"}
+    page = Path(web.__file__).parent / "page"
+    asked = re.findall(r"`?/(\w+)(?:/\$\{|\"|`)", (page / "page.js").read_text())
+    assert "decide" in asked
+    for name in ("release", "force", "steal", "unlock", "grant"):
+        assert name not in asked
+        assert f"/{name}" not in "".join(file.read_text() for file in page.glob("*.js"))
+
+
+# Who may ask
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example", "evil.example:{port}", "localhost", "localhost:1", "", "a@localhost:{port}",
+        "127.0.0.1.evil.example:{port}", "192.0.2.1:{port}", "localhost:{port}/x", "localhost:x",
+    ],
+)  # fmt: skip
+def test_another_name_for_this_machine_is_refused(site: Server, host: str) -> None:
+    for method, path in (("GET", "/"), ("GET", "/api/state"), ("POST", "/stop")):
+        answer = ask(site, path, method, headers={"Host": host.format(port=site.port)})
+        assert (answer.status, answer.code) == (403, "E_FORBIDDEN")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "127.0.0.9"])
+def test_the_names_of_this_machine_are_known(site: Server, host: str) -> None:
+    assert ask(site, "/api/state", headers={"Host": f"{host}:{site.port}"}).status == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://localhost:{port}", "http://localhost:1"]
+)
+def test_another_sites_page_may_neither_ask_nor_look(
+    site: Server, manager: LockManager, origin: str
+) -> None:
+    headers = {"Origin": origin.format(port=site.port), "Host": f"localhost:{site.port}"}
+    assert post(site, "/stop", **headers).code == "E_FORBIDDEN"
+    assert ask(site, "/api/state", headers=headers).code == "E_FORBIDDEN"
+    assert stopping.asked_at(manager) == 0
+
+
+def test_its_own_page_may(site: Server) -> None:
+    own = {"Origin": f"http://localhost:{site.port}", "Host": f"localhost:{site.port}",
+           "Sec-Fetch-Site": "same-origin"}  # fmt: skip
+    assert post(site, "/stop", **own).status == 200
+    for other in ("cross-site", "same-site"):
+        assert post(site, "/stop", **{**own, "Sec-Fetch-Site": other}).status == 403
+
+
+def test_a_form_cannot_change_anything(site: Server, manager: LockManager, root: Path) -> None:
+    analysed(manager, root)
+    for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data"):
+        answer = ask(site, "/decide/blog/posts", "POST", b'{"decision": "approve"}',
+                     {"Content-Type": kind})  # fmt: skip
+        assert (answer.status, answer.code) == (400, "E_REQUEST")
+    assert _state_of(site, "blog/posts") == "awaiting_decisions"
+
+
+@pytest.mark.parametrize("path", ["/stop", "/decide/blog/posts", "/analyze/blog/posts"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_no_get_changes_anything(
+    site: Server, manager: LockManager, path: str, method: str
+) -> None:
+    before = head(manager)
+    assert ask(site, f"{path}?decision=approve", method).status == 405
+    assert head(manager) == before
+
+
+def test_with_a_token_nothing_is_told_without_it(root: Path) -> None:
+    with LockManager.open(str(root)) as own, Server(own, port=0, token="secret-1") as made:
+        assert made.url.endswith("/?token=secret-1")
+        for path in (
+            "/",
+            "/page.js",
+            "/api/state",
+            "/api/events",
+            "/metrics",
+            "/api/state?token=no",
+        ):
+            answer = ask(made, path)
+            assert (answer.status, answer.code) == (401, "E_TOKEN"), path
+        for wrong in (
+            "Bearer",
+            "Bearer secret-2",
+            "Basic secret-1",
+            "Bearer sécret".encode().decode("latin-1"),
+        ):
+            assert ask(made, "/api/state", headers={"Authorization": wrong}).status == 401
+        assert post(made, "/stop").status == 401
+        assert ask(made, "/healthz").status == 200
+        bearer = {"Authorization": "Bearer secret-1"}
+        assert ask(made, "/api/state", headers=bearer).status == 200
+        assert post(made, "/stop", **bearer).status == 200
+
+
+def test_a_browser_that_came_with_the_token_keeps_it_in_a_cookie(root: Path) -> None:
+    with LockManager.open(str(root)) as own, Server(own, port=0, token="secret-1") as made:
+        answer = ask(made, "/?token=secret-1")
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert ask(made, "/", headers={"Cookie": cookie.partition(";")[0]}).status == 200
+        assert ask(made, "/", headers={"Cookie": "holdfast=other"}).status == 401
+
+
+def test_where_others_can_reach_it_a_token_is_made_up(root: Path) -> None:
+    with LockManager.open(str(root)) as own, Server(own, host="0.0.0.0", port=0) as made:
+        assert len(made.guard.token) >= 24
+        assert ask(made, "/api/state").status == 401
+        headers = {"Authorization": f"Bearer {made.guard.token}"}
+        assert ask(made, "/api/state", headers=headers).status == 200
+        rebound = {**headers, "Host": f"evil.example:{made.port}"}
+        assert ask(made, "/api/state", headers=rebound).status == 403
+
+
+def test_an_address_that_is_taken_is_told(site: Server, root: Path) -> None:
+    with LockManager.open(str(root)) as own, pytest.raises(ListenError, match=str(site.port)):
+        Server(own, port=site.port)
+
+
+def test_a_ledger_in_memory_cannot_be_served() -> None:
+    with pytest.raises(InvalidInput):
+        Server(LockManager.open("", store="memory:"), port=0)
+
+
+# Bad input
+
+
+def test_bodies_are_bounded_and_must_be_what_they_say(site: Server) -> None:
+    headers = {"Content-Type": "application/json"}
+    large = ask(site, "/decide/blog/posts", "POST", b"x" * 70_000, headers)
+    assert (large.status, large.code) == (413, "E_TOO_LARGE")
+    for body in (b"{", b"[]", b"\xff\xfe", b'"approve"', b"[" * 60_000):
+        answer = ask(site, "/decide/blog/posts", "POST", body, headers)
+        assert (answer.status, answer.code) == (400, "E_REQUEST"), body[:10]
+    for more in (
+        {"Content-Length": "-1"},
+        {"Content-Length": "9" * 30},
+        {"Transfer-Encoding": "chunked"},
+    ):
+        assert ask(site, "/stop", "POST", b"", {**headers, **more}).status in (400, 413)
+
+
+def test_what_is_no_request_is_answered_as_json(site: Server) -> None:
+    for words in (b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"PUT / HTTP/1.1\r\n\r\n",
+                  b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n"):  # fmt: skip
+        with socket.create_connection(("127.0.0.1", site.port), PATIENCE_SECONDS) as line:
+            line.sendall(words)
+            said = b""
+            while some := line.recv(65536):
+                said += some
+        assert b'"code":"E_REQUEST"' in said, words[:20]
+    assert ask(site, "/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/nothing", 404), ("/api", 404), ("/api/nothing", 404), ("/api/state/x", 404),
+        ("/api/events?after=x", 400), ("/api/events?after=-1", 400), ("/page.js/..", 404),
+        ("/../page.js", 404), ("/%2e%2e/server.py", 404), ("/page/index.html", 404),
+        ("/api/items/", 404), ("/api/items/a/b", 404), ("/api/state?why=x", 400),
+    ],
+)  # fmt: skip
+def test_every_error_is_json_with_a_code(site: Server, path: str, status: int) -> None:
+    answer = ask(site, path)
+    assert answer.status == status
+    assert answer.code.startswith("E_")
+
+
+def test_a_get_is_not_for_posting(site: Server) -> None:
+    for path in ("/api/state", "/", "/metrics", "/api/events"):
+        assert post(site, path).code in ("E_METHOD", "E_NOT_FOUND")
+
+
+# The output of agents
+
+
+def printed(root: Path, item: str, text: bytes, name: str = "apply.log") -> Path:
+    folder = Path(Run(str(root), item).folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(text)
+    return folder / name
+
+
+def test_output_is_read_from_any_place_on(site: Server, manager: LockManager, root: Path) -> None:
+    item = sent_out(manager, ["app/shared.rb"])
+    printed(root, item.id, "grün und gut\n".encode() + b"\xff!\n")
+    assert ask(site, f"/api/items/{item.id}").json["logs"] == [{"name": "apply.log", "size": 17}]
+    whole = ask(site, f"/api/output/{item.id}/apply.log")
+    assert whole.body.decode() == "grün und gut\n\ufffd!\n"
+    assert whole.headers["Holdfast-Offset"] == whole.headers["Holdfast-Size"] == "17"
+    assert whole.headers["Content-Type"].startswith("text/plain")
+    rest = ask(site, f"/api/output/{item.id}/apply.log?offset=5")
+    assert rest.body.decode() == " und gut\n\ufffd!\n"
+    assert ask(site, f"/api/output/{item.id}/apply.log?offset=99").body == b""
+    assert ask(site, f"/api/output/{item.id}/apply.log?offset=x").code == "E_REQUEST"
+
+
+def test_output_is_streamed_while_the_agent_runs_and_ends_with_it(
+    site: Server, manager: LockManager, root: Path
+) -> None:
+    item = sent_out(manager, ["app/shared.rb"])
+    log = printed(root, item.id, b"one\n\xc3")
+    with Stream(site, f"/api/output/{item.id}/apply.log") as stream:
+        first = stream.next()
+        assert (json.loads(first["data"]), first["id"]) == ("one\n", "4")
+        with log.open("ab") as file:
+            file.write(b"\xbc two\n")
+        second = stream.next()
+        assert (json.loads(second["data"]), second["id"]) == ("ü two\n", "11")
+        Desk(manager).end(item)
+        assert stream.next()["event"] == "end"
+    with Stream(site, f"/api/output/{item.id}/apply.log", **{"Last-Event-ID": "4"}) as stream:
+        assert json.loads(stream.next()["data"]) == "ü two\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{item}/..%2f..%2f..%2fholdfast.toml", "{item}/before.json", "{item}/%2fetc%2fpasswd",
+        "..%2f{item}/apply.log", "{item}/apply.log%00", "{item}/link.log", "{item}/APPLY.log",
+        "{item}%2f..%2f{item}/apply.log", "nobody/apply.log", "{item}/apply.log/x", "{item}",
+        "%2e%2e/apply.log", "./apply.log", "{item}/pipe.log",
+    ],
+)  # fmt: skip
+def test_nothing_but_output_can_be_read(
+    site: Server, manager: LockManager, root: Path, path: str
+) -> None:
+    item = sent_out(manager, ["app/shared.rb"])
+    log = printed(root, item.id, b"text")
+    (log.parent / "before.json").write_text("{}")
+    (log.parent / "link.log").symlink_to(root / "holdfast.toml")
+    os.mkfifo(log.parent / "pipe.log")
+    answer = ask(site, f"/api/output/{path.format(item=item.id)}")
+    assert (answer.status, answer.code) == (404, "E_NOT_FOUND")
+
+
+def test_a_folder_of_output_that_is_a_link_is_not_followed(
+    site: Server, manager: LockManager, root: Path, tmp_path: Path
+) -> None:
+    item = sent_out(manager, ["app/shared.rb"])
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/apply.log").write_text("secret")
+    folder = Path(Run(str(root), item.id).folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert ask(site, f"/api/output/{item.id}/apply.log").status == 404
+
+
+# The page, and figures
+
+
+@pytest.mark.parametrize("path", sorted(web._ASSETS))
+def test_the_page_comes_whole_and_takes_nothing_from_elsewhere(site: Server, path: str) -> None:
+    answer = ask(site, path)
+    assert answer.status == 200
+    text = answer.body.decode()
+    for link in re.findall(r"https?://[^\s\"'`)]+", text):
+        assert link == "http://www.w3.org/2000/svg"  # a name, not a place
+    again = ask(site, path, headers={"If-None-Match": answer.headers["ETag"]})
+    assert (again.status, again.body) == (304, b"")
+    assert ask(site, path, "HEAD").body == b""
+
+
+@pytest.mark.parametrize("path", ["/", "/api/state", "/nothing", "/metrics", "/healthz"])
+def test_every_answer_has_the_headers_that_keep_others_out(site: Server, path: str) -> None:
+    headers = ask(site, path).headers
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "Access-Control-Allow-Origin" not in headers
+    assert "Python" not in headers["Server"]
+
+
+def test_metrics_are_in_the_format_of_prometheus(site: Server, manager: LockManager) -> None:
+    sent_out(manager, ["app/shared.rb"])
+    Desk(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["app/shared.rb"]))
+    answer = ask(site, "/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    values = {}
+    for line in answer.body.decode().splitlines():
+        if not line.startswith("#"):
+            match = re.fullmatch(r'([a-z_]+(?:\{[a-z]+="[a-z_]+"\})?) (-?[\d.e+]+)', line)
+            assert match, line
+            values[match[1]] = float(match[2])
+    assert values["holdfast_grants"] == 1
+    assert values['holdfast_items{status="queued"}'] == 1
+    assert values['holdfast_items{status="dispatched"}'] == 1
+    assert values["holdfast_events_total"] == head(manager)
+    assert values["holdfast_scheduler_broken"] == 0
+
+
+# The command
+
+
+class Serving:
+    """The real command, which serves until it is ended."""
+
+    def __init__(self, root: Path, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, *words], cwd=root, env=environment(), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def end(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGTERM)
+        _, said = self.process.communicate(timeout=PATIENCE_SECONDS)
+        return self.process.returncode, said
+
+
+class Far:
+    """A server in another process, by its address."""
+
+    def __init__(self, url: str) -> None:
+        self.port = int(url.split(":")[2].split("/")[0])
+
+
+def test_serve_prints_its_address_and_ends_when_it_is_told(root: Path) -> None:
+    serving = Serving(root, "serve", "--port", "0", "--json")
+    assert serving.process.stdout is not None
+    told = json.loads(serving.process.stdout.readline())
+    assert ask(Far(told["url"]), "/api/state").json["root"] == str(root)  # type: ignore[arg-type]
+    assert serving.end() == (0, "")
+
+
+def test_serve_makes_no_ledger_where_there_is_no_repository(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "serve", "--port", "0"], cwd=tmp_path, env=environment(), capture_output=True,
+        text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "there is no ledger here" in done.stderr
+    assert not (tmp_path / ".holdfast").exists()
+
+
+@pytest.mark.parametrize("words", [["--port", "70000"], ["--port", "x"], ["--token", "a b"]])
+def test_serve_refuses_what_cannot_be(root: Path, words: list[str]) -> None:
+    done = subprocess.run(
+        [*COMMAND, "serve", *words], cwd=root, env=environment(), capture_output=True, text=True,
+        timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+
+
+def test_a_dispatcher_shows_its_page_and_stops_when_it_is_asked_to(tmp_path: Path) -> None:
+    root = workshop(tmp_path / "shop", pace=0.5)
+    serving = Serving(root, "dispatch", "screens.json", "--review", "--serve=0")
+    assert serving.process.stderr is not None
+    line = serving.process.stderr.readline()
+    while "watch it at" not in line:
+        assert line, "it ended"
+        line = serving.process.stderr.readline()
+    far: Any = Far(line.split()[-1])
+    with Stream(far, "/api/events?after=0") as stream:
+        seen = ""
+        while seen != "work_dispatched":
+            seen = stream.events(1)[0]["type"]
+    assert post(far, "/stop").status == 200
+    _, said = serving.process.communicate(timeout=PATIENCE_SECONDS)
+    assert serving.process.returncode == 130
+    assert "holdfast dispatch --resume" in said
+    with LockManager.open(str(root)) as manager:
+        assert manager.active_grants() == []
+        statuses = {item.status for item in Desk(manager).items()}
+    assert statuses <= {"completed", "queued"}
+
+
+def test_starting_the_page_costs_a_lock_nothing(tmp_path: Path) -> None:
+    script = (
+        "import sys; from holdfast.cli import main; main(['lock', 'x', '--holder', 'a']);"
+        "print([name for name in sys.modules if name.startswith(('holdfast.server', 'http'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

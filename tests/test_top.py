@@ -1,0 +1,137 @@
+"""top: what the page shows, in a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser.scenes import analysed, crowd, workshop
+from helpers_cli import COMMAND, Repository, Terminal
+from holdfast.cli.top import View, drawn
+from holdfast.gate.door import GAP
+from holdfast.gate.leases import BLOCKED
+from holdfast.manager import services
+from holdfast.manager.manager import LockManager
+from holdfast.work import scheduler
+from holdfast.work.desk import Desk
+from holdfast.work.items import LockRequest
+from holdfast.work.scheduler import Here
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return workshop(tmp_path / "shop")
+
+
+@pytest.fixture
+def manager(root: Path) -> Iterator[LockManager]:
+    with LockManager.open(str(root)) as found:
+        yield found
+
+
+def shown(manager: LockManager, width: int | None = None, height: int | None = None) -> str:
+    return "\n".join(drawn(View(manager).look(), width, height, False))
+
+
+def busy(manager: LockManager) -> str:
+    """One merge at work and one that waits for it. The grant of the first."""
+    desk = Desk(manager)
+    first, _second = (
+        desk.enqueue(workflow, "apply", LockRequest.of([], ["app/shared.rb", f"{workflow}.rb"]))
+        for workflow in ("blog/posts", "blog/tags")
+    )
+    assert first is not None
+    claimed = desk.claim(first, Here().holder(first))
+    assert isinstance(claimed, tuple)
+    return claimed[0].grant_id
+
+
+def test_it_shows_who_has_what_and_who_waits_for_whom(manager: LockManager) -> None:
+    busy(manager)
+    lines = shown(manager).splitlines()
+    assert lines[0] == "shop · merging · 1 held · 1 waiting"
+    work = next(line for line in lines if "and 1 more" in line)
+    assert re.match(r"blog/posts +apply +\d+ s +app/shared.rb", work)
+    waits = next(line for line in lines if line.startswith("blog/tags"))
+    assert re.search(r"blog/posts +app/shared.rb is being written", waits)
+    assert any(line.startswith("CONTENDED") for line in lines)
+
+
+def test_it_shows_trouble(manager: LockManager, root: Path) -> None:
+    analysed(manager, root)
+    grant = busy(manager)
+    services.note(manager, GAP, {"grant": grant, "path": "z.rb", "why": "no", "client": "claude"})
+    report = {"agent": "eve", "owner": "ann", "blocked_file": "app/x.rb", "lock_age_seconds": 3.0}
+    services.note(manager, BLOCKED, {"agent": "eve", "report": report}, name="gate:block:eve")
+    services.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
+    text = shown(manager)
+    assert "the scheduler broke: it fell" in text
+    assert "controllers: 2 awaiting decisions" in text
+    assert "holdfast decide blog/posts approve|reject" in text
+    assert re.search(r"gap +blog/posts +z.rb +no", text)
+    assert re.search(r"blocked +eve +app/x.rb +ann has it", text)
+
+
+def test_it_fits_the_screen_whatever_there_is(tmp_path: Path) -> None:
+    with crowd(tmp_path / "crowd", items=120, events=300, out=6) as manager:
+        for width, height in ((40, 12), (80, 24), (200, 60)):
+            lines = shown(manager, width, height).splitlines()
+            assert len(lines) < height
+            assert all(len(line) <= width for line in lines)
+        assert "and 94 more" in shown(manager)
+
+
+def test_nothing_of_a_text_reaches_the_terminal_as_a_command(manager: LockManager) -> None:
+    data = {"error": "\x1b[2Jgone"}
+    services.note(manager, scheduler.BROKEN, data, name=scheduler.TROUBLE)
+    assert "\x1b" not in shown(manager)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "repo")
+
+
+def test_where_no_person_looks_it_is_drawn_once(repo: Repository) -> None:
+    assert repo.hold("top").err == "there is no ledger here yet\n"
+    repo.hold("lock", "app/x.rb", "--holder", "ann")
+    answer = repo.hold("top")
+    assert answer.code == 0
+    assert "ann" in answer.out
+    assert "\x1b" not in answer.out
+    data: Any = repo.hold("top", "--json").json
+    assert data["locks"]["active_grants"][0]["holder"] == "ann"
+
+
+def test_in_a_terminal_it_is_drawn_when_something_changes_and_q_ends_it(repo: Repository) -> None:
+    repo.hold("lock", "app/x.rb", "--holder", "ann")
+    terminal = Terminal(repo)
+    try:
+        terminal.type(f"{' '.join(COMMAND)} top; echo ended with $?\n")
+        terminal.shows("\x1b[?1049h", "it has a screen of its own")
+        terminal.shows("ann")
+        repo.hold("lock", "app/y.rb", "--holder", "ben")
+        terminal.shows("ben")
+        terminal.type("q")
+        terminal.shows("\x1b[?1049l", "the old screen is back")
+        terminal.shows("ended with 0")
+        terminal.type("stty -a\n")
+        terminal.shows(" icanon", "the terminal is as it was")
+    finally:
+        terminal.close()
+
+
+def test_an_interrupt_gives_the_terminal_back(repo: Repository) -> None:
+    terminal = Terminal(repo)
+    try:
+        terminal.type(f"{' '.join(COMMAND)} top; echo ended with $?\n")
+        terminal.shows("there is no ledger here yet")
+        terminal.type("\x03")
+        terminal.shows("ended with 130")
+        assert b"\x1b[?1049l" in terminal.read()
+    finally:
+        terminal.close()
