@@ -17,7 +17,20 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import crowd, cycle, handover, hook, ledger, memory, shell
+from bench import (
+    crowd,
+    cycle,
+    dispatch,
+    handover,
+    hook,
+    ledger,
+    memory,
+    page,
+    proof,
+    shell,
+    specs,
+    trees,
+)
 from bench.harness import Row, surroundings, table
 
 BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
@@ -28,6 +41,11 @@ BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
     "ledger": ledger.run,
     "shell": shell.run,
     "hook": hook.run,
+    "specs": specs.run,
+    "proof": proof.run,
+    "trees": trees.run,
+    "dispatch": dispatch.run,
+    "page": page.run,
 }
 
 RESULTS = Path(__file__).resolve().parent / "results.json"

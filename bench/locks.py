@@ -19,6 +19,9 @@ FASTENERS = "fasteners.InterProcessLock"
 PORTALOCKER = "portalocker.Lock"
 FLOCK = "flock(2)"
 OURS_MEMORY = "holdfast, memory"
+SPECS = "holdfast.specs"
+SPECS_UNSYNCED = "holdfast.specs, unsynced"
+SOFT = "filelock.SoftFileLock"
 
 #: The one path that everybody fights over. It exists, as files that are edited mostly do.
 PATH = "app/x.rb"
@@ -88,6 +91,35 @@ def _filelock(folder: Path, who: str) -> Lock:
     return Plain(lock.acquire, lock.release)
 
 
+def _specs(folder: Path, who: str) -> Lock:
+    from holdfast.specs import SpecLocks
+
+    (folder / ".kiro/specs/demo").mkdir(parents=True)
+    specs = SpecLocks(folder, holder=who, owner=who)
+
+    def acquire() -> None:
+        assert specs.acquire_lock("demo").success
+
+    def release() -> None:
+        assert specs.release_lock("demo").success
+
+    return Plain(acquire, release)
+
+
+def _specs_unsynced(folder: Path, who: str) -> Lock:
+    import os
+
+    os.fsync = lambda fd: None  # of this child alone
+    return _specs(folder, who)
+
+
+def _soft(folder: Path, who: str) -> Lock:
+    from filelock import SoftFileLock
+
+    lock = SoftFileLock(str(folder / "soft"))
+    return Plain(lock.acquire, lock.release)
+
+
 def _lease(folder: Path, who: str) -> Lock:
     from filelock import SoftFileLease
 
@@ -139,6 +171,9 @@ _MAKERS: dict[str, Callable[[Path, str], Lock]] = {
     FASTENERS: _fasteners,
     PORTALOCKER: _portalocker,
     FLOCK: _flock,
+    SPECS: _specs,
+    SPECS_UNSYNCED: _specs_unsynced,
+    SOFT: _soft,
 }
 
 _opened: dict[str, Lock] = {}

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from helpers_cli import Repository, environment
-from holdfast.cli.commands import COMMANDS
+from holdfast.cli.commands import COMMANDS, FAMILIES, Command, everything
+from holdfast.cli.completion import bash
 
 BASH = """
 source ./script
@@ -33,9 +34,9 @@ def repo(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repo")
 
 
-def completed(repo: Repository, *words: str) -> list[str]:
+def completed(repo: Repository, *words: str, script: str = "") -> list[str]:
     """What bash offers at the end of a line."""
-    (repo.root / "script").write_text(repo.hold("completion", "bash").out)
+    (repo.root / "script").write_text(script or repo.hold("completion", "bash").out)
     done = subprocess.run(
         [needs("bash"), "--norc", "-c", BASH, "bash", *words], cwd=repo.root, env=environment(),
         capture_output=True, text=True, check=True,
@@ -45,19 +46,58 @@ def completed(repo: Repository, *words: str) -> list[str]:
 
 
 def test_bash_offers_the_commands(repo: Repository) -> None:
-    assert completed(repo, "") == [command.name for command in COMMANDS]
+    assert completed(repo, "") == [one.name for one in (*COMMANDS, *FAMILIES)]
     assert completed(repo, "lo") == ["lock", "log"]
     assert completed(repo, "--json", "unl") == ["unlock"]
     assert completed(repo, "-C", "app", "sta") == ["status"]
 
 
-@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
-def test_bash_offers_the_options_of_each_command(repo: Repository, command: str) -> None:
-    [found] = [one for one in COMMANDS if one.name == command]
-    offered = completed(repo, command, "-")
-    for option in found.options:
-        assert f"--{option.name}" in offered
-    assert {"--json", "--store", "-C", "--help"} <= set(offered)
+@pytest.mark.parametrize("command", everything(), ids=lambda command: command.name)
+def test_bash_offers_the_options_of_each_command(repo: Repository, command: Command) -> None:
+    offered = completed(repo, *command.name.split(), "-", script=bash())
+    expected = {f"--{option.name}" for option in command.options}
+    assert {name for name in offered if name.startswith("--")} == expected | {
+        "--json", "--store", "--help", "--version",
+    }  # fmt: skip
+    assert "-C" in offered
+
+
+def after(words: tuple[str, ...]) -> list[str]:
+    """The words that may follow some others, by the table."""
+    names = [command.name.split() for command in everything()]
+    rest = [name[len(words)] for name in names if tuple(name[: len(words)]) == words]
+    return list(dict.fromkeys(rest))
+
+
+#: What is not a command by itself: `spec`, and perhaps words after it.
+BEGINNINGS = sorted(
+    {
+        tuple(command.name.split()[:length])
+        for family in FAMILIES
+        for command in family.commands
+        for length in range(1, len(command.name.split()))
+    }
+)
+
+
+@pytest.mark.parametrize("words", BEGINNINGS, ids=" ".join)
+def test_bash_offers_what_follows_the_name_of_a_family(
+    repo: Repository, words: tuple[str, ...]
+) -> None:
+    script = bash()
+    assert completed(repo, *words, "", script=script) == after(words)
+    assert completed(repo, "--json", "-C", ".", *words, "", script=script) == after(words)
+    assert completed(repo, *words, "-", script=script) == [
+        "--json", "--store", "-C", "-h", "--help", "--version",
+    ]  # fmt: skip
+
+
+def test_bash_tells_a_family_s_lock_from_the_other(repo: Repository) -> None:
+    assert completed(repo, "spec", "l") == ["lock"]
+    assert "--timeout" in completed(repo, "spec", "lock", "--")
+    assert "--ttl" not in completed(repo, "spec", "lock", "--")
+    assert "--timeout" not in completed(repo, "lock", "--")
+    assert completed(repo, "lock", "spec", "l") == []
 
 
 def test_bash_leaves_paths_to_the_shell_and_offers_what_it_knows(repo: Repository) -> None:
@@ -92,12 +132,38 @@ def test_fish_parses_its_script(repo: Repository) -> None:
     subprocess.run([shell, "--no-execute", script], check=True)
 
 
+def offered_by_fish(repo: Repository, *lines: str) -> list[list[str]]:
+    """What fish offers at the end of each line."""
+    shell = needs("fish")
+    script = repo.root / "holdfast.fish"
+    script.write_text(repo.hold("completion", "fish").out)
+    asked = "; ".join(f"complete -C '{line}'; echo =" for line in lines)
+    home = {"HOME": str(repo.root), "XDG_CONFIG_HOME": str(repo.root)}
+    done = subprocess.run(
+        [shell, "--no-config", "-c", f"source {script}; {asked}"], cwd=repo.root,
+        env=environment(**home), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    answers = done.stdout.split("=\n")[: len(lines)]
+    return [[line.partition("\t")[0] for line in one.splitlines()] for one in answers]
+
+
+def test_fish_offers_families_and_tells_their_commands_from_others(repo: Repository) -> None:
+    first, *rest = offered_by_fish(
+        repo, "holdfast ", "holdfast spec lock --t", "holdfast lock --t", "holdfast -C x spec u",
+        *(f"holdfast {' '.join(words)} " for words in BEGINNINGS),
+    )  # fmt: skip
+    assert {one.name for one in (*COMMANDS, *FAMILIES)} <= set(first)
+    assert rest[:3] == [["--timeout"], ["--ttl"], ["unlock"]]
+    for words, offered in zip(BEGINNINGS, rest[3:], strict=True):
+        assert sorted(offered) == sorted(after(words))
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_script_knows_every_command_and_option(repo: Repository, shell: str) -> None:
     answer = repo.hold("completion", shell)
     assert answer.code == 0
-    for command in COMMANDS:
-        assert command.name in answer.out
+    for command in everything():
+        assert command.name.split()[-1] in answer.out
         for option in command.options:
             spelling = f"-l {option.name}" if shell == "fish" else f"--{option.name}"
             assert spelling in answer.out

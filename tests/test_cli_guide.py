@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast.cli as cli
-from holdfast.cli.commands import COMMANDS, GLOBALS, VARIABLES, Command
+from holdfast.cli.commands import GLOBALS, VARIABLES, Command, everything
 from holdfast.cli.helping import EXIT_CODES, command_line
 from holdfast.cli.parser import UsageError, duration
 from holdfast.core import errors
@@ -18,7 +18,7 @@ from holdfast.core import errors
 GUIDE = (Path(__file__).parent.parent / "docs/commands.md").read_text()
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", everything(), ids=lambda command: command.name)
 def test_the_guide_shows_every_command_as_its_help_does(command: Command) -> None:
     line = command_line(command)
     assert f"`{line}`".replace("|", "\\|") in GUIDE

@@ -15,7 +15,7 @@ import holdfast
 from helpers_cli import COMMAND, Repository, environment
 from helpers_processes import until
 from holdfast import LockManager
-from holdfast.cli.commands import COMMANDS
+from holdfast.cli.commands import COMMANDS, FAMILIES, everything
 
 UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -502,11 +502,18 @@ def test_the_hint_can_be_pasted_into_a_shell(repo: Repository, words: list[str])
 def test_help_and_version_go_to_the_standard_output(repo: Repository) -> None:
     assert repo.hold("--version").out == f"holdfast {holdfast.__version__}\n"
     assert json.loads(repo.hold("--version", "--json").out) == {"version": holdfast.__version__}
-    everything = repo.hold("--help")
-    assert everything.code == 0
-    for command in COMMANDS:
-        assert f"\n  {command.name} " in everything.out
-        one = repo.hold(command.name, "--help")
+    listed = repo.hold("--help")
+    assert listed.code == 0
+    for one in (*COMMANDS, *FAMILIES):
+        assert f"\n  {one.name} " in listed.out
+    for family in FAMILIES:
+        listed = repo.hold(family.name, "--help")
+        assert (listed.code, listed.err) == (0, "")
+        assert listed.out.startswith(f"usage: holdfast {family.name} COMMAND")
+        for command in family.commands:
+            assert f"\n  {command.name} " in listed.out
+    for command in everything():
+        one = repo.hold(*command.name.split(), "--help")
         assert (one.code, one.err) == (0, "")
         assert one.out.startswith(f"usage: holdfast {command.name}")
         for option in command.options:

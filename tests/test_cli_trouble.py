@@ -95,7 +95,7 @@ def test_a_file_where_the_ledgers_folder_should_be(repo: Repository) -> None:
 #: Everything is imported first: another user may not be able to read this installation.
 AS_NOBODY = """
 import os, sqlite3, sys
-import holdfast.cli.data, holdfast.cli.history, holdfast.cli.locks, holdfast.cli.status
+import holdfast.cli.history, holdfast.cli.locks, holdfast.cli.status, holdfast.manager.data
 import holdfast.store.sqlite
 from holdfast.cli import main
 os.setgid(65534)

@@ -13,9 +13,11 @@ import pytest
 from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import Application, manifest
 from holdfast import InvalidInput
+from holdfast.manager.manager import LockManager
 from holdfast.work import states
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.pipeline import Pipeline
+from holdfast.work.report import report
 from holdfast.work.runs import Run
 from holdfast.work.states import TransitionError, follow, may_follow
 
@@ -200,6 +202,10 @@ def test_seed004_35_an_undeclared_file_is_refused_and_the_agent_completes_what_i
     assert small.run() == {"blog/posts": "completed"}
     assert not (small.root / "app/undeclared.rb").exists()
     assert small.read("app/controllers/blog/posts_controller.rb") == "done\n"
+    assert small.manager is not None
+    (gap,) = report(small.manager).gaps
+    assert (gap.path, gap.workflow, gap.phase) == ("app/undeclared.rb", "blog/posts", "apply")
+    assert gap.screens == ("blog/posts/index",)
 
 
 # Test, fix, verify
@@ -212,6 +218,13 @@ def test_a_failed_test_is_fixed_and_tested_again(small: Application) -> None:
     assert small.run() == {"blog/posts": "completed"}
     phases = [phase for _name, phase, status in small.seen if status == "dispatched"]
     assert phases == ["analyze", "apply", "test", "fix", "test"]
+
+
+def test_a_failed_ci_is_fixed_and_run_again(small: Application) -> None:
+    small.settings("fix ci")
+    small.order("ci", "sys.exit('fixed' not in Path(files[0]).read_text())")
+    small.order("fix", "Path(files[0]).write_text('fixed\\n')")
+    assert small.run() == {"blog/posts": "completed"}
 
 
 def test_what_cannot_be_fixed_in_so_many_rounds_is_an_error(small: Application) -> None:
@@ -250,7 +263,6 @@ def test_another_process_may_decide(small: Application) -> None:
     other = Pipeline(
         lock_manager=small.manager, screen_manifest=ScreenManifest.load(small.manifest_file)
     )
-    other.learn()
     other.decide("blog/posts", approve=True, by="somebody else")
     small.when(pipeline.is_done, "all is done")
     assert small.states() == {"blog/posts": "completed"}
@@ -262,6 +274,7 @@ def test_a_merge_can_be_amended_with_files_that_were_missed(small: Application) 
     small.pipeline.amend("blog/posts", ["app/missed.rb"])
     small.when(small.pipeline.is_done, "all is done")
     assert small.read("app/missed.rb") == "blog/posts\n"
+    assert small.read("app/shared.rb") == "blog/posts\nblog/posts\n", "and with those it had"
 
 
 def test_a_controller_can_be_analysed_anew(small: Application) -> None:
@@ -282,6 +295,49 @@ def test_what_was_done_is_not_done_again(small: Application) -> None:
     small.pipeline = None
     assert small.run() == {"blog/posts": "completed"}
     assert small.seen == []
+
+
+def test_a_merge_that_is_cut_off_in_a_later_phase_begins_again_with_the_first(
+    small: Application,
+) -> None:
+    small.settings("test")
+    small.order("test", "time.sleep(1000)")
+    pipeline = small.open()
+    pipeline.start()
+    small.when(lambda: ("blog/posts", "test", "dispatched") in small.seen, "it is tested")
+    pipeline.halt()
+    small.when(lambda: ("blog/posts", "apply", "queued") in small.seen[-1:], "it was cut off")
+    assert small.states() == {"blog/posts": "queued"}
+    assert small.read("app/controllers/blog/posts_controller.rb") == "old\n"
+    small.close()
+    small.order("test", "sys.exit('blog/posts' not in Path(files[0]).read_text())")
+    small.pipeline = None
+    assert small.run() == {"blog/posts": "completed"}
+    assert small.read("app/controllers/blog/posts_controller.rb") == "old\nblog/posts\n"
+
+
+def test_what_was_rejected_stays_so_after_a_start(small: Application) -> None:
+    pipeline = small.open(review=True)
+    pipeline.start()
+    small.when(lambda: small.states() == {"blog/posts": "awaiting_decisions"}, "it waits")
+    pipeline.decide("blog/posts", approve=False, by="ann")
+    small.close()
+    small.pipeline = None
+    assert small.run() == {"blog/posts": "idle"}
+
+
+def test_of_two_that_start_at_once_each_screen_is_queued_by_one(small: Application) -> None:
+    pipeline = small.open(review=True)
+    manifest = ScreenManifest.load(small.manifest_file)
+    with LockManager.open(small.root) as manager:
+        other = Pipeline.open(manager, manifest, review=True)
+        small.order("analyze", "while not (home / 'go').exists(): time.sleep(0.01)")
+        pipeline.start()
+        other.start()
+        assert pipeline.desk is not None
+        assert [item.workflow for item in pipeline.desk.items()] == ["blog/posts/index"]
+        other.halt()
+        other.stop()
 
 
 def test_files_are_put_back_as_they_were(tmp_path: Path) -> None:

@@ -14,15 +14,20 @@
     naming       which grants somebody means
     looking      check, whoami
     status       status
+    spec         spec lock, unlock, status, cleanup, whoami
     history      log, reap, trim
     running      run
     writing      write
+    planning     plan
     signals      what passes between a runner and its command
-    demo         demo; beside it what it is made of: demo_agent, _cast, _show and _audit
+    proof        proof …
+    demo         demo; beside it what it is made of: demo_stage, _agent, _story,
+                 _show and _audit
     completion   for bash, zsh and fish, made from the same table
     tables       columns that fit the terminal
     printing     what goes to which stream, and what must never reach a terminal
-    data         values as plain data, for `--json`
+    top          top: what the page shows, in a terminal
+    serving      serve: the page
 
 A module is imported when its command runs: starting must cost next to nothing. The store is not
 closed in the end. Leaving it open is safe, and closing it would write its log back every time.

@@ -168,17 +168,41 @@ COMMANDS = (
             (Option("grant", "ID", "the grant that covers it (or HOLDFAST_GRANT)"),
              Option("token", "N", "the token that came with the grant")), takes=FILE,
             help="The file is replaced whole or not at all, and only while the grant lives."),
+    Command("plan", "planning", "FILE", "show what the screens of a manifest share, before any "
+            "agent is sent out", takes=FILE,
+            help="FILE is the manifest; [work] in holdfast.toml says where the files are."),
+    Command("dispatch", "dispatching", "[MANIFEST]",
+            "send out agents for all that a manifest names, each when all it needs is free",
+            (Option("review", "", "wait with each merge until somebody decides: holdfast decide"),
+             Option("resume", "", "go on with what an earlier dispatcher left"),
+             Option("amend", "", "merge again, with the files that analyses had missed"),
+             Option("forget", "", "forget all work that is not being done"),
+             Option("serve", "PORT", "show it in a browser meanwhile, as serve does", maybe=True)),
+            takes=FILE,
+            help="Analyses every screen, then merges controller by controller."),
+    Command("decide", "dispatching", "CONTROLLER approve|reject",
+            "say what becomes of the findings for a controller", takes=TEXT),
+    Command("serve", "serving", "", "show all of it live in a browser, and to other programs",
+            (Option("port", "N", "where to listen, instead of 4747; 0 is any that is free"),
+             Option("host", "H", "other than this machine alone; then a token is asked for"),
+             Option("token", "T", "what to ask for, instead of one that is made up"))),
+    Command("top", "top", "", "show all of it live in this terminal; q ends it"),
+    Command("gaps", "dispatching", "", "show what agents wanted to write and were not given"),
     Command("reap", "history", "", "clear away what has ended; nothing depends on it"),
     Command("trim", "history", "", "forget old history; what is locked stays",
             (Option("before", "SEQ", "forget the events before this number"),
              Option("keep", "N", "keep the last N events"))),
-    Command("demo", "demo", "", "watch agents share a repository, for ten seconds",
+    Command("demo", "demo", "", "watch many agents work on one repository, for half a minute",
             (Option("keep", "", "keep the made-up repository, to look at"),)),
     Command("completion", "completion", "bash|zsh|fish", "print the completions for a shell",
             takes="bash zsh fish"),
 )  # fmt: skip
 
-FAMILIES: tuple[Family, ...] = ()
+FAMILIES: tuple[Family, ...] = (
+    Family("spec", "spec locks: which machine works on which spec"),
+    Family("proof", "proof ledgers: events in files, and who works on which node"),
+    Family("tree", "worktrees with one writer each, and snapshots that are whole or not there"),
+)
 
 #: What `--help` and `--version` run.
 HELP = Command("usage", "helping", "", "")
@@ -188,6 +212,8 @@ VERSION = Command("version", "helping", "", "")
 VARIABLES = (
     ("HOLDFAST_STORE", "the store to use, as with --store"),
     ("HOLDFAST_HOLDER", "whose lock it is, as a runner of agents tells them"),
+    ("HOLDFAST_SERVE_TOKEN", "the token of serve, where others cannot see it"),
+    ("MAX_CLAUDE_CONCURRENCY", "how many agents run at once, instead of work.slots"),
     ("NO_COLOR", "no colours, whatever the terminal can do"),
 )
 

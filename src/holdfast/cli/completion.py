@@ -1,4 +1,7 @@
-"""Completions for bash, zsh and fish, made from the table of commands.
+"""Completions for bash, zsh and fish, made from the tables of commands.
+
+A command of a family is more than one word, so each script walks: after these words, those may
+follow. A word may be a command in one place and the beginning of one in another.
 
 bash   source <(holdfast completion bash)
 zsh    holdfast completion zsh > a folder of $fpath, as _holdfast
@@ -8,7 +11,7 @@ fish   holdfast completion fish > ~/.config/fish/completions/holdfast.fish
 from __future__ import annotations
 
 from holdfast.cli import DONE
-from holdfast.cli.commands import COMMANDS, FILE, FOLDER, GLOBALS, TEXT
+from holdfast.cli.commands import FAMILIES, FILE, FOLDER, GLOBALS, TEXT, everything
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out
 
@@ -45,9 +48,45 @@ def _spellings(options: Iterable[Option]) -> list[str]:
     return found
 
 
+class Step:
+    """What may come after some words: nothing if they are a command, else more words."""
+
+    __slots__ = ("command", "next", "summary", "words")
+
+    def __init__(self, words: tuple[str, ...], summary: str = "") -> None:
+        self.words = words
+        self.summary = summary
+        self.command: Command | None = None
+        self.next: dict[str, Step] = {}
+
+    def below(self) -> list[Step]:
+        """This step and all that follow it."""
+        return [self, *(step for one in self.next.values() for step in one.below())]
+
+    @property
+    def name(self) -> str:
+        return self.words[-1]
+
+
+def _first_step() -> Step:
+    """The way to all commands."""
+    first = Step(())
+    for command in everything():
+        step = first
+        for word in command.name.split():
+            step = step.next.setdefault(word, Step((*step.words, word)))
+        step.command, step.summary = command, command.summary
+    for family in FAMILIES:
+        first.next[family.name].summary = family.summary
+    for step in first.below():
+        if step.words and not step.summary:
+            step.summary = ", ".join(step.next)
+    return first
+
+
 def _with_value(kind: str) -> str:
     """The options that are followed by a value of one kind, as a pattern of bash."""
-    options = [option for command in COMMANDS for option in command.options]
+    options = [option for command in everything() for option in command.options]
     wanted = [
         option
         for option in (*GLOBALS, *options)
@@ -58,12 +97,10 @@ def _with_value(kind: str) -> str:
 
 def bash() -> str:
     """The script for bash. It needs nothing but bash itself, also the old one of macOS."""
-    cases = "\n".join(
-        f"        {command.name}) options='{' '.join(_spellings(command.options))}'"
-        f" words='{_words(command)}' ;;"
-        for command in COMMANDS
-    )
-    names = " ".join(command.name for command in COMMANDS)
+    first = _first_step()
+    steps = first.below()
+    cases = "\n".join(_bash_case(step) for step in steps)
+    groups = "|".join(f"'{' '.join(step.words)}'" for step in steps if not step.command)
     return f"""\
 # bash completion for holdfast: source <(holdfast completion bash)
 _holdfast() {{
@@ -75,7 +112,9 @@ _holdfast() {{
             -C|--store) ((at++)) ;;
             --) if [[ $command == run ]]; then inner=$((at + 1)); break; fi ;;
             -*) ;;
-            *) if [[ -z $command ]]; then command=${{COMP_WORDS[at]}}; fi ;;
+            *) case $command in
+                {groups}) command="${{command:+$command }}${{COMP_WORDS[at]}}" ;;
+            esac ;;
         esac
     done
     if ((inner)); then
@@ -90,7 +129,6 @@ _holdfast() {{
         {_with_value("text")}) compopt +o default +o bashdefault 2> /dev/null; return ;;
     esac
     case $command in
-        '') words='{names}' ;;
 {cases}
     esac
     if [[ $word == -* ]]; then
@@ -104,6 +142,13 @@ complete -o default -o bashdefault -F _holdfast holdfast
 """
 
 
+def _bash_case(step: Step) -> str:
+    words, options = " ".join(step.next), ""
+    if step.command is not None:
+        words, options = _words(step.command), " ".join(_spellings(step.command.options))
+    return f"        '{' '.join(step.words)}') options='{options}' words='{words}' ;;"
+
+
 def _words(command: Command) -> str:
     """What may follow a command: a list, or a colon for files."""
     return ":" if command.takes in (FILE, "command", TEXT) else command.takes
@@ -111,10 +156,6 @@ def _words(command: Command) -> str:
 
 def zsh() -> str:
     """The script for zsh."""
-    names = "\n".join(
-        f"        '{command.name}:{_zsh_text(command.summary)}'" for command in COMMANDS
-    )
-    cases = "\n".join(_zsh_case(command) for command in COMMANDS)
     return f"""\
 #compdef holdfast
 # zsh completion for holdfast: put it into a folder of $fpath as _holdfast
@@ -124,17 +165,8 @@ _holdfast() {{
     local -a globals=(
 {_zsh_options(GLOBALS)}
     )
-    local -a commands=(
-{names}
-    )
-    _arguments -C $globals '1: :->command' '*:: :->words'
-    case $state in
-        command) _describe -t commands command commands ;;
-        words)
-            case $words[1] in
-{cases}
-            esac ;;
-    esac
+    local -a commands
+{_zsh_step(_first_step(), "    ")}
 }}
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
     _holdfast "$@"
@@ -144,7 +176,33 @@ fi
 """
 
 
-def _zsh_case(command: Command) -> str:
+def _zsh_step(step: Step, indent: str) -> str:
+    """Offer the words that may come next; after one of them, what may come after that."""
+    known = "\n".join(
+        f"{indent}    '{one.name}:{_zsh_text(one.summary)}'" for one in step.next.values()
+    )
+    cases = "\n".join(
+        f"{indent}            {one.name})\n{_zsh_after(one, f'{indent}                ')} ;;"
+        for one in step.next.values()
+    )
+    return f"""\
+{indent}commands=(
+{known}
+{indent})
+{indent}_arguments -C $globals '1: :->command' '*:: :->words'
+{indent}case $state in
+{indent}    command) _describe -t commands command commands ;;
+{indent}    words)
+{indent}        case $words[1] in
+{cases}
+{indent}        esac ;;
+{indent}esac"""
+
+
+def _zsh_after(step: Step, indent: str) -> str:
+    if step.command is None:
+        return _zsh_step(step, indent)
+    command = step.command
     rest = {
         FILE: "'*:path:_files'",
         "command": "'(-)1:command: _command_names -e' '*::argument:_normal'",
@@ -152,8 +210,7 @@ def _zsh_case(command: Command) -> str:
         TEXT: "'1:word: '",
     }.get(command.takes, f"'1:word:({command.takes})'")
     options = _zsh_options(command.options).splitlines()
-    words = " \\\n".join([f"_arguments $globals {rest}".rstrip(), *options])
-    return f"                {command.name}) {words} ;;"
+    return indent + " \\\n".join([f"_arguments $globals {rest}".rstrip(), *options])
 
 
 def _zsh_options(options: Iterable[Option]) -> str:
@@ -176,27 +233,59 @@ def _zsh_text(text: str) -> str:
     return text.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
 
 
+#: Whether the words so far, without options, begin like this; and whether they are just these.
+_FISH_FUNCTIONS = """\
+function __holdfast_words
+    set -l skips no
+    for word in (commandline -opc)[2..-1]
+        if test $skips = yes
+            set skips no
+        else if contains -- $word -C --store
+            set skips yes
+        else if not string match -q -- '-*' $word
+            echo $word
+        end
+    end
+end
+function __holdfast_in
+    set -l words (__holdfast_words)
+    test "$words[1..$(count $argv)]" = "$argv"
+end
+function __holdfast_at
+    set -l words (__holdfast_words)
+    test "$words" = "$argv"
+end"""
+
+
 def fish() -> str:
     """The script for fish."""
     lines = [
         "# fish completion for holdfast: ~/.config/fish/completions/holdfast.fish",
+        _FISH_FUNCTIONS,
         "complete -c holdfast -f",
         *(_fish_option("", option) for option in GLOBALS),
     ]
-    for command in COMMANDS:
-        lines.append(
-            f"complete -c holdfast -n __fish_use_subcommand -a {command.name}"
-            f" -d {_fish_text(command.summary)}"
-        )
-        seen = f" -n '__fish_seen_subcommand_from {command.name}'"
-        if command.takes == FILE:
-            lines.append(f"complete -c holdfast{seen} -F")
-        elif command.takes == "command":
-            lines.append(f"complete -c holdfast{seen} -F -a '(__fish_complete_command)'")
-        elif command.takes and command.takes != TEXT:
-            lines.append(f"complete -c holdfast{seen} -a '{command.takes}'")
-        lines += [_fish_option(seen, option) for option in command.options]
+    for step in _first_step().below():
+        at = " ".join(("__holdfast_at", *step.words))
+        lines += [
+            f"complete -c holdfast -n '{at}' -a {one.name} -d {_fish_text(one.summary)}"
+            for one in step.next.values()
+        ]
+        if step.command is not None:
+            lines += _fish_command(step.command)
     return "\n".join(lines)
+
+
+def _fish_command(command: Command) -> list[str]:
+    inside = f" -n '__holdfast_in {command.name}'"
+    rest = []
+    if command.takes == FILE:
+        rest.append(f"complete -c holdfast{inside} -F")
+    elif command.takes == "command":
+        rest.append(f"complete -c holdfast{inside} -F -a '(__fish_complete_command)'")
+    elif command.takes and command.takes != TEXT:
+        rest.append(f"complete -c holdfast{inside} -a '{command.takes}'")
+    return [*rest, *(_fish_option(inside, option) for option in command.options)]
 
 
 def _fish_option(seen: str, option: Option) -> str:

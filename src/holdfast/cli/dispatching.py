@@ -17,13 +17,16 @@ from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import colours, document, out, plain, talk
 from holdfast.cli.tables import Cell, Column, render, terminal_width
 from holdfast.core.words import duration
+from holdfast.gate.sandbox import seccomp
 from holdfast.gate.sandbox.landlock import support
+from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.work import assignment, states, stopping
-from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, WorkItem
+from holdfast.work.flows import Flows
+from holdfast.work.items import ANALYZE, COMPLETED, DISPATCHED, ERROR, WorkItem
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.pipeline import Pipeline
-from holdfast.work.report import Report, report
+from holdfast.work.report import Gap, Report, report
 
 _MARKS = {DISPATCHED: "->", COMPLETED: "ok", ERROR: "!!"}
 
@@ -35,12 +38,11 @@ def dispatch(call: Call) -> int:
     if call.flag("forget"):
         return _forget(call, manager)
     work = _assigned(call, desk, manager)
+    _warn()
     watch = _Watch(quiet=call.flag("json"))
     pipeline = Pipeline.open(manager, work.manifest, review=work.review, changed=watch.see)
-    if not support().is_enough:
-        talk(f"holdfast: agents run without a sandbox: {support().lacks}")
     if call.flag("amend"):
-        _amend(manager, pipeline, work)
+        _amend(manager, pipeline)
     with _page(call, manager, pipeline):
         interrupted = _run(manager, pipeline)
     found = report(manager, work.began - 1)
@@ -67,7 +69,6 @@ def decide(call: Call) -> int:
     manager = Desk(call).open([])
     work = assignment.present(manager)
     pipeline = Pipeline(lock_manager=manager, screen_manifest=work.manifest, review=True)
-    pipeline.learn()
     group, approve = call.words[0], call.words[1] == "approve"
     pipeline.decide(group, approve=approve, by=whoami(os.environ).holder.id)
     state = _flows(pipeline)[group]
@@ -81,20 +82,48 @@ def decide(call: Call) -> int:
 def gaps(call: Call) -> int:
     """Show the files that agents wanted to write and were not given."""
     manager = Desk(call).find([])
-    found = report(manager).gaps if manager is not None else []
+    found = _gaps(manager) if manager is not None else []
     if call.flag("json"):
-        document({"gaps": [gap.to_data() for gap in found]})
+        document({"gaps": [{**gap.to_data(), "missing": missing} for gap, missing in found]})
     elif not found:
         out("no gaps")
     else:
-        columns = [Column("file", 20), Column("workflow"), Column("why", 20, prose=True)]
-        rows = [[Cell(gap.path), Cell(gap.workflow), Cell(gap.why)] for gap in found]
-        _table(columns, rows)
-        talk("  to do these merges again with their files: holdfast dispatch --amend")
+        columns = [
+            Column("file", 20), Column("workflow"), Column("phase"),
+            Column("missed by", 12, prose=True), Column("", 12, prose=True),
+        ]  # fmt: skip
+        _table(columns, [_row(gap, missing) for gap, missing in found])
+        if any(missing for _gap, missing in found):
+            talk("  to do these merges again with their files: holdfast dispatch --amend")
     return DONE
 
 
+def _gaps(manager: LockManager) -> list[tuple[Gap, bool]]:
+    """Those of the present work, each with whether its controller still lacks the file."""
+    work = services.noted(manager, assignment.NOTE)
+    if work is None:
+        return []
+    flows = Flows(manager).all()
+    return [(gap, gap.is_missing(flows)) for gap in report(manager, work.seq - 1).gaps]
+
+
+def _row(gap: Gap, missing: bool) -> list[Cell]:
+    screens = ", ".join(screen.rpartition("/")[2] for screen in gap.screens)
+    said = "" if missing else "amended" if gap.possible else "cannot be locked"
+    if gap.phase == ANALYZE:
+        said = "an analysis writes nothing else"
+    return [Cell(text) for text in (gap.path, gap.workflow, gap.phase, screens, said)]
+
+
 # Beginning
+
+
+def _warn() -> None:
+    """Say what the kernel of this machine cannot do for us. While there is one thread only."""
+    if not support().is_enough:
+        talk(f"holdfast: agents run without a sandbox: {support().lacks}")
+    elif unnoticed := seccomp.lacks():
+        talk(f"holdfast: what agents cannot write is not noticed: {unnoticed}")
 
 
 def _assigned(call: Call, desk: Desk, manager: LockManager) -> assignment.Assignment:
@@ -122,16 +151,20 @@ def _forget(call: Call, manager: LockManager) -> int:
     return DONE
 
 
-def _amend(manager: LockManager, pipeline: Pipeline, work: assignment.Assignment) -> None:
+def _amend(manager: LockManager, pipeline: Pipeline) -> None:
     """Queue again those controllers whose agents wanted more files than they had."""
-    pipeline.learn()
     missing: dict[str, list[str]] = {}
-    for gap in report(manager, work.began - 1).gaps:
-        missing.setdefault(gap.workflow, []).append(gap.path)
+    for gap, is_missing in _gaps(manager):
+        if is_missing:
+            missing.setdefault(gap.workflow, []).append(gap.path)
     if not missing:
         talk("holdfast: there are no gaps to amend")
+    flows = _flows(pipeline)
     for group, paths in missing.items():
-        pipeline.amend(group, paths)
+        if flows[group].state in states.OVER:
+            pipeline.amend(group, paths)
+        else:
+            talk(f"holdfast: {plain(group)} is being worked on; amend it when that is done")
 
 
 # While it runs

@@ -83,6 +83,8 @@ def forget(manager: LockManager) -> None:
             hint="stop its dispatcher first; holdfast status shows who that is",
         )
     assert manager.tree is not None
+    if services.noted(manager, NOTE) is not None:  # first: half forgotten work is not gone on with
+        services.note(manager, FORGOTTEN, {}, name=NOTE, over=True)
     for item in items:
         if not item.is_over:
             desk.leave_line(item)
@@ -91,5 +93,3 @@ def forget(manager: LockManager) -> None:
     desk.forget([item.id for item in items])
     for name in flows.all():
         flows.forget(name)
-    if services.noted(manager, NOTE) is not None:
-        services.note(manager, FORGOTTEN, {}, name=NOTE, over=True)

@@ -8,7 +8,7 @@ number of them may serve one repository: an item that two of them want goes to o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import moving, rules
@@ -29,10 +29,15 @@ from holdfast.manager.grants import LockGrant
 from holdfast.manager.ids import new_id
 from holdfast.manager.liveness import carriers, is_dead
 from holdfast.manager.manager import LockManager
-from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED, LockRequest, WorkItem
+from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED, LockRequest, Order, WorkItem
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
+
+    #: What is decided in one step with the queueing of items; None if they are not to be.
+    Together = Callable[[View, list[WorkItem]], Decision[Any] | None]
+    #: A decision in which an item changes, with what else that means.
+    Beside = Callable[[View, WorkItem, Decision[Any]], Decision[Any]]
 
 #: How the names of the notes begin.
 NOTES = "work:item:"
@@ -58,6 +63,8 @@ class Desk:
     def __init__(self, manager: LockManager) -> None:
         self.manager = manager
         self.name = new_id()
+        #: Adds to a change of an item what else it means, to be one step with it.
+        self.beside: Beside = lambda _view, _item, decision: decision
 
     # Looking
 
@@ -82,12 +89,14 @@ class Desk:
 
     def is_abandoned(self, item: WorkItem) -> bool:
         """Whether an item was sent out by somebody who is gone, with all that it had started."""
+        if not item.grant_id:  # lost to somebody else, and whoever cleaned up after it died at that
+            return item.status == DISPATCHED
 
         def gone(view: View) -> bool:
             grant = view.grant(item.grant_id)
             return not isinstance(grant, Grant) or not rules.is_live(view, grant)
 
-        return bool(item.grant_id) and services.look(self.manager, gone)
+        return services.look(self.manager, gone)
 
     def orphans(self, item: WorkItem) -> list[int]:
         """What an item's launcher left running when it was killed."""
@@ -106,23 +115,29 @@ class Desk:
         phase: str,
         request: LockRequest,
         data: Mapping[str, Any] | None = None,
-        *,
-        together: Callable[[View], Decision[Any] | None] | None = None,
-    ) -> WorkItem | None:
-        """A new item at the end of the line. Raises for paths that cannot be locked.
+    ) -> WorkItem:
+        """A new item at the end of the line. Raises for paths that cannot be locked."""
+        (item,) = self.enqueue_all([Order(workflow, phase, request, dict(data or {}))])
+        return item
 
-        `together` is decided in the same step: if it says None, nothing is queued."""
-        self.manager.request("work", request.read_paths, request.write_paths)
+    def enqueue_all(
+        self, orders: Sequence[Order], together: Together | None = None
+    ) -> list[WorkItem]:
+        """Several, all in one step. `together` is decided in the same step: if it says None,
+        nothing is queued."""
+        for order in orders:
+            wanted = order.lock_request
+            self.manager.request("work", wanted.read_paths, wanted.write_paths)
 
-        def put(view: View) -> Decision[WorkItem | None]:
-            first = Decision(None) if together is None else together(view)
-            if first is None:
-                return Decision(None)
-            item = WorkItem(
-                f"{_plain(workflow)}-{view.head + 1}", workflow, phase, request,
-                arrival=view.head + 1, queued=view.now, data=dict(data or {}),
-            )  # fmt: skip
-            return self._changed(view, Decision(item, first.events, first.wake), ITEM_QUEUED)
+        def put(view: View) -> Decision[list[WorkItem]]:
+            items = [_new(view, order, number) for number, order in enumerate(orders, 1)]
+            done = Decision(None) if together is None else together(view, items)
+            if done is None:
+                return Decision([])
+            for item in items:
+                one: Decision[Any] = Decision(item, done.events, done.wake, done.hint)
+                done = self._changed(view, one, ITEM_QUEUED)
+            return Decision(items, done.events, done.wake, done.hint)
 
         return services.decide(self.manager, put)
 
@@ -212,15 +227,15 @@ class Desk:
         return services.decide(self.manager, decide)
 
     def retry(self, item: WorkItem, reason: str) -> WorkItem | None:
-        """Back to its old place in line, with one try more on its account; its locks are free.
-        None if it does not stand as it was when this was decided."""
+        """Back to its old place in line and its first phase, with one try more on its account; its
+        locks are free. None if it does not stand as it was when this was decided."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = _known(view, item.id)
             if known is None or known.is_over or known.grant_id != item.grant_id:
                 return Decision(None)
             new = known.but(
-                status=QUEUED, reason=reason, retries=known.retries + 1,
+                status=QUEUED, phase=known.first_phase, reason=reason, retries=known.retries + 1,
                 grant_id="", token=0, dispatched=0, ticket="",
             )  # fmt: skip
             return self._changed(view, _released(view, known, new), ITEM_RETRIED)
@@ -285,7 +300,8 @@ class Desk:
         """A decision together with the last word on the item that is its outcome."""
         item: WorkItem = decision.outcome
         said = {**item.to_data(), "by": self.name}
-        return moving.with_note(view, decision, type, said, name=f"{NOTES}{item.id}")
+        done = moving.with_note(view, decision, type, said, name=f"{NOTES}{item.id}")
+        return self.beside(view, item, done)
 
     def _sent_out(
         self, view: View, known: WorkItem, grant: Grant, taken: Decision[Any]
@@ -319,6 +335,14 @@ class Desk:
         if known is None or known.status != DISPATCHED or known.grant_id != item.grant_id:
             raise LookupError(f"item {item.id} is not held with grant {item.grant_id} any more")
         return known
+
+
+def _new(view: View, order: Order, number: int) -> WorkItem:
+    place = view.head + number
+    return WorkItem(
+        f"{_plain(order.workflow)}-{place}", order.workflow, order.phase, order.lock_request,
+        arrival=place, queued=view.now, first_phase=order.phase, data=dict(order.data),
+    )  # fmt: skip
 
 
 def _plain(workflow: str) -> str:

@@ -80,17 +80,36 @@ class Flows:
             services.note(self._manager, FORGOTTEN, said, name=f"{NOTES}{name}", over=True)
 
 
+def known(view: View, name: str) -> Flow:
+    """One of them, in a view."""
+    event = view.note(f"{NOTES}{name}")
+    return _flow(event) if event is not None else Flow(name)
+
+
 def moved(
     view: View, name: str, to: str, reason: str = "", data: Mapping[str, Any] | None = None
 ) -> Decision[Flow]:
     """The decision for a transition, to be made together with others."""
-    event = view.note(f"{NOTES}{name}")
-    known = _flow(event) if event is not None else Flow(name)
-    states.follow(name, known.state, to)
-    flow = Flow(name, to, reason, {**known.data, **(data or {})})
+    flow = known(view, name)
+    states.follow(name, flow.state, to)
+    new = Flow(name, to, reason, {**flow.data, **(data or {})})
     return moving.with_note(
-        view, Decision(flow), STATE_CHANGED, flow.to_data(), name=f"{NOTES}{name}"
+        view, Decision(new), STATE_CHANGED, new.to_data(), name=f"{NOTES}{name}"
     )
+
+
+def moved_along(
+    view: View, decision: Decision[Any], name: str, to: str, reason: str = ""
+) -> Decision[Any]:
+    """Another decision, and a transition in one step with it if that may follow."""
+    flow = known(view, name)
+    for event in decision.events:  # what it says of this one itself is newer than the view
+        if event.data.get("note") == f"{NOTES}{name}":
+            flow = _flow(event)
+    if not states.may_follow(flow.state, to):
+        return decision
+    new = Flow(name, to, reason, flow.data)
+    return moving.with_note(view, decision, STATE_CHANGED, new.to_data(), name=f"{NOTES}{name}")
 
 
 def _flow(event: Event) -> Flow:

@@ -37,13 +37,23 @@ class LockRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """An item that is to be: what is to be done, and what for."""
+
+    workflow: str
+    phase: str
+    lock_request: LockRequest
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkItem:
     """One thing to do, as the ledger has it. Never changed: what happens makes a new one.
 
     Times are microseconds of ledger time. `arrival` is its place in line, which it keeps whatever
-    happens to it. `grant_id` is set from its dispatch on, and also while it waits for a slot with
-    its locks held; `ticket` is its place in the kernel's line, if it has one. `data` is what the
-    one who queued it wants back.
+    happens to it; `first_phase` is where it begins again after a crash. `grant_id` is set from its
+    dispatch on, and also while it waits for a slot with its locks held; `ticket` is its place in
+    the kernel's line, if it has one. `data` is what the one who queued it wants back.
     """
 
     id: str
@@ -60,6 +70,7 @@ class WorkItem:
     reason: str = ""
     escalated: bool = False
     ticket: str = ""
+    first_phase: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -105,6 +116,7 @@ class WorkItem:
             "reason": self.reason,
             "escalated": self.escalated,
             "ticket": self.ticket,
+            "first_phase": self.first_phase,
             "data": dict(self.data),
         }
 
@@ -126,6 +138,7 @@ class WorkItem:
             reason=data["reason"],
             escalated=data["escalated"],
             ticket=data["ticket"],
+            first_phase=data["first_phase"],
             data=data["data"],
         )
 

@@ -13,6 +13,7 @@ It hears lines of JSON and answers with them:
     {"run": {…}}    start an agent: see `Job`
     {"stop": WHY}   kill it, with all that it started
     -> {"pid": N}, when it was started
+    -> {"gaps": [PATH, …]}, when it tried to write what its grant does not cover
     -> {"code": N, "why": "", "bytes": N, "seconds": N}, when nothing of it is left
     -> {"error": {"code": …, "message": …, "hint": …}}, if it could not be started
 
@@ -22,6 +23,7 @@ that begins after the fork and ends with the agent.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
@@ -29,12 +31,14 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, LockNotHeldError
 from holdfast.core.model import Grant
 from holdfast.gate.sandbox.box import Sandbox
 from holdfast.gate.sandbox.landlock import support
+from holdfast.gate.sandbox.noticing import Noticing
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
@@ -94,7 +98,7 @@ class Launcher:
                 return 0
             if "run" in said:
                 try:
-                    self._say(self._run(Job(said["run"])))
+                    self._run(Job(said["run"]))
                 except HoldfastError as error:
                     told = {"code": error.code, "message": error.message, "hint": error.hint}
                     self._say({"error": told})
@@ -103,23 +107,32 @@ class Launcher:
 
     # One agent
 
-    def _run(self, job: Job) -> dict[str, Any]:
+    def _run(self, job: Job) -> None:
         begun = time.monotonic()
         self._stop = ""
         os.makedirs(os.path.dirname(job.output), exist_ok=True)
         sandbox = self._sandbox(job)
+        try:
+            self._say(self._ended(job, sandbox, begun))
+        finally:
+            if sandbox is not None:
+                sandbox.close()  # its scratch folder, for which nobody has to wait
+
+    def _ended(self, job: Job, sandbox: Sandbox | None, begun: float) -> dict[str, Any]:
+        """How an agent ended, when nothing of it is left."""
         output = Output(job.output, job.output_bytes_max)
         try:
             pid = self._start(job, sandbox, output)
             self._say({"pid": pid})
             if sandbox is not None:
                 sandbox.serve()
-            status = self._attend(pid, output, begun + job.timeout_seconds)
+            noticing = sandbox.noticing if sandbox is not None else None
+            status = self._attend(pid, output, noticing, begun + job.timeout_seconds)
         finally:
             kill_all()
             output.close()
             if sandbox is not None:
-                sandbox.close()
+                sandbox.shut()
         code = os.waitstatus_to_exitcode(status)
         seconds = round(time.monotonic() - begun, 3)
         return {"code": code, "why": self._stop, "bytes": output.seen, "seconds": seconds}
@@ -133,13 +146,16 @@ class Launcher:
                 f"grant {job.grant} is not held any more", hint="send the item out again"
             )
         grant = LockGrant(found, lambda _id: False)
-        return Sandbox(self._manager, grant, abi=support().abi, write=job.write, git=job.git)
+        return Sandbox(
+            self._manager, grant, abi=support().abi, write=job.write, git=job.git, notice=True
+        )
 
     def _start(self, job: Job, sandbox: Sandbox | None, output: Output) -> int:
         source = _text_to_read(job.stdin)
+        launcher = os.getpid()
 
         def prepare() -> None:
-            die_with(signal.SIGKILL)
+            die_with(launcher, signal.SIGKILL)
             os.setsid()
             os.chdir(job.folder)
             os.dup2(source, 0)
@@ -156,7 +172,7 @@ class Launcher:
             os.close(source)
             output.let_go()
 
-    def _attend(self, pid: int, output: Output, deadline: float) -> int:
+    def _attend(self, pid: int, output: Output, noticing: Noticing | None, deadline: float) -> int:
         """Until the agent has ended: its status. What it left running is not seen to here."""
         killed_at = 0.0
         while True:
@@ -174,13 +190,18 @@ class Launcher:
             elif killed_at and now >= killed_at + GRACE_SECONDS:
                 kill_all(but_wait_for=pid)
             until = killed_at + GRACE_SECONDS if killed_at else deadline
-            self._listen(output, max(0.0, min(until - now, 3600.0)))
+            self._listen(output, noticing, max(0.0, min(until - now, 3600.0)))
 
-    def _listen(self, output: Output, seconds: float) -> None:
-        ears = [self._wake_read, *output.ears]
+    def _listen(self, output: Output, noticing: Noticing | None, seconds: float) -> None:
+        calls = noticing.ears if noticing is not None else []
+        ears = [self._wake_read, *output.ears, *calls]
         if not self._deaf:
             ears.append(self._ear)
         ready, _, _ = select.select(ears, [], [], seconds)
+        if noticing is not None and any(ear in ready for ear in calls):
+            gaps = noticing.take()  # before all else: somebody waits for it
+            if gaps:
+                self._say({"gaps": gaps})
         if self._wake_read in ready:
             _empty(self._wake_read)
         if self._ear in ready:
@@ -216,8 +237,10 @@ class Launcher:
             yield json.loads(line)
 
     def _say(self, said: Mapping[str, Any]) -> None:
+        data = json.dumps(said).encode() + b"\n"
         try:
-            os.write(self._mouth, json.dumps(said).encode() + b"\n")
+            while data:
+                data = data[os.write(self._mouth, data) :]
         except OSError:
             self._deaf = True
 
@@ -270,20 +293,22 @@ def _be_reaper() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with(number: int) -> None:
-    """Get this signal when our parent is gone."""
-    above = os.getppid()
+def die_with(parent: int, number: int) -> None:
+    """Get this signal when our parent is gone. Who that is, it must have said before the fork."""
     _prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() != above:  # it went before it could be told
+    if os.getppid() != parent:  # it went before the kernel knew what to do then
         os._exit(1)
 
 
-def _prctl(option: int, value: int) -> None:
-    import ctypes
+@cache
+def _library() -> ctypes.CDLL:
+    """Opened once, before the first fork: in every child it would cost more than all the rest."""
+    return ctypes.CDLL(None, use_errno=True)
 
-    library = ctypes.CDLL(None, use_errno=True)
+
+def _prctl(option: int, value: int) -> None:
     words = [ctypes.c_ulong(word) for word in (value, 0, 0, 0)]
-    if library.prctl(ctypes.c_int(option), *words) != 0:
+    if _library().prctl(ctypes.c_int(option), *words) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError, InvalidInput
@@ -28,7 +29,7 @@ from holdfast.manager.paths import Tree
 from holdfast.work import states
 from holdfast.work.desk import Desk
 from holdfast.work.findings import Findings
-from holdfast.work.flows import Flows, moved
+from holdfast.work.flows import Flows, known, moved, moved_along
 from holdfast.work.items import (
     ANALYZE,
     APPLY,
@@ -38,7 +39,7 @@ from holdfast.work.items import (
     FIX,
     TEST,
     VERIFY,
-    LockRequest,
+    Order,
     WorkItem,
 )
 from holdfast.work.items import ERROR as ITEM_ERROR
@@ -50,7 +51,7 @@ from holdfast.work.slots import Ended, Launcher, Launchers, run_here
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
-    from holdfast.work.scheduler import Together
+    from holdfast.work.desk import Together
 
 #: What comes after a merge was applied.
 AFTER_APPLY = (TEST, CI, VERIFY)
@@ -89,10 +90,8 @@ class Pipeline:
         self._launchers = launchers
         self._screens = {screen.workflow: screen for screen in self.manifest}
         self._groups = self.manifest.groups
-        self._items: dict[str, dict[str, str]] = {group: {} for group in self._groups}
         #: Those whose agents are out, by their grants.
         self._out: dict[str, WorkItem] = {}
-        self._lock = threading.Lock()
         self.flows = Flows(lock_manager) if lock_manager is not None else None
         self.desk = Desk(lock_manager) if lock_manager is not None else None
         if scheduler is not None:
@@ -126,6 +125,7 @@ class Pipeline:
             Scheduler(
                 lock_manager=manager, slots=layout.slots, queue_seconds=layout.queue_seconds,
                 retries=layout.retries, host=launchers.lend, recover=made.recover, changed=tell,
+                heard=made.follow,
             )
         )  # fmt: skip
         return made
@@ -134,6 +134,7 @@ class Pipeline:
         """Let this scheduler do the work."""
         self.scheduler = scheduler
         self.desk = scheduler.desk
+        self.desk.beside = self._move_along
         scheduler.handle(ANALYZE, self._analyze)
         for phase in (APPLY, TEST, FIX, CI, VERIFY):
             scheduler.handle(phase, self._merge)
@@ -141,20 +142,14 @@ class Pipeline:
     # Begin and end
 
     def start(self) -> None:
-        """Queue all that is not done yet, and begin. What an earlier run left is taken up."""
+        """Begin, and queue all that is not done yet. What an earlier run left is taken up."""
         scheduler = self._need_scheduler()
         if self._launchers is not None:
             self._launchers.warm()
-        self.learn()
+        # First, so that nothing that another dispatcher does from now on goes unheard.
+        scheduler.start()
         for group in self._groups:
             self._take_up(group)
-        scheduler.start()
-
-    def learn(self) -> None:
-        """See what the ledger knows of this work."""
-        assert self.desk is not None
-        for item in self.desk.items():
-            self._remember(item)
 
     def is_done(self) -> bool:
         """Whether nothing is left to do here: every workflow has ended, or waits for somebody to
@@ -187,51 +182,50 @@ class Pipeline:
     def _take_up(self, group: str) -> None:
         assert self.flows is not None
         flow = self.flows.get(group)
-        known = self._items[group]
-        if flow.state == states.IDLE:
-            self.flows.move(group, states.QUEUED)
-        for screen in self._groups[group]:
-            if screen.workflow not in known:
-                self._queue_analysis(screen)
+        if flow.state == states.IDLE and not flow.data.get("decision"):
+            self._queue_analyses(group, (states.IDLE,))
         self._see_to(group)
 
-    def _queue_analysis(self, screen: Screen) -> None:
-        self._put(
-            screen.workflow, ANALYZE, self.layout.analysis_request(screen), {"group": screen.group}
-        )
+    def _queue_analyses(self, group: str, from_states: Container[str]) -> bool:
+        """Queue the analyses of a controller in one step with its state, which names them: so
+        they are queued once, whoever else does the same. False if it is in none of the states."""
 
-    def _put(
-        self,
-        workflow: str,
-        phase: str,
-        request: LockRequest,
-        data: dict[str, Any],
-        together: Together | None = None,
-    ) -> None:
-        """Queue an item: for our scheduler, or for that of another process."""
+        def begin(view: View, items: list[WorkItem]) -> Decision[Any] | None:
+            if known(view, group).state not in from_states:
+                return None
+            data = {"decision": "", "analyses": [item.id for item in items]}
+            return moved(view, group, states.QUEUED, "", data)
+
+        orders = [
+            Order(one.workflow, ANALYZE, self.layout.analysis_request(one), {"group": group})
+            for one in self._groups[group]
+        ]
+        return bool(self._put(orders, begin))
+
+    def _put(self, orders: list[Order], together: Together) -> list[WorkItem]:
+        """Queue items: for our scheduler, or for that of another process."""
         assert self.desk is not None
         if self.scheduler is not None:
-            item = self.scheduler.enqueue_with(together, workflow, phase, request, data=data)
-        else:
-            item = self.desk.enqueue(workflow, phase, request, data, together=together)
-        if item is not None:
-            self._remember(item)
-
-    def _remember(self, item: WorkItem) -> None:
-        group = str(item.data.get("group", ""))
-        if group in self._items:
-            with self._lock:
-                self._items[group][item.workflow] = item.id
+            return self.scheduler.enqueue_all(orders, together)
+        return self.desk.enqueue_all(orders, together)
 
     def analyze(self, group: str) -> None:
         """Analyse a controller anew: its screens, then its merge."""
-        screens = self._group(group)
+        self._group(group)
         if self.flows is None:
             threading.Thread(target=self.run_analysis, args=(group,), daemon=True).start()
             return
-        self.flows.move(group, states.QUEUED, data={"decision": ""})
-        for screen in screens:
-            self._queue_analysis(screen)
+        if not self._queue_analyses(group, (*states.OVER, states.AWAITING_DECISIONS)):
+            raise self._busy(group)
+
+    def _busy(self, group: str) -> states.TransitionError:
+        assert self.flows is not None
+        state = self.flows.get(group).state
+        return states.TransitionError(
+            f"{group} is {state}: it is being worked on already",
+            hint="wait until that is done; holdfast top shows how far it is",
+            workflow=group, state=state, to=states.QUEUED,
+        )  # fmt: skip
 
     def decide(self, group: str, *, approve: bool, by: str) -> None:
         """What became of the findings for a controller: its merge begins, or never does."""
@@ -250,83 +244,87 @@ class Pipeline:
             self.flows.move(group, states.IDLE, f"rejected by {by}", {"decision": "rejected"})
 
     def amend(self, group: str, missing: list[str]) -> None:
-        """Merge a controller once more, with files that its analyses had missed."""
+        """Merge a controller once more, with files that its analyses had missed: with another
+        grant, for one that is held never grows. Not while it is being worked on."""
         assert self.flows is not None
         self._group(group)
-        flow = self.flows.get(group)
-        targets = [*flow.data.get("targets", ()), *missing]
-        self.flows.move(group, states.QUEUED, data={"targets": list(dict.fromkeys(targets))})
-        self._enqueue_merge(group, list(dict.fromkeys(targets)), None)
+        targets = list(dict.fromkeys([*self.flows.get(group).data.get("targets", ()), *missing]))
+
+        def begin(view: View, _items: list[WorkItem]) -> Decision[Any] | None:
+            if known(view, group).state not in states.OVER:
+                return None
+            return moved(view, group, states.QUEUED, "", {"targets": targets})
+
+        if not self._enqueue_merge(group, targets, begin):
+            raise self._busy(group)
 
     # What happens to items
 
     def follow(self, item: WorkItem) -> None:
-        """An item changed: so may its workflow."""
-        assert self.flows is not None
+        """An item changed, here or elsewhere: its controller's merge may begin."""
+        group = str(item.data.get("group", ""))
+        if group in self._groups and item.phase == ANALYZE and item.status == COMPLETED:
+            self._see_to(group)
+
+    def _move_along(self, view: View, item: WorkItem, decision: Decision[Any]) -> Decision[Any]:
+        """The state of a workflow changes in one step with its item: no crash comes between."""
         group = str(item.data.get("group", ""))
         if group not in self._groups:
-            return
-        self._remember(item)
+            return decision
+        state, reason = "", ""
         if item.status == DISPATCHED:
-            self.flows.try_move(group, states.OF_PHASE[item.phase])
+            state = states.OF_PHASE[item.phase]
         elif item.status == ITEM_ERROR:
-            self.flows.try_move(group, states.ERROR, f"{item.workflow}: {item.reason}")
-        elif item.status == COMPLETED and item.phase == ANALYZE:
-            self._see_to(group)
-        elif item.status == COMPLETED:
-            self.flows.try_move(group, states.COMPLETED)
+            state, reason = states.ERROR, f"{item.workflow}: {item.reason}"
+        elif item.phase != ANALYZE and item.status == COMPLETED:
+            state = states.COMPLETED
+        elif item.phase != ANALYZE and not item.grant_id:
+            state = states.QUEUED
+        return moved_along(view, decision, group, state, reason) if state else decision
 
     def _see_to(self, group: str) -> None:
         """If all screens of a controller are done, its merge may begin."""
         assert self.flows is not None
         found = self._analyses(group)
-        if not all(item is not None and item.status == COMPLETED for item in found):
+        if not found or not all(item.status == COMPLETED for item in found):
             return
-        flow = self.flows.get(group)
-        if flow.state == states.QUEUED and not flow.data.get("decision"):
-            self.flows.try_move(group, states.ANALYZING)  # by a dispatcher that was killed
         self.flows.try_move(group, states.AWAITING_DECISIONS)
         waits = self.flows.get(group).state == states.AWAITING_DECISIONS
         if waits and not self.review:
             self._queue_merge(group, "itself")
 
     def _queue_merge(self, group: str, by: str) -> None:
-        findings = [item.data for item in self._analyses(group) if item is not None]
-        targets = list(dict.fromkeys(path for one in findings for path in one["write_targets"]))
+        assert self.flows is not None
+        found = [item.data["write_targets"] for item in self._analyses(group)]
+        targets = list(dict.fromkeys(path for one in found for path in one))
+        data = {"decision": f"approved by {by}", "targets": targets}
 
-        def approve(view: View) -> Decision[Any] | None:
-            try:
-                data = {"decision": f"approved by {by}", "targets": targets}
-                return moved(view, group, states.QUEUED, "", data)
-            except states.TransitionError:
+        def approve(view: View, _items: list[WorkItem]) -> Decision[Any] | None:
+            if known(view, group).state != states.AWAITING_DECISIONS:
                 return None
+            return moved(view, group, states.QUEUED, "", data)
 
         if targets:
             self._enqueue_merge(group, targets, approve)
-            return
-        assert self.flows is not None
-        for state in (states.QUEUED, states.APPLYING, states.COMPLETED):
-            self.flows.try_move(group, state, "there was nothing to write")
+        else:
+            self.flows.try_move(group, states.COMPLETED, "there was nothing to write", data)
 
-    def _enqueue_merge(
-        self,
-        group: str,
-        targets: list[str],
-        together: Callable[[View], Decision[Any] | None] | None,
-    ) -> None:
+    def _enqueue_merge(self, group: str, targets: list[str], together: Together) -> bool:
         request = self.layout.merge_request(self._groups[group], targets)
-        self._put(group, APPLY, request, {"group": group, "targets": targets, "round": 0}, together)
+        data = {"group": group, "targets": targets, "round": 0}
+        return bool(self._put([Order(group, APPLY, request, data)], together))
 
-    def _analyses(self, group: str) -> list[WorkItem | None]:
+    def _analyses(self, group: str) -> list[WorkItem]:
+        """The items of a controller's analyses, as they are now."""
         assert self.desk is not None
-        with self._lock:
-            ids = [self._items[group].get(one.workflow, "") for one in self._groups[group]]
-        return [self.desk.item(id) for id in ids]
+        assert self.flows is not None
+        found = [self.desk.item(id) for id in self.flows.get(group).data.get("analyses", ())]
+        return [item for item in found if item is not None]
 
     def recover(self, item: WorkItem) -> None:
         """Put things back as they were before an item was sent out. Its locks are held."""
         run = Run(self.root, item.id)
-        if item.phase == ANALYZE:
+        if item.phase == ANALYZE and item.grant_id:
             for path in item.lock_request.write_paths:
                 shutil.rmtree(f"{self.root}/{os.path.dirname(path)}", ignore_errors=True)
         elif item.grant_id:
@@ -413,6 +411,8 @@ class Pipeline:
     # As callbacks of the scheduler
 
     def _analyze(self, item: WorkItem, grant: LockGrant) -> dict[str, Any]:
+        for path in item.lock_request.write_paths:  # else an agent that writes nothing has findings
+            Path(self.root, path).unlink(missing_ok=True)
         with self._sent_out(item):
             return self.run_analysis(item.workflow, grant_id=grant.id)
 
@@ -442,7 +442,7 @@ class Pipeline:
         if ended.is_well:
             following = self._following(item.phase)
             if following:
-                return Next(following)
+                return Next(following, {"round": 0} if item.phase == APPLY else None)
             Run(self.root, item.id).forget()
             return None
         fix = self.layout.phase(FIX)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,24 +10,38 @@ from holdfast.core.model import SECOND, Event
 from holdfast.gate.door import GAP
 from holdfast.manager.manager import LockManager
 from holdfast.work import desk as events
-from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, WorkItem
+from holdfast.work.flows import Flow
+from holdfast.work.items import ANALYZE, COMPLETED, DISPATCHED, ERROR, WorkItem
 
 
 @dataclass(slots=True)
 class Gap:
-    """A file that an agent wanted to write and was not given."""
+    """A file that an agent wanted to write and was not given, or a folder that it wanted to make;
+    `screens` are the workflows whose analyses had not named it."""
 
     path: str
     workflow: str
     item: str
     why: str
     at: int
+    phase: str = ""
+    screens: tuple[str, ...] = ()
+    #: Whether a grant could cover it at all; none covers a folder.
+    possible: bool = True
 
     def to_data(self) -> dict[str, Any]:
         return {
             "path": self.path, "workflow": self.workflow, "item": self.item, "why": self.why,
-            "at": self.at,
+            "at": self.at, "phase": self.phase, "screens": list(self.screens),
+            "possible": self.possible,
         }  # fmt: skip
+
+    def is_missing(self, flows: Mapping[str, Flow]) -> bool:
+        """Whether the next merge of its controller must be given it: not if an analysis tried to
+        write it, and not if it was added already."""
+        flow = flows.get(self.workflow)
+        targets = flow.data.get("targets", ()) if flow is not None else ()
+        return self.possible and self.phase != ANALYZE and self.path not in targets
 
 
 @dataclass(slots=True)
@@ -76,6 +90,8 @@ class _Reading:
         self._report = Report()
         self._out: dict[str, int] = {}
         self._by_grant: dict[str, WorkItem] = {}
+        self._screens: dict[str, dict[str, None]] = {}
+        self._told: set[tuple[str, str]] = set()
 
     def read(self, history: Iterable[Event]) -> Report:
         for event in history:
@@ -91,6 +107,8 @@ class _Reading:
         made.ended = event.at
         if item.grant_id:
             self._by_grant[item.grant_id] = item
+        if item.phase == ANALYZE:
+            self._screens.setdefault(item.data.get("group", ""), {})[item.workflow] = None
         if event.type == events.ITEM_QUEUED:
             made.items += 1
         if event.type == events.ITEM_RETRIED:
@@ -106,10 +124,19 @@ class _Reading:
             made.failed.append(item)
 
     def _gap(self, event: Event) -> None:
-        item = self._by_grant.get(event.data["grant"])
-        if item is not None:
-            path, why = event.data["path"], event.data["why"]
-            self._report.gaps.append(Gap(path, item.workflow, item.id, why, event.at))
+        data = event.data
+        item = self._by_grant.get(data["grant"])
+        if item is None or (item.id, data["path"]) in self._told:
+            return
+        self._told.add((item.id, data["path"]))
+        is_merge = item.phase != ANALYZE
+        screens = self._screens.get(item.workflow, ()) if is_merge else (item.workflow,)
+        self._report.gaps.append(
+            Gap(
+                data["path"], item.workflow, item.id, data["why"], event.at, item.phase,
+                tuple(screens), data.get("possible", True),
+            )
+        )  # fmt: skip
 
 
 _ITEMS = (

@@ -59,10 +59,7 @@ class Run:
 
     def forget(self) -> None:
         """The files as they were are not needed any more."""
-        try:
-            os.unlink(self._list)
-        except FileNotFoundError:
-            pass
+        _unlink(self._list)
         shutil.rmtree(self._before, ignore_errors=True)
 
     def remove(self) -> None:
@@ -88,10 +85,19 @@ class Run:
         if os.path.lexists(target) and _same(kept, target):
             return False
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        new = f"{target}.holdfast-{os.getpid()}"
+        # Always the same name: what a killed one left there is overwritten, and not left for ever.
+        new = f"{target}.holdfast-before"
+        _unlink(new)
         shutil.copy2(kept, new, follow_symlinks=False)
         os.replace(new, target)
         return True
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
 
 
 def _same(one: str, other: str) -> bool:

@@ -16,7 +16,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +29,11 @@ from holdfast.manager.manager import LockManager
 from holdfast.work import desk as desk_events
 from holdfast.work.callbacks import Again, Callback, Failed, Here, Host, Next
 from holdfast.work.desk import LEASE_SECONDS, Desk, ended_paths
-from holdfast.work.items import DISPATCHED, QUEUED, LockRequest, WorkItem
+from holdfast.work.items import DISPATCHED, QUEUED, LockRequest, Order, WorkItem
 from holdfast.work.waiting import Queue
 
 if TYPE_CHECKING:
-    from holdfast.core.model import Decision
-    from holdfast.core.view import View
-
-    #: What is decided in one step with the queueing of an item; None if it is not to be.
-    Together = Callable[[View], Decision[Any] | None]
+    from holdfast.work.desk import Together
 
 QUEUE_SECONDS = 300.0
 RETRIES_MAX = 12
@@ -67,9 +63,11 @@ class Scheduler:
         host: Callable[[], Host] = Here,
         recover: Callable[[WorkItem], None] | None = None,
         changed: Callable[[WorkItem], None] | None = None,
+        heard: Callable[[WorkItem], None] | None = None,
     ) -> None:
         """`host` makes one who holds an item's locks. `recover` cleans up after an item that was
-        abandoned, before it is queued again. `changed` hears of every item that changed here."""
+        abandoned, before it is queued again. `changed` hears of every item that changed here,
+        `heard` of those that another dispatcher changed."""
         if slots < 1:
             raise InvalidInput("a scheduler needs at least one slot", hint="give slots=1 or more")
         self.desk = Desk(lock_manager)
@@ -83,6 +81,7 @@ class Scheduler:
         self._make_host = host
         self._recover = recover or (lambda item: None)
         self._changed = changed or (lambda item: None)
+        self._heard = heard or (lambda item: None)
         self._callbacks: dict[str, Callback] = {}
         self._handlers: dict[str, Callback] = {}
         self._queue = Queue()
@@ -115,35 +114,34 @@ class Scheduler:
         data: Mapping[str, Any] | None = None,
     ) -> WorkItem:
         """Put an item in line. Raises OverLockError for a folder among its write paths."""
-        item = self.enqueue_with(None, workflow, phase, lock_request, callback, data)
-        assert item is not None
+        order = Order(workflow, phase, lock_request, dict(data or {}))
+        (item,) = self.enqueue_all([order], callback=callback)
         return item
 
-    def enqueue_with(
+    def enqueue_all(
         self,
-        together: Together | None,
-        workflow: str,
-        phase: str,
-        lock_request: LockRequest,
+        orders: Sequence[Order],
+        together: Together | None = None,
         callback: Callback | None = None,
-        data: Mapping[str, Any] | None = None,
-    ) -> WorkItem | None:
-        """Put an item in line, together with something else or not at all; see `Desk.enqueue`."""
-        if callback is None and phase not in self._handlers:
-            raise InvalidInput(
-                f"nobody knows what to do for phase {phase!r}",
-                hint="give a callback, or register one with handle()",
-            )
-        item = self.desk.enqueue(workflow, phase, lock_request, data, together=together)
-        if item is None:
-            return None
+    ) -> list[WorkItem]:
+        """Put items in line, together with something else or not at all; see
+        `Desk.enqueue_all`."""
+        for order in orders:
+            if callback is None and order.phase not in self._handlers:
+                raise InvalidInput(
+                    f"nobody knows what to do for phase {order.phase!r}",
+                    hint="give a callback, or register one with handle()",
+                )
+        items = self.desk.enqueue_all(orders, together)
         with self._lock:
-            if callback is not None:
-                self._callbacks[item.id] = callback
-            self._line_up(item)
+            for item in items:
+                if callback is not None:
+                    self._callbacks[item.id] = callback
+                self._line_up(item)
             self._stir()
-        self._changed(item)
-        return item
+        for item in items:
+            self._changed(item)
+        return items
 
     def handle(self, phase: str, callback: Callback) -> None:
         """What to do for items of a phase that came without a callback: those that another
@@ -331,13 +329,13 @@ class Scheduler:
             heappush(self._due, (since + self._queue_limit, item.id))
 
     def _lost_sight(self, item: WorkItem) -> None:
-        """It does not wait any more: look what has become of it."""
+        """Somebody else has it, or had it: look what has become of it."""
         with self._lock:
+            self._foreign.pop(item.id, None)
             self._drop(item)
         now = self.desk.item(item.id)
-        if now is not None and not now.is_over:
-            with self._lock:
-                self._foreign[now.id] = now
+        if now is not None:
+            self._learn(now)
 
     def _drop(self, item: WorkItem) -> None:
         self._queue.remove(item.id)
@@ -384,6 +382,8 @@ class Scheduler:
                 self._freed.update(grant.read_paths)
                 self._freed.update(grant.write_paths)
             self._stir()
+        if after is None and not self.error:
+            self._lost_sight(item)
 
     def _outcome(self, item: WorkItem, grant: LockGrant) -> WorkItem | None:
         callback = self._callback(item)
@@ -532,12 +532,13 @@ class Scheduler:
                 continue
             mine = self._settled(item)
             after = self.desk.retry(mine, "its dispatcher is gone") if mine is not None else None
+            if after is None:
+                self._lost_sight(item)
+                continue
             with self._lock:
                 self._foreign.pop(item.id, None)
-                if after is not None:
-                    self._line_up(after)
-            if after is not None:
-                self._changed(after)
+                self._line_up(after)
+            self._changed(after)
 
     def _watch(self, head: int) -> None:
         """Hear what other processes do: what came free, which items came and went."""
@@ -561,7 +562,9 @@ class Scheduler:
                 self._freed.update(paths)
                 self._stir()
         elif event.type in _ITEM_EVENTS and event.data["by"] != self.desk.name:
-            self._learn(WorkItem.from_data(event.data))
+            item = WorkItem.from_data(event.data)
+            self._learn(item)
+            self._heard(item)
 
     def _stir(self) -> None:
         self._stirred = True

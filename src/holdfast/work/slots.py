@@ -19,6 +19,7 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.model import Holder
+from holdfast.gate.sandbox import gaps
 from holdfast.manager.identity import runner_holder
 from holdfast.manager.liveness import witness_of
 from holdfast.manager.manager import LockManager
@@ -28,6 +29,7 @@ from holdfast.work.items import WorkItem
 GRANT_VARIABLE = "HOLDFAST_GRANT"
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 OUTPUT_BYTES_MAX = 16 << 20
+STARTS_MAX = 3
 
 
 class AgentError(HoldfastError):
@@ -81,6 +83,11 @@ class Launcher:
         self._lock = threading.Lock()
         self.is_well = True
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
     def holder(self, item: WorkItem) -> Holder:
         """Who holds the item's locks."""
         made, self._variables = runner_holder(item.id, self._witness)
@@ -105,8 +112,8 @@ class Launcher:
         timeout_seconds: float = 3600.0,
     ) -> Ended:
         """Run an agent with the locks of an item, until nothing of it is left. `write` is what it
-        may write beside them; None for no sandbox. Raises AgentError if it cannot start, `Again`
-        if the launcher is gone."""
+        may write beside them; None for no sandbox. What it tries to write and may not is recorded.
+        Raises AgentError if it cannot start, `Again` if the launcher is gone."""
         told = {
             **environment, **self._variables,
             GRANT_VARIABLE: item.grant_id, TOKEN_VARIABLE: str(item.token),
@@ -121,13 +128,26 @@ class Launcher:
                 }
             }
         )  # fmt: skip
+        unrecorded: list[str] = []
         while True:
             heard = self._hear()
+            if "gaps" in heard:
+                unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])
             if "error" in heard:
                 error = heard["error"]
                 raise AgentError(error["message"], hint=error["hint"], command=command[0])
             if "code" in heard:
+                gaps.record(self._pool.manager, item.grant_id, item.token, unrecorded)
                 return Ended(heard["code"], heard["why"], heard["bytes"], heard["seconds"])
+
+    def _recorded(self, item: WorkItem, paths: list[str]) -> list[str]:
+        """Record gaps while the agent goes on. Those that are left, if the ledger is in trouble:
+        that is to be told when the agent has ended, and not while nobody would listen to it."""
+        try:
+            gaps.record(self._pool.manager, item.grant_id, item.token, paths)
+        except StoreError:
+            return paths
+        return []
 
     def stop(self, why: str = "stopped") -> None:
         """Make the agent end that is running, with all that it started."""
@@ -175,6 +195,7 @@ class Launchers:
 
     def __init__(self, manager: LockManager, spare: int) -> None:
         assert manager.tree is not None
+        self.manager = manager
         self.root = manager.tree.root
         self._spare = spare
         self._idle: list[Launcher] = []
@@ -182,15 +203,28 @@ class Launchers:
 
     def warm(self) -> None:
         """Start as many as are used at once, so that the first items need not wait for them."""
-        made = [Launcher(self) for _ in range(self._spare - len(self._idle))]
+        made = [self._start() for _ in range(self._spare - len(self._idle))]
         with self._lock:
             self._idle += made
 
     def lend(self) -> Launcher:
         """One for an item."""
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
+        while True:
+            with self._lock:
+                if not self._idle:
+                    break
+                launcher = self._idle.pop()
+            if launcher.is_running:
+                return launcher
+            launcher.close()
+        return self._start()
+
+    def _start(self) -> Launcher:
+        for _ in range(STARTS_MAX - 1):
+            try:
+                return Launcher(self)
+            except StoreError:
+                continue  # somebody killed it at once: that is no reason to give up
         return Launcher(self)
 
     def take_back(self, launcher: Launcher) -> None:

@@ -30,10 +30,11 @@ _NEXT: dict[str, tuple[str, ...]] = {
     # also back to idle, if what was queued is called off before it began
     QUEUED: (ANALYZING, APPLYING, IDLE),
     ANALYZING: (AWAITING_DECISIONS, QUEUED),
-    AWAITING_DECISIONS: (QUEUED, IDLE),
+    # also right to the end, if there is nothing to write
+    AWAITING_DECISIONS: (QUEUED, IDLE, COMPLETED),
     APPLYING: (*_AFTER_APPLY, QUEUED),
     TESTING: (FIXING, IN_CI, VERIFYING, COMPLETED, QUEUED),
-    FIXING: (TESTING, QUEUED),
+    FIXING: (TESTING, IN_CI, VERIFYING, QUEUED),
     IN_CI: (VERIFYING, COMPLETED, FIXING, QUEUED),
     VERIFYING: (COMPLETED, FIXING, QUEUED),
     COMPLETED: (QUEUED, IDLE),
