@@ -694,7 +694,7 @@ def test_an_unknown_hook_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> Non
     assert main([]) == 2
 
 
-# Hook managers that put unstaged work aside; the dangerous ones are in test_hook_managers.py
+# Hook managers that put unstaged work aside; the dangerous ones are in fights/test_hook_managers.py
 
 
 def put_before_ours(repo: Repo, text: str) -> None:

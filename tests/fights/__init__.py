@@ -1,4 +1,5 @@
-"""Long fights: crowds, hundreds of kills, a million steps, a day of three agents.
+"""What takes long: crowds, hundreds of kills, a million steps, a day of three agents, and whole
+tables of cases of which a few are tried every time.
 
     ./check fights            runs them, with everything beside it that was built for patience
 

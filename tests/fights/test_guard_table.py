@@ -16,7 +16,7 @@ import pytest
 from helpers_guard import ENV, Session, context, gated, refusal, settled, sh, sneaky
 from helpers_sandbox import NEEDS_LANDLOCK
 
-TABLE = Path(__file__).parent.parent / "docs/shell.md"
+TABLE = Path(__file__).parents[2] / "docs/shell.md"
 PREVENTED, DETECTED, NEITHER = "prevented", "detected", "neither"
 FILE = "app/x.py"
 
