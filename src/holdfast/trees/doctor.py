@@ -235,6 +235,8 @@ class _Examination:
                 worktree = Worktree(self._repository, name)
                 yield from self._heads(worktree)
             except HoldfastError as error:
+                if name not in worktrees.names(self._repository):
+                    continue  # removed while we looked
                 yield Finding(
                     "E_WORKTREE_DAMAGED", ERROR, self._repository.place(name), error.message,
                     "put .jvs-worktree back, or make a new worktree and move the payload there",
