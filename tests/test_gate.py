@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.gate import family
-from holdfast.gate.leases import blockers
+from holdfast.gate.blocking import blockers
 from holdfast.gate.settings import Settings
 from holdfast.manager import services
 from stage import SECOND, Stage, heartbeats, settled

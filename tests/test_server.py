@@ -21,8 +21,8 @@ from browser.scenes import analysed, crowd, workshop
 from conftest import until
 from helpers_cli import COMMAND, environment
 from holdfast.core.errors import InvalidInput
+from holdfast.gate.blocking import BLOCKED
 from holdfast.gate.door import GAP
-from holdfast.gate.leases import BLOCKED
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.server import feed, server, streaming, web

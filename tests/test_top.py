@@ -12,8 +12,8 @@ import pytest
 from browser.scenes import analysed, crowd, workshop
 from helpers_cli import COMMAND, Repository, Terminal
 from holdfast.cli.top import View, drawn
+from holdfast.gate.blocking import BLOCKED
 from holdfast.gate.door import GAP
-from holdfast.gate.leases import BLOCKED
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.work import scheduler

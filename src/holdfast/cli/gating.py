@@ -9,8 +9,8 @@ from holdfast.cli.person import person
 from holdfast.cli.printing import document, listed, out, plain, talk
 from holdfast.core.errors import StoreReadonlyError
 from holdfast.gate import telling
-from holdfast.gate.leases import blockers as blocked
-from holdfast.gate.leases import resume as let_go_on
+from holdfast.gate.blocking import blockers as blocked
+from holdfast.gate.blocking import resume as let_go_on
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import find_root
 

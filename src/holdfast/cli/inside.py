@@ -136,7 +136,7 @@ def _check(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _blockers(manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
-    from holdfast.gate.leases import blockers as blocked
+    from holdfast.gate.blocking import blockers as blocked
 
     reports = [dict(event.data["report"]) for event in blocked(manager)]
     return {"root": _root(manager), "blockers": reports}

@@ -21,6 +21,7 @@ from time import monotonic
 from holdfast.core import moving, rules
 from holdfast.core.model import SECOND, Decision, Grant, Refusal, Waiting
 from holdfast.gate.agents import relative, session_key
+from holdfast.gate.blocking import BLOCKED, blockers, resume
 from holdfast.gate.intent import ALLOW, DENY, HALT, QUIET, Answer, leads_into_spec
 from holdfast.manager import services
 from holdfast.manager.ids import new_id
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 #: The events of the gate.
 HEARTBEAT = "contention_heartbeat"
 CONTENTION_OVER = "contention_over"
-BLOCKED = "agent_blocked"
-RESUMED = "agent_resumed"
 RESTING = "agent_resting"
 AWAKE = "agent_awake"
 
@@ -463,24 +462,6 @@ class Gate:
         others = [grant for grant in old if grant.holder.key != self.holder.key]
         if mine or others:
             self._hand_on([*mine, *others], self.holder)
-
-
-def blockers(manager: LockManager, start: str = "gate:") -> list[Event]:
-    """What blocks which agent, oldest first: the events with the reports."""
-    return [event for event in services.notes(manager, start) if event.type == BLOCKED]
-
-
-def resume(
-    manager: LockManager, by: str, *, agent: str = "", start: str = "gate:"
-) -> list[dict[str, Any]]:
-    """Blocked agents may go on: all of them, or one by its name. What had blocked them."""
-    reports = []
-    for event in blockers(manager, start):
-        if agent in ("", event.data["agent"]):
-            data = {"agent": event.data["agent"], "by": by}
-            services.note(manager, RESUMED, data, name=event.data["note"], over=True)
-            reports.append(dict(event.data["report"]))
-    return reports
 
 
 def is_unchanged(manager: LockManager, grant: Grant) -> bool:

@@ -19,7 +19,7 @@ from holdfast.core.draft import Draft
 from holdfast.core.model import ConflictInfo
 from holdfast.core.time import iso
 from holdfast.core.words import conflict_sentences
-from holdfast.gate.leases import BLOCKED
+from holdfast.gate.blocking import BLOCKED
 from holdfast.gate.switch import switched_off
 from holdfast.manager import services
 from holdfast.manager.data import conflict_data, grant_data, ticket_data

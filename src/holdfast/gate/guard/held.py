@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from holdfast.core import keys, rules
 from holdfast.core.model import WRITE, Value
-from holdfast.gate.leases import BLOCKED, RESTING, notes_of
+from holdfast.gate.blocking import BLOCKED
+from holdfast.gate.leases import RESTING, notes_of
 from holdfast.manager import services
 
 TYPE_CHECKING = False
