@@ -83,7 +83,9 @@ class SqliteStore:
         watch(self)
         self._pid = 0
         self._closed = False
-        self._mailboxes: list[Mailbox] = []
+        #: The addresses of this process that nobody uses at the moment.
+        self._waiting: list[Mailbox] = []
+        self._listening: list[Mailbox] = []
         self._bodies: dict[int, Grant] = {}
         self._fresh: dict[str, Grant] = {}
         self._open(monotonic() + OPEN_SECONDS)
@@ -127,7 +129,7 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
-        for mailbox in self._mailboxes:
+        for mailbox in (*self._waiting, *self._listening):
             mailbox.close()
         self._post.close()
         if self._pid != getpid():
@@ -145,7 +147,8 @@ class SqliteStore:
         _inherited.append(self.connection)
         if self._pid == getpid():
             self.gate.close()
-        self._mailboxes.clear()
+        self._waiting.clear()
+        self._listening.clear()
         self._bodies.clear()
         self._open(deadline)
 
@@ -419,10 +422,12 @@ class SqliteStore:
 
     def wait(self, after: int, timeout: float) -> int:
         """Wait until there is an event after this one, at most so many seconds."""
-        head = self._head()
-        if head > after or timeout <= 0:
-            return head
-        mailbox = Mailbox(self._post, FOLLOWER)
+        if timeout <= 0 or not self._listening:
+            head = self._head()
+            if head > after or timeout <= 0:
+                return head
+        # Before we look: whatever comes from now on is heard.
+        mailbox = self._mailbox(FOLLOWER, self._listening)
         end = monotonic() + timeout
         try:
             while (head := self._head()) <= after and (left := end - monotonic()) > 0:
@@ -437,14 +442,19 @@ class SqliteStore:
 
     def waiter(self) -> PooledMailbox:
         """Somebody who can be woken by a decision."""
+        return self._mailbox(WAITER, self._waiting)
+
+    def _mailbox(self, kind: str, pool: list[Mailbox]) -> PooledMailbox:
+        """One that nobody uses now. Whoever waits once will wait again, and a new address changes
+        the folder, which everybody then looks at."""
         self.lock(monotonic() + OPEN_SECONDS)
         try:
-            mailbox = self._mailboxes.pop() if self._mailboxes else Mailbox(self._post, WAITER)
+            mailbox = pool.pop() if pool else Mailbox(self._post, kind)
         finally:
             self.mutex.release()
         if not mailbox.reset():
-            mailbox = Mailbox(self._post, WAITER)
-        return PooledMailbox(self._mailboxes, mailbox)
+            mailbox = Mailbox(self._post, kind)
+        return PooledMailbox(pool, mailbox)
 
     def trim(self, before: int) -> int:
         """Forget history before an event; the state is not touched."""
