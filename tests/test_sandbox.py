@@ -59,6 +59,7 @@ def test_another_system_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_python_without_ctypes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landlock, "_calls", {})
     monkeypatch.setitem(sys.modules, "ctypes", None)
     assert "ctypes" in landlock.support().lacks
 

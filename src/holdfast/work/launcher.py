@@ -12,18 +12,17 @@ It hears lines of JSON and answers with them:
 
     {"run": {…}}    start an agent: see `Job`
     {"stop": WHY}   kill it, with all that it started
-    -> {"pid": N}, when it was started
     -> {"gaps": [PATH, …]}, when it tried to write what its grant does not cover
     -> {"code": N, "why": "", "bytes": N, "seconds": N}, when nothing of it is left
     -> {"error": {"code": …, "message": …, "hint": …}}, if it could not be started
 
 One thread only, because it forks; the answers to those inside the sandbox come from another one
-that begins after the fork and ends with the agent.
+that begins when somebody asks and ends with the agent.
 """
 
 from __future__ import annotations
 
-import ctypes
+import gc
 import json
 import os
 import select
@@ -31,26 +30,24 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, LockNotHeldError
 from holdfast.core.model import Grant
 from holdfast.gate.sandbox.box import Sandbox
-from holdfast.gate.sandbox.landlock import support
-from holdfast.gate.sandbox.noticing import Noticing
+from holdfast.gate.sandbox.landlock import prctl, support
+from holdfast.gate.sandbox.nursery import IGNORED_BY_PYTHON, SET_DEATH_SIGNAL
+from holdfast.gate.sandbox.quarters import Quarters
+from holdfast.gate.sandbox.spawning import GoneError, Nursery, is_possible
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 
-PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 #: From asking an agent to end to making it.
 GRACE_SECONDS = 5.0
 READ_BYTES = 1 << 16
-#: What the interpreter ignores, and an agent must not inherit like that.
-IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class Job:
@@ -74,7 +71,9 @@ def main(root: str) -> int:
     """Serve until the parent is gone."""
     _be_reaper()
     with LockManager.open(root) as manager:
-        return Launcher(manager, 0, 1).serve()
+        launcher = Launcher(manager, 0, 1)
+        gc.freeze()  # what is here to stay is not looked at again, and so not copied at each fork
+        return launcher.serve()
 
 
 class Launcher:
@@ -87,6 +86,9 @@ class Launcher:
         self._heard = b""
         self._deaf = False
         self._stop = ""
+        self._abi = support().abi
+        self._quarters: Quarters | None = None
+        self._nursery = Nursery() if is_possible() else None
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -95,6 +97,7 @@ class Launcher:
         while True:
             said = self._next()
             if said is None:
+                self._leave()
                 return 0
             if "run" in said:
                 try:
@@ -104,6 +107,12 @@ class Launcher:
                     self._say({"error": told})
                 except (OSError, ValueError) as error:
                     self._say({"error": {"code": "E_COMMAND", "message": str(error), "hint": ""}})
+
+    def _leave(self) -> None:
+        if self._quarters is not None:
+            self._quarters.close()
+        if self._nursery is not None:
+            self._nursery.close()
 
     # One agent
 
@@ -115,21 +124,17 @@ class Launcher:
         try:
             self._say(self._ended(job, sandbox, begun))
         finally:
-            if sandbox is not None:
-                sandbox.close()  # its scratch folder, for which nobody has to wait
+            if sandbox is not None and sandbox.close():  # for which nobody has to wait
+                self._quarters = None  # somebody else is in there, and the next one must not be
 
     def _ended(self, job: Job, sandbox: Sandbox | None, begun: float) -> dict[str, Any]:
         """How an agent ended, when nothing of it is left."""
         output = Output(job.output, job.output_bytes_max)
         try:
             pid = self._start(job, sandbox, output)
-            self._say({"pid": pid})
-            if sandbox is not None:
-                sandbox.serve()
-            noticing = sandbox.noticing if sandbox is not None else None
-            status = self._attend(pid, output, noticing, begun + job.timeout_seconds)
+            status = self._attend(pid, output, sandbox, begun + job.timeout_seconds)
         finally:
-            kill_all()
+            kill_all(self._spared)
             output.close()
             if sandbox is not None:
                 sandbox.shut()
@@ -146,33 +151,57 @@ class Launcher:
                 f"grant {job.grant} is not held any more", hint="send the item out again"
             )
         grant = LockGrant(found, lambda _id: False)
+        if self._quarters is None:
+            self._quarters = Quarters(grant.owner)
         return Sandbox(
-            self._manager, grant, abi=support().abi, write=job.write, git=job.git, notice=True
-        )
+            self._manager, grant, abi=self._abi, write=job.write, git=job.git, notice=True,
+            quarters=self._quarters,
+        )  # fmt: skip
 
     def _start(self, job: Job, sandbox: Sandbox | None, output: Output) -> int:
         source = _text_to_read(job.stdin)
+        try:
+            if self._nursery is None:
+                return self._start_here(job, sandbox, source, output.inner)
+            try:
+                return self._have_started(self._nursery, job, sandbox, source, output.inner)
+            except GoneError:  # somebody killed the nursery: once more, with a new one
+                self._nursery = Nursery()
+                return self._have_started(self._nursery, job, sandbox, source, output.inner)
+        finally:
+            os.close(source)
+            output.let_go()
+
+    def _have_started(
+        self, nursery: Nursery, job: Job, sandbox: Sandbox | None, source: int, output: int
+    ) -> int:
+        if sandbox is None:
+            return nursery.start(job.command, job.environment, job.folder, (source, output))
+        noticing = sandbox.noticing
+        pid = nursery.start(
+            job.command, {**job.environment, **sandbox.variables()}, job.folder, (source, output),
+            sandbox.ruleset, noticing.line if noticing is not None else -1,
+        )  # fmt: skip
+        sandbox.begin()
+        return pid
+
+    def _start_here(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
+        """Where there is no nursery."""
         launcher = os.getpid()
 
         def prepare() -> None:
             die_with(launcher, signal.SIGKILL)
             os.setsid()
             os.chdir(job.folder)
-            os.dup2(source, 0)
-            os.dup2(output.inner, 1)
-            os.dup2(output.inner, 2)
+            for target, one in enumerate((source, output, output)):
+                os.dup2(one, target)
 
-        try:
-            if sandbox is not None:
-                return sandbox.start(
-                    job.command, job.environment, default=IGNORED_BY_PYTHON, prepare=prepare
-                )
-            return start(job.command, job.environment, prepare, default=IGNORED_BY_PYTHON)
-        finally:
-            os.close(source)
-            output.let_go()
+        ignored = IGNORED_BY_PYTHON
+        if sandbox is None:
+            return start(job.command, job.environment, prepare, default=ignored)
+        return sandbox.start(job.command, job.environment, default=ignored, prepare=prepare)
 
-    def _attend(self, pid: int, output: Output, noticing: Noticing | None, deadline: float) -> int:
+    def _attend(self, pid: int, output: Output, sandbox: Sandbox | None, deadline: float) -> int:
         """Until the agent has ended: its status. What it left running is not seen to here."""
         killed_at = 0.0
         while True:
@@ -188,20 +217,26 @@ class Launcher:
                 _signal_group(pid, signal.SIGTERM)
                 killed_at = now
             elif killed_at and now >= killed_at + GRACE_SECONDS:
-                kill_all(but_wait_for=pid)
+                kill_all(self._spared, but_wait_for=pid)
             until = killed_at + GRACE_SECONDS if killed_at else deadline
-            self._listen(output, noticing, max(0.0, min(until - now, 3600.0)))
+            self._listen(output, sandbox, max(0.0, min(until - now, 3600.0)))
 
-    def _listen(self, output: Output, noticing: Noticing | None, seconds: float) -> None:
+    def _listen(self, output: Output, sandbox: Sandbox | None, seconds: float) -> None:
+        noticing = sandbox.noticing if sandbox is not None else None
         calls = noticing.ears if noticing is not None else []
+        knock = sandbox.knock if sandbox is not None else -1
         ears = [self._wake_read, *output.ears, *calls]
         if not self._deaf:
             ears.append(self._ear)
+        if knock >= 0:
+            ears.append(knock)
         ready, _, _ = select.select(ears, [], [], seconds)
         if noticing is not None and any(ear in ready for ear in calls):
             gaps = noticing.take()  # before all else: somebody waits for it
             if gaps:
                 self._say({"gaps": gaps})
+        if sandbox is not None and knock in ready:
+            sandbox.serve()
         if self._wake_read in ready:
             _empty(self._wake_read)
         if self._ear in ready:
@@ -209,6 +244,11 @@ class Launcher:
         for ear in output.ears:
             if ear in ready:
                 output.take()
+
+    @property
+    def _spared(self) -> int:
+        """A child of ours that is no agent."""
+        return self._nursery.pid if self._nursery is not None else 0
 
     def _obey(self) -> None:
         for said in self._lines():
@@ -290,36 +330,24 @@ class Output:
 
 def _be_reaper() -> None:
     """Whatever our children leave behind becomes a child of ours."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl()(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with(parent: int, number: int) -> None:
     """Get this signal when our parent is gone. Who that is, it must have said before the fork."""
-    _prctl(PR_SET_PDEATHSIG, number)
+    prctl()(SET_DEATH_SIGNAL, number, 0, 0, 0)
     if os.getppid() != parent:  # it went before the kernel knew what to do then
         os._exit(1)
 
 
-@cache
-def _library() -> ctypes.CDLL:
-    """Opened once, before the first fork: in every child it would cost more than all the rest."""
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _prctl(option: int, value: int) -> None:
-    words = [ctypes.c_ulong(word) for word in (value, 0, 0, 0)]
-    if _library().prctl(ctypes.c_int(option), *words) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def kill_all(but_wait_for: int = 0) -> None:
-    """Kill everything below us, until nothing is left. What becomes of one of them is still
+def kill_all(spared: int = 0, but_wait_for: int = 0) -> None:
+    """Kill everything below us but one, until nothing is left. What becomes of one of them is still
     asked for."""
-    while but_wait_for or _has_children():
+    while but_wait_for or _has_children(spared):
         for pid in descendants(os.getpid()):
             try:
-                os.kill(pid, signal.SIGKILL)
+                if pid != spared:
+                    os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue
         if but_wait_for:
@@ -327,19 +355,56 @@ def kill_all(but_wait_for: int = 0) -> None:
         os.waitpid(-1, 0)
 
 
-def _has_children() -> bool:
-    """Whether anything is left below us; those that have ended are not."""
+def _has_children(spared: int) -> bool:
+    """Whether anything but one is left below us; those that have ended are not.
+
+    Nobody is overlooked: what loses its parent becomes a child of ours, and nobody but us takes one
+    off the list. What was forked by one that has ended since is seen in the next round, for then
+    there is somebody who has ended.
+    """
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return False
+        if not spared:
+            return True
+        if any(pid != spared for pid in _children()):
+            return True
+        try:
+            if not os.waitpid(-1, os.WNOHANG)[0]:
+                return False
+        except ChildProcessError:
+            return False
+
+
+def _children() -> list[int]:
+    """The children of this process, also those that have ended and were not asked for."""
+    found: list[int] = []
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except FileNotFoundError:  # a kernel without this list
+        return _families().get(os.getpid(), [])
+    return found
 
 
 def descendants(pid: int) -> list[int]:
     """All processes below one, whatever sessions and groups they made."""
-    children: dict[int, list[int]] = {}
+    children = _families()
+    found: list[int] = []
+    front = [pid]
+    while front:
+        front = [child for one in front for child in children.get(one, ())]
+        found += front
+    return found
+
+
+def _families() -> dict[int, list[int]]:
+    """The children of every process that has any."""
+    found: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
@@ -347,12 +412,7 @@ def descendants(pid: int) -> list[int]:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            children.setdefault(int(fields[1]), []).append(int(entry))
-    found: list[int] = []
-    front = [pid]
-    while front:
-        front = [child for one in front for child in children.get(one, ())]
-        found += front
+            found.setdefault(int(fields[1]), []).append(int(entry))
     return found
 
 

@@ -13,9 +13,12 @@ is handled; reading and executing stay free. Open are
     landlock     the system calls, what this kernel can do, and a ruleset
     places       what is to be opened: found, checked, and made where it is missing
     scratch      the scratch folder, and what a killed runner left behind
+    service      the ledger for those inside: a socket of the runner, which is outside
+    quarters     both, for a runner that has one command after the other
     box          all of it together, around one command
     starting     fork, restrict, execute
-    service      the ledger for those inside: a socket of the runner, which is outside
+    nursery      a small process that does this for a runner with many commands
+    spawning     the runner's side of it
     asking       the other end of that socket; small, because hooks use it
     gaps         what those inside wanted to write and may not, for the record
 

@@ -9,8 +9,8 @@ from holdfast.gate.sandbox.gaps import Gaps
 from holdfast.gate.sandbox.landlock import Ruleset, support
 from holdfast.gate.sandbox.noticing import Noticing
 from holdfast.gate.sandbox.places import Places, unmake
-from holdfast.gate.sandbox.scratch import Scratch, sweep
-from holdfast.gate.sandbox.service import Service
+from holdfast.gate.sandbox.quarters import Quarters
+from holdfast.gate.sandbox.scratch import sweep
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager.paths import LEDGER_FOLDER
 
@@ -42,7 +42,8 @@ def demand() -> Support:
 class Sandbox:
     """What one command may write, and all that is needed for it. Made when the grant is there.
 
-    In this order: `start` once, `serve`, and at the end `close` on every way out.
+    In this order: `start` once, `serve`, and at the end `close` on every way out. Who waits for
+    several things anyway may serve when somebody knocks, and not earlier: few commands ask.
     """
 
     def __init__(
@@ -55,24 +56,25 @@ class Sandbox:
         git: bool = False,
         questions: Mapping[str, Question] | None = None,
         notice: bool = False,
+        quarters: Quarters | None = None,
     ) -> None:
         """With `notice`, what the command tries to write and may not is noticed: see `noticing`.
-        Then somebody must attend to that all the time, or the command stands still."""
+        Then somebody must attend to that all the time, or the command stands still. `quarters` are
+        those of a runner with many commands, who keeps them."""
         assert manager.tree is not None
         self._manager = manager
-        self._service: Service | None = None
+        self._is_guest = quarters is not None
         self._ruleset = Ruleset(abi)
         self._places = Places(self._ruleset.open)
         #: What the settings name and is not there.
         self.missing = self._places.missing
         sweep()  # now, not earlier: what is left of the last one who had these files is ours
-        self._scratch: Scratch | None = None
+        self._quarters = quarters
         self.noticing: Noticing | None = None
         try:
-            self._scratch = Scratch(grant.owner)
-            self._open(self._scratch, manager.tree.root, grant, write, git)
-            more: dict[str, Question] = {"gap": Gaps(grant), **(questions or {})}
-            self._service = Service(f"{self._scratch.folder}/socket", more)
+            self._quarters = quarters = quarters or Quarters(grant.owner)
+            self._open(quarters, manager.tree.root, grant, write, git)
+            quarters.furnish({"gap": Gaps(grant), **(questions or {})})
             if notice:
                 root = manager.tree.root
                 granted = [os.path.normpath(os.path.join(root, path)) for path in grant.write_paths]
@@ -82,15 +84,15 @@ class Sandbox:
             raise
 
     def _open(
-        self, scratch: Scratch, root: str, grant: LockGrant, write: Iterable[str], git: bool
+        self, quarters: Quarters, root: str, grant: LockGrant, write: Iterable[str], git: bool
     ) -> None:
         places = self._places
         try:
             places.add_targets(root, grant.write_paths)
         finally:
-            scratch.note(grant.owner, places.made)
-        places.add_listed(root, write, keep=[scratch.folder, *self._closed(root)])
-        places.add_folder(scratch.tmp)
+            quarters.note(places.made)
+        places.add_listed(root, write, keep=[quarters.folder, *self._closed(root)])
+        places.add_folder(quarters.tmp)
         places.add_devices()
         places.add_streams()
         if git:
@@ -105,14 +107,14 @@ class Sandbox:
     @property
     def scratch(self) -> str:
         """The command's folder for temporary files."""
-        assert self._scratch is not None
-        return self._scratch.tmp
+        assert self._quarters is not None
+        return self._quarters.tmp
 
     def variables(self) -> dict[str, str]:
         """What the command is told."""
-        assert self._service is not None
+        assert self._quarters is not None
         told = dict.fromkeys(_TEMPORARY_VARIABLES, self.scratch)
-        return {**told, SOCKET_VARIABLE: self._service.path}
+        return {**told, SOCKET_VARIABLE: self._quarters.socket}
 
     def start(
         self,
@@ -135,21 +137,36 @@ class Sandbox:
 
         whole = {**environment, **self.variables()}
         child = start(command, whole, enter, mask=mask, default=default)
+        self.begin()
+        return child
+
+    @property
+    def ruleset(self) -> int:
+        """For somebody else who starts the command: by this it is restricted, before `begin`."""
+        return self._ruleset.descriptor
+
+    def begin(self) -> None:
+        """The command has been started, inside."""
         self._ruleset.close()
         if self.noticing is not None:
             self.noticing.begin()
-        return child
+
+    @property
+    def knock(self) -> int:
+        """Ready to be read when somebody inside asks for the first time; -1 from then on."""
+        assert self._quarters is not None
+        return self._quarters.knock
 
     def serve(self) -> None:
         """Answer those inside, from now on."""
-        assert self._service is not None
-        self._service.start(self._manager)
+        assert self._quarters is not None
+        self._quarters.serve(self._manager)
 
     def shut(self) -> None:
         """Answer nobody any more, and take away what is still as we made it: from now on the files
         may be somebody else's."""
-        if self._service is not None:
-            self._service.close()
+        if self._quarters is not None:
+            self._quarters.quieten()
         if self.noticing is not None:
             self.noticing.close()
         self._ruleset.close()
@@ -157,11 +174,13 @@ class Sandbox:
         self._places.made.clear()
 
     def close(self) -> str:
-        """Take it down: what is still as we made it goes, and the scratch folder with it.
+        """Take it down: what is still as we made it goes, and what is in the scratch folder; the
+        folder as well, if the quarters are ours alone.
 
         Gives the folder back if it could not be emptied, because somebody still writes there.
         """
         self.shut()
-        if self._scratch is None or self._scratch.remove():
+        quarters = self._quarters
+        if quarters is None or (quarters.clear() if self._is_guest else quarters.close()):
             return ""
-        return self._scratch.folder
+        return quarters.folder

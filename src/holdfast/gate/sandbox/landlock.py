@@ -118,12 +118,12 @@ def support() -> Support:
 class Ruleset:
     """What will be open. Made in the parent, where trouble can still be told; used in the child."""
 
-    __slots__ = ("_call", "_fd", "_prctl", "handled")
+    __slots__ = ("_call", "_fd", "handled")
 
     def __init__(self, abi: int) -> None:
         self.handled: Final = rights(abi)
         self._call = kernel()
-        self._prctl = prctl()
+        prctl()  # now, so that a child finds it
         attributes = self.handled.to_bytes(8, sys.byteorder)
         try:
             self._fd = self._call(_CREATE_RULESET, attributes, len(attributes), 0)
@@ -143,16 +143,26 @@ class Ruleset:
             if error.errno != errno.EBADFD:
                 raise
 
+    @property
+    def descriptor(self) -> int:
+        """By which another process can be restricted: see `restrict`."""
+        return self._fd
+
     def enforce(self) -> None:
         """From now on, for this process and all that it starts, for ever. Not for the parent."""
-        self._prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        self._call(_RESTRICT_SELF, self._fd, 0)
+        restrict(self._fd)
 
     def close(self) -> None:
         """Let go of it; whoever is restricted by it stays so."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def restrict(ruleset: int) -> None:
+    """By a descriptor of a ruleset: this process and all that it starts, for ever."""
+    prctl()(SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    kernel()(_RESTRICT_SELF, ruleset, 0)
 
 
 def trouble(what: str, error: OSError) -> SandboxError:
@@ -165,22 +175,26 @@ def trouble(what: str, error: OSError) -> SandboxError:
 
 def kernel() -> Callable[..., int]:
     """The way to call the kernel by number. Raises OSError with what it says."""
-    import ctypes
-
-    return _checked(_library().syscall, ctypes.c_long)
+    return _call("syscall", "c_long")
 
 
 def prctl() -> Callable[..., int]:
     """The same for what a process may say about itself."""
-    import ctypes
-
-    return _checked(_library().prctl, ctypes.c_int)
+    return _call("prctl", "c_int")
 
 
-def _library() -> Any:
-    import ctypes
+#: Found once, and before the first fork: to look them up costs more than to make the calls.
+_calls: dict[str, Callable[..., int]] = {}
 
-    return ctypes.CDLL(None, use_errno=True)
+
+def _call(name: str, result: str) -> Callable[..., int]:
+    found = _calls.get(name)
+    if found is None:
+        import ctypes
+
+        library = ctypes.CDLL(None, use_errno=True)
+        found = _calls[name] = _checked(getattr(library, name), getattr(ctypes, result))
+    return found
 
 
 def _checked(function: Any, result: Any) -> Callable[..., int]:

@@ -34,7 +34,7 @@ import struct
 
 from holdfast.gate.guard.caches import is_cache
 from holdfast.gate.sandbox.landlock import MAKE_REG, REMOVE_FILE, TRUNCATE, WRITE_FILE
-from holdfast.gate.sandbox.seccomp import Filter, Listener
+from holdfast.gate.sandbox.seccomp import Filter, Listener, hand_over
 from holdfast.gate.sandbox.standing_in import is_temporary, stands_in_for
 
 TYPE_CHECKING = False
@@ -117,15 +117,14 @@ class Noticing:
             self._filter = None
 
     def enter(self) -> None:
-        """Put on the filter and hand its listener to the parent. What the kernel cannot is left
-        out: then nothing is noticed, and all else is as it would be."""
-        if self._filter is None:
-            return
-        try:
-            fd = self._filter.put_on()
-        except OSError:
-            return
-        socket.send_fds(self._theirs, [b"\0"], [fd])
+        """Put on the filter and hand its listener to the parent, if the kernel can do that."""
+        if self._filter is not None:
+            hand_over(self._filter, self._theirs)
+
+    @property
+    def line(self) -> int:
+        """The child's end, on which the listener comes: see `seccomp.hand_over`."""
+        return self._theirs.fileno()
 
     def begin(self) -> None:
         """The command has been started."""

@@ -36,6 +36,8 @@ DEVICES = (
     "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
     "/dev/tty", "/dev/ptmx", "/dev/pts",
 )  # fmt: skip
+#: Those of them that this machine has, once they were looked for.
+_devices: list[str] = []
 
 
 class Made(Value):
@@ -156,9 +158,11 @@ class Places:
 
     def add_devices(self) -> None:
         """What keeps nothing. A container may not have all of them: then nobody opens those."""
-        for path in filter(os.path.exists, DEVICES):
+        if not _devices:
+            _devices.extend(os.path.realpath(path) for path in DEVICES if os.path.exists(path))
+        for path in _devices:
             try:
-                self._open(os.path.realpath(path), WRITE_FILE)
+                self._open(path, WRITE_FILE)
             except OSError as error:
                 raise _refused(path, error) from error
 
@@ -179,8 +183,11 @@ class Places:
         missing. What would open the ledger, or the whole tree, is refused: then the rest of the
         sandbox would mean nothing.
         """
+        wanted = list(texts)
+        if not wanted:
+            return
         closed = [os.path.realpath(root), *map(os.path.realpath, keep)]
-        for text in texts:
+        for text in wanted:
             given = os.path.join(root, os.path.expanduser(text))
             try:
                 self._add_listed(text, given, closed)

@@ -17,6 +17,7 @@ import fcntl
 import os
 import stat
 import tempfile
+import time
 
 from holdfast.core import codec
 from holdfast.gate.sandbox import SandboxError
@@ -35,6 +36,8 @@ PREFIX = "holdfast-run-"
 LOOKED_AT_MAX = 1000
 TRIES_MAX = 3
 _OWNER_BYTES_MAX = 16 << 20
+#: What changed so shortly ago may change again without another time.
+TICK_NS = 2_100_000_000
 
 
 class Scratch:
@@ -68,6 +71,16 @@ class Scratch:
             file.write(text)
         os.rename(f"{self._owner}.new", self._owner)
 
+    def empty(self) -> bool:
+        """Make room for another command. False if something in it resists."""
+        try:
+            os.rmdir(self.tmp)  # most leave nothing there
+        except OSError:
+            if not _remove(self.tmp):
+                return False
+        os.mkdir(self.tmp, 0o700)
+        return True
+
     def remove(self) -> bool:
         """Remove all of it. False if something in it resists, such as somebody who still writes."""
         return _remove(self.folder)
@@ -76,19 +89,34 @@ class Scratch:
 #: Whose a folder is, as we have read it; what it says of that never changes. A runner with many
 #: commands sweeps before each of them, and would read the same ones all the time.
 _owners: dict[str, tuple[Witness, tuple[str, ...]]] = {}
+#: When folders had changed last whose runners we all know: their list would be the same.
+_known: dict[str, int] = {}
 
 
 def sweep(folder: str | None = None) -> list[str]:
     """Clean up after runners that were killed and of whom nothing is left. What was removed."""
     folder = folder or tempfile.gettempdir()
     try:
-        names = [name for name in os.listdir(folder) if name.startswith(PREFIX)]
+        now, changed = time.time_ns(), os.stat(folder).st_mtime_ns
+        if _known.get(folder) == changed:
+            found = [path for path in _owners if os.path.dirname(path) == folder]
+        else:
+            found = _listed(folder)
     except OSError:
         return []
+    gone = [path for path in found if _sweep(path)]
+    is_sure = changed + TICK_NS < now and all(path in _owners for path in found)
+    _known[folder] = changed if is_sure and not gone else -1
+    return gone
+
+
+def _listed(folder: str) -> list[str]:
+    names = [name for name in os.listdir(folder) if name.startswith(PREFIX)]
     found = [f"{folder}/{name}" for name in names[:LOOKED_AT_MAX]]
-    for gone in _owners.keys() - set(found):
-        del _owners[gone]
-    return [path for path in found if _sweep(path)]
+    for path in _owners.keys() - set(found):
+        if os.path.dirname(path) == folder:
+            del _owners[path]
+    return found
 
 
 def _sweep(path: str) -> bool:

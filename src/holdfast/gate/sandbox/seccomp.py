@@ -30,6 +30,7 @@ from holdfast.gate.sandbox.landlock import SET_NO_NEW_PRIVS, kernel, prctl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Mapping
     from typing import Final
 
@@ -78,6 +79,8 @@ _HEAR, _LET = 0xC0502100, 0xC0182101
 _HEARD = struct.Struct("=QIIiIQ6Q")
 _SAID = struct.Struct("=QqiI")
 _CONTINUE = 1
+#: To send a descriptor: what Linux calls it, for not every system has a name for that.
+_SOL_SOCKET, _SCM_RIGHTS = 1, 1
 
 _WHY = {
     errno.EBUSY: "somebody around this process is told of such calls already, and there can be "
@@ -86,6 +89,10 @@ _WHY = {
     errno.EINVAL: "the seccomp of this kernel is too old (Linux 5.19 has what is needed)",
     errno.EPERM: "something around this process, such as a container, forbids it",
 }
+
+
+#: The filters that were made, by the name of the machine: always the same.
+_programs: dict[str, bytes] = {}
 
 
 def program(machine: Machine) -> bytes:
@@ -127,10 +134,13 @@ class Filter:
     def __init__(self) -> None:
         import ctypes
 
-        machine = MACHINES.get(os.uname().machine)
+        name = os.uname().machine
+        machine = MACHINES.get(name)
         if machine is None:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-        steps = program(machine)
+        steps = _programs.get(name)
+        if steps is None:
+            steps = _programs[name] = program(machine)
         self._call = kernel()
         self._prctl = prctl()
         self._number = machine.seccomp
@@ -144,6 +154,16 @@ class Filter:
         self._prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         flags = _NEW_LISTENER | _WAIT_KILLABLE | _SPEC_ALLOW
         return self._call(self._number, _SET_MODE_FILTER, flags, self._arguments)
+
+
+def hand_over(filter: Filter, line: socket) -> None:
+    """Put a filter on, and send its listener through a socket. What the kernel cannot is left out:
+    then nobody is told of anything, and all else is as it would be."""
+    try:
+        fd = filter.put_on()
+    except OSError:
+        return
+    line.sendmsg([b"\0"], [(_SOL_SOCKET, _SCM_RIGHTS, fd.to_bytes(4, sys.byteorder))])
 
 
 class Call(Value):

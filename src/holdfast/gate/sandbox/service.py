@@ -52,16 +52,17 @@ _PEER = struct.Struct("iII")
 
 
 class Service:
-    """Listens from the moment it is made; answers once it is started. `questions` adds others."""
+    """Listens from the moment it is made; answers from `start` to `rest`, as often as one likes."""
 
     def __init__(self, path: str, questions: Mapping[str, Question] | None = None) -> None:
         self.path = path
-        self._questions = {**QUESTIONS, **(questions or {})}
+        #: What can be asked beside the usual.
+        self.questions: Mapping[str, Question] = questions or {}
         self._talks: dict[int, _Talk] = {}
         self._thread: threading.Thread | None = None
         self._manager: LockManager | None = None
+        self._end_read = self._end_write = -1
         self._ear = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._end_read, self._end_write = os.pipe()
         try:
             _bind(self._ear, path)
             os.chmod(path, 0o600)
@@ -74,27 +75,50 @@ class Service:
                 hint="TMPDIR must name a folder in which sockets can be made",
             ) from error
 
+    @property
+    def knock(self) -> int:
+        """Ready to be read when somebody wants to ask; -1 when that is being answered."""
+        return self._ear.fileno() if self._thread is None else -1
+
     def start(self, manager: LockManager) -> None:
         """Answer from now on, beside whatever this process does. Not before it has forked."""
         import threading
 
         self._manager = manager
+        self._end_read, self._end_write = os.pipe()
         self._thread = threading.Thread(target=self._serve, name="sandbox", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Hang up, and wait until an answer that is being looked up is finished."""
+    def rest(self) -> bool:
+        """Hang up, and wait until an answer that is being looked up is finished. False if it does
+        not come to an end: then this cannot be started again."""
         if self._end_write >= 0:
             os.close(self._end_write)
             self._end_write = -1
         if self._thread is not None:
             self._thread.join(END_SECONDS)
             if self._thread.is_alive():  # it ends with this process, and may need these till then
-                return
+                return False
+            self._thread = None
         if self._end_read >= 0:
             os.close(self._end_read)
             self._end_read = -1
-        self._ear.close()
+        self._talks.clear()
+        self._turn_away()
+        return True
+
+    def close(self) -> None:
+        """Rest for ever."""
+        if self.rest():
+            self._ear.close()
+
+    def _turn_away(self) -> None:
+        """Nobody who came in vain is to be answered later, in the name of somebody else."""
+        try:
+            while True:
+                self._ear.accept()[0].close()
+        except OSError:
+            return
 
     def _serve(self) -> None:
         poll = select.poll()
@@ -156,11 +180,12 @@ class Service:
 
     def _answer(self, heard: bytes) -> dict[str, Any]:
         assert self._manager is not None
+        questions = {**QUESTIONS, **self.questions}
         try:
             wanted = codec.loads(heard.decode("utf-8", "surrogatepass").strip())
-            question = self._questions[wanted["ask"]]
+            question = questions[wanted["ask"]]
         except (ValueError, LookupError, TypeError, RecursionError):
-            known = ", ".join(self._questions)
+            known = ", ".join(questions)
             return _error("E_SANDBOX", f"not understood; what can be asked is: {known}")
         try:
             return question(self._manager, wanted)

@@ -1,0 +1,141 @@
+"""A small process that makes the commands of a runner that has many: spoken to at its standard
+input, by `spawning`.
+
+To make a process, the kernel copies the books of the one that asks for it, and every page that
+either of them touches afterwards. A runner that has a ledger open would pay for each command three
+times what this program pays, which imports next to nothing and does nothing else. For the same
+reason all that can be done before a process is made is done before.
+
+What it makes are not its children but its siblings: the runner is who waits for them, and they die
+with it. This program goes when nobody speaks to it any more.
+
+An order is eight bytes of length, together with the descriptors, and then what `marshal` makes of
+an `Order`. Through the first of the descriptors come lines: the pid of the new process, and what
+went wrong in it. A successful exec closes it.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import sys
+from _signal import (  # type: ignore[import-not-found]
+    SIG_DFL,
+    SIG_SETMASK,
+    SIGCHLD,
+    SIGKILL,
+    SIGPIPE,
+    SIGXFSZ,
+    pthread_sigmask,
+    signal,
+)
+from _socket import AF_UNIX, CMSG_SPACE, MSG_CMSG_CLOEXEC, SOCK_STREAM, socket
+
+from holdfast.gate.sandbox.landlock import kernel, prctl, restrict
+from holdfast.gate.sandbox.seccomp import Filter, hand_over
+from holdfast.gate.sandbox.starting import EXECUTING, NOT_STARTED, RESTRICTING, execute
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    #: The program, its words, its variables, its folder, the runner's pid, and which descriptors
+    #: follow after the first three (where to tell, what it reads, where it writes): a ruleset, and
+    #: a line on which a listener is handed over.
+    Order = tuple[str, list[str], dict[str, str], str, int, bool, bool]
+
+#: The system call that makes a process, on the machines where that is known.
+CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
+_CLONE_PARENT = 0x8000
+SET_DEATH_SIGNAL = 1
+DESCRIPTORS_MAX = 5
+LENGTH_BYTES = 8
+_READ_BYTES = 1 << 20
+#: What the interpreter ignores, and a command must not inherit like that.
+IGNORED_BY_PYTHON = (SIGPIPE, SIGXFSZ)
+#: Before the pid of a new process.
+BORN = b"p"
+
+
+def main() -> None:
+    """Make processes until nobody wants any more."""
+    gc.disable()  # there are no circles here, and to look for them would touch every page
+    line = socket(AF_UNIX, SOCK_STREAM, 0, 0)
+    call = kernel()
+    prctl()  # now, so that the new ones find it
+    try:
+        filter: Filter | None = Filter()
+    except OSError:
+        filter = None
+    clone = CLONE[os.uname().machine]
+    while True:
+        order, descriptors = _hear(line)
+        if order is None:
+            return
+        told = descriptors[0]
+        outlet = socket(fileno=descriptors[-1]) if order[-1] else None
+        try:
+            pid = call(clone, _CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)
+            if pid == 0:
+                _become(order, descriptors, filter, outlet)
+            os.write(told, BORN + b"%d\n" % pid)
+        except OSError as error:
+            os.write(told, RESTRICTING + b"%d\n" % (error.errno or 0))
+        if outlet is not None:
+            outlet.detach()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _hear(line: socket) -> tuple[Order | None, list[int]]:
+    """The next order, with its descriptors; None if there will be none."""
+    room = CMSG_SPACE(4 * DESCRIPTORS_MAX)
+    head, found, _flags, _address = line.recvmsg(LENGTH_BYTES, room, MSG_CMSG_CLOEXEC)
+    descriptors = [
+        int.from_bytes(some[at : at + 4], sys.byteorder)
+        for _level, _type, some in found
+        for at in range(0, len(some), 4)
+    ]
+    left = int.from_bytes(head, sys.byteorder)
+    parts = []
+    while left:
+        part = line.recv(min(left, _READ_BYTES))
+        if not part:
+            return None, []
+        parts.append(part)
+        left -= len(part)
+    return (marshal.loads(b"".join(parts)) if parts else None), descriptors
+
+
+def _become(
+    order: Order, descriptors: list[int], filter: Filter | None, outlet: socket | None
+) -> NoReturn:
+    """In the new process: never returns."""
+    program, words, variables, folder, runner, has_ruleset, _has_outlet = order
+    stage, number = RESTRICTING, 0
+    try:
+        prctl()(SET_DEATH_SIGNAL, SIGKILL, 0, 0, 0)
+        if os.getppid() != runner:  # it went before the kernel knew what to do then
+            os._exit(NOT_STARTED)
+        os.setsid()
+        os.chdir(folder)
+        os.dup2(descriptors[1], 0)
+        os.dup2(descriptors[2], 1)
+        os.dup2(descriptors[2], 2)
+        if has_ruleset:
+            restrict(descriptors[3])
+        if outlet is not None and filter is not None:
+            hand_over(filter, outlet)
+        stage = EXECUTING
+        for one in IGNORED_BY_PYTHON:
+            signal(one, SIG_DFL)
+        pthread_sigmask(SIG_SETMASK, ())
+        execute(program, words, variables)
+    except OSError as error:
+        number = error.errno or 0
+    finally:
+        try:
+            os.write(descriptors[0], stage + b"%d\n" % number)
+        finally:
+            os._exit(NOT_STARTED)

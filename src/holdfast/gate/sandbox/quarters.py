@@ -1,0 +1,86 @@
+"""What a runner has beside a command's sandbox: the scratch folder, and the socket in it.
+
+Most runners have one command. One that has many, one after the other, keeps its quarters: to make
+and remove them costs as much as all the rest of a sandbox. Nothing of a command is left in them for
+the next one: the scratch folder is emptied, whoever still asks is hung up on.
+"""
+
+from __future__ import annotations
+
+from holdfast.gate.sandbox.scratch import Scratch
+from holdfast.gate.sandbox.service import Service
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from holdfast.core.model import Holder
+    from holdfast.gate.sandbox.places import Made
+    from holdfast.gate.sandbox.service import Question
+    from holdfast.manager.manager import LockManager
+
+
+class Quarters:
+    """For each command: `furnish`, `serve` if somebody is to be answered, and `clear`. `close`
+    when there is none any more."""
+
+    __slots__ = ("_holder", "_noted", "_scratch", "_service")
+
+    def __init__(self, holder: Holder) -> None:
+        """`holder` is who runs the commands: its process and its marks are the same for all."""
+        self._holder = holder
+        self._noted = False
+        self._scratch = Scratch(holder)
+        try:
+            self._service = Service(f"{self._scratch.folder}/socket")
+        except BaseException:
+            self._scratch.remove()
+            raise
+
+    @property
+    def folder(self) -> str:
+        """All of it, closed to the command but for its scratch folder."""
+        return self._scratch.folder
+
+    @property
+    def tmp(self) -> str:
+        """The command's folder for temporary files."""
+        return self._scratch.tmp
+
+    @property
+    def socket(self) -> str:
+        """Where those inside can ask."""
+        return self._service.path
+
+    @property
+    def knock(self) -> int:
+        """Ready to be read when somebody inside asks for the first time; -1 from then on."""
+        return self._service.knock
+
+    def note(self, made: Iterable[Made]) -> None:
+        """Write down what has to be removed after us, before somebody can kill us."""
+        found = list(made)
+        if found or self._noted:
+            self._scratch.note(self._holder, found)
+            self._noted = bool(found)
+
+    def furnish(self, questions: Mapping[str, Question]) -> None:
+        """What the next command can ask beside the usual."""
+        self._service.questions = questions
+
+    def serve(self, manager: LockManager) -> None:
+        """Answer those inside, from now on."""
+        self._service.start(manager)
+
+    def quieten(self) -> bool:
+        """Answer nobody any more. False if somebody is still being answered and does not end."""
+        return self._service.rest()
+
+    def clear(self) -> bool:
+        """Leave nothing of a command. False if that cannot be: then nobody else may move in."""
+        return self.quieten() and self._scratch.empty()
+
+    def close(self) -> bool:
+        """Remove all of it. False if something in it resists, such as somebody who still writes."""
+        self._service.close()
+        return self._scratch.remove()
