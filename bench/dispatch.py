@@ -131,16 +131,33 @@ class Shop:
 
 def run(scratch: Path, quick: bool) -> list[Row]:
     return [
-        *_whole(scratch / "whole", 160 if quick else 1000),
+        *_whole(scratch, *((160, 1) if quick else (1000, 3))),
         _handover(scratch / "chain", 20 if quick else 100),
         _cost(scratch, 1_000 if quick else 10_000, 3 if quick else 7),
     ]
 
 
-def _whole(folder: Path, count: int) -> list[Row]:
+def _whole(scratch: Path, count: int, rounds: int) -> list[Row]:
+    """The best of some runs: the bound is none that was measured, so a neighbour only adds."""
     requests = lock_sets(count)
     _file, writers = heaviest(requests)
     bound = max(count / SLOTS, writers) * WORK_SECONDS
+    found = sorted(_all_of(scratch / f"whole{number}", requests) for number in range(rounds))
+    total, own = found[0]
+    others = ", ".join(f"{one / bound:.2f}" for one, _own in found[1:])
+    what = f"{count} sandboxed agents of {WORK_SECONDS * 1000:.0f} ms on {SLOTS} slots"
+    note = contention(requests) + (f"; the other runs: {others}" if others else "")
+    return [
+        Row(
+            what, "s", total, "no dispatcher is quicker than", bound, total / bound, at_most(1.15),
+            note,
+        ),
+        Row("processor time of the scheduler for one of them", "ms", own / count * 1000),
+    ]  # fmt: skip
+
+
+def _all_of(folder: Path, requests: Sequence[LockRequest]) -> tuple[float, float]:
+    """How long all of them take, and the scheduler's own processor time."""
     shop = Shop(folder, SLOTS, ["sleep", str(WORK_SECONDS)])
     before = time.process_time()
     try:
@@ -149,16 +166,8 @@ def _whole(folder: Path, count: int) -> list[Row]:
         sent, ended = shop.times()
     finally:
         shop.close()
-    assert (len(sent), len(ended)) == (count, count)
-    total = (max(ended) - min(sent)) / SECOND
-    what = f"{count} sandboxed agents of {WORK_SECONDS * 1000:.0f} ms on {SLOTS} slots"
-    return [
-        Row(
-            what, "s", total, "no dispatcher is quicker than", bound, total / bound, at_most(1.15),
-            contention(requests),
-        ),
-        Row("processor time of the scheduler for one of them", "ms", own / count * 1000),
-    ]  # fmt: skip
+    assert (len(sent), len(ended)) == (len(requests), len(requests))
+    return (max(ended) - min(sent)) / SECOND, own
 
 
 def _handover(folder: Path, count: int) -> Row:

@@ -157,8 +157,10 @@ class Desk:
             if unsettled := _unsettled(view, request):
                 return Decision(unsettled)
             wanted = request.named(known.ticket) if known.ticket else request
-            if known.ticket and (conflicts := rules.look(view, wanted)):
-                return Decision(conflicts)  # asked without waiting it would lose its place
+            # First only a look: a refusal would be written down, and one who has a place in line
+            # and asks without waiting would lose it.
+            if conflicts := rules.look(view, wanted):
+                return Decision(conflicts)
             taken = rules.acquire(view, wanted, wait=False)
             if not isinstance(taken.outcome, Grant):
                 refused = list(getattr(taken.outcome, "conflicts", ()))

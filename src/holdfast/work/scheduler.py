@@ -5,7 +5,7 @@ process), or a moment is due that it knows beforehand. It tries items in order o
 first come first served, and goes on to the next when one cannot start. Who has waited too long
 comes first, and gets a reservation that nobody passes.
 
-What an item is for is a callback, called in a thread of its own with the item and its grant. What
+What an item is for is a callback, called in another thread with the item and its grant. What
 it returns is kept with the item; `Next` sends the item back into the line for another phase, with
 its locks held on. On every way out the locks are free and the item is over, in one step.
 """
@@ -29,6 +29,7 @@ from holdfast.manager.manager import LockManager
 from holdfast.work import desk as desk_events
 from holdfast.work.callbacks import Again, Callback, Failed, Here, Host, Next
 from holdfast.work.desk import LEASE_SECONDS, Desk, ended_paths
+from holdfast.work.hands import Hands
 from holdfast.work.items import DISPATCHED, QUEUED, LockRequest, Order, WorkItem
 from holdfast.work.waiting import Queue
 
@@ -90,13 +91,14 @@ class Scheduler:
         self._foreign: dict[str, WorkItem] = {}
         self._blocked: dict[str, tuple[int, list[ConflictInfo]]] = {}
         self._freed: set[str] = set()
-        self._workers: set[threading.Thread] = set()
+        self._hands = Hands("holdfast work")
         self._loop: threading.Thread | None = None
         self._watcher: threading.Thread | None = None
         self._stirred = False
         self._stopping = False
         #: Moments at which something is due for an item, whoever tells us of it.
         self._due: list[tuple[int, str]] = []
+        self._overdue_at = 0.0
         self._renew_at = 0.0
         self._look_at = 0.0
         self._lock = threading.RLock()
@@ -211,12 +213,13 @@ class Scheduler:
         with self._lock:
             if self._loop is None:
                 return
-            threads = [*self._workers, self._loop, self._watcher]
+            threads = [self._loop, self._watcher]
         # which also calls the watcher, who waits for the ledger to change
         services.note(self._manager, STOPPED, {"by": self.desk.name})
         for thread in threads:
             if thread is not None and thread is not threading.current_thread():
                 thread.join()
+        self._hands.finish()  # last: until now the loop may have sent something out
 
     def drain(self) -> None:
         """Send nothing more out. Those that are out go on."""
@@ -227,7 +230,7 @@ class Scheduler:
     def look(self) -> None:
         """See now to what is due. It knows by itself when that is, as long as its clock does."""
         with self._lock:
-            self._look_at = 0.0
+            self._look_at = self._overdue_at = 0.0
             self._stir()
 
     def wait_for_change(self, timeout: float) -> None:
@@ -277,7 +280,7 @@ class Scheduler:
         """Until something is due that nobody will tell us of."""
         moments = [self._renew_at - time.monotonic()]
         if self._due:
-            moments.append((self._due[0][0] - self._manager.now()) / SECOND)
+            moments.append(self._overdue_at - time.monotonic())
         if self._foreign or self._blocked:
             moments.append(self._look_at - time.monotonic())
         return max(0.0, min(moments))
@@ -286,7 +289,13 @@ class Scheduler:
         """Put an item in line, to be tried."""
         self._queue.add(item)
         if not item.escalated:
-            heappush(self._due, (item.queued + self._patience, item.id))
+            self._note_due(item.queued + self._patience, item)
+
+    def _note_due(self, moment: int, item: WorkItem) -> None:
+        """Look at an item then, whatever else happens."""
+        heappush(self._due, (moment, item.id))
+        if self._due[0][0] == moment:
+            self._overdue_at = 0.0  # how far away that is, the next look tells
 
     def _dispatch(self) -> None:
         while True:
@@ -303,11 +312,6 @@ class Scheduler:
             with self._lock:
                 self._queue.remove(item.id)  # somebody else's work
             return
-        if not item.grant_id and not item.ticket:
-            conflicts = self.desk.conflicts(item)
-            if conflicts:
-                self._block(item, conflicts)
-                return
         host = self._hosts.get(item.id) or self._make_host()
         claimed = self.desk.claim(item, host.holder(item))
         if isinstance(claimed, tuple):
@@ -326,7 +330,7 @@ class Scheduler:
             since = self._blocked.get(item.id, (now, []))[0]
             self._blocked[item.id] = (since, conflicts)
             self._queue.block(item, conflicts)
-            heappush(self._due, (since + self._queue_limit, item.id))
+            self._note_due(since + self._queue_limit, item)
 
     def _lost_sight(self, item: WorkItem) -> None:
         """Somebody else has it, or had it: look what has become of it."""
@@ -346,17 +350,13 @@ class Scheduler:
         self._change.notify_all()
 
     def _send_out(self, item: WorkItem, grant: LockGrant, host: Host) -> None:
-        worker = threading.Thread(
-            target=self._work, args=(item, grant), name=f"holdfast {item.workflow}", daemon=True
-        )
         with self._lock:
             self._queue.remove(item.id)
             self._blocked.pop(item.id, None)
             self._hosts[item.id] = host
             self._active[item.id] = item
-            self._workers.add(worker)
         self._changed(item)
-        worker.start()
+        self._hands.do(lambda: self._work(item, grant))
 
     # One item's work
 
@@ -370,7 +370,6 @@ class Scheduler:
             after = None
         with self._change:
             self._active.pop(item.id, None)
-            self._workers.discard(threading.current_thread())
             if after is not None and after.status == QUEUED:
                 self._line_up(after)
             else:
@@ -440,10 +439,15 @@ class Scheduler:
             self.desk.renew(item)
 
     def _see_to_overdue(self) -> None:
+        if not self._due or time.monotonic() < self._overdue_at:
+            return
         now = self._manager.now()
         while True:
             with self._lock:
                 if not self._due or self._due[0][0] > now:
+                    if self._due:
+                        away = (self._due[0][0] - now) / SECOND
+                        self._overdue_at = time.monotonic() + away
                     return
                 item = self._queue.get(heappop(self._due)[1])
                 if item is None:
