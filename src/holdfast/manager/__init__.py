@@ -10,6 +10,7 @@
     realpath   where a path really leads
     liveness   who is proven to be dead
     processes  the tree of processes above a command
+    orders     a small process beside ours, and how it is told what to do
     identity   whose lock it is when somebody types a command
     clock      the only source of time
     ids        the only source of chance

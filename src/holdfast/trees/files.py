@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
@@ -100,6 +102,20 @@ def flush_folder(path: str) -> None:
     descriptor = os.open(path, FOLDER)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def opened(root: str, path: str) -> Iterator[int]:
+    """An open folder below another, on the way to which nothing is a link."""
+    descriptor = os.open(root, FOLDER)
+    try:
+        for part in path.split("/") if path else ():
+            below = os.open(part, FOLDER, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
     finally:
         os.close(descriptor)
 

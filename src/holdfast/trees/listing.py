@@ -32,6 +32,7 @@ SAME = "same"
 WAITING_LINES_MAX = 4096
 
 _BUFFER_BYTES = 1 << 18
+_AT_ONCE_MAX = 1000
 _TRUSTED, _DOUBTED = b"+", b"?"
 
 _decode = json.JSONDecoder().raw_decode
@@ -68,30 +69,40 @@ class Lister:
         self._sources.write(b"%d\n" % device)
         self._hash = hashlib.sha256()
         self._waiting: deque[bytes | Callable[[], bytes]] = deque()
+        self._texts: list[bytes] = []
+        self._origins: list[bytes] = []
 
     def add(self, text: bytes | Callable[[], bytes], source: bytes, trusted: bool) -> None:
         """The next entry. What cannot be trusted was changed just before it was read, so that
         another change in the same tick of the clock would not be seen."""
-        self._sources.write((_TRUSTED if trusted else _DOUBTED) + source)
+        self._origins += (_TRUSTED if trusted else _DOUBTED, source)
         if not self._waiting and isinstance(text, bytes):
-            self._put(text)
-            return
-        self._waiting.append(text)
-        while len(self._waiting) > WAITING_LINES_MAX:
-            self._settle()
+            self._texts.append(text)
+        else:
+            self._waiting.append(text)
+            while len(self._waiting) > WAITING_LINES_MAX:
+                self._settle()
+        if len(self._origins) >= _AT_ONCE_MAX:
+            self._write()
 
     def _settle(self) -> None:
         first = self._waiting.popleft()
-        self._put(first if isinstance(first, bytes) else first())
+        self._texts.append(first if isinstance(first, bytes) else first())
 
-    def _put(self, text: bytes) -> None:
-        self._hash.update(text)
-        self._manifest.write(text)
+    def _write(self) -> None:
+        """Many lines at once: one by one they would cost more than to find out what they say."""
+        texts, origins = b"".join(self._texts), b"".join(self._origins)
+        self._texts.clear()
+        self._origins.clear()
+        self._hash.update(texts)
+        self._manifest.write(texts)
+        self._sources.write(origins)
 
     def finish(self) -> str:
         """All lines are written; the hash of the payload."""
         while self._waiting:
             self._settle()
+        self._write()
         self.close()
         return self._hash.hexdigest()
 
@@ -135,7 +146,8 @@ class Earlier:
     def find(self, path: str, source: bytes) -> Old | None:
         """The entry of that path, if there was one."""
         if self._source == self._mark + source:
-            return self._take(path, is_same=True)
+            # Before the five numbers stands the path, as it does in a line of the manifest.
+            return self._take(source.rsplit(b" ", 5)[0], is_same=True)
         wanted: list[str] | None = None
         while self._source:
             try:
@@ -144,20 +156,20 @@ class Earlier:
                 self._source = b""
                 return None
             if at == path:
-                return self._take(path, is_same=False)
+                return self._take(quoted(path).encode("ascii"), is_same=False)
             wanted = wanted if wanted is not None else order(path)
             if order(at) > wanted:
                 return None
             self._next()
         return None
 
-    def _take(self, path: str, *, is_same: bool) -> Old | None:
+    def _take(self, path: bytes, *, is_same: bool) -> Old | None:
         """Both lists must be about the same entry, or one of them has lost a line."""
         text = self._text
-        if not text.startswith(f'{{"path":{quoted(path)},'.encode("ascii")):
+        if not text.startswith(b'{"path":%b,' % path):
             self._source = b""
             return None
-        self._next()
+        self._text, self._source = self._manifest.readline(), self._sources.readline()
         return Old(text, is_same)
 
     def _next(self) -> None:

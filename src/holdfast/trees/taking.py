@@ -20,11 +20,13 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
-from holdfast.trees import attributes, content, files, listing, walk
+from holdfast.trees import attributes, content, files, linker, listing, walk
 from holdfast.trees.engines import Engine
-from holdfast.trees.errors import shown
+from holdfast.trees.errors import ConsistencyError, shown
+from holdfast.trees.linking import Linking
 from holdfast.trees.listing import SAME, Earlier, Lister, Old, path_of, source_of
 from holdfast.trees.progress import Pulse
 from holdfast.trees.workers import Job, Workers
@@ -72,27 +74,24 @@ class Named:
 class _Place:
     """A folder of the copy that is being filled, and the same one in the snapshot before."""
 
-    __slots__ = ("before", "copy", "mode")
+    __slots__ = ("before", "copy", "mode", "path")
 
-    def __init__(self, copy: int, before: int, mode: int) -> None:
+    def __init__(self, path: str, copy: int, before: int, mode: int) -> None:
+        self.path = path
         self.copy = copy
         self.before = before
         self.mode = mode
 
     @classmethod
-    def make(cls, above: int, name: str, before: int, status: os.stat_result) -> _Place:
+    def make(cls, entry: walk.Entry, above: int, name: str, before: int) -> _Place:
+        assert entry.status is not None
         try:
             os.mkdir(name, 0o700, dir_fd=above)
             copy = os.open(name, files.FOLDER, dir_fd=above)
         except BaseException:
             _close(before)
             raise
-        return cls(copy, before, stat.S_IMODE(status.st_mode) & 0o555 | 0o500)
-
-    def leave(self) -> None:
-        """Everything is in it: nobody is to change it any more."""
-        os.fchmod(self.copy, self.mode)
-        self.close()
+        return cls(entry.path, copy, before, stat.S_IMODE(entry.status.st_mode) & 0o555 | 0o500)
 
     def close(self) -> None:
         _close(self.copy, self.before)
@@ -102,14 +101,22 @@ class Taking:
     """One payload being copied into the folder of a snapshot that is not finished."""
 
     def __init__(
-        self, source: str, target: str, engine: Engine, pulse: Pulse, previous: str = ""
+        self,
+        source: str,
+        target: str,
+        engine: Engine,
+        pulse: Pulse,
+        previous: str = "",
+        held: int = -1,
     ) -> None:
-        """`previous` is the folder of the snapshot before, if it can be relied on."""
+        """`previous` is the folder of the snapshot before, if it can be relied on. `held` is an
+        open lock that tells everybody that somebody is at it."""
         self._source = source
         self._target = target
         self._engine = engine
         self._pulse = pulse
         self._previous = previous
+        self._held = held
         self._account = Account()
         self._first_names: dict[int, str] = {}
         self._limit = 0
@@ -119,20 +126,31 @@ class Taking:
         device = os.stat(self._source).st_dev
         lister = Lister(self._target, device)
         try:
-            with Workers(self._pulse.beat) as workers, _earlier(self._previous, device) as earlier:
-                self._lister, self._workers, self._earlier = lister, workers, earlier
+            with (
+                Workers(self._pulse.beat) as workers,
+                _earlier(self._previous, device) as earlier,
+                closing(self._links(earlier)) as linking,
+            ):
+                self._lister, self._workers = lister, workers
+                self._earlier, self._linking = earlier, linking
                 self._copy_all()
                 self._account.payload_hash = lister.finish()
+                missed = linking.finish()
+                if missed:
+                    self._copy_unlinked(missed)
         finally:
             lister.close()
         return self._account
+
+    def _links(self, earlier: Earlier | None) -> Linking:
+        return Linking(self._previous if earlier is not None else "", self._held)
 
     def _copy_all(self) -> None:
         way: list[_Place] = []
         try:
             for entry in walk.walk(self._source):
                 if entry.kind == walk.LEFT:
-                    way.pop().leave()
+                    self._leave(way.pop())
                 elif entry.kind == walk.FOLDER:
                     way.append(self._enter(entry, way[-1] if way else None))
                 elif entry.kind == walk.GONE:
@@ -153,16 +171,23 @@ class Taking:
         old = self._earlier.find(entry.path, source) if self._earlier is not None else None
         self._add_folder(entry, source, old)
         if above is None:
-            top = _Place(os.open(self._target, files.FOLDER), -1, 0)
+            top = os.open(self._target, files.FOLDER)
             try:
-                before = os.open(f"{self._previous}/payload", files.FOLDER) if old else -1
-                place = _Place.make(top.copy, PAYLOAD, before, entry.status)
+                before = os.open(f"{self._previous}/{PAYLOAD}", files.FOLDER) if old else -1
+                place = _Place.make(entry, top, PAYLOAD, before)
             finally:
-                top.close()
+                os.close(top)
             self._top = place.copy
             return place
         before = _open_or_none(entry.name, above.before) if old and above.before >= 0 else -1
-        return _Place.make(above.copy, entry.name, before, entry.status)
+        return _Place.make(entry, above.copy, entry.name, before)
+
+    def _leave(self, place: _Place) -> None:
+        """Everything is in a folder: nobody is to change it any more."""
+        try:
+            self._linking.leave(place.path, place.mode, place.before, place.copy)
+        finally:
+            place.close()
 
     def _add_folder(self, entry: walk.Entry, source: bytes, old: Old | None) -> None:
         if old is not None and old.is_same:
@@ -204,13 +229,21 @@ class Taking:
 
     def _copy_file(self, entry: walk.Entry, source: bytes, old: Old | None, place: _Place) -> None:
         assert entry.status is not None
-        if entry.status.st_nlink > 1 and self._add_other_name(entry, source, place):
+        has_more = entry.status.st_nlink > 1
+        if has_more and self._add_other_name(entry, source, place):
             return
-        size = entry.status.st_size
-        if old and old.is_same and _IS_FILE in old.text and self._link(entry, size, place):
-            self._account.bytes += size
-            self._lister.add(old.text, source, True)
-            return
+        if old is not None and old.is_same and place.before >= 0 and _IS_FILE in old.text:
+            size = entry.status.st_size
+            # A further name of it may be linked to it before anything else happens.
+            if (
+                self._link(entry, size, place)
+                if has_more
+                else self._linking.add(place.path, entry.name, size, place.before, place.copy)
+            ):
+                self._account.linked += 1
+                self._account.bytes += size
+                self._lister.add(old.text, source, True)
+                return
         try:
             opened = os.open(entry.name, files.READ, dir_fd=entry.folder)
         except OSError as error:
@@ -242,22 +275,36 @@ class Taking:
         return True
 
     def _link(self, entry: walk.Entry, size: int, place: _Place) -> bool:
-        """Link the copy to the one in the snapshot before, if that is still as it was made."""
-        if place.before < 0:
-            return False
-        name, copy = entry.name, place.copy
+        """Link a copy to the one in the snapshot before at once, if that is as it was made."""
+        return place.before >= 0 and linker.link(entry.name, size, place.before, place.copy)
+
+    def _copy_unlinked(self, paths: list[str]) -> None:
+        """Copy files that did not change, but whose copies in the snapshot before are not what they
+        were. What the lists say of them must be true of the new copies, or there is no snapshot."""
+        left = set(paths)
+        self._account.linked -= len(left)
+        for fields in listing.manifest(self._target):
+            if fields["path"] in left:
+                self._copy_again(fields)
+
+    def _copy_again(self, fields: dict[str, Any]) -> None:
+        folder, _slash, name = fields["path"].rpartition("/")
         try:
-            os.link(name, name, src_dir_fd=place.before, dst_dir_fd=copy, follow_symlinks=False)
+            with files.opened(self._source, folder) as source:
+                opened = os.open(name, files.READ, dir_fd=source)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.EMLINK, errno.EXDEV, errno.EPERM):
-                return False
-            raise
-        made = os.stat(name, dir_fd=copy, follow_symlinks=False)
-        if made.st_size == size and stat.S_ISREG(made.st_mode) and not made.st_mode & 0o222:
-            self._account.linked += 1
-            return True
-        os.unlink(name, dir_fd=copy)
-        return False
+            raise _not_as_listed(fields["path"]) from error
+        times = (fields["mtime_ns"], fields["mtime_ns"])
+        with files.opened(f"{self._target}/{PAYLOAD}", folder) as place:
+            mode = stat.S_IMODE(os.fstat(place).st_mode)
+            os.fchmod(place, 0o700)
+            job = content.copy_large(
+                self._engine, opened, fields["size"], place, name, fields["mode"] & 0o555 | 0o400,
+                lambda target: os.utime(target, ns=times), self._workers, self._pulse,
+            )  # fmt: skip
+            os.fchmod(place, mode)
+        if job.answer(self._pulse.beat) != fields["sha256"]:
+            raise _not_as_listed(fields["path"])
 
     def _copy_open(self, entry: walk.Entry, opened: int, old: Old | None, place: _Place) -> None:
         """Copy a file that was opened, and see that it is closed."""
@@ -279,7 +326,9 @@ class Taking:
         fields |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         self._account.bytes += len(data)
         self._pulse.count(len(data))
-        if not (old and _same_content(old, fields) and self._link(entry, len(data), place)):
+        if old and _same_content(old, fields) and self._link(entry, len(data), place):
+            self._account.linked += 1
+        else:
             target = content.write_small(place.copy, entry.name, data, _copy_mode(status))
             try:
                 os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
@@ -303,6 +352,7 @@ class Taking:
         fields |= {"size": size, "sha256": content.hash_of(opened, tick)}
         if not (_same_content(old, fields) and self._link(entry, size, place)):
             return False
+        self._account.linked += 1
         self._account.bytes += size
         self._add(entry, source_of(entry.path, entry.status), fields)
         return True
@@ -381,6 +431,15 @@ def _copy_mode(status: os.stat_result | None) -> int:
 def _same_content(old: Old, fields: dict[str, Any]) -> bool:
     before = old.fields
     return (before.get("sha256"), before.get("size")) == (fields["sha256"], fields["size"])
+
+
+def _not_as_listed(path: str) -> ConsistencyError:
+    return ConsistencyError(
+        f"{shown(path)} has the size and the times that it had, but not its content",
+        hint="touch it, and try again",
+        changed=[shown(path)],
+        changed_count=1,
+    )
 
 
 def _promise(job: Job, fields: dict[str, Any], pulse: Pulse) -> Callable[[], bytes]:

@@ -31,6 +31,7 @@ _KINDS = {
     stat.S_IFDIR: FOLDER, stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFIFO: FIFO,
     stat.S_IFSOCK: SOCKET, stat.S_IFCHR: DEVICE, stat.S_IFBLK: DEVICE,
 }  # fmt: skip
+_KIND_BITS = 0o170000
 
 
 class Entry:
@@ -96,7 +97,7 @@ def _names(folder: int) -> list[str]:
 def _look(path: str, name: str, folder: int) -> Entry:
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        kind = _KINDS[stat.S_IFMT(status.st_mode)]
+        kind = _KINDS[status.st_mode & _KIND_BITS]
         if kind != FOLDER:
             return Entry(kind, path, name, folder, status)
         opened = os.open(name, files.FOLDER, dir_fd=folder)
