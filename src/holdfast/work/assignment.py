@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from holdfast.core import codec
 from holdfast.core.errors import Refused
+from holdfast.core.model import Event
 from holdfast.manager import services
+from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.manager import LockManager
+from holdfast.manager.paths import LEDGER_FOLDER
 from holdfast.work import states
 from holdfast.work.desk import Desk
-from holdfast.work.flows import Flows
+from holdfast.work.flows import Flow, Flows
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.runs import Run
 
 NOTE = "work:assignment"
+#: Who has locked this file may begin work or forget it. How long one waits for that.
+TURN = f"{LEDGER_FOLDER}/dispatch.turn"
+TURN_SECONDS = 30.0
+LOOK_SECONDS = 0.02
 ASSIGNED = "work_assigned"
 FORGOTTEN = "work_forgotten"
 
@@ -41,13 +52,46 @@ def present(manager: LockManager) -> Assignment:
         raise AssignmentError(
             "there is no work to go on with", hint="begin some: holdfast dispatch screens.json"
         )
-    text = json.dumps({"version": 1, "screens": event.data["screens"]}).encode()
-    manifest = ScreenManifest.parse(text, event.data["source"])
+    manifest = _manifest(event)
     return Assignment(manifest, bool(event.data["review"]), event.seq)
 
 
+def _manifest(event: Event) -> ScreenManifest:
+    text = json.dumps({"version": 1, "screens": event.data["screens"]}).encode()
+    return ScreenManifest.parse(text, event.data["source"])
+
+
 def assign(manager: LockManager, manifest: ScreenManifest, *, review: bool) -> Assignment:
-    """Begin with a manifest. What was done before is forgotten; what is under way is not."""
+    """Begin with a manifest. What was done before is forgotten; what is under way is not. Of those
+    who begin at the same moment one does, and the others hear that there is work."""
+    with _alone(manager):
+        return _assign(manager, manifest, review)
+
+
+@contextmanager
+def _alone(manager: LockManager) -> Iterator[None]:
+    """Nobody else begins or forgets meanwhile. Not a grant: it is nothing that others wait for,
+    and whoever reads the history need not know of it."""
+    import fcntl  # not everywhere, and this module is imported everywhere
+
+    assert manager.tree is not None
+    end = time.monotonic() + TURN_SECONDS
+    with open(f"{manager.tree.root}/{TURN}", "w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise AssignmentError(
+                        "somebody else is about to begin or forget work",
+                        hint="look for a holdfast dispatch that stands still, and try again",
+                    ) from None
+                time.sleep(LOOK_SECONDS)
+        yield
+
+
+def _assign(manager: LockManager, manifest: ScreenManifest, review: bool) -> Assignment:
     left = unfinished(manager)
     if left:
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
@@ -56,23 +100,42 @@ def assign(manager: LockManager, manifest: ScreenManifest, *, review: bool) -> A
             hint="go on with it: holdfast dispatch --resume; or forget it: holdfast dispatch "
             "--forget",
         )
-    forget(manager)
+    _forget(manager)
     data = {
         "source": manifest.source, "review": review,
         "screens": [screen.to_data() for screen in manifest],
+        "by": codec.witness_to_list(own_witness()),
     }  # fmt: skip
     event = services.note(manager, ASSIGNED, data, name=NOTE)
     return Assignment(manifest, review, event.seq)
 
 
 def unfinished(manager: LockManager) -> list[str]:
-    """The workflows that are neither done nor in error."""
-    over = (states.COMPLETED, states.ERROR, states.IDLE)
-    return [flow.name for flow in Flows(manager).all().values() if flow.state not in over]
+    """The workflows that are neither done nor in error, nor left to themselves: one that was not
+    begun is of interest to nobody when whoever wanted to begin it is gone."""
+    flows = Flows(manager).all()
+    event = services.noted(manager, NOTE)
+    if event is not None and not _is_gone(event):
+        groups = _manifest(event).groups
+        idle = [name for name in groups if flows.get(name, Flow(name)).is_untouched]
+    else:
+        idle = []
+    return [*idle, *(flow.name for flow in flows.values() if flow.state not in states.OVER)]
+
+
+def _is_gone(event: Event) -> bool:
+    """Whether whoever began is dead."""
+    witness = codec.witness_from_list(event.data.get("by"))
+    return witness is None or is_dead(witness, ())
 
 
 def forget(manager: LockManager) -> None:
     """Forget all work, also what waits. Raises AssignmentError if some is out right now."""
+    with _alone(manager):
+        _forget(manager)
+
+
+def _forget(manager: LockManager) -> None:
     desk, flows = Desk(manager), Flows(manager)
     items = desk.items()
     out = [item for item in items if item.grant_id and not item.is_over]

@@ -29,6 +29,11 @@ class Flow:
     reason: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nobody has begun it, nor decided that nobody shall."""
+        return self.state == states.IDLE and not self.data.get("decision")
+
     def to_data(self) -> dict[str, Any]:
         """For the ledger, and for `--json`."""
         return {

@@ -182,7 +182,7 @@ class Pipeline:
     def _take_up(self, group: str) -> None:
         assert self.flows is not None
         flow = self.flows.get(group)
-        if flow.state == states.IDLE and not flow.data.get("decision"):
+        if flow.is_untouched:
             self._queue_analyses(group, (states.IDLE,))
         self._see_to(group)
 

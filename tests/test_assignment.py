@@ -1,0 +1,135 @@
+"""What a dispatcher was told to do: begun by one of those who want to, and by nobody else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from helpers_processes import Crowd
+from holdfast import LockManager
+from holdfast.manager import services
+from holdfast.work import assignment, states
+from holdfast.work.assignment import AssignmentError, assign, forget, present, unfinished
+from holdfast.work.flows import Flows
+from holdfast.work.manifest import ScreenManifest
+
+SCREENS = [
+    {
+        "name": name,
+        "module": "blog",
+        "controller": controller,
+        "actions": {"primary": "index", "secondary": []},
+        "reads_from": [],
+    }
+    for name, controller in (("list", "posts"), ("show", "posts"), ("all", "users"))
+]
+TEXT = json.dumps({"version": 1, "screens": SCREENS}).encode()
+
+
+def manifest() -> ScreenManifest:
+    return ScreenManifest.parse(TEXT, "screens.json")
+
+
+def finish(manager: LockManager, to: str = states.COMPLETED) -> None:
+    flows = Flows(manager)
+    for name in manifest().groups:
+        for state in (states.QUEUED, states.ANALYZING, states.AWAITING_DECISIONS, to):
+            flows.move(name, state)
+
+
+def test_of_many_who_begin_at_the_same_moment_one_does(repository: Path) -> None:
+    barrier = threading.Barrier(6)
+    begun: list[assignment.Assignment] = []
+    refused: list[AssignmentError] = []
+
+    def begin() -> None:
+        with LockManager.open(repository) as manager:
+            barrier.wait(30)
+            try:
+                begun.append(assign(manager, manifest(), review=False))
+            except AssignmentError as error:
+                refused.append(error)
+
+    threads = [threading.Thread(target=begin) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (len(begun), len(refused)) == (1, 5)
+    assert "--resume" in refused[0].hint
+    with LockManager.open(repository) as manager:
+        assert present(manager).began == begun[0].began
+        assert manager.active_grants() == []
+
+
+def test_who_cannot_begin_for_long_is_told(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assignment, "TURN_SECONDS", 0.1)
+    with LockManager.open(repository) as manager, assignment._alone(manager):
+        with pytest.raises(AssignmentError, match="somebody else is about to"):
+            assign(manager, manifest(), review=False)
+        with pytest.raises(AssignmentError, match="somebody else is about to"):
+            forget(manager)
+
+
+def test_work_that_nobody_has_begun_yet_is_not_done(repository: Path) -> None:
+    with LockManager.open(repository) as manager:
+        assign(manager, manifest(), review=False)
+        assert unfinished(manager) == ["blog/posts", "blog/users"]
+        with pytest.raises(AssignmentError, match="blog/posts and 1 more"):
+            assign(manager, manifest(), review=False)
+
+
+ASSIGNER = """
+from holdfast import LockManager
+from holdfast.work.assignment import assign
+from holdfast.work.manifest import ScreenManifest
+with LockManager.open(sys.argv[1]) as manager:
+    assign(manager, ScreenManifest.parse(sys.argv[2].encode(), "screens.json"), review=False)
+    say("begun")
+    go()
+"""
+
+
+def test_work_that_was_never_begun_is_forgotten_with_whoever_wanted_it(
+    repository: Path, tmp_path: Path
+) -> None:
+    with Crowd(tmp_path) as crowd, LockManager.open(repository) as manager:
+        child = crowd.start(ASSIGNER, repository, TEXT.decode())
+        child.wait_for("begun")
+        with pytest.raises(AssignmentError):
+            assign(manager, manifest(), review=False)
+        child.kill()
+        assert unfinished(manager) == []
+        assert present(manager).manifest.groups.keys() == manifest().groups.keys()
+        assign(manager, manifest(), review=True)
+        assert present(manager).review
+
+
+def test_work_that_is_done_or_rejected_makes_room_for_the_next(repository: Path) -> None:
+    with LockManager.open(repository) as manager:
+        assign(manager, manifest(), review=False)
+        finish(manager)
+        assert unfinished(manager) == []
+        assign(manager, manifest(), review=False)
+        assert Flows(manager).all() == {}, "what was done is forgotten"
+        finish(manager, states.IDLE)
+        assert unfinished(manager) == ["blog/posts", "blog/users"]
+        for name in manifest().groups:
+            Flows(manager).move(name, states.QUEUED)
+            Flows(manager).move(name, states.IDLE, "rejected", {"decision": "rejected"})
+        assert unfinished(manager) == []
+
+
+def test_what_is_forgotten_can_be_begun_again(repository: Path) -> None:
+    with LockManager.open(repository) as manager:
+        assign(manager, manifest(), review=False)
+        forget(manager)
+        assert services.noted(manager, assignment.NOTE) is None
+        with pytest.raises(AssignmentError, match="no work to go on with"):
+            present(manager)
+        assign(manager, manifest(), review=False)
