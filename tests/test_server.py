@@ -223,6 +223,9 @@ def test_those_who_wait_in_line_are_told_with_what_they_wait_for(
 def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
     site: Server, manager: LockManager
 ) -> None:
+    for name in ("list", "show"):
+        request = LockRequest.of([f"app/{name}.rb"], ())
+        Desk(manager).enqueue(f"blog/posts/{name}", "analyze", request, {"group": "blog/posts"})
     item = sent_out(manager, ["app/shared.rb"])
     gap = {"grant": item.grant_id, "path": "lib/z.rb", "why": "not covered", "client": "claude"}
     services.note(manager, GAP, gap)
@@ -233,7 +236,9 @@ def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
     state = ask(site, "/api/state").json
     assert state["phase"] == "error"
     assert state["trouble"] == "it fell"
-    assert [(one["path"], one["workflow"]) for one in state["gaps"]] == [("lib/z.rb", "blog/posts")]
+    [found] = state["gaps"]
+    assert (found["path"], found["workflow"], found["possible"]) == ("lib/z.rb", "blog/posts", True)
+    assert found["screens"] == ["blog/posts/list", "blog/posts/show"]
     assert state["blockers"] == [report]
 
 

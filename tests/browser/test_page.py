@@ -238,6 +238,9 @@ def test_a_timeline_per_file_and_per_agent(
 
 
 def test_contention_gaps_and_trouble(browser: Chromium, site: Server, manager: LockManager) -> None:
+    for name in ("list", "show"):
+        request = LockRequest.of([f"app/{name}.rb"], ())
+        Desk(manager).enqueue(f"blog/posts/{name}", "analyze", request, {"group": "blog/posts"})
     item = sent_out(manager, "blog/posts", ["app/shared.rb"])
     queued(manager, "blog/tags", ["app/shared.rb"])
     visit(browser, site, "contention")
@@ -248,6 +251,8 @@ def test_contention_gaps_and_trouble(browser: Chromium, site: Server, manager: L
     shows(browser, "#banners", "The scheduler broke: it fell")
     browser.press("6")
     shows(browser, "#list-trouble", "blog/posts", "lib/z.rb", "not covered", "it fell")
+    visit(browser, site, "trouble")
+    shows(browser, "#list-trouble", "lib/z.rb", "not covered · missed by list, show")
 
 
 def test_a_keyboard_is_enough(browser: Chromium, site: Server, manager: LockManager) -> None:

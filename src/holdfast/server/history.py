@@ -17,7 +17,7 @@ from holdfast.core.model import READ, SECOND, Event
 from holdfast.core.time import iso
 from holdfast.gate.door import GAP
 from holdfast.work import desk
-from holdfast.work.items import QUEUED
+from holdfast.work.items import ANALYZE, QUEUED
 from holdfast.work.report import Gap
 
 #: How many spans and gaps are kept of what is over, and of how many paths.
@@ -110,6 +110,8 @@ class History:
         self._traffic: dict[str, Traffic] = {}
         self._waiting: dict[str, tuple[list[str], list[str]]] = {}
         self._gaps: list[Gap] = []
+        #: The analyses of each controller.
+        self._screens: dict[str, dict[str, None]] = {}
 
     def read(self, history: Iterable[Event]) -> None:
         """Go on with what came next."""
@@ -184,6 +186,8 @@ class History:
             self._over.popitem(last=False)
 
     def _item(self, data: Mapping[str, Any]) -> None:
+        if data["phase"] == ANALYZE:
+            self._screens.setdefault(data["data"].get("group", ""), {})[data["workflow"]] = None
         waits = data["status"] == QUEUED and not data["grant_id"]
         wanted = (data["read_paths"], data["write_paths"]) if waits else ([], [])
         self._want(data["id"], *wanted)
@@ -194,8 +198,14 @@ class History:
     def _gap(self, event: Event) -> None:
         data = event.data
         span = self._live.get(data["grant"]) or self._over.get(data["grant"])
-        who, item = (span.holder, span.item) if span is not None else (data["client"], "")
-        self._gaps.append(Gap(data["path"], who, item, data["why"], event.at))
+        who, item, phase = data["client"], "", ""
+        if span is not None:
+            who, item, phase = span.holder, span.item, span.phase
+        missed = (who,) if phase == ANALYZE else tuple(self._screens.get(who, ()))
+        possible = data.get("possible", True)
+        self._gaps.append(
+            Gap(data["path"], who, item, data["why"], event.at, phase, missed, possible)
+        )
         self.gap_count += 1
         del self._gaps[:-GAPS_MAX]
 

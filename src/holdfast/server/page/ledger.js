@@ -96,7 +96,10 @@ export class Ledger {
         return this.flow(data);
       case "coverage_gap": {
         const span = this.spans.get(data.grant);
-        this.gaps.push({ path: data.path, why: data.why, workflow: span ? span.holder : data.client, at: at * 1000 });
+        const workflow = span ? span.holder : data.client;
+        const controller = this.controllers.get(workflow);
+        const screens = controller ? controller.screens : span && span.item ? [workflow] : [];
+        this.gaps.push({ path: data.path, why: data.why, workflow, screens, at: at * 1000 });
         if (this.gaps.length > GAPS_MAX) this.gaps.shift();
         return ["trouble"];
       }

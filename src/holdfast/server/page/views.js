@@ -233,7 +233,7 @@ export function troubleRows(ledger, matches) {
   const broken = ledger.trouble ? [{ key: "broken", kind: "error", name: "the scheduler", text: ledger.trouble }] : [];
   const failed = [...ledger.controllers.values()].filter((one) => one.state === "error")
     .map((one) => ({ key: `error ${one.name}`, kind: "error", name: one.name, text: one.reason, controller: one.name }));
-  const gaps = ledger.gaps.map((gap, at) => ({ key: `gap ${at} ${gap.path}`, kind: "gap", name: gap.workflow, path: gap.path, text: gap.why })).reverse();
+  const gaps = ledger.gaps.map((gap, at) => ({ key: `gap ${at} ${gap.path}`, kind: "gap", name: gap.workflow, path: gap.path, text: gap.why + missed(gap) })).reverse();
   const blockers = ledger.blockers.map((one) => ({
     key: `blocked ${one.agent}`, kind: "blocked", name: one.agent, path: one.blocked_file,
     text: `${one.owner} has had it for ${length(one.lock_age_seconds * 1000)}`,
@@ -244,6 +244,12 @@ export function troubleRows(ledger, matches) {
     ...group("Blocked agents", blockers.filter(fits)),
     ...group("Gaps: writes that no grant covered", gaps.filter(fits)),
   ];
+}
+
+/** The screens whose analyses had not named what a merge wanted to write. */
+function missed(gap) {
+  const names = gap.screens.map((one) => one.split("/").at(-1));
+  return names.length ? ` · missed by ${names.join(", ")}` : "";
 }
 
 export function drawTrouble(row, made) {
