@@ -139,12 +139,13 @@ def picture(root: str | Path, *, mtimes: bool = True) -> dict[str, tuple[Any, ..
 
 
 def _below(root: Path) -> Iterator[Path]:
-    for entry in os.scandir(root):
-        if entry.name == ".jvs-worktree":
-            continue
-        yield Path(entry.path)
-        if entry.is_dir(follow_symlinks=False):
-            yield from _below(Path(entry.path))
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.name == ".jvs-worktree":
+                continue
+            yield Path(entry.path)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _below(Path(entry.path))
 
 
 def _attributes(path: Path) -> dict[str, bytes]:

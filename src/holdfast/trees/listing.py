@@ -35,7 +35,8 @@ _BUFFER_BYTES = 1 << 18
 _AT_ONCE_MAX = 1000
 _TRUSTED, _DOUBTED = b"+", b"?"
 
-_decode = json.JSONDecoder().raw_decode
+_decoder = json.JSONDecoder()
+_decode, _decode_line = _decoder.raw_decode, _decoder.decode
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -196,7 +197,7 @@ def manifest(folder: str) -> Iterator[dict[str, Any]]:
     with open(f"{folder}/{MANIFEST}", "rb", _BUFFER_BYTES) as lines:
         for number, text in enumerate(lines, 1):
             try:
-                fields = json.loads(text)
+                fields = _decode_line(text.decode("ascii"))
                 _check(fields, number)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise _damaged(folder, f"line {number} of its manifest: {error}") from error
@@ -211,10 +212,15 @@ def _check(fields: dict[str, Any], number: int) -> None:
         if fields["path"] != "" or fields["kind"] != FOLDER:
             raise ValueError("the tree itself must come first")
         return
-    for path in (fields["path"], fields["as"] if fields["kind"] == SAME else "x"):
-        parts = path.split("/")
-        if any(part in ("", ".", "..") for part in parts) or "\0" in path:
-            raise ValueError(f"a path that leads elsewhere: {path!r}")
+    _check_path(fields["path"])
+    if fields["kind"] == SAME:
+        _check_path(fields["as"])
+
+
+def _check_path(path: str) -> None:
+    inside = f"/{path}/"
+    if "//" in inside or "/./" in inside or "/../" in inside or "\0" in path:
+        raise ValueError(f"a path that leads elsewhere: {path!r}")
 
 
 def hash_of_manifest(folder: str) -> str:
