@@ -16,7 +16,7 @@ from helpers_processes import LINUX_ONLY, until
 from helpers_trees import World, grow, old_enough, picture
 from holdfast.core.errors import HoldfastError
 from holdfast.manager import orders
-from holdfast.trees import ConsistencyError, intents, linking, listing, verify
+from holdfast.trees import ConsistencyError, files, linking, listing, verify
 
 pytestmark = LINUX_ONLY
 
@@ -212,18 +212,44 @@ def test_what_the_other_process_cannot_do_is_told(
     assert many.leftovers() == []
 
 
-def test_as_long_as_the_other_process_works_nobody_thinks_that_all_is_over(
-    many: World,
+def test_a_snapshot_that_was_killed_is_removed_while_the_other_process_still_links(
+    many: World, tmp_path: Path
 ) -> None:
-    many.write("x")
+    for number in range(2000):
+        many.write(f"d{number % 20}/f{number}")
     old_enough()
-    first = many.take()
-    intent = intents.begin(many.repository, intents.SNAPSHOT)
-    links = linking.Linking(str(many.snapshot(first)), intent.descriptor)
-    intent.let_go()
-    assert [*intents.abandoned(many.repository)] == [], "it still holds the lock"
-    links.close()
-    assert [one.id for one in intents.abandoned(many.repository)] == [intent.id]
+    payload = many.snapshot(many.take()) / "payload"
+    building = tmp_path / "building"
+    for number in range(20):
+        (building / f"d{number}").mkdir(parents=True)
+    helper = orders.Helper(linking.linker.__file__)
+    for number in range(20):
+        before, copy = (os.open(one / f"d{number}", os.O_RDONLY) for one in (payload, building))
+        wanted = [(path.name, 5) for path in (payload / f"d{number}").iterdir()]
+        helper.tell((f"d{number}", wanted, 0o555), (before, copy))
+        os.close(before)
+        os.close(copy)
+    assert files.remove_tree(str(building))
+    helper.close()
+    assert not building.exists()
+
+
+def test_a_folder_that_somebody_fills_all_the_time_is_not_removed_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_REFILLED_MAX", 3)
+    place = tmp_path / "place"
+    place.mkdir()
+    clear = files._clear
+
+    def fill(folder: int) -> str | None:
+        found = clear(folder)
+        (place / "again").touch()
+        return found
+
+    monkeypatch.setattr(files, "_clear", fill)
+    with pytest.raises(OSError, match="not empty"):
+        files.remove_tree(str(place))
 
 
 def test_the_other_process_goes_when_nobody_gives_it_orders() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from helpers_processes import LINUX_ONLY
 from helpers_trees import World
 from helpers_trees_crash import (
@@ -14,11 +16,17 @@ from helpers_trees_crash import (
     crash_snapshots,
     thieves,
 )
+from holdfast.trees import linking
 
 pytestmark = LINUX_ONLY
 
 
-def test_a_publish_killed_at_every_step_is_whole_or_not_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("links", ["at once", "by another process"])
+def test_a_publish_killed_at_every_step_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: str
+) -> None:
+    if links == "by another process":
+        monkeypatch.setattr(linking, "MANY_BYTES", 0)
     assert crash_snapshots(World(tmp_path), every=1) == {Fate.NOTHING, Fate.WHOLE}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -21,6 +22,8 @@ UNFINISHED = ".tmp"
 
 #: No control file is longer, but for manifests and the audit log, which are read line by line.
 SMALL_BYTES_MAX = 16 << 20
+#: So often a folder may have something in it again when it is to be removed.
+_REFILLED_MAX = 10_000
 
 
 def canonical(value: Any) -> bytes:
@@ -133,6 +136,7 @@ def remove_tree(path: str) -> bool:
     """Remove a folder and all in it, also what is read-only. Whether it was there.
 
     By open folders, so it follows no link; without recursion, for it may be deeper than the stack.
+    Somebody may put something into it meanwhile, but not for ever: see `linker`.
     """
     try:
         above = os.open(os.path.dirname(path), FOLDER)
@@ -140,6 +144,7 @@ def remove_tree(path: str) -> bool:
         return False
     way = [above]
     names = [os.path.basename(path)]
+    patience = _REFILLED_MAX
     try:
         if not _enter(way, names[0]):
             return False
@@ -149,8 +154,15 @@ def remove_tree(path: str) -> bool:
                 if _enter(way, below):
                     names.append(below)
                 continue
+            try:
+                os.rmdir(names[-1], dir_fd=way[-2])
+            except OSError as error:
+                patience -= 1
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not patience:
+                    raise
+                continue
             os.close(way.pop())
-            os.rmdir(names.pop(), dir_fd=way[-1])
+            names.pop()
     finally:
         for descriptor in way:
             os.close(descriptor)

@@ -50,11 +50,6 @@ class Intent:
         """One of its facts."""
         return str(self.fields.get(name) or "")
 
-    @property
-    def descriptor(self) -> int:
-        """The lock on it. Whoever else has it open is at the operation too."""
-        return self._descriptor
-
     def close(self) -> None:
         """The operation has left nothing behind, or all of it is finished."""
         files.remove(self._path)

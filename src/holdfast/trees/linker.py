@@ -2,8 +2,8 @@
 in which little has changed, on the other processor. See `linking`.
 
 It is a program, `python -I -S linker.py SOURCE`, and it imports nothing of this package. If whoever
-gives it orders is killed, it carries out those that it has, and keeps open meanwhile what it was
-given to hold: the lock by which everybody sees that the snapshot is still being worked on.
+gives it orders is killed, it carries out those that it has, in a folder that nobody looks at and
+that somebody may be removing already.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ def link_all(path: str, wanted: Iterable[tuple[str, int]], before: int, copy: in
 
 
 def main(source: str) -> None:
-    """Link until nobody wants any more. An empty order asks for an answer, or gives something to
-    hold."""
+    """Link until nobody wants any more. An empty order asks for an answer."""
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
     sys.path.insert(0, source)
@@ -64,8 +63,7 @@ def main(source: str) -> None:
     while (heard := hear(line)) is not None:
         batch, folders = heard
         if not batch:
-            if not folders:
-                tell(line, (missed, number, where))
+            tell(line, (missed, number, where))
             continue
         path, wanted, mode = batch
         try:

@@ -20,19 +20,12 @@ _BATCH_MAX = 1000
 class Linking:
     """The links of one snapshot. In this order: `add` and `leave`, `finish`, and `close`."""
 
-    def __init__(self, previous: str, held: int = -1) -> None:
-        """`previous` is the folder of the snapshot before. `held` is an open lock: as long as
-        somebody has it open, everybody sees that the snapshot is being worked on."""
+    def __init__(self, previous: str) -> None:
+        """`previous` is the folder of the snapshot before."""
         self._helper: Helper | None = None
         self._wanted: dict[int, list[tuple[str, int]]] = {}
         if is_possible() and _is_long(previous):
             self._helper = Helper(linker.__file__)
-            try:
-                if held >= 0:
-                    self._helper.tell((), (held,))
-            except BaseException:
-                self.close()
-                raise
 
     def add(self, path: str, name: str, size: int, before: int, copy: int) -> bool:
         """Link a file, now or a little later. False if that is known to be impossible. `path` is

@@ -94,7 +94,7 @@ class _Publishing:
         )  # fmt: skip
         try:
             try:
-                account = self._copy(intent.descriptor)
+                account = self._copy()
                 self._progress.begin("write to disk")
                 kernel.flush(self._building)
             finally:
@@ -110,7 +110,7 @@ class _Publishing:
             intent.let_go()  # if the log took no line, the next operation or the doctor adds it
         return fields
 
-    def _copy(self, held: int) -> Account:
+    def _copy(self) -> Account:
         """The payload and its lists, and a second look at everything."""
         source = self._worktree.path
         os.mkdir(self._building)
@@ -119,9 +119,8 @@ class _Publishing:
             self._progress.begin("count")
             files_total, bytes_total = taking.count(source)
         self._progress.begin("snapshot", files_total, bytes_total)
-        account = taking.Taking(
-            source, self._building, self._engine, self._pulse, self._previous(), held
-        ).run()
+        previous = self._previous()
+        account = taking.Taking(source, self._building, self._engine, self._pulse, previous).run()
         self._progress.begin("check", account.files)
         taking.changed(source, self._building, self._pulse, account)
         if account.changed.count and self._consistency == QUIESCED:

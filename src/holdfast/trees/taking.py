@@ -101,22 +101,14 @@ class Taking:
     """One payload being copied into the folder of a snapshot that is not finished."""
 
     def __init__(
-        self,
-        source: str,
-        target: str,
-        engine: Engine,
-        pulse: Pulse,
-        previous: str = "",
-        held: int = -1,
+        self, source: str, target: str, engine: Engine, pulse: Pulse, previous: str = ""
     ) -> None:
-        """`previous` is the folder of the snapshot before, if it can be relied on. `held` is an
-        open lock that tells everybody that somebody is at it."""
+        """`previous` is the folder of the snapshot before, if it can be relied on."""
         self._source = source
         self._target = target
         self._engine = engine
         self._pulse = pulse
         self._previous = previous
-        self._held = held
         self._account = Account()
         self._first_names: dict[int, str] = {}
         self._limit = 0
@@ -129,7 +121,7 @@ class Taking:
             with (
                 Workers(self._pulse.beat) as workers,
                 _earlier(self._previous, device) as earlier,
-                closing(self._links(earlier)) as linking,
+                closing(Linking(self._previous if earlier is not None else "")) as linking,
             ):
                 self._lister, self._workers = lister, workers
                 self._earlier, self._linking = earlier, linking
@@ -141,9 +133,6 @@ class Taking:
         finally:
             lister.close()
         return self._account
-
-    def _links(self, earlier: Earlier | None) -> Linking:
-        return Linking(self._previous if earlier is not None else "", self._held)
 
     def _copy_all(self) -> None:
         way: list[_Place] = []
