@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from holdfast.manager.manager import LockManager
 from holdfast.testing.conformance import Scene
 from holdfast.work.desk import Desk
 from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.scheduler import TROUBLE, Again, Failed, Next, Scheduler
+from holdfast.work.scheduler import TROUBLE, Again, Failed, Here, Next, Scheduler
 
 
 class Stop:
@@ -169,6 +170,30 @@ def test_seed004_23_stop_waits_for_those_that_are_out_and_sends_nobody_more(
     scheduler.start()
     ends(scheduler)
     assert status(scheduler, second) == "completed"
+
+
+def test_after_a_drain_nobody_is_just_about_to_be_sent_out(
+    make: Callable[..., Scheduler], stop: Stop
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def host() -> Here:
+        asked.set()
+        go_on.wait(60)
+        return Here()
+
+    scheduler = make(host=host)
+    put(scheduler, "a", stop, "a.py")
+    scheduler.start()
+    assert asked.wait(60)
+    drainer = threading.Thread(target=scheduler.drain)
+    drainer.start()
+    until(lambda: scheduler._stopping, "it is told")
+    assert drainer.is_alive()
+    go_on.set()
+    drainer.join(60)
+    assert [item.workflow for item in scheduler.active_items] == ["a"]
+    stop.let()
 
 
 def test_a_folder_to_write_is_refused_before_it_is_queued(
@@ -338,6 +363,77 @@ def test_seed004_13_and_33_after_10_minutes_nobody_passes_it_any_more(
     stop.let()
     ends(scheduler)
     assert [grant.holder for grant in manager.active_grants()] == ["three"]
+
+
+def test_the_ledger_s_clock_is_read_when_something_may_be_due_and_not_in_every_round(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager, counted: list[str]
+) -> None:
+    scheduler = make(slots=1)
+    put(scheduler, "a", stop, "a.py")
+    scheduler.start()
+    until(lambda: stop.came == ["a"], "the first is out")
+    put(scheduler, "b", stop, "b.py")
+    until(lambda: not scheduler._stirred, "it has heard of the second")
+    del counted[:]
+    for number in range(20):
+        held = manager.acquire(holder="somebody", write_paths=[f"{number}.py"])
+        manager.release(held.id)
+        until(lambda: not scheduler._freed, "the loop has gone round")
+    assert len(counted) <= 1
+    stop.let()
+    ends(scheduler)
+
+
+@pytest.fixture
+def counted(manager: LockManager, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads that read the ledger's clock."""
+    found: list[str] = []
+    real = LockManager.now
+
+    def now(self: LockManager) -> int:
+        found.append(threading.current_thread().name)
+        return real(self)
+
+    monkeypatch.setattr(LockManager, "now", now)
+    return found
+
+
+def test_something_nearer_is_due_on_time_though_something_far_was_looked_at(
+    repository: Path, stop: Stop
+) -> None:
+    """By the clock of the machine, and with nobody who tells it to look."""
+    with LockManager.open(repository) as manager:
+        manager.acquire(holder="somebody", write_paths=["app/x.rb"], ttl=None)
+        scheduler = Scheduler(lock_manager=manager, queue_seconds=0.05, patience_seconds=50_000)
+        put(scheduler, "a", stop, "app/x.rb")
+        scheduler.start()
+        until(lambda: scheduler.waiting_items()[0][0].retries >= 2, "it was tried in vain", 30)
+        scheduler.stop()
+
+
+def test_who_wants_a_look_while_there_is_one_gets_another(
+    make: Callable[..., Scheduler],
+    stop: Stop,
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scheduler = make(slots=1)
+    put(scheduler, "a", stop, "a.py")
+    scheduler.start()
+    until(lambda: stop.came == ["a"], "the first is out")
+    put(scheduler, "b", stop, "b.py")
+    real, passes = LockManager.now, [600.0]
+
+    def now(self: LockManager) -> int:
+        read = real(self)
+        if passes:
+            scene.clock.advance(passes.pop())
+            scheduler.look()  # what was read is old by now
+        return read
+
+    monkeypatch.setattr(LockManager, "now", now)
+    scheduler.look()
+    until(lambda: scheduler.waiting_items()[0][0].escalated, "it has waited too long", 10)
 
 
 # Crashes

@@ -29,15 +29,15 @@ class Hands:
     def do(self, task: Task) -> None:
         """Have it done, beside all else."""
         with self._lock:
-            self._tasks.put(task)
             if self._idle:
                 self._idle -= 1
+                self._tasks.put(task)
                 return
             thread = threading.Thread(
-                target=self._serve, args=(self._tasks,), name=self._name, daemon=True
+                target=self._serve, args=(self._tasks, task), name=self._name, daemon=True
             )
+            thread.start()  # if it cannot be started nothing is left of it, and nothing was begun
             self._threads.append(thread)
-        thread.start()
 
     def finish(self) -> None:
         """Wait until all is done that was begun, but for what the caller itself is part of.
@@ -51,9 +51,11 @@ class Hands:
             if thread is not threading.current_thread():
                 thread.join()
 
-    def _serve(self, tasks: SimpleQueue[Task | None]) -> None:
-        while (task := tasks.get()) is not None:
+    def _serve(self, tasks: SimpleQueue[Task | None], first: Task) -> None:
+        task: Task | None = first
+        while task is not None:
             task()
             with self._lock:
                 if tasks is self._tasks:
                     self._idle += 1
+            task = tasks.get()

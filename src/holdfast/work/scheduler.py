@@ -12,6 +12,7 @@ its locks held on. On every way out the locks are free and the item is over, in 
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -41,6 +42,8 @@ RETRIES_MAX = 12
 PATIENCE_SECONDS = 600.0
 #: How long a wake-up by another process may be lost, or an owner be dead, before we notice.
 LOOK_SECONDS = 5.0
+#: How long we go by our own clock, which may stand still or go otherwise than the ledger's.
+CLOCK_SECONDS = 60.0
 #: Between two looks whether what was killed is gone.
 SETTLE_SECONDS = 0.01
 #: The last word on a scheduler that broke; every page shows it.
@@ -222,10 +225,14 @@ class Scheduler:
         self._hands.finish()  # last: until now the loop may have sent something out
 
     def drain(self) -> None:
-        """Send nothing more out. Those that are out go on."""
+        """Send nothing more out. Those that are out go on. When this returns, all of them are
+        known: nobody is just about to be."""
         with self._lock:
             self._stopping = True
             self._stir()
+            loop = self._loop
+        if loop is not None and loop.is_alive() and loop is not threading.current_thread():
+            loop.join()
 
     def look(self) -> None:
         """See now to what is due. It knows by itself when that is, as long as its clock does."""
@@ -439,15 +446,17 @@ class Scheduler:
             self.desk.renew(item)
 
     def _see_to_overdue(self) -> None:
-        if not self._due or time.monotonic() < self._overdue_at:
-            return
+        with self._lock:
+            if not self._due or time.monotonic() < self._overdue_at:
+                return
+            self._overdue_at = math.inf  # and less if somebody wants another look meanwhile
         now = self._manager.now()
         while True:
             with self._lock:
                 if not self._due or self._due[0][0] > now:
                     if self._due:
-                        away = (self._due[0][0] - now) / SECOND
-                        self._overdue_at = time.monotonic() + away
+                        away = min((self._due[0][0] - now) / SECOND, CLOCK_SECONDS)
+                        self._overdue_at = min(self._overdue_at, time.monotonic() + away)
                     return
                 item = self._queue.get(heappop(self._due)[1])
                 if item is None:

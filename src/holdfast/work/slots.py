@@ -81,6 +81,8 @@ class Launcher:
         self._witness = found
         self._variables: dict[str, str] = {}
         self._lock = threading.Lock()
+        #: Why the item's agents were told to end.
+        self._stopped = ""
         self.is_well = True
 
     @property
@@ -90,6 +92,7 @@ class Launcher:
 
     def holder(self, item: WorkItem) -> Holder:
         """Who holds the item's locks."""
+        self._stopped = ""
         made, self._variables = runner_holder(item.id, self._witness)
         return made
 
@@ -118,7 +121,7 @@ class Launcher:
             **environment, **self._variables,
             GRANT_VARIABLE: item.grant_id, TOKEN_VARIABLE: str(item.token),
         }  # fmt: skip
-        self._tell(
+        is_told = self._tell(
             {
                 "run": {
                     "command": list(command), "folder": folder, "environment": told,
@@ -126,8 +129,11 @@ class Launcher:
                     "write": None if write is None else list(write),
                     "output_bytes_max": output_bytes_max, "timeout_seconds": timeout_seconds,
                 }
-            }
+            },
+            unless_stopped=True,
         )  # fmt: skip
+        if not is_told:
+            return Ended(-signal.SIGTERM, self._stopped, 0, 0.0)
         unrecorded: list[str] = []
         while True:
             heard = self._hear()
@@ -150,7 +156,10 @@ class Launcher:
         return []
 
     def stop(self, why: str = "stopped") -> None:
-        """Make the agent end that is running, with all that it started."""
+        """Make the agent end that is running, with all that it started; and if the item has none
+        yet, it gets none before its locks are taken again."""
+        with self._lock:
+            self._stopped = why
         try:
             self._tell({"stop": why})
         except Again:
@@ -168,14 +177,17 @@ class Launcher:
         self._process.wait()
         self._process.stdout.close()
 
-    def _tell(self, said: Mapping[str, Any]) -> None:
+    def _tell(self, said: Mapping[str, Any], *, unless_stopped: bool = False) -> bool:
         assert self._process.stdin is not None
         try:
             with self._lock:
+                if unless_stopped and self._stopped:
+                    return False
                 self._process.stdin.write(json.dumps(said).encode() + b"\n")
                 self._process.stdin.flush()
         except (BrokenPipeError, ValueError):
             self._gone()
+        return True
 
     def _hear(self) -> dict[str, Any]:
         assert self._process.stdout is not None

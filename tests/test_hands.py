@@ -1,0 +1,120 @@
+"""Threads that do one thing after another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from conftest import until
+from holdfast.work.hands import Hands
+
+
+@pytest.fixture
+def hands() -> Iterator[Hands]:
+    made = Hands("a hand")
+    yield made
+    made.finish()
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "a hand"]
+
+
+def test_all_that_they_are_given_is_begun_at_once(hands: Hands) -> None:
+    together = threading.Barrier(6, timeout=60)
+    for _ in range(5):
+        hands.do(lambda: together.wait() and None)
+    together.wait()  # or it breaks, if one of them waits for another
+    assert len(threads()) == 5
+
+
+def test_one_after_the_other_is_done_by_the_same_thread(hands: Hands) -> None:
+    found: list[int] = []
+    for count in range(1, 21):
+        hands.do(lambda: found.append(threading.get_ident()))
+        until(lambda count=count: len(found) == count and hands._idle == 1, "it is done")
+    assert len(set(found)) == 1
+    assert len(threads()) == 1
+
+
+def test_what_comes_when_all_are_busy_does_not_wait_for_them(hands: Hands) -> None:
+    go_on, done = threading.Event(), threading.Event()
+    hands.do(lambda: go_on.wait(60) and None)
+    hands.do(done.set)
+    assert done.wait(60)
+    go_on.set()
+
+
+def test_finish_waits_for_all_that_was_begun(hands: Hands) -> None:
+    go_on, ended = threading.Event(), []
+
+    def task() -> None:
+        go_on.wait(60)
+        ended.append(1)
+
+    for _ in range(3):
+        hands.do(task)
+    hands.do(go_on.set)
+    hands.finish()
+    assert ended == [1, 1, 1]
+    assert threads() == []
+
+
+def test_finish_from_within_a_task_waits_for_the_others_and_not_for_itself(hands: Hands) -> None:
+    go_on, order = threading.Event(), []
+
+    def other() -> None:
+        go_on.wait(60)
+        order.append("other")
+
+    def finishes() -> None:
+        go_on.set()
+        hands.finish()
+        order.append("finished")
+
+    hands.do(other)
+    hands.do(finishes)
+    until(lambda: not threads(), "all have ended")
+    assert order == ["other", "finished"]
+
+
+def test_they_are_of_use_after_a_finish(hands: Hands) -> None:
+    found: list[int] = []
+    for count in range(1, 4):
+        hands.do(lambda: found.append(1))
+        hands.finish()
+        assert len(found) == count
+    hands.finish()
+
+
+def test_one_that_began_before_a_finish_takes_nothing_that_came_after(hands: Hands) -> None:
+    go_on, done = threading.Event(), threading.Event()
+    hands.do(lambda: go_on.wait(60) and None)
+    finisher = threading.Thread(target=hands.finish)
+    finisher.start()
+    until(lambda: not hands._threads, "finish has begun")
+    hands.do(done.set)
+    assert done.wait(60)
+    assert finisher.is_alive(), "what came later is not waited for, what came before is"
+    go_on.set()
+    finisher.join(60)
+    assert not finisher.is_alive()
+
+
+def test_a_thread_that_cannot_be_started_leaves_nothing(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="start"):
+            hands.do(lambda: found.append("first"))
+    hands.do(lambda: found.append("second"))
+    hands.finish()
+    assert found == ["second"], "who heard that it was not begun may do it otherwise"
