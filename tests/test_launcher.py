@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,44 +15,16 @@ from pathlib import Path
 import pytest
 
 from conftest import until
+from helpers_launcher import Bench, before_launchers, is_running, pid_in
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.manager.manager import LockManager
 from holdfast.work.desk import Desk
-from holdfast.work.items import LockRequest, WorkItem
 from holdfast.work.scheduler import Again
 from holdfast.work.slots import AgentError, Ended, Launcher, Launchers
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="launchers need Linux: subreaper, pidfd, Landlock"
 )
-
-
-class Bench:
-    """An item with its locks, and a launcher that holds them."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.manager = LockManager.open(root)
-        self.desk = Desk(self.manager)
-        self.pool = Launchers(self.manager, spare=1)
-        self.launcher = self.pool.lend()
-        item = self.desk.enqueue("a", "apply", LockRequest.of((), ["app/x.rb", "new/made.rb"]))
-        claimed = self.desk.claim(item, self.launcher.holder(item))
-        assert isinstance(claimed, tuple)
-        self.item: WorkItem = claimed[0]
-        self.output = root / ".holdfast/runs" / self.item.id / "output"
-
-    def run(self, script: str, **more: object) -> Ended:
-        settings: dict[str, object] = {
-            "folder": str(self.root), "output": str(self.output), "environment": dict(os.environ),
-            **more,
-        }  # fmt: skip
-        return self.launcher.run(self.item, ["/bin/sh", "-c", script], **settings)  # type: ignore[arg-type]
-
-    def close(self) -> None:
-        self.launcher.leave()
-        self.pool.close()
-        self.manager.close()
 
 
 @pytest.fixture
@@ -60,27 +34,14 @@ def bench(repository: Path) -> Iterator[Bench]:
     made.close()
 
 
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
-def pid_in(file: Path) -> int:
-    until(lambda: file.exists() and file.read_text().endswith("\n"), f"{file} has a pid")
-    return int(file.read_text())
-
-
 def test_an_agent_ends_with_its_code_and_its_output_is_kept(bench: Bench) -> None:
-    ended = bench.run("echo out; echo err >&2; cat; exit 3", stdin="the prompt", write=None)
+    ended = bench.sh("echo out; echo err >&2; cat; exit 3", stdin="the prompt", write=None)
     assert (ended.code, ended.why, ended.bytes) == (3, "", 18)
     assert bench.output.read_text() == "out\nerr\nthe prompt"
 
 
 def test_an_agent_is_told_its_grant_its_token_and_its_name(bench: Bench) -> None:
-    bench.run("echo $HOLDFAST_GRANT $HOLDFAST_TOKEN $HOLDFAST_HOLDER", write=None)
+    bench.sh("echo $HOLDFAST_GRANT $HOLDFAST_TOKEN $HOLDFAST_HOLDER", write=None)
     item = bench.item
     assert bench.output.read_text().split() == [item.grant_id, str(item.token), item.id]
 
@@ -96,7 +57,7 @@ def test_it_can_write_what_it_holds_and_nothing_else_whatever_tool_it_uses(bench
         rm lib/y.rb 2> /dev/null || echo rm refused
         echo x > "$TMPDIR/scratch" && echo scratch works
     """
-    assert bench.run(script).code == 0
+    assert bench.sh(script).code == 0
     said = bench.output.read_text()
     for tool in ("shell", "python", "cp", "mv", "rm"):
         assert f"{tool} refused" in said
@@ -107,13 +68,13 @@ def test_it_can_write_what_it_holds_and_nothing_else_whatever_tool_it_uses(bench
 
 
 def test_an_agent_that_never_ends_is_ended(bench: Bench) -> None:
-    ended = bench.run("sleep 1000", timeout_seconds=0.2, write=None)
+    ended = bench.sh("sleep 1000", timeout_seconds=0.2, write=None)
     assert (ended.code, ended.why) == (-signal.SIGTERM, "timeout")
 
 
 def test_one_that_does_not_hear_is_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     script = "trap '' TERM; echo up; while :; do sleep 0.05; done"
-    runner = threading.Thread(target=lambda: results.append(bench.run(script, write=None)))
+    runner = threading.Thread(target=lambda: results.append(bench.sh(script, write=None)))
     results: list[Ended] = []
     runner.start()
     until(lambda: bench.output.exists() and "up" in bench.output.read_text(), "it is up")
@@ -122,18 +83,26 @@ def test_one_that_does_not_hear_is_killed(bench: Bench, monkeypatch: pytest.Monk
     assert (results[0].code, results[0].why) == (-signal.SIGKILL, "called off")
 
 
+def test_one_that_is_stopped_before_it_begins_does_not_begin(bench: Bench) -> None:
+    bench.launcher.stop("called off")
+    ended = bench.sh("echo ran", write=None)
+    assert (ended.why, bench.output.exists()) == ("called off", False)
+    bench.launcher.holder(bench.item)  # as when its locks are taken anew
+    assert bench.shell("echo ran", write=None) == "ran\n"
+
+
 def test_what_forks_away_is_gone_before_the_agent_has_ended(bench: Bench, tmp_path: Path) -> None:
     """A new session, twice forked: nobody's child but the launcher's."""
     file = tmp_path / "pid"
     script = (
         f"setsid sh -c 'setsid sleep 1000 & echo $! > {file}' & until [ -s {file} ]; do :; done"
     )
-    assert bench.run(script, write=None).code == 0
+    assert bench.sh(script, write=None).code == 0
     assert not is_running(pid_in(file))
 
 
 def test_one_that_talks_without_end_is_kept_short(bench: Bench) -> None:
-    ended = bench.run("yes | head -c 50000000", output_bytes_max=10_000, write=None)
+    ended = bench.sh("yes | head -c 50000000", output_bytes_max=10_000, write=None)
     assert (ended.code, ended.bytes) == (0, 50_000_000)
     assert bench.output.stat().st_size == 10_000
 
@@ -145,7 +114,7 @@ def test_a_command_that_is_not_there_is_an_error_with_its_name(bench: Bench) -> 
             environment={}, write=None,
         )  # fmt: skip
     assert error.value.fields["command"] == "/no/such/agent"
-    assert bench.run("exit 0", write=None).code == 0  # and the launcher is as well as before
+    assert bench.sh("exit 0", write=None).code == 0  # and the launcher is as well as before
 
 
 def test_when_a_launcher_is_killed_its_agent_dies_and_the_item_can_be_tried_again(
@@ -156,14 +125,14 @@ def test_when_a_launcher_is_killed_its_agent_dies_and_the_item_can_be_tried_agai
 
     def run() -> None:
         try:
-            bench.run(f"echo $$ > {file}; exec sleep 1000", write=None)
+            bench.sh(f"echo $$ > {file}; exec sleep 1000", write=None)
         except BaseException as error:
             failed.append(error)
 
     runner = threading.Thread(target=run)
     runner.start()
     agent = pid_in(file)
-    os.kill(bench.launcher._process.pid, signal.SIGKILL)
+    os.kill(bench.pid, signal.SIGKILL)
     runner.join(60)
     assert isinstance(failed[0], Again)
     until(lambda: not is_running(agent), "the agent is gone")
@@ -176,10 +145,10 @@ def test_locks_are_not_free_while_an_orphan_of_a_killed_launcher_still_runs(
 ) -> None:
     file = tmp_path / "pid"
     script = f"setsid sleep 1000 & echo $! > {file}; exec sleep 1000"
-    runner = threading.Thread(target=lambda: _ignoring(lambda: bench.run(script, write=None)))
+    runner = threading.Thread(target=lambda: _ignoring(lambda: bench.sh(script, write=None)))
     runner.start()
     orphan = pid_in(file)
-    os.kill(bench.launcher._process.pid, signal.SIGKILL)
+    os.kill(bench.pid, signal.SIGKILL)
     runner.join(60)
     assert is_running(orphan)
     assert not bench.desk.is_abandoned(bench.item)
@@ -227,7 +196,7 @@ def test_when_the_dispatcher_is_killed_everything_that_it_started_goes_with_it(
 
 
 def test_a_launcher_that_is_well_is_used_again(bench: Bench) -> None:
-    bench.run("exit 0", write=None)
+    bench.sh("exit 0", write=None)
     bench.desk.end(bench.item)
     first = bench.launcher
     first.leave()
@@ -245,3 +214,93 @@ def test_launchers_are_there_before_they_are_needed(repository: Path) -> None:
             launcher.leave()
         assert len(pool._idle) == 2
         pool.close()
+
+
+# The quarters that a launcher keeps from one agent to the next
+
+
+@NEEDS_LANDLOCK
+def test_an_agent_finds_nothing_of_the_one_before(bench: Bench) -> None:
+    script = """
+        echo "$TMPDIR"; echo "$HOLDFAST_SOCKET"; ls -A "$TMPDIR"; stat -c %a "$TMPDIR"
+        mkdir -p "$TMPDIR/a/b/c"; echo secret > "$TMPDIR/a/b/file"; ln -s / "$TMPDIR/a/link"
+        mkfifo "$TMPDIR/fifo"; chmod 0 "$TMPDIR/a/b/c"; chmod 500 "$TMPDIR/a/b" "$TMPDIR"
+    """
+    first = bench.shell(script)
+    assert first.splitlines()[2:] == ["700"]
+    assert bench.shell(script) == first, "the same folder and socket, and as empty as before"
+
+
+@NEEDS_LANDLOCK
+@pytest.mark.parametrize("resists", ["Scratch.empty", "Service._turn_away"])
+def test_what_cannot_be_cleared_is_left_for_new_quarters(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resists: str
+) -> None:
+    module = {"Scratch": "scratch", "Service": "service"}[resists.partition(".")[0]]
+    before_launchers(
+        f"from holdfast.gate.sandbox import {module}; {module}.{resists} = lambda self: False",
+        tmp_path, monkeypatch,
+    )  # fmt: skip
+    bench = Bench(repository)
+    places = [bench.shell('echo "$TMPDIR"').strip() for _ in range(3)]
+    assert len(set(places)) == 3
+    bench.close()
+    for place in places:
+        assert not os.path.exists(os.path.dirname(place)), "in the end all of them are removed"
+
+
+@NEEDS_LANDLOCK
+@pytest.mark.parametrize("gone", ["", "tmp", "socket"])
+def test_quarters_that_somebody_tidied_away_are_made_anew(bench: Bench, gone: str) -> None:
+    place = Path(bench.shell('echo "$TMPDIR"').strip())
+    bench.shell("true", write=None)  # which it does not begin before it has emptied that
+    if gone == "socket":
+        (place.parent / gone).unlink()
+    else:
+        shutil.rmtree(place.parent / gone)
+    another = bench.shell('echo "$TMPDIR"; echo x > "$TMPDIR/x"; test -S "$HOLDFAST_SOCKET"')
+    assert another.strip() != str(place)
+    assert not place.parent.exists()
+
+
+@NEEDS_LANDLOCK
+def test_what_was_made_and_unmade_is_not_unmade_once_more(bench: Bench) -> None:
+    """Another runner may make the same file for its agent, and get the same inode for it."""
+    place = Path(bench.shell('ls new; echo "$TMPDIR"').split()[1])
+    assert not (bench.root / "new").exists()
+    bench.shell("true", write=None)
+    assert json.loads((place.parent / "owner").read_text())["made"] == []
+
+
+ASKS = """
+import os
+from holdfast.gate.sandbox import asking
+tasks = f"/proc/{os.getppid()}/task"
+before = len(os.listdir(tasks))
+said = asking.verify(os.environ["HOLDFAST_GRANT"], token=int(os.environ["HOLDFAST_TOKEN"]))
+print(before, said.allowed, len(os.listdir(tasks)))
+"""
+
+
+@NEEDS_LANDLOCK
+def test_a_thread_answers_when_somebody_asks_and_not_earlier(bench: Bench) -> None:
+    assert bench.python(ASKS) == bench.python(ASKS) == "1 True 2\n"
+
+
+LEAVES_A_QUESTION = """
+import os, socket, time
+line = socket.socket(socket.AF_UNIX)
+line.connect(os.environ["HOLDFAST_SOCKET"])
+line.sendall(b'{"ask": "gap", "grant": "%s", "token": %s, "path": "lib/y.rb", "client": "x"' % (
+    os.environ["HOLDFAST_GRANT"].encode(), os.environ["HOLDFAST_TOKEN"].encode()))
+while len(os.listdir(f"/proc/{os.getppid()}/task")) == 1:
+    time.sleep(0.001)
+print("asked")
+"""
+
+
+@NEEDS_LANDLOCK
+def test_an_agent_that_ends_within_a_question_leaves_the_next_one_its_own(bench: Bench) -> None:
+    assert bench.python(LEAVES_A_QUESTION) == "asked\n"
+    assert bench.python(ASKS) == "1 True 2\n"
+    assert bench.gaps == []

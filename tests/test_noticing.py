@@ -15,15 +15,12 @@ from pathlib import Path
 import pytest
 
 from conftest import until
+from helpers_launcher import PYTHON, Bench
 from helpers_sandbox import NEEDS_LANDLOCK, WITHOUT_CALL
-from holdfast.core.model import Event
 from holdfast.gate.sandbox import noticing, seccomp
 from holdfast.gate.sandbox.standing_in import is_temporary, stands_in_for
-from holdfast.manager.manager import LockManager
 from holdfast.work.callbacks import Again
-from holdfast.work.desk import Desk
-from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.slots import Ended, Launchers
+from holdfast.work.slots import Ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="seccomp is part of Linux")
 
@@ -31,54 +28,6 @@ NEEDS_LISTENER = pytest.mark.skipif(
     sys.platform == "linux" and bool(seccomp.lacks()),
     reason=f"needs a listener: {seccomp.lacks() if sys.platform == 'linux' else ''}",
 )
-PYTHON = sys.executable
-
-
-class Bench:
-    """An item that may write app/x.rb and new/made.rb, and a launcher that holds that."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.manager = LockManager.open(root)
-        self.desk = Desk(self.manager)
-        self.pool = Launchers(self.manager, spare=1)
-        self.launcher = self.pool.lend()
-        item = self.desk.enqueue("a", "apply", LockRequest.of((), ["app/x.rb", "new/made.rb"]))
-        claimed = self.desk.claim(item, self.launcher.holder(item))
-        assert isinstance(claimed, tuple)
-        self.item: WorkItem = claimed[0]
-        self.output = root / ".holdfast/runs" / self.item.id / "output"
-
-    def run(self, *command: str, **more: object) -> Ended:
-        settings: dict[str, object] = {
-            "folder": str(self.root), "output": str(self.output), "environment": dict(os.environ),
-            "timeout_seconds": 60.0, **more,
-        }  # fmt: skip
-        return self.launcher.run(self.item, command, **settings)  # type: ignore[arg-type]
-
-    def shell(self, script: str, **more: object) -> str:
-        """Run a script; what it said."""
-        self.output.unlink(missing_ok=True)
-        assert not self.run("/bin/sh", "-c", script, **more).why
-        return self.output.read_text(errors="replace")
-
-    def python(self, script: str, **more: object) -> str:
-        self.output.unlink(missing_ok=True)
-        assert not self.run(PYTHON, "-c", script, **more).why
-        return self.output.read_text(errors="replace")
-
-    @property
-    def gaps(self) -> list[str]:
-        return [event.data["path"] for event in self.events]
-
-    @property
-    def events(self) -> list[Event]:
-        return [event for event in self.manager.events() if event.type == "coverage_gap"]
-
-    def close(self) -> None:
-        self.launcher.leave()
-        self.pool.close()
-        self.manager.close()
 
 
 @pytest.fixture
@@ -449,7 +398,7 @@ def test_what_is_left_of_a_killed_launcher_can_open_nothing_to_write_any_more(
 
     def run() -> None:
         try:
-            bench.run("/bin/sh", "-c", script, write=[f"{place}/"])
+            bench.sh(script, write=[f"{place}/"])
         except BaseException as error:
             failed.append(error)
 
@@ -457,7 +406,7 @@ def test_what_is_left_of_a_killed_launcher_can_open_nothing_to_write_any_more(
     runner.start()
     said = place / "said"
     until(lambda: said.exists() and said.read_text().endswith("\n"), "the orphan runs")
-    os.kill(bench.launcher._process.pid, signal.SIGKILL)
+    os.kill(bench.pid, signal.SIGKILL)
     runner.join(60)
     assert isinstance(failed[0], Again)
     (tmp_path / "go").touch()
@@ -474,7 +423,7 @@ def test_an_agent_goes_on_while_nobody_can_write_the_ledger(bench: Bench, tmp_pa
         "echo x > lib/a.rb; echo x > lib/b.rb; echo through > app/x.rb"
     )
     ended: list[Ended] = []
-    runner = threading.Thread(target=lambda: ended.append(bench.run("/bin/sh", "-c", script)))
+    runner = threading.Thread(target=lambda: ended.append(bench.sh(script)))
     runner.start()
     until(lambda: bench.output.exists() and "up" in bench.output.read_text(), "it is up")
     grant = bench.manager.try_acquire(holder="other", write_paths=["lib/other.rb"])

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -223,6 +224,105 @@ def test_only_what_a_dead_runner_left_is_swept(
     assert not (tmp_path / "new").exists()
     assert len(os.listdir(tmp_path / "t")) == 3, "what is not ours, or not finished, stays"
     assert scratch.sweep(str(tmp_path / "absent")) == []
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files in which nothing has changed for long."""
+    place = tmp_path / "t"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    _age(place)
+    return place
+
+
+def _age(place: Path, seconds: float = 3600) -> None:
+    moment = time.time() - seconds
+    os.utime(place, (moment, moment))
+
+
+def test_what_happens_is_noticed_though_the_folder_is_not_listed_again(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists: list[str] = []
+    real = scratch._listed
+    monkeypatch.setattr(scratch, "_listed", lambda folder: lists.append(folder) or real(folder))
+    with Crowd(tmp_path) as crowd:
+        first = crowd.start(OWNER, tmp_path)
+        [one] = first.wait_for("made")
+        _age(old)
+        assert [scratch.sweep(str(old)) for _ in range(3)] == [[], [], []]
+        assert len(lists) == 1, "nothing has changed there"
+        first.kill()
+        assert scratch.sweep(str(old)) == [one], "its runner has died"
+        second = crowd.start(OWNER, tmp_path)
+        [two] = second.wait_for("made")
+        assert scratch.sweep(str(old)) == []
+        second.kill()
+        assert scratch.sweep(str(old)) == [two], "it was new"
+
+
+def test_what_changes_twice_in_one_tick_of_the_clock_is_noticed(old: Path, tmp_path: Path) -> None:
+    with Crowd(tmp_path) as crowd:
+        moment = time.time_ns()
+        os.utime(old, ns=(moment, moment))
+        assert scratch.sweep(str(old)) == []
+        child = crowd.start(OWNER, tmp_path)
+        [folder] = child.wait_for("made")
+        child.kill()
+        os.utime(old, ns=(moment, moment))
+        assert scratch.sweep(str(old)) == [folder]
+
+
+EMPTIES = """
+from holdfast.gate.sandbox.scratch import Scratch
+from holdfast.manager.identity import runner_holder
+made = Scratch(runner_holder("one")[0])
+os.makedirs(f"{made.tmp}/a/b/c")
+open(f"{made.tmp}/a/b/file", "w").close()
+os.symlink("/", f"{made.tmp}/a/link")
+os.chmod(f"{made.tmp}/a/b/c", 0)
+for closed in (f"{made.tmp}/a/b", f"{made.tmp}/a", made.tmp):
+    os.chmod(closed, 0o500 if go() == "read" else 0)
+say("emptied", made.empty(), len(os.listdir(made.tmp)), oct(os.stat(made.tmp).st_mode)[-3:])
+say("removed", made.remove())
+"""
+
+
+def test_closed_folders_are_emptied_as_well(old: Path, tmp_path: Path) -> None:
+    prefix = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"]
+    with Crowd(tmp_path) as crowd:
+        for how in ("read", "not at all"):
+            child = crowd.start(EMPTIES, prefix=prefix if os.geteuid() == 0 else ())
+            for _ in range(3):
+                child.tell(how)
+            child.done()
+            assert child.words("emptied") == [["True", "0", "700"]]
+            assert child.words("removed") == [["True"]]
+    assert os.listdir(old) == []
+
+
+def test_folders_in_folders_without_end_are_removed(old: Path) -> None:
+    made = scratch.Scratch(runner_holder("one")[0])
+    for deep in (made.tmp, f"{made.tmp}/side"):
+        os.makedirs(deep, exist_ok=True)
+        fd = os.open(deep, os.O_RDONLY)
+        for _ in range(3000):
+            os.mkdir("d", dir_fd=fd)
+            inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        os.close(fd)
+    assert made.empty()
+    assert os.listdir(made.tmp) == []
+    assert made.remove()
+
+
+def test_a_folder_that_is_gone_cannot_be_emptied(old: Path) -> None:
+    made = scratch.Scratch(runner_holder("one")[0])
+    assert made.remove()
+    assert not made.empty()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a folder of somebody else")

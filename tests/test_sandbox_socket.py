@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,6 +222,81 @@ def test_it_is_the_user_s_own_and_ends_at_once(manager: LockManager, tmp_path: P
         made.close()
     with pytest.raises(SandboxError, match="does not answer"):
         asking.status(where=path)
+
+
+def test_it_answers_again_after_a_rest_but_nobody_who_came_before(
+    manager: LockManager, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "socket")
+    made = service.Service(path)
+    asked = b'{"ask": "status"}\n'
+    with socket.socket(socket.AF_UNIX) as waiting, socket.socket(socket.AF_UNIX) as talking:
+        waiting.connect(path)  # and nobody takes notice
+        waiting.sendall(asked)
+        assert made.knock >= 0
+        assert made.rest()
+        made.start(manager)
+        assert made.knock == -1
+        assert json.loads(raw(path, asked))["root"], "the next one is answered"
+        assert _rest_of(waiting) == b"", "the first one was hung up on"
+        talking.connect(path)
+        talking.sendall(b'{"ask"')
+        until(lambda: made._talks, "it is heard")
+        assert made.rest()
+        assert _rest_of(talking) == b""
+    assert made.knock >= 0
+    made.start(manager)
+    assert json.loads(raw(path, asked))["root"]
+    made.close()
+
+
+def _rest_of(line: socket.socket) -> bytes:
+    line.settimeout(30)
+    try:
+        return line.recv(65536)
+    except ConnectionResetError:  # it had said something that nobody read
+        return b""
+
+
+def test_an_answer_that_does_not_end_is_waited_for_once(
+    manager: LockManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "END_SECONDS", 0.01)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(_manager: LockManager, _wanted: object) -> dict[str, object]:
+        begun.set()
+        go_on.wait(60)
+        return {}
+
+    made = service.Service(str(tmp_path / "socket"), {"slow": slow})
+    made.start(manager)
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(made.path)
+        line.sendall(b'{"ask": "slow"}\n')
+        assert begun.wait(60)
+        assert not made.rest()
+        monkeypatch.setattr(service, "END_SECONDS", 600.0)
+        assert not made.rest(), "and at once: it was told to end before"
+        go_on.set()
+        until(made.rest, "it has ended")
+    made.close()
+
+
+def test_who_cannot_be_turned_away_keeps_it_from_starting_again(
+    manager: LockManager, tmp_path: Path
+) -> None:
+    made = service.Service(str(tmp_path / "socket"))
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(made.path)
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+        try:
+            assert not made.rest()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert made.rest()
+    made.close()
 
 
 def test_a_socket_that_cannot_be_made_is_told(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Launcher:
         self._stop = ""
         self._abi = support().abi
         self._quarters: Quarters | None = None
-        self._nursery = Nursery() if is_possible() else None
+        self._nursery = _nursery()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -124,8 +124,8 @@ class Launcher:
         try:
             self._say(self._ended(job, sandbox, begun))
         finally:
-            if sandbox is not None and sandbox.close():  # for which nobody has to wait
-                self._quarters = None  # somebody else is in there, and the next one must not be
+            if sandbox is not None:
+                sandbox.close()  # for which nobody has to wait
 
     def _ended(self, job: Job, sandbox: Sandbox | None, begun: float) -> dict[str, Any]:
         """How an agent ended, when nothing of it is left."""
@@ -134,7 +134,7 @@ class Launcher:
             pid = self._start(job, sandbox, output)
             status = self._attend(pid, output, sandbox, begun + job.timeout_seconds)
         finally:
-            kill_all(self._spared)
+            kill_all(self._nursery)
             output.close()
             if sandbox is not None:
                 sandbox.shut()
@@ -151,6 +151,9 @@ class Launcher:
                 f"grant {job.grant} is not held any more", hint="send the item out again"
             )
         grant = LockGrant(found, lambda _id: False)
+        if self._quarters is not None and not self._quarters.is_ready:
+            self._quarters.close()
+            self._quarters = None
         if self._quarters is None:
             self._quarters = Quarters(grant.owner)
         return Sandbox(
@@ -159,18 +162,25 @@ class Launcher:
         )  # fmt: skip
 
     def _start(self, job: Job, sandbox: Sandbox | None, output: Output) -> int:
-        source = _text_to_read(job.stdin)
         try:
-            if self._nursery is None:
-                return self._start_here(job, sandbox, source, output.inner)
+            source = _text_to_read(job.stdin)
             try:
-                return self._have_started(self._nursery, job, sandbox, source, output.inner)
-            except GoneError:  # somebody killed the nursery: once more, with a new one
-                self._nursery = Nursery()
-                return self._have_started(self._nursery, job, sandbox, source, output.inner)
+                return self._started(job, sandbox, source, output.inner)
+            finally:
+                os.close(source)
         finally:
-            os.close(source)
             output.let_go()
+
+    def _started(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
+        is_new = False
+        while self._nursery is not None:
+            try:
+                return self._have_started(self._nursery, job, sandbox, source, output)
+            except GoneError:  # somebody killed it; or, if that happens again, it is of no use here
+                self._nursery.close()
+                self._nursery = None if is_new else _nursery()
+                is_new = True
+        return self._start_here(job, sandbox, source, output)
 
     def _have_started(
         self, nursery: Nursery, job: Job, sandbox: Sandbox | None, source: int, output: int
@@ -217,7 +227,7 @@ class Launcher:
                 _signal_group(pid, signal.SIGTERM)
                 killed_at = now
             elif killed_at and now >= killed_at + GRACE_SECONDS:
-                kill_all(self._spared, but_wait_for=pid)
+                kill_all(self._nursery, but_wait_for=pid)
             until = killed_at + GRACE_SECONDS if killed_at else deadline
             self._listen(output, sandbox, max(0.0, min(until - now, 3600.0)))
 
@@ -244,11 +254,6 @@ class Launcher:
         for ear in output.ears:
             if ear in ready:
                 output.take()
-
-    @property
-    def _spared(self) -> int:
-        """A child of ours that is no agent."""
-        return self._nursery.pid if self._nursery is not None else 0
 
     def _obey(self) -> None:
         for said in self._lines():
@@ -328,6 +333,14 @@ class Output:
         os.close(self._file)
 
 
+def _nursery() -> Nursery | None:
+    """A new one, if there can be one here."""
+    try:
+        return Nursery() if is_possible() else None
+    except OSError:
+        return None
+
+
 def _be_reaper() -> None:
     """Whatever our children leave behind becomes a child of ours."""
     prctl()(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -340,23 +353,31 @@ def die_with(parent: int, number: int) -> None:
         os._exit(1)
 
 
-def kill_all(spared: int = 0, but_wait_for: int = 0) -> None:
-    """Kill everything below us but one, until nothing is left. What becomes of one of them is still
-    asked for."""
+def kill_all(spared: Nursery | None = None, but_wait_for: int = 0) -> None:
+    """Kill everything below us but the nursery, until nothing is left. What becomes of one of them
+    is still asked for."""
     while but_wait_for or _has_children(spared):
         for pid in descendants(os.getpid()):
             try:
-                if pid != spared:
+                if spared is None or pid != spared.pid:
                     os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue
         if but_wait_for:
             return
-        os.waitpid(-1, 0)
+        _reap(spared, 0)
 
 
-def _has_children(spared: int) -> bool:
-    """Whether anything but one is left below us; those that have ended are not.
+def _reap(spared: Nursery | None, options: int) -> bool:
+    """Take one that has ended off the list. False if there is none now."""
+    pid = os.waitpid(-1, options)[0]
+    if spared is not None and pid == spared.pid:
+        spared.pid = 0  # somebody killed it: whoever has that pid next is not to be spared
+    return pid != 0
+
+
+def _has_children(spared: Nursery | None) -> bool:
+    """Whether anything but the nursery is left below us; those that have ended are not.
 
     Nobody is overlooked: what loses its parent becomes a child of ours, and nobody but us takes one
     off the list. What was forked by one that has ended since is seen in the next round, for then
@@ -364,16 +385,16 @@ def _has_children(spared: int) -> bool:
     """
     while True:
         try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
+            while _reap(spared, os.WNOHANG):
                 pass
         except ChildProcessError:
             return False
-        if not spared:
+        if spared is None or not spared.pid:
             return True
-        if any(pid != spared for pid in _children()):
+        if any(pid != spared.pid for pid in _children()):
             return True
         try:
-            if not os.waitpid(-1, os.WNOHANG)[0]:
+            if not _reap(spared, os.WNOHANG):
                 return False
         except ChildProcessError:
             return False
@@ -425,8 +446,8 @@ def _signal_group(pid: int, number: int) -> None:
 
 def _text_to_read(text: str) -> int:
     """A descriptor from which a text can be read."""
-    fd = os.memfd_create("holdfast-stdin", os.MFD_CLOEXEC)
     data = text.encode("utf-8", "surrogateescape")
+    fd = os.memfd_create("holdfast-stdin", os.MFD_CLOEXEC)
     while data:
         data = data[os.write(fd, data) :]
     os.lseek(fd, 0, os.SEEK_SET)

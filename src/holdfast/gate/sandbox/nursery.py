@@ -10,8 +10,9 @@ What it makes are not its children but its siblings: the runner is who waits for
 with it. This program goes when nobody speaks to it any more.
 
 An order is eight bytes of length, together with the descriptors, and then what `marshal` makes of
-an `Order`. Through the first of the descriptors come lines: the pid of the new process, and what
-went wrong in it. A successful exec closes it.
+an `Order`. Through the first of the descriptors the new process itself tells its pid, and what went
+wrong in it, a line each: so it is known to the runner even if this program is killed meanwhile. A
+successful exec closes it. Nothing at all means that there is no new process.
 """
 
 from __future__ import annotations
@@ -73,15 +74,12 @@ def main() -> None:
         order, descriptors = _hear(line)
         if order is None:
             return
-        told = descriptors[0]
         outlet = socket(fileno=descriptors[-1]) if order[-1] else None
         try:
-            pid = call(clone, _CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)
-            if pid == 0:
+            if call(clone, _CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
                 _become(order, descriptors, filter, outlet)
-            os.write(told, BORN + b"%d\n" % pid)
-        except OSError as error:
-            os.write(told, RESTRICTING + b"%d\n" % (error.errno or 0))
+        except OSError:
+            pass  # too many, or not allowed here: whoever wanted it hears nothing, and tries itself
         if outlet is not None:
             outlet.detach()
         for descriptor in descriptors:
@@ -115,6 +113,7 @@ def _become(
     program, words, variables, folder, runner, has_ruleset, _has_outlet = order
     stage, number = RESTRICTING, 0
     try:
+        os.write(descriptors[0], BORN + b"%d\n" % os.getpid())
         prctl()(SET_DEATH_SIGNAL, SIGKILL, 0, 0, 0)
         if os.getppid() != runner:  # it went before the kernel knew what to do then
             os._exit(NOT_STARTED)

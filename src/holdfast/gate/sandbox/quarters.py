@@ -7,6 +7,8 @@ the next one: the scratch folder is emptied, whoever still asks is hung up on.
 
 from __future__ import annotations
 
+import os
+
 from holdfast.gate.sandbox.scratch import Scratch
 from holdfast.gate.sandbox.service import Service
 
@@ -21,14 +23,15 @@ if TYPE_CHECKING:
 
 
 class Quarters:
-    """For each command: `furnish`, `serve` if somebody is to be answered, and `clear`. `close`
-    when there is none any more."""
+    """For each command, if they are ready: `furnish`, `serve` if somebody is to be answered, and
+    `clear`. `close` when there is none any more."""
 
-    __slots__ = ("_holder", "_noted", "_scratch", "_service")
+    __slots__ = ("_holder", "_is_clear", "_noted", "_scratch", "_service")
 
     def __init__(self, holder: Holder) -> None:
         """`holder` is who runs the commands: its process and its marks are the same for all."""
         self._holder = holder
+        self._is_clear = True
         self._noted = False
         self._scratch = Scratch(holder)
         try:
@@ -53,6 +56,12 @@ class Quarters:
         return self._service.path
 
     @property
+    def is_ready(self) -> bool:
+        """Whether a command may move in: nothing is left of the last one, and nobody has tidied up
+        behind our back, as is done with what lies among temporary files for long."""
+        return self._is_clear and os.path.isdir(self.tmp) and os.path.exists(self.socket)
+
+    @property
     def knock(self) -> int:
         """Ready to be read when somebody inside asks for the first time; -1 from then on."""
         return self._service.knock
@@ -66,6 +75,7 @@ class Quarters:
 
     def furnish(self, questions: Mapping[str, Question]) -> None:
         """What the next command can ask beside the usual."""
+        self._is_clear = False
         self._service.questions = questions
 
     def serve(self, manager: LockManager) -> None:
@@ -77,8 +87,18 @@ class Quarters:
         return self._service.rest()
 
     def clear(self) -> bool:
-        """Leave nothing of a command. False if that cannot be: then nobody else may move in."""
-        return self.quieten() and self._scratch.empty()
+        """Leave nothing of a command, which has ended and whose files are unmade. False if that
+        cannot be: then nobody else may move in."""
+        self._is_clear = self.quieten() and self._scratch.empty() and self._forget()
+        return self._is_clear
+
+    def _forget(self) -> bool:
+        # What we made and unmade may be made again by another one, and look the same in all.
+        try:
+            self.note(())
+        except OSError:
+            return False
+        return True
 
     def close(self) -> bool:
         """Remove all of it. False if something in it resists, such as somebody who still writes."""

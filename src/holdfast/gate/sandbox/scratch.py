@@ -35,6 +35,8 @@ PREFIX = "holdfast-run-"
 #: How many folders one runner looks into, and how often it tries to empty one of its own.
 LOOKED_AT_MAX = 1000
 TRIES_MAX = 3
+#: As deep may folders lie in each other to be removed without further ado.
+DEPTH_MAX = 10
 _OWNER_BYTES_MAX = 16 << 20
 #: What changed so shortly ago may change again without another time.
 TICK_NS = 2_100_000_000
@@ -78,7 +80,10 @@ class Scratch:
         except OSError:
             if not _remove(self.tmp):
                 return False
-        os.mkdir(self.tmp, 0o700)
+        try:
+            os.mkdir(self.tmp, 0o700)
+        except OSError:  # no room, or somebody removed the folder around it
+            return False
         return True
 
     def remove(self) -> bool:
@@ -155,7 +160,10 @@ def _remove(path: str) -> bool:
     import shutil
 
     for _ in range(TRIES_MAX):
-        shutil.rmtree(path, ignore_errors=True)
+        try:
+            shutil.rmtree(path, ignore_errors=True)
+        except RecursionError:
+            pass  # folders in folders in folders
         if not os.path.lexists(path):
             return True
         _unlock(path)
@@ -163,12 +171,34 @@ def _remove(path: str) -> bool:
 
 
 def _unlock(path: str) -> None:
-    """Make folders that their owner closed removable again; links are not followed."""
-    for folder, names, _files in os.walk(path):
-        for name in names:
-            one = f"{folder}/{name}"
-            try:
-                if not os.path.islink(one):
-                    os.chmod(one, 0o700)
-            except OSError:
-                continue
+    """Make folders removable that their owner closed, or that lie too deep in each other: those
+    are brought to the top. Links are not followed."""
+    tops = [path]
+    for top in tops:  # which grows meanwhile
+        _open(top)
+        for folder, names, _files in os.walk(top):
+            for name in list(names):
+                one = f"{folder}/{name}"
+                if _open(one) and folder.count("/") - top.count("/") >= DEPTH_MAX:
+                    tops += _brought_to(path, one)
+                    names.remove(name)
+
+
+def _open(folder: str) -> bool:
+    """Whether it is a folder, which is open to us now."""
+    try:
+        if os.path.islink(folder):
+            return False
+        os.chmod(folder, 0o700)
+    except OSError:
+        return False
+    return True
+
+
+def _brought_to(folder: str, path: str) -> list[str]:
+    there = f"{folder}/{os.urandom(8).hex()}"
+    try:
+        os.rename(path, there)
+    except OSError:
+        return []
+    return [there]

@@ -91,12 +91,14 @@ class Service:
 
     def rest(self) -> bool:
         """Hang up, and wait until an answer that is being looked up is finished. False if it does
-        not come to an end: then this cannot be started again."""
+        not come to an end, or somebody cannot be turned away: then do not start this again."""
+        patience = 0.0  # for one that has not ended yet when it was told to before
         if self._end_write >= 0:
             os.close(self._end_write)
             self._end_write = -1
+            patience = END_SECONDS
         if self._thread is not None:
-            self._thread.join(END_SECONDS)
+            self._thread.join(patience)
             if self._thread.is_alive():  # it ends with this process, and may need these till then
                 return False
             self._thread = None
@@ -104,21 +106,23 @@ class Service:
             os.close(self._end_read)
             self._end_read = -1
         self._talks.clear()
-        self._turn_away()
-        return True
+        return self._turn_away()
 
     def close(self) -> None:
         """Rest for ever."""
-        if self.rest():
+        self.rest()
+        if self._thread is None:
             self._ear.close()
 
-    def _turn_away(self) -> None:
+    def _turn_away(self) -> bool:
         """Nobody who came in vain is to be answered later, in the name of somebody else."""
         try:
             while True:
                 self._ear.accept()[0].close()
-        except OSError:
-            return
+        except BlockingIOError:
+            return True
+        except OSError:  # such as too many open files
+            return False
 
     def _serve(self) -> None:
         poll = select.poll()

@@ -18,7 +18,7 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from {0} import main; m
 
 
 class GoneError(OSError):
-    """The nursery is gone. Nothing was started."""
+    """The nursery is gone, or not allowed to make a process. Nothing was started."""
 
 
 def is_possible() -> bool:
@@ -27,12 +27,17 @@ def is_possible() -> bool:
 
 
 class Nursery:
-    """The process that makes commands. Its `pid` is that of a child of ours that is no command."""
+    """The process that makes commands."""
 
     def __init__(self) -> None:
+        #: Of a child of ours that is no command; 0 once somebody has seen to its end, for then that
+        #: number may be anybody's.
+        self.pid = 0
         self._line, theirs = socket.socketpair()
         source = nursery.__file__.removesuffix("/holdfast/gate/sandbox/nursery.py")
-        words = [sys.executable, "-I", "-S", "-c", _PROGRAM.format(nursery.__name__), source]
+        # It writes no bytecode: a new process that imports something would wait for ever, for
+        # somebody who lets it write.
+        words = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM.format(nursery.__name__), source]
         silence = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
         try:
             self.pid = os.posix_spawn(
@@ -81,10 +86,9 @@ class Nursery:
     def close(self) -> None:
         """Nobody wants any more."""
         self._line.close()
-        try:
+        if self.pid:
             os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            return  # it was gone already, and somebody has seen to that
+            self.pid = 0
 
 
 def _born(note: bytes) -> int:

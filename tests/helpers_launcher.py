@@ -1,0 +1,109 @@
+"""What the tests of launchers share: an item with its locks, and who runs its agents."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from conftest import until
+from holdfast.core.model import Event
+from holdfast.manager.manager import LockManager
+from holdfast.work.desk import Desk
+from holdfast.work.items import LockRequest, WorkItem
+from holdfast.work.slots import Ended, Launchers
+
+PYTHON = sys.executable
+
+
+class Bench:
+    """An item that may write app/x.rb and new/made.rb, and a launcher that holds that."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.manager = LockManager.open(root)
+        self.desk = Desk(self.manager)
+        self.pool = Launchers(self.manager, spare=1)
+        self.launcher = self.pool.lend()
+        item = self.desk.enqueue("a", "apply", LockRequest.of((), ["app/x.rb", "new/made.rb"]))
+        claimed = self.desk.claim(item, self.launcher.holder(item))
+        assert isinstance(claimed, tuple)
+        self.item: WorkItem = claimed[0]
+        self.output = root / ".holdfast/runs" / self.item.id / "output"
+
+    # Agents
+
+    def run(self, *command: str, **more: object) -> Ended:
+        """Run an agent; how it ended."""
+        settings: dict[str, object] = {
+            "folder": str(self.root), "output": str(self.output), "environment": dict(os.environ),
+            "timeout_seconds": 60.0, **more,
+        }  # fmt: skip
+        return self.launcher.run(self.item, command, **settings)  # type: ignore[arg-type]
+
+    def sh(self, script: str, **more: object) -> Ended:
+        """Run a script as an agent; how it ended."""
+        return self.run("/bin/sh", "-c", script, **more)
+
+    def shell(self, script: str, **more: object) -> str:
+        """Run a script as an agent; what it said."""
+        return self._said(["/bin/sh", "-c", script], **more)
+
+    def python(self, script: str, **more: object) -> str:
+        """The same in Python."""
+        return self._said([PYTHON, "-c", script], **more)
+
+    def _said(self, command: Sequence[str], **more: object) -> str:
+        self.output.unlink(missing_ok=True)
+        assert not self.run(*command, **more).why
+        return self.output.read_text(errors="replace")
+
+    # What there is to see
+
+    @property
+    def gaps(self) -> list[str]:
+        return [event.data["path"] for event in self.events]
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for event in self.manager.events() if event.type == "coverage_gap"]
+
+    @property
+    def pid(self) -> int:
+        """The launcher's."""
+        return self.launcher._process.pid
+
+    @property
+    def children(self) -> list[int]:
+        """Who has the launcher as parent, also those that have ended and are still on its list."""
+        found = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        return [int(word) for word in found.read_text().split()]
+
+    def close(self) -> None:
+        self.launcher.leave()
+        self.pool.close()
+        self.manager.close()
+
+
+def before_launchers(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each launcher that is started from now on run some code first."""
+    place = folder / "first"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def pid_in(file: Path) -> int:
+    until(lambda: file.exists() and file.read_text().endswith("\n"), f"{file} has a pid")
+    return int(file.read_text())

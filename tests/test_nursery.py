@@ -1,0 +1,303 @@
+"""Agents that a small process makes for their launcher: as if it had made them itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from conftest import until
+from helpers_launcher import PYTHON, Bench, before_launchers, is_running, pid_in
+from helpers_processes import Crowd, state_of
+from helpers_sandbox import NEEDS_LANDLOCK
+from holdfast.gate.sandbox import landlock, noticing, seccomp, spawning
+from holdfast.work.slots import AgentError, Ended
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not spawning.is_possible(),
+    reason="not known how a process is made for somebody else here",
+)
+
+WITHOUT = "from holdfast.gate.sandbox import spawning; spawning.is_possible = lambda: False"
+
+#: The nursery, with another way to call the kernel.
+OTHER_KERNEL = """
+from holdfast.gate.sandbox import spawning
+spawning._PROGRAM = '''
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from holdfast.gate.sandbox import nursery
+real = nursery.kernel()
+def call(number, *arguments):
+    {0}
+nursery.kernel = lambda: call
+nursery.main()
+'''
+"""
+
+
+@pytest.fixture(params=["nursery", "without one"])
+def bench(
+    request: pytest.FixtureRequest,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Bench]:
+    """Both ways to start an agent, between which nobody should see a difference."""
+    if request.param != "nursery":
+        before_launchers(WITHOUT, tmp_path, monkeypatch)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    made = Bench(repository)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    made.shell("true", write=None)
+    assert len(made.children) == (request.param == "nursery")
+    yield made
+    made.close()
+
+
+only_with_one = pytest.mark.parametrize("bench", ["nursery"], indirect=True)
+#: For agents without a sandbox, and in one if there can be one.
+FREE_AND_SANDBOXED: tuple[tuple[str, ...] | None, ...] = (
+    (None, ()) if landlock.support().is_enough else (None,)
+)
+
+
+# What an agent finds
+
+
+def test_an_agent_has_three_descriptors_and_no_more(bench: Bench) -> None:
+    script = """
+import os
+for number in range(1024):
+    try:
+        os.fstat(number)
+    except OSError:
+        continue
+    print(number)
+"""
+    for write in FREE_AND_SANDBOXED:
+        assert bench.python(script, write=write).split() == ["0", "1", "2"]
+
+
+def test_no_signal_is_kept_from_an_agent(bench: Bench) -> None:
+    for write in FREE_AND_SANDBOXED:
+        said = bench.shell("exec grep ^Sig[BI] /proc/self/status", write=write)
+        masks = {line.split(":")[0]: int(line.split()[1], 16) for line in said.splitlines()}
+        assert masks["SigBlk"] == 0
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
+            assert not masks["SigIgn"] >> (number - 1) & 1
+
+
+def test_an_agent_is_a_child_of_its_launcher_with_a_session_of_its_own(bench: Bench) -> None:
+    parent, session, pid = bench.python(
+        "import os; print(os.getppid(), os.getsid(0), os.getpid())", write=None
+    ).split()
+    assert int(parent) == bench.pid
+    assert session == pid
+
+
+def test_a_large_environment_and_a_long_line_arrive(bench: Bench) -> None:
+    large = {f"LARGE_{number}": str(number % 10) * 60_000 for number in range(18)}
+    script = (
+        "import os, sys; "
+        "print(*[len(os.environ[f'LARGE_{n}']) for n in range(18)], len(sys.argv[1]))"
+    )
+    assert bench.run(PYTHON, "-c", script, "x" * 100_000, environment=large, write=None).code == 0
+    assert bench.output.read_text().split() == ["60000"] * 18 + ["100000"]
+
+
+def test_a_word_is_looked_for_where_the_agent_starts(bench: Bench) -> None:
+    for name in ("here", "bin/there"):
+        file = bench.root / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/sh\necho {name}\n")
+        file.chmod(0o755)
+    assert bench.run("./here", write=None).code == 0
+    for path in ("bin:/usr/bin:/bin", "/no/such/folder:bin"):
+        assert bench.run("there", environment={"PATH": path}, write=None).code == 0
+    assert bench.output.read_text().split() == ["here", "bin/there", "bin/there"]
+
+
+#: What cannot be started: the command, what is special about it, and how the answer ends.
+WRONG: tuple[tuple[list[str], dict[str, object], str], ...] = (
+    (["no-such-agent"], {}, "[Errno 2] No such file or directory"),
+    (["/"], {}, "[Errno 13] Permission denied"),
+    (["true", "a\0b"], {}, "embedded null byte"),
+    (["true"], {"environment": {"A": "\0"}}, "embedded null byte"),
+    (["true"], {"folder": "/no/such/folder"}, "No such file or directory"),
+    (["true"], {"stdin": "\ud800"}, "surrogates not allowed"),
+    (["true"], {"environment": {"A": "x" * 200_000}}, "[Errno 7] Argument list too long"),
+)
+
+
+def test_what_cannot_be_started_is_told_and_costs_nothing(bench: Bench) -> None:
+    for write in FREE_AND_SANDBOXED:
+        bench.shell("true", write=write)
+        before = len(os.listdir(f"/proc/{bench.pid}/fd"))
+        for command, more, said in WRONG:
+            with pytest.raises(AgentError) as caught:
+                bench.run(*command, write=write, **more)
+            assert caught.value.message.endswith(said)
+        assert bench.shell("echo well", write=write) == "well\n"
+        # Who has said how an agent ended cleans up after it, and then hears what is next.
+        until(partial(_has_at_most, bench.pid, before), "all is closed")
+    assert [pid for pid in bench.children if not is_running(pid)] == []
+
+
+def _has_at_most(pid: int, descriptors: int) -> bool:
+    return len(os.listdir(f"/proc/{pid}/fd")) <= descriptors
+
+
+# When somebody is killed
+
+
+def test_when_a_launcher_is_killed_nothing_of_it_is_left(bench: Bench, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    script = f"echo $$ > {file}; exec sleep 1000"
+    runner = threading.Thread(target=lambda: _caught(lambda: bench.sh(script, write=None)))
+    runner.start()
+    agent = pid_in(file)
+    children = bench.children
+    assert agent in children
+    os.kill(bench.pid, signal.SIGKILL)
+    runner.join(60)
+    for pid in children:
+        until(lambda pid=pid: not is_running(pid), "they are gone")
+
+
+def _caught(function: object) -> None:
+    try:
+        function()  # type: ignore[operator]
+    except Exception:
+        pass
+
+
+@only_with_one
+def test_a_nursery_that_was_killed_is_replaced(bench: Bench) -> None:
+    for _ in range(2):
+        (nursery,) = bench.children
+        os.kill(nursery, signal.SIGKILL)
+        assert bench.shell("echo well", write=None) == "well\n"
+        (another,) = bench.children
+        assert another != nursery
+        assert is_running(another)
+
+
+@only_with_one
+def test_one_that_is_killed_while_it_has_an_order_is_replaced(bench: Bench) -> None:
+    (nursery,) = bench.children
+    os.kill(nursery, signal.SIGSTOP)
+    until(lambda: state_of(nursery) == "T", "it stands still")
+    ended: list[Ended] = []
+    runner = threading.Thread(target=lambda: ended.append(bench.sh("echo well", write=None)))
+    runner.start()
+    until(lambda: _reads_a_pipe(bench.pid), "the launcher waits for its agent")
+    os.kill(nursery, signal.SIGKILL)
+    runner.join(60)
+    assert (ended[0].code, bench.output.read_text()) == (0, "well\n")
+    assert nursery not in bench.children
+
+
+def _reads_a_pipe(pid: int) -> bool:
+    """Whether a process stands in a call that reads, of something else than its input."""
+    try:
+        number, first, *_rest = Path(f"/proc/{pid}/syscall").read_text().split()
+    except (OSError, ValueError):
+        return False
+    reading = {"x86_64": "0", "aarch64": "63", "riscv64": "63"}[os.uname().machine]
+    return number == reading and int(first, 16) > 2
+
+
+@only_with_one
+def test_an_agent_that_kills_the_nursery_gains_nothing(bench: Bench, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    (nursery,) = bench.children
+    script = f"kill -9 {nursery}; setsid sleep 1000 & echo $! > {file}"
+    assert bench.sh(script, write=None).code == 0
+    assert not is_running(pid_in(file))
+    assert bench.children == []
+    assert bench.shell("echo well", write=None) == "well\n"
+
+
+def test_an_agent_is_started_once_even_if_the_nursery_is_killed_at_that_moment(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies = "return real(number, *arguments) and os._exit(9)"
+    before_launchers(OTHER_KERNEL.format(dies), tmp_path, monkeypatch)
+    bench = Bench(repository)
+    for count, write in enumerate(FREE_AND_SANDBOXED, 1):
+        assert bench.sh("echo $PPID >> app/x.rb", write=write).code == 0
+        assert (repository / "app/x.rb").read_text() == "old\n" + f"{bench.pid}\n" * count
+    bench.close()
+
+
+def test_where_a_nursery_may_make_nothing_the_launcher_does_it(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_launchers(OTHER_KERNEL.format("raise PermissionError(1, 'no')"), tmp_path, monkeypatch)
+    bench = Bench(repository)
+    assert bench.shell("echo $PPID", write=None) == f"{bench.pid}\n"
+    assert bench.children == [], "it is of no use"
+    assert bench.shell("echo $PPID", write=None) == f"{bench.pid}\n"
+    bench.close()
+
+
+SPARED = """
+from holdfast.gate.sandbox.spawning import Nursery
+from holdfast.work.launcher import kill_all
+nursery = Nursery()
+pid = nursery.pid
+kill_all(nursery)
+say("spared", nursery.pid == pid, os.path.exists(f"/proc/{pid}"))
+os.kill(pid, signal.SIGKILL)
+while open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z":
+    time.sleep(0.001)
+kill_all(nursery)
+say("gone", nursery.pid, os.path.exists(f"/proc/{pid}"))
+nursery.close()
+"""
+
+
+def test_only_the_nursery_itself_is_spared_and_not_who_has_its_pid_next(tmp_path: Path) -> None:
+    with Crowd(tmp_path) as crowd:
+        child = crowd.start(SPARED).done()
+        assert child.words("spared") == [["True", "True"]]
+        assert child.words("gone") == [["0", "False"]]
+
+
+# A new process that is held up by nobody
+
+
+@NEEDS_LANDLOCK
+@pytest.mark.skipif(bool(seccomp.lacks()), reason=f"needs a listener: {seccomp.lacks()}")
+def test_a_word_that_means_nothing_is_told_also_where_no_bytecode_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look for it takes an import; to write what that compiles would wait for the launcher,
+    which waits for the new process."""
+    empty = f"import sys; sys.pycache_prefix = {str(tmp_path / 'cache')!r}; "
+    monkeypatch.setattr(spawning, "_PROGRAM", empty + spawning._PROGRAM)
+    nursery = spawning.Nursery()
+    attentive = noticing.Noticing(str(tmp_path), {}, ())
+    told: list[BaseException] = []
+
+    def start() -> None:
+        with open(os.devnull, "rb+", buffering=0) as null:
+            streams = (null.fileno(), null.fileno())
+            try:
+                nursery.start(["no-such-agent"], {}, "/", streams, line=attentive.line)
+            except BaseException as error:
+                told.append(error)
+
+    starter = threading.Thread(target=start, daemon=True)
+    starter.start()
+    starter.join(20)
+    attentive.close()
+    assert [type(error) for error in told] == [FileNotFoundError]
+    nursery.close()
