@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from helpers_processes import LINUX_ONLY, Auditor, Child, Crowd, until
 from holdfast import LockManager
 from holdfast.core.model import SECOND
+from holdfast.store import wake
 
 pytestmark = LINUX_ONLY
 
@@ -330,3 +332,26 @@ def test_following_ends_at_its_time_with_the_head_that_is_there(root: Path) -> N
         assert manager.store.wait(1, 0.05) == 1
         assert sockets(root) == first
     assert sockets(root) == []
+
+
+def test_two_threads_that_call_for_the_first_time_leave_one_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, together, real = [], threading.Barrier(2, timeout=60), wake._socket
+
+    def slow() -> object:
+        one = real()
+        made.append(one)
+        together.wait()
+        return one
+
+    monkeypatch.setattr(wake, "_socket", slow)
+    post = wake.Post(str(tmp_path))
+    callers = [threading.Thread(target=post.send, args=(("nobody",),)) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert sorted(one.fileno() >= 0 for one in made) == [False, True]
+    post.close()
+    assert [one.fileno() for one in made] == [-1, -1]

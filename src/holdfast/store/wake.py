@@ -123,12 +123,13 @@ class PooledMailbox:
 class Post:
     """The folder of addresses, and the way to call them."""
 
-    __slots__ = ("_descriptor", "_followers", "_pid", "_sender", "folder")
+    __slots__ = ("_descriptor", "_followers", "_pid", "_senders", "folder")
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._pid = os.getpid()
-        self._sender: socket | None = None
+        #: From which it calls, once it has. Two threads may make one at once: the first counts.
+        self._senders: dict[str, socket] = {}
         self._descriptor = -1
         self._followers: list[str] = []
 
@@ -152,15 +153,19 @@ class Post:
 
     def send(self, addresses: tuple[str, ...]) -> None:
         """Wake these."""
-        if self._sender is None:
-            self._sender = _socket()
-            if self._sender is None:
+        sender = self._senders.get(self.folder)
+        if sender is None:
+            made = _socket()
+            if made is None:
                 return
+            sender = self._senders.setdefault(self.folder, made)
+            if sender is not made:
+                made.close()
         for address in addresses:
             if "/" in address:
                 continue
             try:
-                self._sender.sendto(b"!", self.path_of(address))
+                sender.sendto(b"!", self.path_of(address))
             except OSError as error:
                 if error.errno == errno.ECONNREFUSED:  # it died and left its address behind
                     self.remove(address)
@@ -199,9 +204,8 @@ class Post:
 
     def close(self) -> None:
         """Let go of the descriptors."""
-        if self._sender is not None:
-            self._sender.close()
-            self._sender = None
+        while self._senders:
+            self._senders.popitem()[1].close()
         if self._descriptor >= 0 and self._pid == os.getpid():
             os.close(self._descriptor)
         self._descriptor = -1
