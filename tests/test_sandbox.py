@@ -212,7 +212,8 @@ def test_only_what_a_dead_runner_left_is_swept(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))
     (tmp_path / "t").mkdir()
     (tmp_path / "t/holdfast-run-foreign").mkdir(0o755)
-    (tmp_path / "t/holdfast-run-empty").mkdir(0o700)
+    (tmp_path / "t/holdfast-run-new").mkdir(0o700)
+    _age(tmp_path / "t/holdfast-run-foreign")
     (tmp_path / "t/holdfast-run-file").touch()
     with Crowd(tmp_path) as crowd:
         child = crowd.start(OWNER, tmp_path)
@@ -240,6 +241,20 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _age(place: Path, seconds: float = 3600) -> None:
     moment = time.time() - seconds
     os.utime(place, (moment, moment))
+
+
+def test_a_folder_that_was_never_anybody_s_is_swept_when_it_is_old_and_empty(old: Path) -> None:
+    names = ("empty", "full", "open", "new")
+    places = {name: old / f"holdfast-run-{name}" for name in names}
+    for name, place in places.items():
+        place.mkdir(0o755 if name == "open" else 0o700)
+    (places["full"] / "owner.new").touch()
+    for name in ("empty", "full", "open"):
+        _age(places[name], 120)
+    assert scratch.sweep(str(old)) == [str(places["empty"])]
+    assert [name for name in names if places[name].exists()] == ["full", "open", "new"]
+    _age(places["new"], 61)
+    assert scratch.sweep(str(old)) == [str(places["new"])], "though nothing changed around it"
 
 
 def test_what_happens_is_noticed_though_the_folder_is_not_listed_again(

@@ -6,7 +6,8 @@
       tmp/                      the command's TMPDIR; the only part that is open to it
 
 A runner that ends removes it all. One that is killed cannot, so the next one looks for folders
-whose owner is dead, with all that it started, and cleans up after it.
+whose owner is dead, with all that it started, and cleans up after it. One that is killed before it
+could say whose its folder is leaves an empty one, which is known by its age.
 
 What this does not promise: that anybody finds what was left under another TMPDIR.
 """
@@ -38,6 +39,8 @@ TRIES_MAX = 3
 #: As deep may folders lie in each other to be removed without further ado.
 DEPTH_MAX = 10
 _OWNER_BYTES_MAX = 16 << 20
+#: Nobody takes as long to write down whose a new folder is.
+NEW_SECONDS = 60.0
 #: What changed so shortly ago may change again without another time.
 TICK_NS = 2_100_000_000
 
@@ -134,6 +137,8 @@ def _sweep(path: str) -> bool:
             return False
         if stat.S_IMODE(status.st_mode) & 0o077:
             return False
+        if status.st_mtime + NEW_SECONDS < time.time() and _was_empty(path):
+            return True
         with open(f"{path}/owner", encoding="utf-8", errors="surrogatepass") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             made = _if_dead(path, codec.loads(file.read(_OWNER_BYTES_MAX)))
@@ -143,6 +148,15 @@ def _sweep(path: str) -> bool:
             return _remove(path)
     except (OSError, ValueError, TypeError, LookupError):
         return False  # somebody else is at it, or it was never finished: leave it alone
+
+
+def _was_empty(path: str) -> bool:
+    """Whether there was nothing in a folder, which is gone then."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
 
 
 def _if_dead(path: str, data: Any) -> list[Made] | None:
