@@ -1,7 +1,7 @@
 """Orders to a small process beside ours: plain data and open files, through a socket.
 
 For work that another process does better: because it is smaller, or because there is a second
-processor. It is a bare interpreter that runs one file of ours, hears orders at its standard input
+processor. It is a bare interpreter that runs a program of ours, hears orders at its standard input
 until nobody is there who could give any, and is gone then.
 
 An order is eight bytes of length, together with the descriptors, and then what `marshal` makes of
@@ -44,16 +44,19 @@ class Helper:
 
     __slots__ = ("_line", "pid")
 
-    def __init__(self, program: str) -> None:
-        """`program` is the path of a file of ours; where our packages are is its one word."""
-        from _socket import AF_UNIX, SOCK_STREAM, socket, socketpair
+    def __init__(self, *program: str) -> None:
+        """`program` are words for the interpreter: a file of ours, or what else says what to run.
+        The last word that it gets is where our packages are."""
+        from _socket import AF_UNIX, SOCK_STREAM, socketpair
 
-        ours, theirs = socketpair(AF_UNIX, SOCK_STREAM)
-        self._line: socket = socket(fileno=ours.detach())
+        #: Of a child of ours; 0 once somebody has seen to its end, for then that number may be
+        #: anybody's.
+        self.pid = 0
+        self._line, theirs = socketpair(AF_UNIX, SOCK_STREAM)
         silence = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
         try:
             self.pid = os.posix_spawn(
-                sys.executable, [sys.executable, "-I", "-S", program, _SOURCE], os.environ,
+                sys.executable, [sys.executable, "-I", "-S", *program, _SOURCE], os.environ,
                 file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), silence],
                 setpgroup=0,  # Ctrl-C is for those who give the orders
             )  # fmt: skip
@@ -83,10 +86,9 @@ class Helper:
     def close(self) -> None:
         """Nobody gives orders any more; wait until it is gone."""
         self._line.close()
-        try:
+        if self.pid:
             os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            return  # somebody has seen to that already
+            self.pid = 0
 
 
 def tell(line: socket, data: Any, descriptors: Sequence[int] = ()) -> None:

@@ -38,11 +38,12 @@ from holdfast.gate.sandbox.box import Sandbox
 from holdfast.gate.sandbox.landlock import prctl, support
 from holdfast.gate.sandbox.nursery import IGNORED_BY_PYTHON, SET_DEATH_SIGNAL
 from holdfast.gate.sandbox.quarters import Quarters
-from holdfast.gate.sandbox.spawning import GoneError, Nursery, is_possible
+from holdfast.gate.sandbox.spawning import Nursery, is_possible
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
+from holdfast.manager.orders import GoneError
 
 PR_SET_CHILD_SUBREAPER = 36
 #: From asking an agent to end to making it.

@@ -9,18 +9,15 @@ reason all that can be done before a process is made is done before.
 What it makes are not its children but its siblings: the runner is who waits for them, and they die
 with it. This program goes when nobody speaks to it any more.
 
-An order is eight bytes of length, together with the descriptors, and then what `marshal` makes of
-an `Order`. Through the first of the descriptors the new process itself tells its pid, and what went
-wrong in it, a line each: so it is known to the runner even if this program is killed meanwhile. A
-successful exec closes it. Nothing at all means that there is no new process.
+It hears an `Order` with descriptors. Through the first of them the new process itself tells its
+pid, and what went wrong in it, a line each: so it is known to the runner even if this program is
+killed meanwhile. A successful exec closes it. Nothing at all means that there is no new process.
 """
 
 from __future__ import annotations
 
 import gc
-import marshal
 import os
-import sys
 from _signal import (  # type: ignore[import-not-found]
     SIG_DFL,
     SIG_SETMASK,
@@ -31,11 +28,12 @@ from _signal import (  # type: ignore[import-not-found]
     pthread_sigmask,
     signal,
 )
-from _socket import AF_UNIX, CMSG_SPACE, MSG_CMSG_CLOEXEC, SOCK_STREAM, socket
+from _socket import AF_UNIX, SOCK_STREAM, socket
 
 from holdfast.gate.sandbox.landlock import kernel, prctl, restrict
 from holdfast.gate.sandbox.seccomp import Filter, hand_over
 from holdfast.gate.sandbox.starting import EXECUTING, NOT_STARTED, RESTRICTING, execute
+from holdfast.manager.orders import hear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,9 +48,6 @@ if TYPE_CHECKING:
 CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
 _CLONE_PARENT = 0x8000
 SET_DEATH_SIGNAL = 1
-DESCRIPTORS_MAX = 5
-LENGTH_BYTES = 8
-_READ_BYTES = 1 << 20
 #: What the interpreter ignores, and a command must not inherit like that.
 IGNORED_BY_PYTHON = (SIGPIPE, SIGXFSZ)
 #: Before the pid of a new process.
@@ -71,9 +66,10 @@ def main() -> None:
         filter = None
     clone = CLONE[os.uname().machine]
     while True:
-        order, descriptors = _hear(line)
-        if order is None:
+        heard = hear(line)
+        if heard is None:
             return
+        order, descriptors = heard
         outlet = socket(fileno=descriptors[-1]) if order[-1] else None
         try:
             if call(clone, _CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
@@ -84,26 +80,6 @@ def main() -> None:
             outlet.detach()
         for descriptor in descriptors:
             os.close(descriptor)
-
-
-def _hear(line: socket) -> tuple[Order | None, list[int]]:
-    """The next order, with its descriptors; None if there will be none."""
-    room = CMSG_SPACE(4 * DESCRIPTORS_MAX)
-    head, found, _flags, _address = line.recvmsg(LENGTH_BYTES, room, MSG_CMSG_CLOEXEC)
-    descriptors = [
-        int.from_bytes(some[at : at + 4], sys.byteorder)
-        for _level, _type, some in found
-        for at in range(0, len(some), 4)
-    ]
-    left = int.from_bytes(head, sys.byteorder)
-    parts = []
-    while left:
-        part = line.recv(min(left, _READ_BYTES))
-        if not part:
-            return None, []
-        parts.append(part)
-        left -= len(part)
-    return (marshal.loads(b"".join(parts)) if parts else None), descriptors
 
 
 def _become(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import marshal
 import os
-import socket
-import sys
 
 from holdfast.gate.sandbox import nursery
 from holdfast.gate.sandbox.starting import grief, likely_program, read_note, refuse_null
+from holdfast.manager import orders
+from holdfast.manager.orders import GoneError, Helper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,38 +16,20 @@ if TYPE_CHECKING:
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from {0} import main; main()"
 
 
-class GoneError(OSError):
-    """The nursery is gone, or not allowed to make a process. Nothing was started."""
-
-
 def is_possible() -> bool:
     """Whether this machine can have one."""
-    return sys.platform == "linux" and os.uname().machine in nursery.CLONE
+    return orders.is_possible() and os.uname().machine in nursery.CLONE
 
 
-class Nursery:
-    """The process that makes commands."""
+class Nursery(Helper):
+    """The process that makes commands. It is a child of ours, and no command."""
+
+    __slots__ = ()
 
     def __init__(self) -> None:
-        #: Of a child of ours that is no command; 0 once somebody has seen to its end, for then that
-        #: number may be anybody's.
-        self.pid = 0
-        self._line, theirs = socket.socketpair()
-        source = nursery.__file__.removesuffix("/holdfast/gate/sandbox/nursery.py")
         # It writes no bytecode: a new process that imports something would wait for ever, for
         # somebody who lets it write.
-        words = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM.format(nursery.__name__), source]
-        silence = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
-        try:
-            self.pid = os.posix_spawn(
-                sys.executable, words, os.environ,
-                file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), silence],
-            )  # fmt: skip
-        except BaseException:
-            self._line.close()
-            raise
-        finally:
-            theirs.close()
+        super().__init__("-B", "-c", _PROGRAM.format(nursery.__name__))
 
     def start(
         self,
@@ -60,7 +41,8 @@ class Nursery:
         line: int = -1,
     ) -> int:
         """Have a command started that reads and writes there; its pid. `ruleset` restricts it, on
-        `line` it hands over a listener. Raises as `starting.start`, and GoneError."""
+        `line` it hands over a listener. Raises as `starting.start`, and GoneError if the nursery
+        is gone, or not allowed to make a process: then nothing was started."""
         words, variables = list(command), dict(environment)
         refuse_null(words, variables)
         program = likely_program(words[0], variables)
@@ -69,26 +51,12 @@ class Nursery:
         heard, told = os.pipe()
         try:
             try:
-                self._send(marshal.dumps(order), [told, *streams, *more])
-            except (BrokenPipeError, ConnectionResetError) as error:
-                raise GoneError("the process that starts commands is gone") from error
+                self.tell(order, [told, *streams, *more])
             finally:
                 os.close(told)
             return _born(read_note(heard))
         finally:
             os.close(heard)
-
-    def _send(self, body: bytes, descriptors: list[int]) -> None:
-        head = len(body).to_bytes(nursery.LENGTH_BYTES, sys.byteorder)
-        socket.send_fds(self._line, [head], descriptors)
-        self._line.sendall(body)
-
-    def close(self) -> None:
-        """Nobody wants any more."""
-        self._line.close()
-        if self.pid:
-            os.waitpid(self.pid, 0)
-            self.pid = 0
 
 
 def _born(note: bytes) -> int:
@@ -104,5 +72,5 @@ def _born(note: bytes) -> int:
             os.waitpid(pid, 0)
         raise grief(trouble)
     if not pid:
-        raise GoneError("the process that starts commands is gone")
+        raise GoneError
     return pid
