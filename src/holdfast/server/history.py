@@ -27,10 +27,6 @@ PATHS_MAX = 20_000
 #: How many events back it begins, where the ledger is longer.
 EVENTS_MAX = 50_000
 
-_ITEMS = (
-    desk.ITEM_QUEUED, desk.ITEM_DISPATCHED, desk.ITEM_WAITS, desk.ITEM_ENDED, desk.ITEM_RETRIED,
-)  # fmt: skip
-
 
 class Span:
     """One grant, from its beginning to its end, if it has one."""
@@ -133,7 +129,7 @@ class History:
             self._want(data["id"], *covered(data))
         elif event.type == events.TICKET_DROPPED:
             self._want(data["ticket"], [], [])
-        elif event.type in _ITEMS:
+        elif event.type in desk.ITEM_EVENTS:
             self._item(data)
         elif event.type == GAP:
             self._gap(event)

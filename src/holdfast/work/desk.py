@@ -48,6 +48,8 @@ ITEM_WAITS = "work_waits"
 ITEM_ENDED = "work_ended"
 ITEM_RETRIED = "work_retried"
 ITEM_FORGOTTEN = "work_forgotten"
+#: Those that say how an item stands.
+ITEM_EVENTS = (ITEM_QUEUED, ITEM_DISPATCHED, ITEM_WAITS, ITEM_ENDED, ITEM_RETRIED)
 
 #: How much of a workflow's name is in that of its items.
 NAME_MAX = 80

@@ -97,7 +97,7 @@ class _Reading:
         for event in history:
             if event.type == GAP:
                 self._gap(event)
-            elif event.type in _ITEMS:
+            elif event.type in events.ITEM_EVENTS:
                 self._item(event, WorkItem.from_data(event.data))
         return self._report
 
@@ -137,9 +137,3 @@ class _Reading:
                 tuple(screens), data.get("possible", True),
             )
         )  # fmt: skip
-
-
-_ITEMS = (
-    events.ITEM_QUEUED, events.ITEM_DISPATCHED, events.ITEM_WAITS, events.ITEM_ENDED,
-    events.ITEM_RETRIED,
-)  # fmt: skip

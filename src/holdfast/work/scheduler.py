@@ -12,13 +12,9 @@ its locks held on. On every way out the locks are free and the item is over, in 
 
 from __future__ import annotations
 
-import math
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError, InvalidInput
@@ -27,11 +23,13 @@ from holdfast.core.words import conflict_sentences
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
-from holdfast.work import desk as desk_events
 from holdfast.work.callbacks import Again, Callback, Failed, Here, Host, Next
-from holdfast.work.desk import LEASE_SECONDS, Desk, ended_paths
+from holdfast.work.cleaning import kill_orphans, settled
+from holdfast.work.desk import ITEM_EVENTS, LEASE_SECONDS, Desk, ended_paths
+from holdfast.work.following import LOOK_SECONDS, Following
 from holdfast.work.hands import Hands
 from holdfast.work.items import DISPATCHED, QUEUED, LockRequest, Order, WorkItem
+from holdfast.work.moments import Moments
 from holdfast.work.waiting import Queue
 
 if TYPE_CHECKING:
@@ -40,12 +38,6 @@ if TYPE_CHECKING:
 QUEUE_SECONDS = 300.0
 RETRIES_MAX = 12
 PATIENCE_SECONDS = 600.0
-#: How long a wake-up by another process may be lost, or an owner be dead, before we notice.
-LOOK_SECONDS = 5.0
-#: How long we go by our own clock, which may stand still or go otherwise than the ledger's.
-CLOCK_SECONDS = 60.0
-#: Between two looks whether what was killed is gone.
-SETTLE_SECONDS = 0.01
 #: The last word on a scheduler that broke; every page shows it.
 TROUBLE = "work:trouble"
 BROKEN = "work_broken"
@@ -96,12 +88,10 @@ class Scheduler:
         self._freed: set[str] = set()
         self._hands = Hands("holdfast work")
         self._loop: threading.Thread | None = None
-        self._watcher: threading.Thread | None = None
+        self._following: Following | None = None
         self._stirred = False
         self._stopping = False
-        #: Moments at which something is due for an item, whoever tells us of it.
-        self._due: list[tuple[int, str]] = []
-        self._overdue_at = 0.0
+        self._moments = Moments(lock_manager)
         self._renew_at = 0.0
         self._look_at = 0.0
         self._lock = threading.RLock()
@@ -204,24 +194,22 @@ class Scheduler:
         if services.noted(self._manager, TROUBLE) is not None:
             services.note(self._manager, MENDED, {}, name=TROUBLE, over=True)
         head = self._take_up()
-        self._watcher = threading.Thread(
-            target=self._watch, args=(head,), name="holdfast watcher", daemon=True
-        )
-        self._watcher.start()
+        self._following = Following(self._manager, head, self._hear, self._break)
         self._loop.start()
 
     def stop(self) -> None:
         """Send nothing more out, and wait for those that are out. What waits stays in line."""
         self.drain()
         with self._lock:
-            if self._loop is None:
-                return
-            threads = [self._loop, self._watcher]
-        # which also calls the watcher, who waits for the ledger to change
+            loop, following = self._loop, self._following
+        if loop is None:
+            return
+        # which also wakes the one who follows the ledger
         services.note(self._manager, STOPPED, {"by": self.desk.name})
-        for thread in threads:
-            if thread is not None and thread is not threading.current_thread():
-                thread.join()
+        if following is not None:
+            following.join()
+        if loop is not threading.current_thread():
+            loop.join()
         self._hands.finish()  # last: until now the loop may have sent something out
 
     def drain(self) -> None:
@@ -230,6 +218,8 @@ class Scheduler:
         with self._lock:
             self._stopping = True
             self._stir()
+            if self._following is not None:
+                self._following.end()
             loop = self._loop
         if loop is not None and loop.is_alive() and loop is not threading.current_thread():
             loop.join()
@@ -237,7 +227,8 @@ class Scheduler:
     def look(self) -> None:
         """See now to what is due. It knows by itself when that is, as long as its clock does."""
         with self._lock:
-            self._look_at = self._overdue_at = 0.0
+            self._look_at = 0.0
+            self._moments.doubt()
             self._stir()
 
     def wait_for_change(self, timeout: float) -> None:
@@ -277,6 +268,8 @@ class Scheduler:
         """The queue is in the ledger, so nothing is lost; but somebody has to look."""
         with self._change:
             self.error = f"{type(error).__name__}: {error}"
+            if self._following is not None:
+                self._following.end()
             self._change.notify_all()
         try:
             services.note(self._manager, BROKEN, {"error": self.error}, name=TROUBLE)
@@ -285,9 +278,7 @@ class Scheduler:
 
     def _nap(self) -> float:
         """Until something is due that nobody will tell us of."""
-        moments = [self._renew_at - time.monotonic()]
-        if self._due:
-            moments.append(self._overdue_at - time.monotonic())
+        moments = [self._renew_at - time.monotonic(), self._moments.seconds]
         if self._foreign or self._blocked:
             moments.append(self._look_at - time.monotonic())
         return max(0.0, min(moments))
@@ -296,13 +287,7 @@ class Scheduler:
         """Put an item in line, to be tried."""
         self._queue.add(item)
         if not item.escalated:
-            self._note_due(item.queued + self._patience, item)
-
-    def _note_due(self, moment: int, item: WorkItem) -> None:
-        """Look at an item then, whatever else happens."""
-        heappush(self._due, (moment, item.id))
-        if self._due[0][0] == moment:
-            self._overdue_at = 0.0  # how far away that is, the next look tells
+            self._moments.note(item.queued + self._patience, item.id)
 
     def _dispatch(self) -> None:
         while True:
@@ -337,7 +322,7 @@ class Scheduler:
             since = self._blocked.get(item.id, (now, []))[0]
             self._blocked[item.id] = (since, conflicts)
             self._queue.block(item, conflicts)
-            self._note_due(since + self._queue_limit, item)
+            self._moments.note(since + self._queue_limit, item.id)
 
     def _lost_sight(self, item: WorkItem) -> None:
         """Somebody else has it, or had it: look what has become of it."""
@@ -415,20 +400,7 @@ class Scheduler:
         return self.desk.retry(mine, reason)
 
     def _settled(self, item: WorkItem) -> WorkItem | None:
-        """An item after which was cleaned up, with its locks held meanwhile. None if somebody else
-        does that. Nothing is touched before all that it had started is gone."""
-        host = self._hosts.get(item.id)
-        if host is None or not host.is_well:
-            while not self.desk.is_abandoned(item):
-                for pid in self.desk.orphans(item):
-                    _kill(pid)
-                time.sleep(SETTLE_SECONDS)
-            mine = self.desk.take_over(item, Here().holder(item))
-            if mine is None:
-                return None
-            item = mine
-        self._recover(item)
-        return item
+        return settled(self.desk, item, self._hosts.get(item.id), self._recover)
 
     def _callback(self, item: WorkItem) -> Callback | None:
         return self._callbacks.get(item.id) or self._handlers.get(item.phase)
@@ -446,22 +418,13 @@ class Scheduler:
             self.desk.renew(item)
 
     def _see_to_overdue(self) -> None:
-        with self._lock:
-            if not self._due or time.monotonic() < self._overdue_at:
-                return
-            self._overdue_at = math.inf  # and less if somebody wants another look meanwhile
-        now = self._manager.now()
-        while True:
+        now, ids = self._moments.due()
+        for id in ids:
             with self._lock:
-                if not self._due or self._due[0][0] > now:
-                    if self._due:
-                        away = min((self._due[0][0] - now) / SECOND, CLOCK_SECONDS)
-                        self._overdue_at = min(self._overdue_at, time.monotonic() + away)
-                    return
-                item = self._queue.get(heappop(self._due)[1])
-                if item is None:
-                    continue
-                since, conflicts = self._blocked.get(item.id, (now, []))
+                item = self._queue.get(id)
+                since, conflicts = self._blocked.get(id, (now, []))
+            if item is None:
+                continue
             if conflicts and now - since >= self._queue_limit:
                 self._time_out(item, conflicts)
             elif not item.escalated and now - item.queued >= self._patience:
@@ -539,8 +502,7 @@ class Scheduler:
         for item in foreign:
             if self._callback(item) is None:
                 continue
-            for pid in self.desk.orphans(item):
-                _kill(pid)
+            kill_orphans(self.desk, item)
             if not self.desk.is_abandoned(item):
                 continue
             mine = self._settled(item)
@@ -553,28 +515,14 @@ class Scheduler:
                 self._line_up(after)
             self._changed(after)
 
-    def _watch(self, head: int) -> None:
-        """Hear what other processes do: what came free, which items came and went."""
-        try:
-            while True:
-                with self._lock:
-                    if self._stopping or self.error:
-                        return
-                if self._manager.store.wait(head, LOOK_SECONDS) <= head:
-                    continue
-                for event in self._manager.events(after=head):
-                    head = event.seq
-                    self._hear(event)
-        except BaseException as error:
-            self._break(error)
-
     def _hear(self, event: Event) -> None:
+        """What came free, and which items came and went elsewhere."""
         paths = ended_paths(event)
         if paths is not None:
             with self._lock:
                 self._freed.update(paths)
                 self._stir()
-        elif event.type in _ITEM_EVENTS and event.data["by"] != self.desk.name:
+        elif event.type in ITEM_EVENTS and event.data["by"] != self.desk.name:
             item = WorkItem.from_data(event.data)
             self._learn(item)
             self._heard(item)
@@ -583,17 +531,5 @@ class Scheduler:
         self._stirred = True
         self._change.notify_all()
 
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-_ITEM_EVENTS = (
-    desk_events.ITEM_QUEUED, desk_events.ITEM_DISPATCHED, desk_events.ITEM_WAITS,
-    desk_events.ITEM_ENDED, desk_events.ITEM_RETRIED,
-)  # fmt: skip
 
 __all__ = ["Again", "Failed", "Here", "Host", "Next", "Scheduler"]

@@ -1,0 +1,43 @@
+"""After an item whose launcher is gone: what it started is killed, and its files are put back,
+with its locks held until that is done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from holdfast.work.callbacks import Here, Host
+from holdfast.work.desk import Desk
+from holdfast.work.items import WorkItem
+
+#: Between two looks whether what was killed is gone.
+SETTLE_SECONDS = 0.01
+
+
+def kill_orphans(desk: Desk, item: WorkItem) -> None:
+    """Kill what an item's launcher left running when it was killed itself."""
+    for pid in desk.orphans(item):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def settled(
+    desk: Desk, item: WorkItem, host: Host | None, recover: Callable[[WorkItem], None]
+) -> WorkItem | None:
+    """An item after which was cleaned up, with its locks held meanwhile. None if somebody else
+    does that. Nothing is touched before all that it had started is gone. `host` is who holds its
+    locks, if that is one of ours."""
+    if host is None or not host.is_well:
+        while not desk.is_abandoned(item):
+            kill_orphans(desk, item)
+            time.sleep(SETTLE_SECONDS)
+        mine = desk.take_over(item, Here().holder(item))
+        if mine is None:
+            return None
+        item = mine
+    recover(item)
+    return item
