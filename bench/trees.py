@@ -118,15 +118,27 @@ def _memory(scratch: Path, files: int) -> list[Row]:
     ]  # fmt: skip
 
 
+#: Starts a command from a small process, and tells how large it became. A process that was started
+#: from a large one counts as having been as large itself.
+_STARTER = """
+import os, sys
+silence = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[silence])
+_pid, status, usage = os.wait4(child, 0)
+print(status, usage.ru_maxrss)
+"""
+
+
 def _peak_bytes(main: Path) -> int:
-    child = os.posix_spawn(
-        sys.executable, [*_HOLDFAST, "-C", str(main), "snapshot", "--holder", "b"], os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+    words = [*_HOLDFAST, "-C", str(main), "snapshot", "--holder", "b"]
+    made = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _STARTER, *words],
+        check=True, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    _pid, status, usage = os.wait4(child, 0)
+    status, peak = map(int, made.stdout.split())
     if status:
         raise RuntimeError("the snapshot failed")
-    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return peak * (1 if sys.platform == "darwin" else 1024)
 
 
 # Sharing blocks
