@@ -15,6 +15,8 @@
     content       copying and hashing one file
     engines       how content gets from one tree to another, a small file each
     workers       threads for large files
+    linking       links to the copies of the snapshot before; many of them by another process
+    linker        that process
     taking        from a live payload to a read-only copy
     descriptors   what is known about a snapshot; the mark READY; lineage
     snapshots     publishing

@@ -13,6 +13,9 @@
     waiting     which items are worth another try after something came free
     callbacks   what an item is for, and who holds its locks
     scheduler   the queue, the slots, the loop; it wakes on change and never polls
+    moments     what is due when, by the ledger's clock
+    following   a thread that hears what happens in the ledger
+    cleaning    after an item whose launcher is gone
     hands       threads that are kept for the callbacks
     slots       a slot's launcher as seen from the scheduler
     launcher    the process of a slot: starts agents in a sandbox and outlives none of them
