@@ -14,7 +14,7 @@ from holdfast import InvalidInput, OverLockError
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.testing.conformance import Scene
-from holdfast.work.desk import Desk
+from holdfast.work.desk import ITEM_WAITS, Desk
 from holdfast.work.items import LockRequest, WorkItem
 from holdfast.work.scheduler import TROUBLE, Again, Failed, Here, Next, Scheduler
 
@@ -437,6 +437,30 @@ def test_who_wants_a_look_while_there_is_one_gets_another(
 
 
 # Crashes
+
+
+def test_what_was_due_when_the_loop_broke_is_due_when_it_is_started_again(
+    make: Callable[..., Scheduler],
+    stop: Stop,
+    scene: Scene,
+    manager: LockManager,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scheduler = make(slots=1)
+    for name in ("a", "b", "c"):
+        put(scheduler, name, stop, f"{name}.py")
+    scheduler.start()
+    until(lambda: len(stop.came) == 1, "the first is out")
+    scene.clock.advance(601)
+    with monkeypatch.context() as broken:
+        broken.setattr(scheduler.desk, "escalate", lambda *_: 1 / 0)
+        scheduler.look()
+        until(lambda: bool(scheduler.error), "it broke")
+    stop.let()
+    scheduler.start()
+    until(lambda: len(stop.came) == 3, "all of them had their turn")
+    waited = [event.data for event in manager.events() if event.type == ITEM_WAITS]
+    assert sorted(data["workflow"] for data in waited if data["escalated"]) == ["b", "c"]
 
 
 def test_seed004_34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing(

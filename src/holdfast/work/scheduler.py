@@ -419,16 +419,24 @@ class Scheduler:
 
     def _see_to_overdue(self) -> None:
         now, ids = self._moments.due()
-        for id in ids:
-            with self._lock:
-                item = self._queue.get(id)
-                since, conflicts = self._blocked.get(id, (now, []))
-            if item is None:
-                continue
-            if conflicts and now - since >= self._queue_limit:
-                self._time_out(item, conflicts)
-            elif not item.escalated and now - item.queued >= self._patience:
-                self._escalate(item, conflicts)
+        try:
+            while ids:
+                self._see_to(ids[0], now)
+                del ids[0]
+        finally:
+            for id in ids:  # we broke, and may be started again
+                self._moments.note(now, id)
+
+    def _see_to(self, id: str, now: int) -> None:
+        with self._lock:
+            item = self._queue.get(id)
+            since, conflicts = self._blocked.get(id, (now, []))
+        if item is None:
+            return
+        if conflicts and now - since >= self._queue_limit:
+            self._time_out(item, conflicts)
+        elif not item.escalated and now - item.queued >= self._patience:
+            self._escalate(item, conflicts)
 
     def _time_out(self, item: WorkItem, conflicts: list[ConflictInfo]) -> None:
         """One try more on its account; its place in line stays. Too many, and it is for the
