@@ -61,9 +61,11 @@ def main(source: str) -> None:
     missed: list[str] = []
     number, where = 0, ""
     while (heard := hear(line)) is not None:
-        batch, folders = heard
+        folders = heard[1]
+        batch: Batch | tuple[()] = heard[0]
         if not batch:
-            tell(line, (missed, number, where))
+            answer: Answer = (missed, number, where)
+            tell(line, answer)
             continue
         path, wanted, mode = batch
         try:

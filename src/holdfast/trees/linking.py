@@ -52,10 +52,11 @@ class Linking:
         if self._helper is None:
             return []
         self._helper.tell(())
-        missed, number, where = self._helper.hear()
+        answer: linker.Answer = self._helper.hear()
+        missed, number, where = answer
         if number:
             raise OSError(number, os.strerror(number), where)
-        return list(missed)
+        return missed
 
     def close(self) -> None:
         """Nothing is linked any more."""

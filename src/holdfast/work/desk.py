@@ -80,12 +80,9 @@ class Desk:
         event = services.noted(self.manager, f"{NOTES}{id}")
         return _item(event) if event is not None else None
 
-    def conflicts(self, item: WorkItem) -> list[ConflictInfo]:
-        """What is in an item's way now. Nothing is written."""
-        return services.look(self.manager, self.question(item))
-
     def question(self, item: WorkItem) -> Callable[[View], list[ConflictInfo]]:
-        """The same, to be asked of one moment together with others, as often as one likes."""
+        """What is in an item's way, to be asked of one moment together with others, as often as one
+        likes. Nothing is written."""
         request = self._request(item, Holder(id=item.id, key=f"work/{item.id}"))
         return lambda view: _unsettled(view, request) or rules.look(view, request)
 

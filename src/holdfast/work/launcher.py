@@ -16,13 +16,13 @@ It hears lines of JSON and answers with them:
     -> {"code": N, "why": "", "bytes": N, "seconds": N}, when nothing of it is left
     -> {"error": {"code": …, "message": …, "hint": …}}, if it could not be started
 
-One thread only, because it forks; the answers to those inside the sandbox come from another one
-that begins when somebody asks and ends with the agent.
+Its nursery makes the agents, as children of the launcher. Where there is none it forks itself, and
+so it has one thread only; the answers to those inside the sandbox come from another one that begins
+when somebody asks and ends with the agent.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import select
@@ -72,9 +72,7 @@ def main(root: str) -> int:
     """Serve until the parent is gone."""
     _be_reaper()
     with LockManager.open(root) as manager:
-        launcher = Launcher(manager, 0, 1)
-        gc.freeze()  # what is here to stay is not looked at again, and so not copied at each fork
-        return launcher.serve()
+        return Launcher(manager, 0, 1).serve()
 
 
 class Launcher:
@@ -207,10 +205,10 @@ class Launcher:
             for target, one in enumerate((source, output, output)):
                 os.dup2(one, target)
 
-        ignored = IGNORED_BY_PYTHON
+        command, variables = job.command, job.environment
         if sandbox is None:
-            return start(job.command, job.environment, prepare, default=ignored)
-        return sandbox.start(job.command, job.environment, default=ignored, prepare=prepare)
+            return start(command, variables, prepare, default=IGNORED_BY_PYTHON)
+        return sandbox.start(command, variables, default=IGNORED_BY_PYTHON, prepare=prepare)
 
     def _attend(self, pid: int, output: Output, sandbox: Sandbox | None, deadline: float) -> int:
         """Until the agent has ended: its status. What it left running is not seen to here."""
