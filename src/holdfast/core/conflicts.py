@@ -161,9 +161,11 @@ def _reserved_conflict(ticket: Ticket, request: Request, clash: tuple[int, int])
 
 
 def waiter_is_dead(draft: Draft, ticket: Ticket) -> bool:
-    """Whether nobody waits with this ticket any more."""
-    holder = ticket.request.holder
-    if draft.is_dead(ticket.request.waiter):
+    """Whether no process waits with this ticket any more."""
+    request, holder = ticket.request, ticket.request.holder
+    if request.wake and draft.view.deserted(request.wake):
+        return True  # it gave up, and could not say so in the ledger
+    if draft.is_dead(request.waiter):
         return True
     return draft.is_dead(holder.witness, holder.marks)
 

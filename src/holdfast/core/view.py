@@ -43,6 +43,9 @@ if TYPE_CHECKING:
         def dead(self, witness: Witness, marks: tuple[str, ...]) -> bool:
             """Whether the process and all that carry its marks are proven to be gone."""
 
+        def deserted(self, address: str) -> bool:
+            """Whether the process that was to be woken at this address has given up waiting."""
+
         def grant(self, id: str) -> Grant | Ending | None:
             """A grant, or how it was lost, as long as history remembers."""
 

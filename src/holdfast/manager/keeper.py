@@ -8,7 +8,7 @@ while it is held.
 from __future__ import annotations
 
 import threading
-from time import monotonic
+from time import monotonic, sleep
 
 from holdfast.core.errors import HoldfastError, LockExpiredError, Lost, StoreError
 from holdfast.core.model import SECOND
@@ -173,3 +173,17 @@ class Reaper:
                 self._manager.reap()
             except StoreError:
                 continue  # the next round looks again
+
+
+#: How long a cancelled request may still stand in the ledger after the ledger is back.
+TRY_AGAIN_SECONDS = 0.2
+
+
+def keep_trying(done: Callable[[], bool]) -> None:
+    """Try something again and again, beside everything else, until it is done."""
+
+    def run() -> None:
+        while not done():
+            sleep(TRY_AGAIN_SECONDS)
+
+    threading.Thread(target=run, name="holdfast-cancelling", daemon=True).start()

@@ -21,6 +21,7 @@ from time import sleep
 
 from holdfast.core.model import Witness
 from holdfast.manager.clock import boot_id, read_line, time_namespace
+from holdfast.store.descriptors import on_forgetting
 
 _LINUX = sys.platform == "linux"
 _POSIX = os.name == "posix"
@@ -152,8 +153,12 @@ class _Watch:
         self._poll.register(self._descriptor, POLLIN)
 
     def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):
+        if getattr(self, "_descriptor", -1) >= 0:
             os.close(self._descriptor)
+
+    def forget(self) -> None:
+        """Never use the descriptor again: its number may mean another file."""
+        self._descriptor = -1
 
     def lives(self) -> bool:
         return not self._poll.poll(0)
@@ -162,6 +167,16 @@ class _Watch:
 # Whoever is asked for again and again is watched: reading it in /proc takes ten times as long.
 _watched: dict[Witness, _Watch | None] = {}
 WATCHED_MAX = 32
+
+
+def _forget_watches(still_ours: bool) -> None:
+    for watch in list(_watched.values()):
+        if watch is not None and not still_ours:
+            watch.forget()
+    _watched.clear()
+
+
+on_forgetting(_forget_watches)
 
 
 def _is_watched_and_lives(witness: Witness) -> bool:

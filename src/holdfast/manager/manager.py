@@ -13,7 +13,7 @@ import os
 from time import monotonic
 
 from holdfast.core import rules, words
-from holdfast.core.errors import BadKeyError, Refused, StoreBusyError
+from holdfast.core.errors import BadKeyError, Refused, StoreBusyError, StoreError
 from holdfast.core.model import (
     PATIENCE_DEFAULT_SECONDS,
     SECOND,
@@ -32,7 +32,7 @@ from holdfast.manager.ids import new_id
 from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.opening import is_url, ledger_of, root_of
 from holdfast.manager.paths import Tree, Words, home_root
-from holdfast.store import open_store
+from holdfast.store import NEEDED_IN_CHILDREN, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from holdfast.store.contract import IsDead, Store, Waiter
 
     Path = str | os.PathLike[str]
+
+NEEDED_IN_CHILDREN += ["holdfast.manager.keeper", "select", "unicodedata", "pwd", "datetime"]
 
 #: How long one call to the store may take, whatever other processes do.
 DEADLINE_SECONDS = 10.0
@@ -122,6 +124,7 @@ class LockManager:
     ) -> LockGrant | None:
         """All of it now, or None. Raises OverLockError for a write on a folder."""
         request = self.request(holder, read_paths, write_paths, ttl, reason)
+        pid = os.getpid()
         try:  # here and not in `_put`: an interrupt may come on the way back from it
             outcome = self.store.transact(
                 lambda view: rules.acquire(view, request, wait=False, again=False),
@@ -129,9 +132,9 @@ class LockManager:
             )
             return LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else None
         except StoreBusyError:
-            raise
+            raise  # nothing was decided
         except BaseException:
-            self._give_up(request.id, "cancelled")
+            self._give_up(request.id, pid)
             raise
 
     def ask(
@@ -151,13 +154,14 @@ class LockManager:
 
     def _put(self, request: Request, decide: Any) -> LockGrant | Refusal:
         """Decide about a request that does not wait. Interrupted, it leaves nothing behind."""
+        pid = os.getpid()
         try:
             outcome = self.store.transact(decide, deadline=monotonic() + DEADLINE_SECONDS)
             return LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else outcome
         except StoreBusyError:
-            raise
+            raise  # nothing was decided
         except BaseException:
-            self._give_up(request.id, "cancelled")
+            self._give_up(request.id, pid)
             raise
 
     def acquire(
@@ -177,6 +181,7 @@ class LockManager:
         Raises LockCycleError at once if waiting would close a circle, LockConflictError if it
         would upgrade a read that others share. After `patience` seconds nobody passes any more.
         """
+        pid = os.getpid()
         end = monotonic() + asking.seconds(timeout, "timeout")
         request = self.request(
             holder, read_paths, write_paths, ttl, reason, priority=priority, patience=patience
@@ -189,9 +194,10 @@ class LockManager:
             if outcome is not None:
                 return LockGrant(outcome, self._has_ended)
             return self._stand_in_line(request, end, timeout)
-        except BaseException as error:
-            if not isinstance(error, (Refused, StoreBusyError)):
-                self._give_up(request.id, "cancelled")
+        except Refused:
+            raise  # and so it has ended
+        except BaseException:
+            self._give_up(request.id, pid)
             raise
 
     def _stand_in_line(self, request: Request, end: float, timeout: float) -> LockGrant:
@@ -203,12 +209,26 @@ class LockManager:
                 wake=waiter.address,
                 grace=GRACE,
             )
-            return self._wait_for(patient, waiter, end, timeout)
-        finally:
+            grant = self._wait_for(patient, waiter, end, timeout)
+        except Refused:
             waiter.close()
+            raise
+        except BaseException:
+            # The ledger may be out of reach, and the ticket still in it. Without its address it is
+            # never served.
+            waiter.discard()
+            raise
+        waiter.close()
+        return grant
 
     def _wait_for(self, request: Request, waiter: Waiter, end: float, timeout: float) -> LockGrant:
+        pid = os.getpid()
         while True:
+            if pid != os.getpid():
+                raise StoreError(
+                    "this process was forked while its parent waited for a lock",
+                    hint="the parent still waits; ask for another lock here",
+                )
             outcome = self._transact(lambda view: rules.acquire(view, request, wait=True))
             if not isinstance(outcome, Waiting):
                 break
@@ -239,14 +259,22 @@ class LockManager:
                     return grant
         return None  # look again: woken to try, or a moment before the grant can be seen
 
-    def _give_up(self, id: str, why: str) -> None:
-        """Leave nothing behind: neither a ticket nor a grant that nobody knows of."""
+    def _give_up(self, id: str, pid: int) -> None:
+        """Leave nothing behind: neither a ticket nor a grant that no caller knows of."""
+        if pid != os.getpid():
+            return  # a child that was forked during the call, which goes on in its parent
+        if not self._gave_up(id):
+            from holdfast.manager.keeper import keep_trying
+
+            keep_trying(lambda: self._gave_up(id))
+
+    def _gave_up(self, id: str) -> bool:
         try:
-            late = self._transact(lambda view: rules.cancel(view, id, why))
-            if late is not None:
+            if self._transact(lambda view: rules.cancel(view, id, "cancelled")) is not None:
                 self.release(id)
         except StoreBusyError:
-            pass  # whatever is left dies with this process
+            return False
+        return True
 
     def ensure(
         self,

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from holdfast.core.time import Clock
     from holdfast.store.contract import IsDead, Store
 
+#: Modules that are imported when they are first used, and that a forked child may need. A thread of
+#: the parent may be importing one of them at the moment of the fork, and the child would wait for
+#: that import for ever: so they are imported before.
+NEEDED_IN_CHILDREN = ["_socket", "encodings.ascii"]
+
 
 def open_store(url: str, *, clock: Clock, is_dead: IsDead) -> Store:
     """The store that a URL names: `memory:` or `sqlite:///absolute/path/to/ledger.db`."""

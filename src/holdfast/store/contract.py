@@ -31,7 +31,10 @@ class Waiter(Protocol):
         """Wait until woken, at most so many seconds. True if woken."""
 
     def close(self) -> None:
-        """Give the address back."""
+        """Give the address back. The request that named it must have ended."""
+
+    def discard(self) -> None:
+        """Give up: whatever request still names the address is not waited for any more."""
 
 
 class Store(Protocol):

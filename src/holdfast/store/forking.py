@@ -1,21 +1,34 @@
-"""Stores and forks: a child must not inherit somebody who is inside.
+"""Stores and forks: the child keeps nothing that the parent has open, and neither side hangs.
 
-A child inherits what SQLite keeps in memory about its own locks. If another thread were in a
-transaction at that moment, the child would believe for ever that somebody of its own is. So a
-fork waits until nobody is, and the child begins with a mutex of its own.
+All connections of a process share what SQLite keeps in memory about a file, so a child that only
+left its copy alone would hand the parent's descriptor numbers and lock counts to every connection
+that it opens itself. The child therefore closes its copies, at once, before the program can do
+anything else: later it may have closed all descriptors, as daemons do.
+
+A fork happens at any moment: another thread may be inside SQLite, in a fenced section, or at the
+gate; this very thread may be inside a view. A fork waits only while another thread is inside
+SQLite, and the mutexes of the child are new ones: a call that was under way is the parent's.
 """
 
 from __future__ import annotations
 
 import os
-from _thread import RLock
+from _thread import RLock, _count, get_ident
 from _weakref import ref
+
+from holdfast.core.errors import StoreError
+from holdfast.store import NEEDED_IN_CHILDREN, descriptors, gate, session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.store.sqlite import SqliteStore
 
+#: How long a fork waits for another thread that is inside SQLite.
+WAIT_SECONDS = 10.0
+
 _stores: list[ref[SqliteStore]] = []
+#: For each thread that forks: the engines that it stopped, and whether there were other threads.
+_forks: dict[int, tuple[list[Mutex], bool]] = {}
 
 
 class Mutex(RLock):  # type: ignore[misc]
@@ -31,25 +44,48 @@ def watch(store: SqliteStore) -> None:
     _stores.append(ref(store, _stores.remove))
 
 
+def forked(error: BaseException) -> StoreError:
+    """What a call fails with in a child that was forked in the middle of it."""
+    return StoreError(
+        f"this process was forked in the middle of a call that its parent had made ({error})",
+        hint="the parent's call goes on in the parent; make another one here",
+    )
+
+
 def _before_fork() -> None:
-    # A child inherits what the database keeps in memory about its own locks: if another thread
-    # were inside, the child would believe for ever that somebody of its own is.
-    for store in [known() for known in _stores]:
-        if store is not None and not store.mutex._is_owned():
-            store.mutex.acquire(timeout=1.0)
+    stores = [store for known in _stores if (store := known()) is not None]
+    if not stores:
+        return
+    for name in NEEDED_IN_CHILDREN:
+        try:
+            __import__(name)
+        except ImportError:
+            pass
+    stopped: list[Mutex] = []
+    _forks[get_ident()] = (stopped, _count() > 0)
+    for store in stores:
+        if not store.engine._is_owned() and store.engine.acquire(timeout=WAIT_SECONDS):
+            stopped.append(store.engine)
 
 
 def _after_fork_in_parent() -> None:
-    for store in [known() for known in _stores]:
-        if store is not None and store.mutex._is_owned() and not store.in_fence:
-            store.mutex.release()
+    stopped, _ = _forks.pop(get_ident(), ((), False))
+    for engine in stopped:
+        engine.release()
 
 
 def _after_fork_in_child() -> None:
-    for store in [known() for known in _stores]:
+    stopped, beside_threads = _forks.pop(get_ident(), ((), False))
+    _forks.clear()
+    for engine in stopped:
+        engine.release()
+    for known in list(_stores):
+        store = known()
         if store is not None:
-            store.mutex = Mutex()
-            store.in_fence = False
+            store.leave_to_parent()
+    session.bequeath_all(beside_threads=beside_threads)
+    descriptors.forget(True)
+    gate.close_all()
 
 
 if hasattr(os, "register_at_fork"):

@@ -11,9 +11,12 @@ everybody else for ever; so this one tries again and again, with growing, jitter
 from __future__ import annotations
 
 import os
+from _weakref import ref
+from os import fstat
 from time import monotonic, sleep
 
 from holdfast.core.errors import StoreBusyError
+from holdfast.store.descriptors import close, identity_of
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
@@ -60,20 +63,27 @@ PAUSE_SECONDS_MAX = 0.002
 #: A transaction takes a tenth of a millisecond: for so many pauses the next may be the one.
 SHORT_PAUSES = 40
 
-_open: list[int] = []  # every gate of this process: a forked child must not keep them open
+_open: list[ref[Gate]] = []
 
 
 class Gate:
     """Open for one process at a time. Threads of one process need a mutex in front of it."""
 
-    __slots__ = ("fd", "inode", "path")
+    __slots__ = ("__weakref__", "fd", "inode", "path")
 
     def __init__(self, path: str) -> None:
         self.path: Final = path
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        status = os.fstat(self.fd)
-        self.inode: Final = (status.st_dev, status.st_ino)
-        _open.append(self.fd)
+        self.inode: Final = identity_of(self.fd)
+        _open.append(ref(self, _open.remove))
+
+    def is_ours(self) -> bool:
+        """Whether the descriptor is still open on the gate, and its number on no other file."""
+        try:
+            status = fstat(self.fd)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self.inode
 
     def try_enter(self) -> bool:
         """Go in, if nobody is inside."""
@@ -98,7 +108,8 @@ class Gate:
 
     def leave(self) -> None:
         """Go out."""
-        flock(self.fd, LOCK_UN)
+        if self.fd >= 0:
+            flock(self.fd, LOCK_UN)
 
     @property
     def note(self) -> str:
@@ -111,10 +122,10 @@ class Gate:
             pwrite(self.fd, text.encode("ascii").ljust(NOTE_BYTES, b"\0"), 0)
 
     def close(self) -> None:
-        """Let go of the file."""
-        if self.fd in _open:
-            _open.remove(self.fd)
-            os.close(self.fd)
+        """Let go of the file. In a forked child this leaves the gate as it is: the lock belongs to
+        the open file, which the parent still has."""
+        number, self.fd = self.fd, -1
+        close(number, self.inode)
 
     def _busy(self) -> StoreBusyError:
         inside = whose_lock(self.inode[1])
@@ -139,16 +150,10 @@ def whose_lock(inode: int) -> int | None:
     return None
 
 
-def _close_in_child() -> None:
-    # A lock belongs to the open file, which a fork shares: if the parent dies inside, a child
-    # that kept the descriptor would keep the gate shut.
-    for fd in _open:
-        try:
-            os.close(fd)
-        except OSError:
-            pass
-    _open.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_in_child)
+def close_all() -> None:
+    """In a forked child. A lock belongs to the open file, which a fork shares: if the parent died
+    inside, a child that kept the descriptor would keep the gate shut."""
+    for known in list(_open):
+        gate = known()
+        if gate is not None:
+            gate.close()

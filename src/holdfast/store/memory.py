@@ -19,7 +19,7 @@ from holdfast.core.words import raise_verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import TypeVar
 
     from holdfast.core.model import Decision, Ticket
@@ -30,19 +30,24 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 HISTORY_EVENTS_MAX = 10_000
+#: How the address of a waiter begins.
+ADDRESS = "waiter-"
 
 
 class TableView:
     """A table, and the time. One view serves all transactions: they come one after the other."""
 
     __slots__ = (
-        "_table", "anybody_waits", "dead", "grant", "grants", "head", "held_by", "held_within",
-        "last_token", "note", "notes", "now", "queue", "scopes", "slept", "stirs", "ticket",
-        "waiting", "wall",
+        "_bells", "_table", "anybody_waits", "dead", "grant", "grants", "head", "held_by",
+        "held_within", "last_token", "note", "notes", "now", "queue", "scopes", "slept", "stirs",
+        "ticket", "waiting", "wall",
     )  # fmt: skip
 
-    def __init__(self, table: LockTable, is_dead: IsDead) -> None:
+    def __init__(
+        self, table: LockTable, is_dead: IsDead, bells: Mapping[str, LockType] | None = None
+    ) -> None:
         self._table = table
+        self._bells = {} if bells is None else bells
         self.dead = is_dead
         self.grant = table.grant
         self.scopes = table.scopes
@@ -68,6 +73,9 @@ class TableView:
         else:
             self.anybody_waits = self.stirs = False
         return self
+
+    def deserted(self, address: str) -> bool:
+        return address.startswith(ADDRESS) and address not in self._bells
 
     def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
         return iter(self._table.tickets(at, below))
@@ -97,6 +105,8 @@ class MemoryWaiter:
     def close(self) -> None:
         self._bells.pop(self.address, None)
 
+    discard = close
+
 
 class MemoryStore:
     """The memory store."""
@@ -112,11 +122,11 @@ class MemoryStore:
         self._pid = getpid()
         self._closed = False
         self._table = LockTable()
-        self._table_view = TableView(self._table, is_dead)
         self._anchor: Anchor | None = None
         self._history: dict[int, Event] = {}
         self._said: dict[str, int] = {}
         self._bells: dict[str, LockType] = {}
+        self._table_view = TableView(self._table, is_dead, self._bells)
         self._followers: dict[str, None] = {}
         self._waiters = 0
 
@@ -232,7 +242,7 @@ class MemoryStore:
         self._enter(monotonic() + 60)
         try:
             self._waiters += 1
-            return MemoryWaiter(self._bells, f"waiter-{self._waiters}")
+            return MemoryWaiter(self._bells, f"{ADDRESS}{self._waiters}")
         finally:
             self._mutex.release()
 

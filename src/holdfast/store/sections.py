@@ -5,49 +5,84 @@ from __future__ import annotations
 from holdfast.core.rules import verify
 from holdfast.core.words import raise_verdict
 from holdfast.store.driver import driver
+from holdfast.store.forking import forked
 from holdfast.store.gate import LOCK_UN, flock
+from holdfast.store.lockbytes import fcntl
 from holdfast.store.schema import translated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.core.view import View
+    from holdfast.store.forking import Mutex
+    from holdfast.store.session import Session
     from holdfast.store.sqlite import SqliteStore
 
 
 class Snapshot:
-    """A consistent reading of the ledger. Nobody is kept from writing meanwhile."""
+    """A consistent reading of the ledger. Other processes may write meanwhile."""
 
-    __slots__ = ("_deadline", "_store")
+    __slots__ = ("_deadline", "_mutex", "_session", "_store")
 
     def __init__(self, store: SqliteStore, deadline: float) -> None:
         self._store = store
         self._deadline = deadline
+        self._mutex: Mutex | None = None
+        self._session: Session | None = None
 
     def __enter__(self) -> View:
-        store, inside = self._store, False
+        store, session, mutex = self._store, None, None
         try:
-            inside = store.lock(self._deadline)
+            mutex = store.lock(self._deadline)
             store.reopen_if_gone(self._deadline)
-            try:
-                store.ask("begin")
-                return store.look()
-            except BaseException:
-                if store.connection.in_transaction:
-                    store.ask("rollback")
-                raise
+            session = self._session = store.session
+            session.engine.acquire()
+            store.ask("begin")
+            view = store.look()
+            # SQLite's own lock on the log goes when another thread closes any descriptor of the
+            # index, and a writer could then begin the log anew under this reader.
+            session.locks.begin_reading(self._deadline)
+            self._mutex = mutex
+            return view
         except BaseException as error:
-            if inside:
-                store.unlock()
+            if mutex is not None and mutex is not store.mutex:
+                raise forked(error) from error
+            try:
+                if session is not None and session.engine._is_owned():
+                    self._end(session)
+            finally:
+                if mutex is not None:
+                    mutex.release()
             if isinstance(error, driver.Error):
                 raise translated(error, store.path) from error
             raise
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, _: object) -> None:
-        store = self._store
+    def _end(self, session: Session) -> None:
         try:
-            store.ask("rollback")
+            if session.connection.in_transaction:
+                session.cursor.execute("rollback")
         finally:
-            store.mutex.release()
+            if session.locks.end_reading is not None:
+                fcntl(*session.locks.end_reading)
+            session.engine.release()
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, _: object) -> None:
+        # Only calls of C: an interrupt may come where any function of Python begins.
+        store, mutex, session = self._store, self._mutex, self._session
+        if mutex is None or session is None or mutex is not store.mutex:  # a forked child
+            if isinstance(error, Exception):
+                raise forked(error) from error
+            return
+        try:
+            try:
+                store.ask("rollback")
+            finally:
+                try:
+                    if session.locks.end_reading is not None:
+                        fcntl(*session.locks.end_reading)
+                finally:
+                    session.engine.release()
+        finally:
+            mutex.release()
         if isinstance(error, driver.Error):
             raise translated(error, store.path) from error
 
@@ -55,47 +90,56 @@ class Snapshot:
 class Fence:
     """The gate, held by somebody whose token is current. Nothing changes hands meanwhile."""
 
-    __slots__ = ("_deadline", "_grant_id", "_store", "_token")
+    __slots__ = ("_deadline", "_grant_id", "_mutex", "_store", "_token")
 
     def __init__(self, store: SqliteStore, grant_id: str, token: int, deadline: float) -> None:
         self._store = store
         self._grant_id = grant_id
         self._token = token
         self._deadline = deadline
+        self._mutex: Mutex | None = None
 
     def __enter__(self) -> None:
-        store, inside = self._store, False
+        store, mutex = self._store, None
         try:
-            inside = store.enter(self._deadline)
+            mutex = store.enter(self._deadline)
             while not store.still_there():
-                inside = False
-                store.leave()
-                store.lock(self._deadline)
+                entered, mutex = mutex, None
+                store.leave(entered)
+                locked = store.lock(self._deadline)
                 try:
                     store.reopen_if_gone(self._deadline)
                 finally:
-                    store.unlock()
-                inside = store.enter(self._deadline)
+                    if locked is store.mutex:
+                        locked.release()
+                mutex = store.enter(self._deadline)
+            engine = store.engine
             try:
+                engine.acquire()
                 store.ask("begin")
                 verdict = verify(store.look(), self._grant_id, None, self._token)
             finally:
-                if store.connection.in_transaction:
-                    store.ask("rollback")
+                if engine._is_owned():
+                    if store.connection.in_transaction:
+                        store.ask("rollback")
+                    engine.release()
             raise_verdict(verdict)
+            self._mutex = mutex
             store.in_fence = True
         except BaseException as error:
-            if inside:
-                store.leave()
+            if mutex is not None and mutex is not store.mutex:
+                raise forked(error) from error
+            if mutex is not None:
+                store.leave(mutex)
             if isinstance(error, driver.Error):
                 raise translated(error, store.path) from error
             raise
 
     def __exit__(self, *_: object) -> None:
-        store = self._store
-        if store.in_fence:  # not in a forked child: its parent is inside, not it
+        store, mutex = self._store, self._mutex
+        if store.in_fence and mutex is store.mutex:  # else a forked child: its parent is inside
             store.in_fence = False
             try:  # written out, as an interrupt may come where any function begins
                 flock(store.gate.fd, LOCK_UN)
             finally:
-                store.mutex.release()
+                mutex.release()

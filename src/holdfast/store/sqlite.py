@@ -17,23 +17,23 @@ from holdfast.core.errors import StoreBusyError, StoreError
 from holdfast.core.model import Event, Grant
 from holdfast.core.time import Anchor, ledger_time
 from holdfast.store.driver import driver
-from holdfast.store.forking import Mutex, watch
+from holdfast.store.forking import Mutex, forked, watch
 from holdfast.store.gate import (
     LOCK_EX,
     LOCK_NB,
     LOCK_UN,
     MARK_AT,
     MARK_BYTES,
-    Gate,
     flock,
     pread,
     pwrite,
 )
 from holdfast.store.rows import Rows
-from holdfast.store.schema import CHECKPOINT_PAGES, connect, make_folder, translated, trouble
+from holdfast.store.schema import CHECKPOINT_PAGES, translated, trouble
 from holdfast.store.sections import Fence, Snapshot
+from holdfast.store.session import open_session
 from holdfast.store.sqlview import SqlView, build_or_fail
-from holdfast.store.wake import FOLLOWER, WAITER, Mailbox, PooledMailbox, Post
+from holdfast.store.wake import FOLLOWER, WAITER, PooledMailbox, Post
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.store.contract import IsDead
     from holdfast.store.rows import Head
+    from holdfast.store.session import Session
 
     T = TypeVar("T")
 
@@ -66,8 +67,6 @@ HINT_SECONDS = 1.0
 #: A process that has written this often is no short command: its log may grow longer.
 WRITES_OF_A_SHORT_COMMAND = 100
 
-_inherited: list[object] = []  # connections of a parent process: never touched, never closed
-
 
 class SqliteStore:
     """The sqlite store. Safe for threads; a forked child gets a connection of its own."""
@@ -79,39 +78,31 @@ class SqliteStore:
         self._clock = clock
         self._is_dead = is_dead
         self.mutex = Mutex()
+        #: Held while SQLite works for this store. A fork by another thread waits for it.
+        self.engine = Mutex()
         self.in_fence = False
-        watch(self)
         self._pid = 0
         self._closed = False
-        #: The addresses of this process that nobody uses at the moment.
-        self._waiting: list[Mailbox] = []
-        self._listening: list[Mailbox] = []
+        self._token_floor = 0
         self._bodies: dict[int, Grant] = {}
         self._fresh: dict[str, Grant] = {}
+        watch(self)
         self._open(monotonic() + OPEN_SECONDS)
 
     # Opening and closing
 
     def _open(self, deadline: float) -> None:
-        try:
-            make_folder(self.folder)
-            self.gate = Gate(f"{self.folder}/gate")
-        except OSError as error:
-            raise trouble(error, self.path) from error
-        self._post = Post(self.folder)
-        self.gate.enter(deadline)
-        try:
-            self._drop_foreign_log()
-            self.connection: Connection = connect(self.path)
-            self._file = _identity(self.path)
-            self.gate.note = self._note()
-        except BaseException:
-            self.gate.leave()
-            self.gate.close()
-            raise
-        self.gate.leave()
-        # One cursor for everything: nobody asks a second thing while the first is being read.
-        self.ask = self.connection.cursor().execute
+        """Begin a session. If that fails the store keeps what it has, and the next call tries."""
+        session = open_session(self.path, deadline, self.engine)
+        self._adopt(session, Post(self.folder))
+
+    def _adopt(self, session: Session, post: Post) -> None:
+        self.session = session
+        self.gate = session.gate
+        self.connection: Connection = session.connection
+        self.ask = session.cursor.execute
+        self._post = post
+        self._bodies.clear()
         self._fresh.clear()
         self._view = SqlView(self.ask, self.path, self._bodies, self._fresh, self._is_dead)
         self._rows = Rows(self.ask, self._bodies, self._fresh)
@@ -129,53 +120,37 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
-        for mailbox in (*self._waiting, *self._listening):
-            mailbox.close()
         self._post.close()
-        if self._pid != getpid():
-            return
-        try:  # the last one out writes the log back into the file: not beside another writer
-            self.gate.enter(monotonic() + OPEN_SECONDS)
-        except StoreBusyError:
-            _inherited.append(self.connection)
-        else:
-            self.connection.close()
-            self.gate.leave()
-        self.gate.close()
+        self.session.close()
 
     def _reopen(self, deadline: float) -> None:
-        _inherited.append(self.connection)
-        if self._pid == getpid():
-            self.gate.close()
-        self._waiting.clear()
-        self._listening.clear()
-        self._bodies.clear()
+        """Inside the mutex and outside the gate: another session in the place of this one."""
+        old, post = self.session, self._post
+        if old.pid == getpid():
+            self._token_floor = max(self._token_floor, self._last_token())
         self._open(deadline)
+        post.close()
+        old.give_up()
 
-    def _note(self) -> str:
-        return f"{self.gate.inode[1]} {_identity(self.path)}"
-
-    def _drop_foreign_log(self) -> None:
-        """Inside the gate: a log that belongs to a ledger which is no longer there is not for the
-        one that took its place, such as a backup; it would be mixed into it.
-
-        If the gate itself is another, then the whole folder was copied, and the log is right.
-        """
-        said = self.gate.note
+    def _last_token(self) -> int:
+        """The largest token of a ledger that was taken away: the next one issues larger ones, even
+        if the wall clock was set back meanwhile."""
         try:
-            if not said or said == self._note() or said.split(" ")[0] != str(self.gate.inode[1]):
-                return
-        except FileNotFoundError:
-            return
-        for end in ("-wal", "-shm"):
-            try:
-                os.unlink(self.path + end)
-            except FileNotFoundError:
-                pass
+            with self.engine:
+                return int((self.ask(HEAD).fetchone() or (0, 0, 0))[2])
+        except driver.Error:
+            return 0
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: its first call opens a session of its own. A call that the fork
+        interrupted keeps the parent's mutex, and fails in the child."""
+        self.mutex = Mutex()
+        self.engine = Mutex()
+        self.in_fence = False
 
     # Inside
 
-    def enter(self, deadline: float) -> bool:
+    def enter(self, deadline: float) -> Mutex:
         """Through the mutex and the gate. An interrupt leaves us outside."""
         mutex = self.mutex
         if mutex._is_owned():
@@ -183,25 +158,28 @@ class SqliteStore:
         try:
             if self._closed or self._pid != getpid() or not mutex.acquire(False):
                 self._lock(deadline)
+            if not self.gate.is_ours():
+                raise self.session.lose()
             try:
                 flock(self.gate.fd, LOCK_EX | LOCK_NB)
             except BlockingIOError:
                 self.gate.enter(deadline)
-            return True
-        except BaseException:
-            if self.mutex._is_owned():
+            return mutex
+        except BaseException as error:
+            if mutex is not self.mutex:
+                raise forked(error) from error
+            if mutex._is_owned():
                 self.gate.leave()
-                self.mutex.release()
+                mutex.release()
             raise
 
-    def leave(self) -> None:
-        """Out again."""
-        if self._pid != getpid():
-            return  # a forked child: its parent is inside, not we
-        try:
-            self.gate.leave()
-        finally:
-            self.mutex.release()
+    def leave(self, mutex: Mutex) -> None:
+        """Out again, unless this is a forked child: then the parent is inside, and not we."""
+        if mutex is self.mutex:
+            try:
+                self.gate.leave()
+            finally:
+                mutex.release()
 
     def refuse_twice(self) -> None:
         """One who is inside already would wait for itself."""
@@ -211,23 +189,27 @@ class SqliteStore:
                 hint="do one rename inside the section, and everything else outside",
             )
 
-    def lock(self, deadline: float) -> bool:
+    def lock(self, deadline: float) -> Mutex:
         """Through the mutex, with a connection of this very process."""
         self.refuse_twice()
+        mutex = self.mutex
         try:
             self._lock(deadline)
-            return True
-        except BaseException:
-            if self.mutex._is_owned():
-                self.mutex.release()
+            if not self.gate.is_ours():
+                raise self.session.lose()
+            return mutex
+        except BaseException as error:
+            if mutex is not self.mutex:
+                raise forked(error) from error
+            if mutex._is_owned():
+                mutex.release()
             raise
 
     def _lock(self, deadline: float) -> None:
         if self._closed:
             raise StoreError("this store is closed", hint="open it again")
-        if not self.mutex.acquire(False) and not self.mutex.acquire(
-            timeout=max(0.0, deadline - monotonic())
-        ):
+        mutex = self.mutex
+        if not mutex.acquire(False) and not mutex.acquire(timeout=max(0.0, deadline - monotonic())):
             raise StoreBusyError(
                 "the ledger is in use by another thread of this process",
                 hint="give more time, or look for a thread that is stuck in a fenced section",
@@ -235,24 +217,19 @@ class SqliteStore:
         if self._pid != getpid():
             self._reopen(deadline)
 
-    def unlock(self) -> None:
-        """Out of the mutex."""
-        if self._pid == getpid():
-            self.mutex.release()
-
     def still_there(self) -> bool:
-        """Whether the files that we have open are those that everybody else opens.
+        """Whether the files that we have open are those that other processes open.
 
         Their folder's time of change tells almost always; only when it moved are they looked at.
         """
         try:
             status = os.stat(self.folder)
-            seen = (status.st_ino, status.st_mtime_ns)
-            if seen == self._folder_seen:
-                return True
-            if _identity(self.gate.path) != self.gate.inode or _identity(self.path) != self._file:
-                return False
         except OSError:
+            return False
+        seen = (status.st_ino, status.st_mtime_ns)
+        if seen == self._folder_seen:
+            return True
+        if not self.session.is_at_its_path():
             return False
         # A change within the same tick of the kernel's clock would not show: believe it later.
         self._folder_seen = seen if time_ns() - status.st_mtime_ns > TICK_NS else None
@@ -267,6 +244,8 @@ class SqliteStore:
             self._fresh.clear()
             known = self.ask(HEAD).fetchone() or (0, 0, 0, None)
         view.head, last_at, view.last_token, stirs_at = known
+        if view.last_token < self._token_floor:
+            view.last_token = self._token_floor
         reading = self._clock.read()
         now, view.slept, anchor = ledger_time(self._anchor, reading, last_at)
         if anchor is not None:  # somebody else may have stored a newer one already
@@ -296,23 +275,28 @@ class SqliteStore:
     def transact(self, decide: Callable[[View], Decision[T]], *, deadline: float) -> T:
         """Decide on the present state, commit what was decided, wake whom it concerns."""
         while True:
-            inside = False
+            mutex = None
             try:
-                inside = self.enter(deadline)
+                mutex = self.enter(deadline)
                 decision = self._decide_and_commit(decide, deadline)
                 hopeful = self._hopeful(decision.hint) if decision.hint else ()
                 if self.still_there():
                     break
-                # What was decided went to a ledger that has been taken away: nobody will ever see
-                # it. Once more, on the one that is there now.
+                # What was decided went to a ledger that has been taken away, where no process will
+                # ever see it. Once more, on the one that is there now.
+                flock(self.gate.fd, LOCK_UN)
                 self._reopen(deadline)
+            except Exception as error:
+                if mutex is None or mutex is self.mutex:
+                    raise
+                raise forked(error) from error
             finally:
                 # Written out, as an interrupt may come where any function begins.
-                if inside:
+                if mutex is not None and mutex is self.mutex:
                     try:
                         flock(self.gate.fd, LOCK_UN)
                     finally:
-                        self.mutex.release()
+                        mutex.release()
         if hopeful:
             self._post.call(hopeful)
         elif decision.events:
@@ -331,7 +315,9 @@ class SqliteStore:
         self, decide: Callable[[View], Decision[T]], deadline: float
     ) -> Decision[T]:
         ask = self.ask
+        engine = self.engine
         try:
+            engine.acquire()
             try:
                 try:
                     ask("begin immediate")
@@ -369,6 +355,9 @@ class SqliteStore:
             raise translated(error, self.path) from error
         except OSError as error:  # of the gate's file
             raise trouble(error, self.path) from error
+        finally:
+            if engine._is_owned():
+                engine.release()
         return decision
 
     def _begin(self, deadline: float) -> None:
@@ -410,24 +399,18 @@ class SqliteStore:
             left = None if left is None else left - len(some)
 
     def _read_events(self, after: int, count: int) -> list[Event]:
-        self.lock(monotonic() + OPEN_SECONDS)
-        try:
-            self.reopen_if_gone(monotonic() + OPEN_SECONDS)
+        with self.view(deadline=monotonic() + OPEN_SECONDS):
             rows = self.ask(HISTORY, (after, count)).fetchall()
-        except driver.Error as error:
-            raise translated(error, self.path) from error
-        finally:
-            self.mutex.release()
         return [build_or_fail(row, lambda event: event, self.path) for row in rows]
 
     def wait(self, after: int, timeout: float) -> int:
         """Wait until there is an event after this one, at most so many seconds."""
-        if timeout <= 0 or not self._listening:
+        if timeout <= 0 or not self._post.has_idle(FOLLOWER):
             head = self._head()
             if head > after or timeout <= 0:
                 return head
         # Before we look: whatever comes from now on is heard.
-        mailbox = self._mailbox(FOLLOWER, self._listening)
+        mailbox = self._mailbox(FOLLOWER)
         end = monotonic() + timeout
         try:
             while (head := self._head()) <= after and (left := end - monotonic()) > 0:
@@ -442,25 +425,22 @@ class SqliteStore:
 
     def waiter(self) -> PooledMailbox:
         """Somebody who can be woken by a decision."""
-        return self._mailbox(WAITER, self._waiting)
+        return self._mailbox(WAITER)
 
-    def _mailbox(self, kind: str, pool: list[Mailbox]) -> PooledMailbox:
-        """One that nobody uses now. Whoever waits once will wait again, and a new address changes
-        the folder, which everybody then looks at."""
-        self.lock(monotonic() + OPEN_SECONDS)
+    def _mailbox(self, kind: str) -> PooledMailbox:
+        mutex = self.lock(monotonic() + OPEN_SECONDS)
         try:
-            mailbox = pool.pop() if pool else Mailbox(self._post, kind)
+            return self._post.mailbox(kind)
         finally:
-            self.mutex.release()
-        if not mailbox.reset():
-            mailbox = Mailbox(self._post, kind)
-        return PooledMailbox(pool, mailbox)
+            if mutex is self.mutex:  # written out, as an interrupt may come where a function begins
+                mutex.release()
 
     def trim(self, before: int) -> int:
         """Forget history before an event; the state is not touched."""
-        self.enter(monotonic() + OPEN_SECONDS)
-        ask = self.ask
+        mutex = self.enter(monotonic() + OPEN_SECONDS)
+        ask, engine = self.ask, self.engine
         try:
+            engine.acquire()
             try:
                 ask("begin immediate")
                 gone = ask(
@@ -480,14 +460,11 @@ class SqliteStore:
         except driver.Error as error:
             raise translated(error, self.path) from error
         finally:
-            self.leave()
+            if engine._is_owned():
+                engine.release()
+            self.leave(mutex)
         return gone
 
     def sweep(self) -> int:
         """Remove the addresses that dead waiters left behind. How many there were."""
         return self._post.sweep()
-
-
-def _identity(path: str) -> tuple[int, int]:
-    status = os.stat(path)
-    return status.st_dev, status.st_ino

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from holdfast.core import codec
 from holdfast.core.errors import StoreCorruptError
 from holdfast.core.events import ending
 from holdfast.core.model import AGENT, Event
+from holdfast.store.wake import WAITER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +50,8 @@ class SqlView:
     """What it says of the moment is set by the store at the start of each transaction."""
 
     __slots__ = (
-        "_ask", "_bodies", "_fresh", "_path", "_tickets", "anybody_waits", "dead", "head",
-        "last_token", "now", "slept", "stirs", "stirs_at", "wall", "wanting",
+        "_ask", "_bodies", "_folder", "_fresh", "_path", "_tickets", "anybody_waits", "dead",
+        "head", "last_token", "now", "slept", "stirs", "stirs_at", "wall", "wanting",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +65,7 @@ class SqlView:
         """`bodies` are grants as they began, by their event; `fresh` are grants as they are."""
         self._ask = ask
         self._path = path
+        self._folder = os.path.dirname(path)
         self._bodies = bodies
         self._fresh = fresh
         self._tickets: dict[int, Ticket] = {}
@@ -80,6 +84,9 @@ class SqlView:
     def forget(self) -> None:
         """What was read in a transaction that was given up may never have been."""
         self._tickets.clear()
+
+    def deserted(self, address: str) -> bool:
+        return address[:6] == WAITER and not os.path.exists(f"{self._folder}/{address}")
 
     # Grants
 

@@ -11,10 +11,15 @@ from __future__ import annotations
 
 import errno
 import os
+from _weakref import ref
+
+from holdfast.store.descriptors import identity_of, is_ours, on_forgetting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
+
+    from holdfast.store.descriptors import Identity
 
 WAITER = "wake-w"
 FOLLOWER = "wake-f"
@@ -34,18 +39,34 @@ def _socket() -> socket | None:
     return made
 
 
-class Mailbox:
-    """A socket that hears when it is called by its address. Not to be shared between threads."""
+def _close(made: socket, opened: Identity) -> None:
+    """Close a socket, unless its number belongs to another file by now."""
+    if is_ours(made.fileno(), opened):
+        made.close()
+    else:
+        made.detach()
 
-    __slots__ = ("_folder", "_socket", "address", "pid")
+
+class Mailbox:
+    """A socket that hears when it is called by its address. Not to be shared between threads.
+
+    Its address is also the sign that a request is still waited for: a waiter that gives up without
+    being able to say so in the ledger removes it.
+    """
+
+    __slots__ = ("__weakref__", "_folder", "_opened", "_socket", "address", "kind", "pid")
 
     def __init__(self, post: Post, kind: str) -> None:
         self.pid = os.getpid()
+        self.kind = kind
         self._folder = post
+        self._opened: Identity = (0, 0)
         self.address = f"{kind}{self.pid}-{os.urandom(6).hex()}"
         self._socket = _socket()
         if self._socket is None:
             return
+        self._opened = identity_of(self._socket.fileno())
+        _kept.append(ref(self, _kept.remove))
         try:
             self._socket.bind(post.path_of(self.address))
         except OSError:
@@ -76,6 +97,10 @@ class Mailbox:
             self._socket.recv(1)
         except (BlockingIOError, TimeoutError):
             return False
+        except OSError:
+            if self._socket is not None:
+                raise
+            # A signal's handler has forked, and this is the child: the wait is the parent's.
         return True
 
     def reset(self) -> bool:
@@ -95,18 +120,23 @@ class Mailbox:
     def close(self) -> None:
         """Remove the address."""
         if self._socket is not None and self.pid == os.getpid():
-            self._socket.close()
-            self._socket = None
+            self.let_go()
             self._folder.remove(self.address)
+
+    def let_go(self) -> None:
+        """Close the socket, or this process's copy of it. The address stays."""
+        made, self._socket = self._socket, None
+        if made is not None:
+            _close(made, self._opened)
 
 
 class PooledMailbox:
-    """A mailbox that is kept for the next one who waits."""
+    """A mailbox that is kept for the next wait of this process."""
 
-    __slots__ = ("_mailbox", "_pool", "address")
+    __slots__ = ("_mailbox", "_post", "address")
 
-    def __init__(self, pool: list[Mailbox], mailbox: Mailbox) -> None:
-        self._pool = pool
+    def __init__(self, post: Post, mailbox: Mailbox) -> None:
+        self._post = post
         self._mailbox = mailbox
         self.address = mailbox.address if mailbox.hears else ""
 
@@ -116,22 +146,52 @@ class PooledMailbox:
 
     def close(self) -> None:
         """Give the mailbox back."""
-        if self._mailbox.pid == os.getpid() and self._mailbox not in self._pool:
-            self._pool.append(self._mailbox)
+        self._post.keep(self._mailbox)
+
+    def discard(self) -> None:
+        """Remove the address: the request that names it is not waited for any more."""
+        self._mailbox.close()
 
 
 class Post:
     """The folder of addresses, and the way to call them."""
 
-    __slots__ = ("_descriptor", "_followers", "_pid", "_senders", "folder")
+    __slots__ = (
+        "__weakref__", "_descriptor", "_followers", "_idle", "_opened", "_pid", "_senders",
+        "folder",
+    )  # fmt: skip
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._pid = os.getpid()
         #: From which it calls, once it has. Two threads may make one at once: the first counts.
-        self._senders: dict[str, socket] = {}
+        self._senders: dict[str, tuple[socket, Identity]] = {}
         self._descriptor = -1
+        self._opened: Identity = (0, 0)
         self._followers: list[str] = []
+        #: The mailboxes that no thread waits at. A process that has waited once will wait again,
+        #: and a new address changes the folder, which every other process then looks at.
+        self._idle: dict[str, list[Mailbox]] = {WAITER: [], FOLLOWER: []}
+        _kept.append(ref(self, _kept.remove))
+
+    def mailbox(self, kind: str) -> PooledMailbox:
+        """An address of this process that no thread uses."""
+        idle = self._idle[kind]
+        while idle:
+            mailbox = idle.pop()
+            if mailbox.pid == os.getpid() and mailbox.reset():
+                return PooledMailbox(self, mailbox)
+        return PooledMailbox(self, Mailbox(self, kind))
+
+    def has_idle(self, kind: str) -> bool:
+        """Whether there is one already."""
+        return bool(self._idle[kind])
+
+    def keep(self, mailbox: Mailbox) -> None:
+        """Take a mailbox back, for the next wait."""
+        idle = self._idle[mailbox.kind]
+        if mailbox.pid == os.getpid() and mailbox not in idle:
+            idle.append(mailbox)
 
     def path_of(self, address: str) -> str:
         """The path of an address, short enough for a socket however deep the repository lies."""
@@ -141,6 +201,7 @@ class Post:
         if self._descriptor < 0 or self._pid != os.getpid():
             self._pid = os.getpid()
             self._descriptor = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
+            self._opened = identity_of(self._descriptor)
         return f"/proc/self/fd/{self._descriptor}/{address}"
 
     def call(self, addresses: tuple[str, ...]) -> None:
@@ -153,14 +214,15 @@ class Post:
 
     def send(self, addresses: tuple[str, ...]) -> None:
         """Wake these."""
-        sender = self._senders.get(self.folder)
-        if sender is None:
+        known = self._senders.get(self.folder)
+        if known is None:
             made = _socket()
             if made is None:
                 return
-            sender = self._senders.setdefault(self.folder, made)
-            if sender is not made:
+            known = self._senders.setdefault(self.folder, (made, identity_of(made.fileno())))
+            if known[0] is not made:
                 made.close()
+        sender = known[0]
         for address in addresses:
             if "/" in address:
                 continue
@@ -203,9 +265,29 @@ class Post:
             pass
 
     def close(self) -> None:
-        """Let go of the descriptors."""
+        """Remove the addresses that no thread waits at, and let go of the descriptors."""
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the descriptors, or this process's copies of them."""
         while self._senders:
-            self._senders.popitem()[1].close()
-        if self._descriptor >= 0 and self._pid == os.getpid():
+            _close(*self._senders.popitem()[1])
+        if self._descriptor >= 0 and is_ours(self._descriptor, self._opened):
             os.close(self._descriptor)
         self._descriptor = -1
+
+
+_kept: list[ref[Mailbox] | ref[Post]] = []
+
+
+def _forget(_still_ours: bool) -> None:
+    for known in list(_kept):
+        kept = known()
+        if kept is not None:
+            kept.let_go()
+
+
+on_forgetting(_forget)

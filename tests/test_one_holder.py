@@ -1,0 +1,538 @@
+"""One holder, whatever else the program does with its files, processes and descriptors.
+
+The programs here are ordinary ones: they read, copy and archive their own tree with a manager open,
+fork and go on in either process, become daemons, or have their ledger replaced under their hands.
+Each of them runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from helpers_processes import LINUX_ONLY, Auditor, Child, Crowd, until
+from holdfast import LockManager
+from holdfast.core.model import Holder
+
+pytestmark = LINUX_ONLY
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Iterator[Crowd]:
+    with Crowd(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "repo"
+    (folder / ".holdfast").mkdir(parents=True)
+    return folder
+
+
+def ledger(root: Path) -> Path:
+    return root / ".holdfast/ledger.db"
+
+
+def hear(program: Child, first: str) -> list[str]:
+    """What a program says, in whichever of its processes."""
+    until(lambda: program.words(first) or program.trouble.read_text(), f"it says {first}")
+    assert program.words(first), program.story()
+    return program.words(first)[-1]
+
+
+# A program that touches its own files
+
+TOUCHES = """
+import hashlib, pathlib, shutil, tarfile
+from holdfast import LockManager
+root = pathlib.Path(sys.argv[1])
+manager = LockManager.open(root)
+first = manager.try_acquire(holder="program", write_paths=[root / "x"])
+manager.release(first.id)
+say("open")
+way = go()
+if way == "read":
+    for path in root.rglob("*"):
+        if path.is_file():
+            path.read_bytes()
+elif way == "copy":
+    shutil.copytree(
+        root, root.parent / "copy",
+        ignore=lambda folder, names: [name for name in names if name.startswith("wake-")],
+    )
+elif way == "hash":
+    for path in root.rglob("ledger*"):
+        with open(path, "rb") as file:
+            hashlib.file_digest(file, "sha256")
+elif way == "archive":
+    with tarfile.open(root.parent / "all.tar", "w") as archive:
+        archive.add(root)
+say("touched")
+go()
+grant = manager.try_acquire(holder="program", write_paths=[root / "x"])
+if grant is None:
+    say("refused")
+else:
+    say("granted", grant.id, grant.token, bool(manager.verify(grant.id, token=grant.token)))
+go()
+"""
+
+
+@pytest.mark.parametrize("way", ["read", "copy", "hash", "archive"])
+def test_a_program_that_touches_every_file_below_its_root_keeps_its_ledger(
+    crowd: Crowd, root: Path, way: str
+) -> None:
+    program = crowd.start(TOUCHES, root)
+    program.wait_for("open")
+    program.tell(way)
+    program.wait_for("touched")
+    LockManager.open(root).close()  # another process opens the ledger, and is not the last one out
+    with LockManager.open(root) as other:
+        held = other.try_acquire(holder="other", write_paths=[root / "x"])
+        assert held is not None
+        program.tell()
+        until(lambda: program.words("refused") or program.words("granted"), "it answers")
+        assert not program.words("granted"), program.story()
+        other.release(held.id)
+        program.tell()
+        program.done()
+        Auditor().check(other)
+
+
+VIEWED = """
+import pathlib, threading
+from holdfast import LockManager
+root = pathlib.Path(sys.argv[1])
+manager = LockManager.open(root)
+with manager.store.view(deadline=time.monotonic() + 10) as view:
+    def read():
+        for path in (root / ".holdfast").glob("ledger.db*"):
+            path.read_bytes()
+    reading = threading.Thread(target=read)
+    reading.start()
+    reading.join()
+    say("reading", view.head)
+    go()
+    held = view.grants()  # read from the files only now
+say("over", *sorted(grant.id for grant in held))
+"""
+
+
+def test_a_view_stays_as_it_is_when_another_thread_closes_the_files(
+    crowd: Crowd, root: Path
+) -> None:
+    someone = Holder(id="someone")
+    with LockManager.open(root) as other:
+        grants = [other.try_acquire(holder=someone, write_paths=[root / f"{n}"]) for n in range(60)]
+        ids = [grant.id for grant in grants if grant is not None]
+    program = crowd.start(VIEWED, root)
+    assert program.wait_for("reading") == ["60"]
+    with LockManager.open(root) as other:
+        for id in ids[:40]:
+            other.release(id)
+        with closing(sqlite3.connect(ledger(root))) as database:
+            database.execute("pragma wal_checkpoint(truncate)")
+    program.tell()
+    assert program.wait_for("over") == sorted(ids), program.story()
+
+
+# Forks and daemons
+
+HEIR = """
+import pathlib
+from holdfast import LockManager
+root = pathlib.Path(sys.argv[1])
+manager = LockManager.open(root)
+first = manager.try_acquire(holder="program", write_paths=[root / "x"])
+manager.release(first.id)
+parent = os.getpid()
+child = os.fork()
+if sys.argv[2] == "parent ends":
+    if child:
+        os._exit(0)
+    while os.getppid() == parent:
+        time.sleep(0.005)
+else:
+    if not child:
+        sys.exit()  # with all that an interpreter does at its end
+    os.waitpid(child, 0)
+say("alone", os.getpid())
+go()
+grant = manager.try_acquire(holder="program", write_paths=[root / "x"])
+say("refused" if grant is None else "granted")
+go()
+mine = manager.acquire(holder="program", write_paths=[root / "x"], timeout=20)
+say("mine", mine.id, mine.token, bool(manager.verify(mine.id, token=mine.token)))
+go()
+"""
+
+
+@pytest.mark.parametrize("ends", ["parent ends", "child ends"])
+def test_whoever_is_left_of_a_fork_has_a_ledger_that_others_see(
+    crowd: Crowd, root: Path, ends: str
+) -> None:
+    program = crowd.start(HEIR, root, ends)
+    hear(program, "alone")
+    LockManager.open(root).close()
+    with LockManager.open(root) as other:
+        held = other.try_acquire(holder="other", write_paths=[root / "x"])
+        assert held is not None
+        program.tell()
+        until(lambda: program.words("refused") or program.words("granted"), "it answers")
+        assert not program.words("granted"), program.story()
+        assert other.verify(held.id, token=held.token)
+        other.release(held.id)
+        program.tell()
+        _id, token, verified = hear(program, "mine")
+        assert verified == "True"
+        assert int(token) > held.token
+        assert _id in [grant.id for grant in other.active_grants()]
+        assert other.try_acquire(holder="other", write_paths=[root / "x"]) is None
+        Auditor().check(other)
+        program.tell()
+
+
+DAEMON = """
+import pathlib
+from holdfast import LockManager
+root = pathlib.Path(sys.argv[1])
+said = os.dup(1)
+heard = pathlib.Path(sys.argv[2])
+manager = LockManager.open(root)
+first = manager.acquire(holder="program", write_paths=[root / "x"], timeout=5)
+manager.release(first.id)
+manager.store.wait(0, 0.01)
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+os.closerange(3, 256)
+own = []
+for number in range(40):  # they get the numbers of what was closed
+    file = open(root.parent / f"own-{number}", "w+b", buffering=0)
+    file.write(bytes([number]) * 4096)
+    own.append(file)
+say("daemon", os.getpid())
+while not heard.exists():
+    time.sleep(0.005)
+for number in range(5):
+    grant = manager.acquire(holder="program", write_paths=[root / "x"], timeout=20)
+    assert manager.verify(grant.id, token=grant.token)
+    with manager.fenced(grant):
+        pass
+    say("granted", grant.id, grant.token)
+    manager.release(grant.id)
+for number, file in enumerate(own):
+    os.fstat(file.fileno())
+    assert (root.parent / f"own-{number}").read_bytes() == bytes([number]) * 4096, number
+say("intact")
+sys.exit()
+"""
+
+
+def test_a_daemon_that_closes_all_descriptors_has_a_ledger_and_keeps_its_own_files(
+    crowd: Crowd, root: Path, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
+    program = crowd.start(DAEMON, root, heard)
+    (pid,) = hear(program, "daemon")
+    with LockManager.open(root) as other:
+        held = other.try_acquire(holder="other", write_paths=[root / "x"])
+        assert held is not None
+        heard.touch()
+        other.release(held.id)
+        until(lambda: program.words("intact") or program.trouble.read_text(), "the daemon ends")
+        assert program.words("intact"), program.story()
+        until(lambda: not Path(f"/proc/{pid}").exists(), "it has ended")
+        granted = program.words("granted")
+        assert len(granted) == 5
+        tokens = [held.token, *(int(token) for _id, token in granted)]
+        assert tokens == sorted(set(tokens))
+        ids = {event.data["id"] for event in other.events() if event.type == "lock_acquired"}
+        assert {id for id, _token in granted} <= ids
+        for number in range(40):
+            assert (tmp_path / f"own-{number}").read_bytes() == bytes([number]) * 4096
+        Auditor().check(other)
+
+
+CLOSED = """
+import pathlib
+from holdfast import LockManager, StoreError
+root = pathlib.Path(sys.argv[1])
+manager = LockManager.open(root)
+grant = manager.acquire(holder="program", write_paths=[root / "x"], timeout=5)
+manager.acquire(holder="program", write_paths=[root / "x"], timeout=5)
+manager.store.wait(0, 0.01)
+os.closerange(3, 256)
+own = []
+for number in range(40):
+    file = open(root.parent / f"own-{number}", "w+b", buffering=0)
+    file.write(bytes([number]) * 4096)
+    own.append(file)
+for use in (
+    lambda: manager.release(grant.id),
+    manager.active_grants,
+    lambda: manager.try_acquire(holder="program", write_paths=[root / "y"]),
+    lambda: LockManager.open(root),
+):
+    try:
+        use()
+        say("used")
+    except StoreError as error:
+        say("refused", error.code)
+del manager
+for file in own:
+    os.fstat(file.fileno())
+say("intact")
+"""
+
+
+def test_a_process_that_closes_the_ledgers_descriptors_is_told_and_harms_no_file(
+    crowd: Crowd, root: Path, tmp_path: Path
+) -> None:
+    program = crowd.start(CLOSED, root).done()
+    assert program.words("refused") == [["E_STORE"]] * 4, program.story()
+    assert program.words("intact")
+    for number in range(40):
+        assert (tmp_path / f"own-{number}").read_bytes() == bytes([number]) * 4096
+    with LockManager.open(root) as other:
+        Auditor().check(other)
+
+
+MANY = """
+import multiprocessing, pathlib
+from holdfast import LockManager
+root = pathlib.Path(sys.argv[1])
+
+
+def work(count):
+    manager = LockManager.open(root)
+    tokens = []
+    for _ in range(count):
+        with manager.hold(write_paths=[root / "counter"], timeout=60) as grant:
+            number = int((root / "counter").read_text())
+            for path in (root / ".holdfast").glob("ledger*"):
+                path.read_bytes()
+            (root / "counter").write_text(str(number + 1))
+            tokens.append(grant.token)
+    return tokens
+
+
+if __name__ == "__main__":
+    (root / "counter").write_text("0")
+    manager = LockManager.open(root)
+    manager.active_grants()
+    with multiprocessing.get_context(sys.argv[2]).Pool(3) as pool:
+        tokens = [token for some in pool.map(work, [15] * 6) for token in some]
+    say("count", (root / "counter").read_text(), len(set(tokens)))
+    ids = [event.data["id"] for event in manager.events() if event.type == "lock_acquired"]
+    say("granted", len(ids))
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_that_read_their_own_tree_count_without_a_loss(
+    crowd: Crowd, root: Path, tmp_path: Path, method: str
+) -> None:
+    program = tmp_path / "many.py"
+    program.write_text("import os, sys, time\nsay = print\n" + MANY)
+    done = subprocess.run(
+        [sys.executable, program, root, method], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["count 90 90", "granted 90"]
+
+
+# Forks at awkward moments
+
+AWKWARD = """
+import pathlib, threading
+from holdfast import LockManager, StoreError
+root = pathlib.Path(sys.argv[1])
+where = sys.argv[2]
+manager = LockManager.open(root)
+held = manager.try_acquire(holder="parent", write_paths=[root / "x"])
+
+
+def in_child():
+    assert manager.try_acquire(holder="child", write_paths=[root / "x"]) is None
+    mine = manager.try_acquire(holder="child", write_paths=[root / f"y-{os.getpid()}"])
+    assert manager.verify(mine.id, token=mine.token)
+    with manager.fenced(mine):
+        pass
+    assert manager.release(mine.id)
+    say("child")
+
+
+def fork():
+    pid = os.fork()
+    if not pid:
+        try:
+            in_child()
+            os._exit(0)
+        except BaseException as error:
+            say("error", repr(error))
+            os._exit(1)
+    children.append(pid)  # not awaited here: this process may be inside the gate
+
+
+children = []
+over = threading.Event()
+if len(sys.argv) > 3:
+    def busy():
+        while not over.is_set():
+            grant = manager.try_acquire(holder="thread", write_paths=[root / "z"])
+            if grant is not None:
+                manager.release(grant.id)
+    thread = threading.Thread(target=busy)
+    thread.start()
+if where == "view":
+    with manager.store.view(deadline=time.monotonic() + 10) as view:
+        assert view.grants()
+        fork()
+        assert view.grants()
+elif where == "fence":
+    pid = 0
+    with manager.fenced(held):
+        pid = os.fork()
+        if not pid:
+            say("inside")
+    if not pid:
+        in_child()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+elif where == "decision":
+    from holdfast.core import rules
+    def decide(view):
+        fork()
+        return rules.release(view, "no such grant", None)
+    assert manager.store.transact(decide, deadline=time.monotonic() + 10) is False
+elif where == "signal":
+    import random
+    dice = random.Random(7)
+    def handler(*_):
+        fork()
+        signal.setitimer(signal.ITIMER_REAL, dice.uniform(0.001, 0.02))
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        grant = manager.try_acquire(holder="parent", write_paths=[root / "w"])
+        assert manager.verify(grant.id, token=grant.token)
+        with manager.fenced(grant):
+            pass
+        manager.release(grant.id)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+for pid in children:
+    assert os.waitpid(pid, 0)[1] == 0
+over.set()
+assert manager.verify(held.id, token=held.token)
+assert manager.try_acquire(holder="parent", write_paths=[root / "v"]) is not None
+say("parent")
+"""
+
+
+@pytest.mark.parametrize("beside", [(), ("a thread",)], ids=["alone", "beside a thread"])
+@pytest.mark.parametrize("where", ["view", "fence", "decision", "signal"])
+def test_a_fork_in_the_middle_of_a_call_leaves_both_sides_a_ledger(
+    crowd: Crowd, root: Path, where: str, beside: tuple[str, ...]
+) -> None:
+    program = crowd.start(AWKWARD, root, where, *beside).done(60)
+    assert program.words("parent"), program.story()
+    assert program.words("child"), program.story()
+    assert not program.words("error"), program.story()
+    with LockManager.open(root) as manager:
+        Auditor().check(manager)
+
+
+CONTINUES = """
+import pathlib
+from holdfast import LockManager, StoreError
+root = pathlib.Path(sys.argv[1])
+manager = LockManager.open(root)
+parent = os.getpid()
+signal.signal(signal.SIGALRM, lambda *_: os.fork())
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    grant = manager.acquire(holder="program", write_paths=[root / "x"], timeout=20)
+    say("granted", "parent" if os.getpid() == parent else "child", grant.id)
+except StoreError as error:
+    say("failed", "parent" if os.getpid() == parent else "child", error.code)
+go()
+"""
+
+
+def test_a_wait_that_a_fork_interrupts_is_the_parents_and_fails_in_the_child(
+    crowd: Crowd, root: Path
+) -> None:
+    with LockManager.open(root) as manager:
+        held = manager.try_acquire(holder="other", write_paths=[root / "x"])
+        assert held is not None
+        program = crowd.start(CONTINUES, root)
+        assert program.wait_for("failed") == ["child", "E_STORE"]
+        assert len(manager.queue()) == 1
+        manager.release(held.id)
+        assert program.wait_for("granted")[0] == "parent"
+        assert [grant.holder for grant in manager.active_grants()] == ["program"]
+
+
+#: The module's own lock is what another thread holds while it imports: held here without one.
+IMPORTING = """
+import pathlib, threading
+from importlib import _bootstrap
+from holdfast import LockManager
+root = pathlib.Path(sys.argv[1])
+(root / "x").write_text("")
+manager = LockManager.open(root)
+loaded = sys.modules.pop(sys.argv[2], None)
+lock = _bootstrap._get_module_lock(sys.argv[2])
+taken, over = threading.Event(), threading.Event()
+
+
+def imports():
+    lock.acquire()
+    taken.set()
+    over.wait(0.5)
+    if loaded is not None:
+        sys.modules[sys.argv[2]] = loaded
+    lock.release()
+    if loaded is None:
+        __import__(sys.argv[2])
+
+
+thread = threading.Thread(target=imports)
+thread.start()
+taken.wait()
+pid = os.fork()
+if not pid:
+    with manager.hold(write_paths=[root / "x"], ttl=5):
+        pass
+    say("child")
+    os._exit(0)
+over.set()
+end = time.monotonic() + 20
+while os.waitpid(pid, os.WNOHANG) == (0, 0):
+    if time.monotonic() > end:
+        os.kill(pid, signal.SIGKILL)
+        say("hangs")
+        break
+    time.sleep(0.01)
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("module", ["threading", "select", "_socket", "unicodedata"])
+def test_a_child_forked_while_another_thread_imports_does_not_wait_for_that_import(
+    crowd: Crowd, root: Path, module: str
+) -> None:
+    program = crowd.start(IMPORTING, root, module).done(60)
+    assert program.words("child"), program.story()
+    assert not program.words("hangs")
