@@ -71,6 +71,17 @@ class WakesNobody(Broken):
         return self.store.wait(after, min(timeout, 0.1))
 
 
+class WaitsForEver(Broken):
+    def waiter(self) -> Any:
+        class Stays:
+            def __init__(self, waiter: Any) -> None:
+                self.address, self.wait, self.close = waiter.address, waiter.wait, waiter.close
+
+            def discard(self) -> None: ...
+
+        return Stays(self.store.waiter())
+
+
 class HasNoFence(Broken):
     def fenced(self, id: str, token: int, *, deadline: float) -> AbstractContextManager[None]:
         return nullcontext()
@@ -106,6 +117,7 @@ FAULTS = {
     HalfOfIt: "what_comes_free_is_handed_over_in_the_same_step",
     SaysEverythingAgain: "refusals_that_say_the_same_are_one_event",
     WakesNobody: "a_waiter_is_woken_by_whoever_serves_it",
+    WaitsForEver: "a_request_whose_waiter_gave_up_is_never_served",
     HasNoFence: "nothing_changes_hands_inside_a_fence",
     SkipsEvents: "events_are_numbered_without_gaps",
     BelievesTheWallClock: "the_time_of_the_ledger_goes_on_whatever_the_wall_clock_does",

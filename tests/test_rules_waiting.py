@@ -426,6 +426,8 @@ def test_an_interrupted_wait_leaves_nothing(scene: Scene, manager: LockManager) 
 
         def close(self) -> None: ...
 
+        def discard(self) -> None: ...
+
     manager.store = _with_waiter(manager.store, Waiter())
     with pytest.raises(Impatience):
         manager.acquire(holder=scene.holder("bob"), write_paths=["x"], timeout=60)

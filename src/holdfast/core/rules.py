@@ -279,7 +279,7 @@ def _only_heir(view: View, grant: Grant) -> Request | None:
     for witness, marks in ((request.waiter, ()), (holder.witness, holder.marks)):
         if witness is not None and view.dead(witness, marks):
             return None
-    return request
+    return None if request.wake and view.deserted(request.wake) else request
 
 
 def renew(

@@ -274,6 +274,8 @@ class LockManager:
                 self.release(id)
         except StoreBusyError:
             return False
+        except StoreError:  # closed, or out of this process's reach: it ends with the process
+            return True
         return True
 
     def ensure(

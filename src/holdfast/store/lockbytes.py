@@ -46,8 +46,8 @@ HAS_LOCKS = F_OFD_SETLK != 0 and sys.platform == "linux" and sys.maxsize > 2**32
 
 #: The bytes of the database that a connection in WAL mode has a shared lock on while it is open.
 _SHARED_AT, _SHARED_BYTES = 0x40000002, 510
-#: Of the index: the marks of readers, a number each; a byte to lock for each of them; and a byte that
-#: says that the index is in use.
+#: Of the index: the marks of readers, a number each; a byte to lock for each of them; and a byte
+#: that says that the index is in use.
 _MARKS_AT, _MARK_BYTES, _UNUSED_MARK = 100, 4, b"\xff\xff\xff\xff"
 _READERS_AT, _READERS = 123, 5
 _IN_USE_AT = 128

@@ -113,24 +113,22 @@ class Fence:
                     if locked is store.mutex:
                         locked.release()
                 mutex = store.enter(self._deadline)
-            engine = store.engine
-            try:
-                engine.acquire()
+            with store.engine:
                 store.ask("begin")
                 verdict = verify(store.look(), self._grant_id, None, self._token)
-            finally:
-                if engine._is_owned():
-                    if store.connection.in_transaction:
-                        store.ask("rollback")
-                    engine.release()
+                store.ask("rollback")
             raise_verdict(verdict)
             self._mutex = mutex
             store.in_fence = True
         except BaseException as error:
             if mutex is not None and mutex is not store.mutex:
                 raise forked(error) from error
-            if mutex is not None:
-                store.leave(mutex)
+            try:
+                if mutex is not None and store.connection.in_transaction:
+                    store.ask("rollback")
+            finally:
+                if mutex is not None:
+                    store.leave(mutex)
             if isinstance(error, driver.Error):
                 raise translated(error, store.path) from error
             raise

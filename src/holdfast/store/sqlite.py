@@ -31,7 +31,7 @@ from holdfast.store.gate import (
 from holdfast.store.rows import Rows
 from holdfast.store.schema import CHECKPOINT_PAGES, translated, trouble
 from holdfast.store.sections import Fence, Snapshot
-from holdfast.store.session import open_session
+from holdfast.store.session import CLOSE_SECONDS, open_session
 from holdfast.store.sqlview import SqlView, build_or_fail
 from holdfast.store.wake import FOLLOWER, WAITER, PooledMailbox, Post
 
@@ -81,6 +81,9 @@ class SqliteStore:
         #: Held while SQLite works for this store. A fork by another thread waits for it.
         self.engine = Mutex()
         self.in_fence = False
+        #: Whether the thread that has the engine is in a transaction that writes, and whether a
+        #: fork has torn it.
+        self.writing = self.torn = False
         self._pid = 0
         self._closed = False
         self._token_floor = 0
@@ -116,12 +119,18 @@ class SqliteStore:
         self._pid = getpid()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Let go of everything, after the calls that other threads are in."""
         if self._closed:
             return
+        self.refuse_twice()
+        mutex = self.mutex
         self._closed = True
-        self._post.close()
-        self.session.close()
+        if mutex.acquire(timeout=CLOSE_SECONDS):  # else a thread still uses the descriptors
+            try:
+                self._post.close()
+                self.session.close()
+            finally:
+                mutex.release()
 
     def _reopen(self, deadline: float) -> None:
         """Inside the mutex and outside the gate: another session in the place of this one."""
@@ -146,7 +155,7 @@ class SqliteStore:
         interrupted keeps the parent's mutex, and fails in the child."""
         self.mutex = Mutex()
         self.engine = Mutex()
-        self.in_fence = False
+        self.in_fence = self.writing = False
 
     # Inside
 
@@ -156,10 +165,9 @@ class SqliteStore:
         if mutex._is_owned():
             self.refuse_twice()
         try:
-            if self._closed or self._pid != getpid() or not mutex.acquire(False):
+            if self._pid != getpid() or not mutex.acquire(False):
                 self._lock(deadline)
-            if not self.gate.is_ours():
-                raise self.session.lose()
+            self._refuse_unusable()
             try:
                 flock(self.gate.fd, LOCK_EX | LOCK_NB)
             except BlockingIOError:
@@ -195,8 +203,7 @@ class SqliteStore:
         mutex = self.mutex
         try:
             self._lock(deadline)
-            if not self.gate.is_ours():
-                raise self.session.lose()
+            self._refuse_unusable()
             return mutex
         except BaseException as error:
             if mutex is not self.mutex:
@@ -205,16 +212,21 @@ class SqliteStore:
                 mutex.release()
             raise
 
-    def _lock(self, deadline: float) -> None:
+    def _refuse_unusable(self) -> None:
+        """Inside the mutex, as another thread may have closed the store a moment ago."""
         if self._closed:
             raise StoreError("this store is closed", hint="open it again")
+        if not self.gate.is_ours():
+            raise self.session.lose()
+
+    def _lock(self, deadline: float) -> None:
         mutex = self.mutex
         if not mutex.acquire(False) and not mutex.acquire(timeout=max(0.0, deadline - monotonic())):
             raise StoreBusyError(
                 "the ledger is in use by another thread of this process",
                 hint="give more time, or look for a thread that is stuck in a fenced section",
             )
-        if self._pid != getpid():
+        if self._pid != getpid() and not self._closed:
             self._reopen(deadline)
 
     def still_there(self) -> bool:
@@ -314,54 +326,66 @@ class SqliteStore:
     def _decide_and_commit(
         self, decide: Callable[[View], Decision[T]], deadline: float
     ) -> Decision[T]:
-        ask = self.ask
-        engine = self.engine
-        try:
-            engine.acquire()
-            try:
-                try:
-                    ask("begin immediate")
-                except driver.OperationalError:
-                    self._begin(deadline)
-                known = self._head_known
-                if known is not None and pread(self.gate.fd, MARK_BYTES, MARK_AT) != self._mark:
-                    known = None  # somebody else has written since
-                view = self.look(known)
-                decision = decide(view)
-                if self._new_anchor is not None:
-                    self._anchor = self._new_anchor
-                    self._rows.put_anchor(self._anchor)
-                if decision.events:
-                    if known is None:
-                        pwrite(self.gate.fd, self._mark, MARK_AT)
-                    self._head_known = self._rows.write(view, decision.events)
-                    if decision.wake:
-                        # A moment early, for waking up takes longer than a commit; whoever is
-                        # quicker asks for its grant at the gate, and finds it.
-                        self._post.send(decision.wake)
-                ask("commit")
-            except BaseException:
-                self._head_known = None
-                self._anchor = None
-                self._bodies.clear()
-                self._view.forget()
-                if self.connection.in_transaction:
-                    ask("rollback")
-                raise
+        def write() -> Decision[T]:
+            known = self._head_known
+            if known is not None and pread(self.gate.fd, MARK_BYTES, MARK_AT) != self._mark:
+                known = None  # another process has written since
+            view = self.look(known)
+            decision = decide(view)
+            if self._new_anchor is not None:
+                self._anchor = self._new_anchor
+                self._rows.put_anchor(self._anchor)
+            if decision.events:
+                if known is None:
+                    pwrite(self.gate.fd, self._mark, MARK_AT)
+                self._head_known = self._rows.write(view, decision.events)
+                if decision.wake:
+                    # A moment early, because waking up takes longer than a commit. A waiter that
+                    # is quicker asks for its grant at the gate, and finds it.
+                    self._post.send(decision.wake)
             self._writes += 1
             if self._writes == WRITES_OF_A_SHORT_COMMAND:
-                ask(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+                self.ask(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            return decision
+
+        return self._commit(write, deadline)
+
+    def _commit(self, write: Callable[[], T], deadline: float) -> T:
+        """Inside the gate: run a function in a transaction, whole or not at all, and once more if
+        a fork tore the transaction (see `forking`)."""
+        try:
+            with self.engine:
+                while True:
+                    self.writing, self.torn = True, False
+                    try:
+                        self._begin(deadline)
+                        done = write()
+                        if not self.torn:
+                            self.ask("commit")
+                        if not self.torn:
+                            return done
+                        self._roll_back()
+                    except BaseException as error:
+                        self._roll_back()
+                        if not self.torn or not isinstance(error, Exception):
+                            raise
+                    finally:
+                        self.writing = False
         except driver.Error as error:
             raise translated(error, self.path) from error
         except OSError as error:  # of the gate's file
             raise trouble(error, self.path) from error
-        finally:
-            if engine._is_owned():
-                engine.release()
-        return decision
+
+    def _roll_back(self) -> None:
+        self._head_known = None
+        self._anchor = None
+        self._bodies.clear()
+        self._view.forget()
+        if self.connection.in_transaction:
+            self.ask("rollback")
 
     def _begin(self, deadline: float) -> None:
-        """Nobody of ours is inside: who keeps us waiting is another program."""
+        """No process of ours is inside: another program may keep us waiting."""
         while True:
             try:
                 self.ask("begin immediate")
@@ -370,6 +394,20 @@ class SqliteStore:
                 if error.sqlite_errorcode & 0xFF != driver.SQLITE_BUSY or monotonic() >= deadline:
                     raise
             sleep(0.005)
+
+    # Forking
+
+    def let_fork(self) -> None:
+        """Before a fork by the thread that is in the middle of a transaction: a child that
+        inherited it would roll it back in memory that it shares with its parent."""
+        if self.writing and self.connection.in_transaction:
+            self.torn = True
+            self.ask("rollback")
+
+    def go_on_after_fork(self) -> None:
+        """In the parent: what is left of the torn transaction goes into one that is given up."""
+        if self.writing and self.torn and not self.connection.in_transaction:
+            self.ask("begin immediate")
 
     # The rest of the contract
 
@@ -437,33 +475,25 @@ class SqliteStore:
 
     def trim(self, before: int) -> int:
         """Forget history before an event; the state is not touched."""
-        mutex = self.enter(monotonic() + OPEN_SECONDS)
-        ask, engine = self.ask, self.engine
+
+        def write() -> int:
+            gone = self.ask(
+                "delete from events where seq < ? and seq < (select max(seq) from events)"
+                " and seq not in (select seq from live where seq is not null)"
+                " and seq not in (select seq from tickets)"
+                " and seq not in (select seq from notes)",
+                (before,),
+            ).rowcount
+            self.ask("delete from repeats where seq < ?", (before,))
+            self.ask("delete from lost where seq < ?", (before,))
+            return gone
+
+        deadline = monotonic() + OPEN_SECONDS
+        mutex = self.enter(deadline)
         try:
-            engine.acquire()
-            try:
-                ask("begin immediate")
-                gone = ask(
-                    "delete from events where seq < ? and seq < (select max(seq) from events)"
-                    " and seq not in (select seq from live where seq is not null)"
-                    " and seq not in (select seq from tickets)"
-                    " and seq not in (select seq from notes)",
-                    (before,),
-                ).rowcount
-                ask("delete from repeats where seq < ?", (before,))
-                ask("delete from lost where seq < ?", (before,))
-                ask("commit")
-            except BaseException:
-                if self.connection.in_transaction:
-                    ask("rollback")
-                raise
-        except driver.Error as error:
-            raise translated(error, self.path) from error
+            return self._commit(write, deadline)
         finally:
-            if engine._is_owned():
-                engine.release()
             self.leave(mutex)
-        return gone
 
     def sweep(self) -> int:
         """Remove the addresses that dead waiters left behind. How many there were."""

@@ -163,6 +163,21 @@ def a_waiter_is_woken_by_whoever_serves_it(scene: Scene) -> None:
         waiter.close()
 
 
+def a_request_whose_waiter_gave_up_is_never_served(scene: Scene) -> None:
+    for others in ((), ("cid",)):  # the short way to hand over, and the long one
+        held = scene.take("ann", writes=["x"])
+        waiter = scene.store.waiter()
+        request = scene.queue_up("bob", writes=["x"], wake=waiter.address)
+        behind = [scene.queue_up(name, writes=["x"]) for name in others]
+        waiter.discard()
+        scene.release(held)
+        assert not scene.holds(request)
+        for served in behind:
+            assert scene.holds(served)
+            scene.release(served.id)
+        assert scene.waiting() == []
+
+
 def a_waiter_in_its_grace_is_woken_to_try_its_luck(scene: Scene) -> None:
     held = scene.take("ann", writes=["a/x"])
     waiter = scene.store.waiter()
