@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers_processes import LINUX_ONLY, Auditor, Child, Crowd, until
+from helpers_replacing import Replace, delete, fight, move_away, restore
 from holdfast import LockManager, StoreBusyError, StoreError
 from holdfast.core.errors import Lost
 from holdfast.core.model import SECOND
@@ -119,6 +120,13 @@ def test_a_ledger_and_its_log_that_are_put_back_together_keep_what_the_log_says(
         assert [grant.id for grant in manager.active_grants()] == ids
     with closing(sqlite3.connect(ledger(root))) as database:
         assert database.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("replace", [delete, move_away, restore])
+def test_a_ledger_that_is_replaced_under_load_has_one_holder_and_growing_tokens(
+    crowd: Crowd, root: Path, replace: Replace
+) -> None:
+    fight(crowd, root, replace, workers=3, rounds=3)
 
 
 KILLED = """

@@ -93,7 +93,9 @@ def test_a_program_that_touches_every_file_below_its_root_keeps_its_ledger(
     program.wait_for("open")
     program.tell(way)
     program.wait_for("touched")
+    log = (root / ".holdfast/ledger.db-wal").stat().st_ino
     LockManager.open(root).close()  # another process opens the ledger, and is not the last one out
+    assert (root / ".holdfast/ledger.db-wal").stat().st_ino == log
     with LockManager.open(root) as other:
         held = other.try_acquire(holder="other", write_paths=[root / "x"])
         assert held is not None
@@ -180,7 +182,10 @@ def test_whoever_is_left_of_a_fork_has_a_ledger_that_others_see(
 ) -> None:
     program = crowd.start(HEIR, root, ends)
     hear(program, "alone")
-    LockManager.open(root).close()
+    if ends == "child ends":
+        log = (root / ".holdfast/ledger.db-wal").stat().st_ino
+        LockManager.open(root).close()
+        assert (root / ".holdfast/ledger.db-wal").stat().st_ino == log
     with LockManager.open(root) as other:
         held = other.try_acquire(holder="other", write_paths=[root / "x"])
         assert held is not None
