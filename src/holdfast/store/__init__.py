@@ -8,6 +8,9 @@
     rows       its tables, to write
     sections   two ways into it: to read it as it is, and to keep it as it is
     gate       a lock around every write, with a deadline that holds
+    session    one process's open ledger: gate, connection and locks
+    lockbytes  locks that no other code in the process can drop
+    descriptors   numbers of open files, and whether they still mean what we opened
     forking    what a forked child must not inherit
     driver     SQLite for Python
     wake       how a process that waits is woken
