@@ -1,6 +1,6 @@
 """The simulator: many steps break nothing, and every seeded bug is caught.
 
-`fights/test_long_simulation.py` takes a million of them.
+`fights/test_long_simulation.py` takes a million of them in `./check long`.
 
 The bugs that it found in the real rules are at the end, each in as few steps as it takes.
 """

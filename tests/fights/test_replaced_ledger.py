@@ -9,6 +9,7 @@ import pytest
 
 from helpers_processes import LINUX_ONLY, Crowd
 from helpers_replacing import Replace, delete, fight, move_away, restore
+from lengths import length
 
 pytestmark = LINUX_ONLY
 
@@ -20,9 +21,9 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
 
 
 @pytest.mark.parametrize("replace", [delete, move_away, restore])
-def test_six_processes_go_on_while_their_ledger_is_replaced_twenty_times(
+def test_six_processes_go_on_while_their_ledger_is_replaced_again_and_again(
     crowd: Crowd, tmp_path: Path, replace: Replace
 ) -> None:
     root = tmp_path / "repo"
     (root / ".holdfast").mkdir(parents=True)
-    fight(crowd, root, replace, workers=6, rounds=20)
+    fight(crowd, root, replace, workers=6, rounds=length(40, sample=8))
