@@ -41,11 +41,11 @@ PROOF_NAMES = [
 ]  # fmt: skip
 
 TREE_NAMES = [
-    "BadTreeError", "ConsistencyError", "Finding", "LockRecord", "LockState", "NoTreeError",
-    "PartialSnapshotError", "Progress", "Repository", "Restored", "TreeAccessError",
-    "TreeDamagedError", "TreeExistsError", "TreeNotAllowedError", "Worktree", "acquire",
-    "around", "check", "create", "examine", "find", "in_place", "release", "remove", "renew",
-    "status", "steal", "take", "verify",
+    "BadTreeError", "ConsistencyError", "Finding", "ForeignTreeError", "LockRecord", "LockState",
+    "NoTreeError", "PartialSnapshotError", "Progress", "Repository", "Restored", "TreeAccessError",
+    "TreeDamagedError", "TreeExistsError", "TreeNotAllowedError", "TreeVersionError", "Worktree",
+    "acquire", "around", "check", "create", "examine", "find", "in_place", "release", "remove",
+    "renew", "status", "steal", "take", "verify",
 ]  # fmt: skip
 
 PATHS = "read_paths: Iterable[Path] = (), write_paths: Iterable[Path] = ()"

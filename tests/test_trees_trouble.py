@@ -338,12 +338,6 @@ def test_a_damaged_worktree_is_found_and_hides_no_other(world: World) -> None:
     world.take()
 
 
-def test_a_newer_format_is_left_alone(world: World) -> None:
-    (world.control / "format_version").write_text("2\n")
-    with pytest.raises(TreeDamagedError, match="format '2'"):
-        Repository.open(str(world.root))
-
-
 # Locks
 
 

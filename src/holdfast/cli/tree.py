@@ -11,12 +11,7 @@ from holdfast.cli.printing import document, out, plain, talk
 from holdfast.cli.tree_desk import TreeDesk, counted, ending_well, when
 from holdfast.cli.tree_locks import lock_data, lock_words
 from holdfast.trees import descriptors, engines, locks, removing, restoring, worktrees
-from holdfast.trees.repository import (
-    FORMAT_VERSION,
-    LEASE_SECONDS_DEFAULT,
-    Repository,
-    checked_name,
-)
+from holdfast.trees.repository import LEASE_SECONDS_DEFAULT, Repository, checked_name
 from holdfast.trees.snapshots import warning
 from holdfast.trees.worktrees import EXCLUSIVE, Worktree
 
@@ -156,7 +151,7 @@ def _repository_data(repository: Repository) -> dict[str, Any]:
     return {
         **about,
         "root": repository.root,
-        "format": FORMAT_VERSION,
+        "format": repository.format,
         "lease_seconds_default": LEASE_SECONDS_DEFAULT,
         "engines": engines.names(),
     }

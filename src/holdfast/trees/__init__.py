@@ -1,6 +1,7 @@
 """Worktrees with one writer each, and snapshots that are there whole or not at all.
 
     repository    where everything lies, and how it is found
+    formats       whose repository it is: ours, or another program's
     worktrees     folders with a payload, and what we know about each
     holders       whose lock it is: host:user:pid:start_time
     records       a lock's record with its seven fields, and the counter that outlives it
@@ -70,12 +71,14 @@ from holdfast.trees.doctor import Finding, examine
 from holdfast.trees.errors import (
     BadTreeError,
     ConsistencyError,
+    ForeignTreeError,
     NoTreeError,
     PartialSnapshotError,
     TreeAccessError,
     TreeDamagedError,
     TreeExistsError,
     TreeNotAllowedError,
+    TreeVersionError,
 )
 from holdfast.trees.locks import LockState, acquire, check, release, renew, status, steal
 from holdfast.trees.progress import Progress
@@ -88,9 +91,9 @@ from holdfast.trees.verifying import verify
 from holdfast.trees.worktrees import Worktree, around, find
 
 __all__ = [
-    "BadTreeError", "ConsistencyError", "Finding", "LockRecord", "LockState", "NoTreeError",
-    "PartialSnapshotError", "Progress", "Repository", "Restored", "TreeAccessError",
-    "TreeDamagedError", "TreeExistsError", "TreeNotAllowedError", "Worktree", "acquire", "around",
-    "check", "create", "examine", "find", "in_place", "release", "remove", "renew", "status",
-    "steal", "take", "verify",
+    "BadTreeError", "ConsistencyError", "Finding", "ForeignTreeError", "LockRecord", "LockState",
+    "NoTreeError", "PartialSnapshotError", "Progress", "Repository", "Restored", "TreeAccessError",
+    "TreeDamagedError", "TreeExistsError", "TreeNotAllowedError", "TreeVersionError", "Worktree",
+    "acquire", "around", "check", "create", "examine", "find", "in_place", "release", "remove",
+    "renew", "status", "steal", "take", "verify",
 ]  # fmt: skip

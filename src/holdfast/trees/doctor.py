@@ -15,12 +15,21 @@ from collections.abc import Callable, Iterator
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Value
-from holdfast.trees import audit, descriptors, files, intents, locks, settling, worktrees
+from holdfast.trees import (
+    audit,
+    descriptors,
+    files,
+    formats,
+    intents,
+    locks,
+    settling,
+    worktrees,
+)
 from holdfast.trees.descriptors import READY, Descriptor
 from holdfast.trees.errors import shown
 from holdfast.trees.guard import Guard
 from holdfast.trees.progress import SILENT, Progress
-from holdfast.trees.repository import Repository
+from holdfast.trees.repository import FOLDERS, Repository
 from holdfast.trees.verifying import verify
 from holdfast.trees.worktrees import Worktree
 
@@ -77,6 +86,7 @@ def examine(
         examination.worktrees,
         examination.locks,
         examination.torn_log,
+        examination.strangers,
     ]
     found = [finding for look in looks for finding in look()]
     if strict:
@@ -293,6 +303,14 @@ class _Examination:
                 "E_STALE_LOCK", NOTICE, path,
                 f"the lease of {state.record.holder_id} ended at {state.record.lease_expires_at}",
                 "holdfast tree lock steal takes it over, release by its holder ends it",
+            )  # fmt: skip
+
+    def strangers(self) -> Iterator[Finding]:
+        for name in formats.strangers(self._repository.control, FOLDERS):
+            yield Finding(
+                "E_UNKNOWN_FILE", NOTICE, self._repository.path(name),
+                "no version of holdfast known here made it",
+                "look what it is; if no program needs it there, move it away",
             )  # fmt: skip
 
     # The audit log

@@ -56,10 +56,22 @@ class NoTreeError(InvalidInput):
     code = "E_NO_TREE"
 
 
+class ForeignTreeError(NoTreeError):
+    """The repository is another program's, or another program has written into it."""
+
+    code = "E_TREE_FOREIGN"
+
+
 class TreeDamagedError(StoreError):
     """What is stored is not what was stored."""
 
     code = "E_TREE_DAMAGED"
+
+
+class TreeVersionError(StoreError):
+    """The repository has a format that this version does not know."""
+
+    code = "E_TREE_VERSION"
 
 
 class TreeAccessError(StoreError):
@@ -74,10 +86,11 @@ def in_words(doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _translated(error, doing) from error
+        raise translated(error, doing) from error
 
 
-def _translated(error: OSError, doing: str) -> HoldfastError:
+def translated(error: OSError, doing: str) -> HoldfastError:
+    """What the system refused, as one of ours."""
     said = error.strerror or type(error).__name__
     about = f" ({shown(error.filename)})" if error.filename is not None else ""
     if error.errno in _FULL:

@@ -119,6 +119,7 @@ def _claim(path: str) -> Intent | None:
 
 def _guard(repository: Repository) -> Guard:
     """Nobody sees an intent between its making and its locking."""
+    repository.check_changeable()
     return Guard(repository.path("intents", "intents.guard"), "the list of intents")
 
 

@@ -15,17 +15,17 @@ from holdfast.core.time import iso
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.ids import new_id
 from holdfast.manager.realpath import upwards
-from holdfast.trees import files, kernel
-from holdfast.trees.errors import BadTreeError, NoTreeError, TreeDamagedError, TreeExistsError
+from holdfast.trees import files, formats, kernel
+from holdfast.trees.errors import BadTreeError, NoTreeError, TreeExistsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
+    from holdfast.core.errors import HoldfastError
     from holdfast.core.time import Clock
 
 CONTROL = ".jvs"
-FORMAT_VERSION = 1
 MAIN = "main"
 FOLDERS = ("snapshots", "descriptors", "refs", "locks", "intents", "audit", "gc", "staging")
 
@@ -43,6 +43,8 @@ class Repository:
         self.root: Final = root
         self.control: Final = f"{root}/{CONTROL}"
         self.clock: Final[Clock] = clock or SystemClock()
+        self.format = formats.FORMAT
+        self._unchangeable: HoldfastError | None = None
 
     @classmethod
     def init(cls, folder: str, *, clock: Clock | None = None) -> Repository:
@@ -50,6 +52,8 @@ class Repository:
         from holdfast.trees import audit
 
         root = os.path.join(os.path.realpath(os.path.dirname(folder) or "."), _last(folder))
+        for around in upwards(root):
+            formats.refuse_jvs(around, f"{around}/{CONTROL}")
         _refuse_nested(root)
         try:
             os.makedirs(root, exist_ok=True)
@@ -77,9 +81,9 @@ class Repository:
             os.makedirs(f"{building}/{name}")
         about = {"name": os.path.basename(self.root), "repository_id": new_id()}
         files.write_new(
-            f"{building}/repository.json", files.pretty({**about, "created_at": self.now})
+            f"{building}/{formats.ABOUT}", files.pretty({**about, "created_at": self.now})
         )
-        files.write_new(f"{building}/format_version", f"{FORMAT_VERSION}\n".encode())
+        files.write_new(f"{building}/{formats.FILE}", f"{formats.FORMAT}\n".encode())
         os.mkdir(f"{self.root}/worktrees")
         worktrees.furnish(self, f"{self.root}/{MAIN}", worktrees.EXCLUSIVE, made_by="init")
         kernel.flush(self.root)
@@ -91,28 +95,20 @@ class Repository:
     def open(cls, where: str = ".", *, clock: Clock | None = None) -> Repository:
         """The repository around a folder."""
         for folder in upwards(os.path.realpath(where)):
-            if os.path.lexists(f"{folder}/{CONTROL}/format_version"):
-                made = cls(folder, clock)
-                made._check_version()
+            made = cls(folder, clock)
+            if any(os.path.lexists(made.path(one)) for one in (formats.FILE, formats.ABOUT)):
+                made.format, made._unchangeable = formats.settle(folder, made.control)
                 return made
+            formats.refuse_jvs(folder, made.control)
         raise NoTreeError(
             f"{where if where != '.' else 'this folder'} is in no repository of trees",
             hint="go into one, or make one: holdfast tree init NAME",
         )
 
-    def _check_version(self) -> None:
-        path = self.path("format_version")
-        try:
-            found = files.read(path).decode("ascii", "replace").strip()
-        except (OSError, ValueError) as error:
-            raise TreeDamagedError(
-                f"{path} cannot be read: {error}", hint="holdfast tree doctor --strict says more"
-            ) from error
-        if found != str(FORMAT_VERSION):
-            raise TreeDamagedError(
-                f"{self.root} has format {found!r}; this version knows {FORMAT_VERSION}",
-                hint="use the version of holdfast that made it, or a newer one",
-            )
+    def check_changeable(self) -> None:
+        """Raise if it may only be read: it still has a format that jvs takes for its own."""
+        if self._unchangeable is not None:
+            raise self._unchangeable
 
     def path(self, *names: str) -> str:
         """A place below the control folder."""
@@ -121,7 +117,7 @@ class Repository:
     def about(self) -> dict[str, Any]:
         """The name of the repository and when it was made; what can be read of it."""
         try:
-            return files.read_json(self.path("repository.json"))
+            return files.read_json(self.path(formats.ABOUT))
         except (OSError, ValueError):
             return {"name": os.path.basename(self.root)}
 

@@ -55,6 +55,7 @@ class Worktree:
 
     def guard(self) -> Guard:
         """What a change of its lock takes, and the moment at which something becomes visible."""
+        self.repository.check_changeable()
         return Guard(self.repository.path("locks", f"{self.id}.guard"), f"worktree {self.name}")
 
     def head(self) -> str:
