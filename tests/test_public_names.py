@@ -36,8 +36,8 @@ WORK_NAMES = [
 
 PROOF_NAMES = [
     "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",
-    "LockBreakRefused", "NoProofError", "NodeAlreadyLocked", "ProofEvent", "ProofLedger",
-    "SequenceMismatch", "make_proof", "verify",
+    "ForeignProofError", "LockBreakRefused", "NoProofError", "NodeAlreadyLocked", "ProofEvent",
+    "ProofLedger", "SequenceMismatch", "make_proof", "verify",
 ]  # fmt: skip
 
 TREE_NAMES = [

@@ -242,7 +242,7 @@ def test_seed003_05_claims_are_events_with_exactly_their_fields(
         ('{"lock_timeout": "5m"}', 300), ('{"lock_timeout": "1s"}', 1),
         ('{"lock_timeout": "1h"}', 3600), ('{"lock_timeout": "1m30s"}', 90),
         ('{"lock_timeout": "1.5m"}', 90), ("{}", 300),
-        ('{"version": "1.0"}', 300), (None, 300),
+        ('{"title": "a proof"}', 300), (None, 300),
     ],
 )  # fmt: skip
 def test_seed003_06_the_timeout_of_claims_comes_from_meta_json(

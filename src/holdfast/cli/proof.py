@@ -18,7 +18,7 @@ from holdfast.cli.tables import RED, YELLOW, Cell, Column, render, terminal_widt
 from holdfast.core.words import duration
 from holdfast.manager.identity import whoami
 from holdfast.proof import Claims, Finding, ProofLedger, codec, make_proof, repair, writelock
-from holdfast.proof.audit import ERROR, WARNING
+from holdfast.proof.audit import ERROR, NOTE, WARNING
 from holdfast.proof.audit import verify as _verify
 
 TYPE_CHECKING = False
@@ -282,7 +282,7 @@ def doctor(call: Call) -> int:
     for one in done:
         out(plain(one))
     _tell(found)
-    if not found:
+    if all(one.severity == NOTE for one in found):
         out("nothing is wrong")
     return _code(found)
 

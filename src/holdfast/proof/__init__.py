@@ -3,6 +3,7 @@
     ledger       ProofLedger: append, read
     claims       Claims: who works on which node, until when
     codec        how all of it is spelled on disk
+    dialect      whose proof a folder is: one of ours, af's, or none
     folder       where the files are; how one is read, made and synced
     reading      events without any lock; where the ledger ends
     writelock    the ledger's lock, which other programs take too
@@ -11,6 +12,7 @@
     checkpoint   the claims at some event, so that starting is quick
     mirror       the files in `locks/`
     audit        what is wrong with a proof
+    strangers    files that nothing here understands
     repair       what can be put right
     errors       its own errors
 
@@ -27,6 +29,7 @@ from holdfast.proof.errors import (
     BadEventError,
     BadNodeError,
     BadTimeoutError,
+    ForeignProofError,
     LockBreakRefused,
     NodeAlreadyLocked,
     NoProofError,
@@ -38,6 +41,6 @@ from holdfast.proof.reading import ProofEvent
 
 __all__ = [
     "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",
-    "LockBreakRefused", "NoProofError", "NodeAlreadyLocked", "ProofEvent", "ProofLedger",
-    "SequenceMismatch", "make_proof", "verify",
+    "ForeignProofError", "LockBreakRefused", "NoProofError", "NodeAlreadyLocked", "ProofEvent",
+    "ProofLedger", "SequenceMismatch", "make_proof", "verify",
 ]  # fmt: skip

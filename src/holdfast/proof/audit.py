@@ -11,14 +11,14 @@ import os
 
 from holdfast.core.errors import StoreCorruptError
 from holdfast.core.model import Value
-from holdfast.proof import chain, codec, mirror
+from holdfast.proof import chain, codec, mirror, strangers
 from holdfast.proof.claims import Claim, fold
 from holdfast.proof.errors import unread
 from holdfast.proof.folder import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any, Final
 
     from holdfast.proof.ledger import ProofLedger
@@ -28,6 +28,7 @@ ERROR, WARNING, NOTE = "error", "warning", "note"
 
 FIX = "holdfast proof doctor --fix"
 _FILLED = f"{FIX} puts an event_lost event in its place; the numbers after it stay what they are"
+_MOVE = "look what it is; if no program needs it there, move it away"
 _MEANT = "restore it from a backup; if the change was meant, delete .holdfast-proof/chain"
 
 #: Two that append at once, or on two machines, may note their times in another order.
@@ -37,18 +38,29 @@ _COMPARED_MAX = 200
 
 
 class Finding(Value):
-    """One thing that is wrong: what kind, how bad, where, in words, and what can be done."""
+    """One thing that is wrong: what kind, how bad, where, in words, and what can be done.
 
-    __slots__ = ("code", "detail", "repair", "sequence", "severity")
+    `files` has the paths of what is not understood, from the proof's folder on.
+    """
+
+    __slots__ = ("code", "detail", "files", "repair", "sequence", "severity")
 
     def __init__(
-        self, code: str, severity: str, detail: str, sequence: int | None = None, repair: str = ""
+        self,
+        code: str,
+        severity: str,
+        detail: str,
+        sequence: int | None = None,
+        repair: str = "",
+        *,
+        files: Sequence[str] = (),
     ) -> None:
         self.code: Final = code
         self.severity: Final = severity
         self.detail: Final = detail
         self.sequence: Final = sequence
         self.repair: Final = repair
+        self.files: Final = tuple(files)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -85,12 +97,37 @@ class _Audit:
         yield from self._changes()
         yield from self._chain_end(expected - 1)
         yield from self._mirror()
+        yield from self._strangers()
 
     def _names(self) -> Iterator[Finding]:
         for name in sorted(os.listdir(self._folder.ledger)):
             if name.startswith("event-") and codec.sequence_of(name) is None:
                 told = f"{name} is not spelled like an event, so nobody reads it"
-                yield Finding("misnamed", ERROR, told, None, "look what it is, and move it away")
+                repair = "look what it is, and move it away"
+                files = [f"{codec.LEDGER}/{name}"]
+                yield Finding("misnamed", ERROR, told, None, repair, files=files)
+
+    def _strangers(self) -> Iterator[Finding]:
+        """What is not understood, in the places of a proof and beside them."""
+        own = os.path.basename(self._folder.own)
+        places = (
+            (codec.LEDGER, strangers.in_ledger), (codec.CLAIM_FILES, strangers.in_claims),
+            (own, strangers.in_own),
+        )  # fmt: skip
+        for place, look in places:
+            for name in look(self._folder):
+                path = f"{place}/{name}"
+                if place == codec.LEDGER and codec.is_event_of_af(name):
+                    told = f"{path} is spelled like an event of af, which nobody reads here"
+                    yield Finding("foreign-event", ERROR, told, None, _MOVE, files=[path])
+                else:
+                    severity = NOTE if name.startswith(".") or place == own else WARNING
+                    told = f"{path} is not understood, and nobody reads it"
+                    yield Finding("unknown-file", severity, told, None, _MOVE, files=[path])
+        names = strangers.beside(self._folder)
+        if names:
+            told = f"no part of the proof: {', '.join(names)}"
+            yield Finding("unknown-file", NOTE, told, files=names)
 
     def _gap(self, first: int, last: int) -> Iterator[Finding]:
         if first > last:
@@ -211,8 +248,9 @@ class _Audit:
         readable = set(map(codec.claim_name, shown))
         for name in mirror.names(self._ledger):
             if name not in readable:
-                told = f"locks/{name} cannot be read"
-                yield Finding("bad-claim-file", WARNING, told, None, "remove it")
+                path = f"{codec.CLAIM_FILES}/{name}"
+                told = f"{path} cannot be read"
+                yield Finding("bad-claim-file", WARNING, told, None, "remove it", files=[path])
         for node, claim in sorted(shown.items()):
             known = self._claims.get(node)
             owner = known.owner if known is not None and known.is_live(now) else "nobody"

@@ -41,6 +41,7 @@ EVENT_DEPTH_MAX = 100
 NODE_CHARACTERS_MAX = 200
 
 _EVENT_NAME = re.compile(r"event-(0{0,5}[1-9][0-9]{0,17})\.json\Z")
+_EVENT_NAME_OF_AF = re.compile(r"[0-9]+\.json\Z")
 _NODE = re.compile(r"[1-9][0-9]*(?:\.[1-9][0-9]*)*\Z")
 _MOMENT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:?\d\d)?\Z",
@@ -69,6 +70,11 @@ def sequence_of(name: str) -> int | None:
     if found is None or len(found[1]) < 6 or (len(found[1]) > 6 and found[1][0] == "0"):
         return None
     return int(found[1])
+
+
+def is_event_of_af(name: str) -> bool:
+    """Whether af takes a file of that name for one of its events: a number, padded or not."""
+    return _EVENT_NAME_OF_AF.match(name) is not None
 
 
 def claim_name(node: str) -> str:
@@ -176,6 +182,18 @@ def meta_timeout(data: bytes) -> int:
     if "lock_timeout" not in meta:
         return TIMEOUT_DEFAULT
     return timeout_of(meta["lock_timeout"], "lock_timeout in meta.json:")
+
+
+def is_meta_of_af(data: bytes) -> bool:
+    """Whether a meta.json is af's, which has a version. A `lock_timeout` in words is none of af's:
+    there it is a number."""
+    meta = _object(data)
+    return isinstance(meta.get("version"), str) and not isinstance(meta.get("lock_timeout"), str)
+
+
+def is_meta_of_ours(data: bytes) -> bool:
+    """Whether a meta.json has the setting of this protocol, as it is spelled here."""
+    return isinstance(_object(data).get("lock_timeout"), str)
 
 
 # Events

@@ -38,6 +38,12 @@ class NoProofError(InvalidInput):
     code = "E_NO_PROOF"
 
 
+class ForeignProofError(NoProofError):
+    """The proof is another program's, which keeps its claims in another way."""
+
+    code = "E_PROOF_FOREIGN"
+
+
 class BadEventError(InvalidInput):
     """An event that other programs could not read."""
 

@@ -15,7 +15,7 @@ import stat
 
 from holdfast.core.errors import StoreCorruptError, StoreError
 from holdfast.manager.liveness import own_witness
-from holdfast.proof import codec
+from holdfast.proof import codec, dialect
 from holdfast.proof.errors import NoProofError, told, unread
 
 TYPE_CHECKING = False
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Final
 
 OWN = ".holdfast-proof"
+#: In there: what could not be read and had the place of an event.
+ASIDE = "aside"
 
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
@@ -39,7 +41,7 @@ _drafts = 0
 
 
 class ProofFolder:
-    """The paths of one proof. Raises NoProofError where there is none."""
+    """The paths of one proof. Raises NoProofError where there is none, and where it is af's."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root: Final = os.path.abspath(os.fspath(root))
@@ -49,6 +51,7 @@ class ProofFolder:
         self.meta: Final = os.path.join(self.root, codec.META)
         self.own: Final = os.path.join(self.root, OWN)
         _check_ledger(self.root, self.ledger)
+        dialect.check(self)
 
     def event(self, sequence: int) -> str:
         """The path of an event."""
@@ -116,10 +119,11 @@ def _check_ledger(root: str, ledger: str) -> None:
 def make_proof(
     root: str | os.PathLike[str], *, timeout: str = "", claim_files: bool = False
 ) -> None:
-    """Make a proof, or complete one. What is there stays as it is."""
+    """Make a proof in a new or an empty folder, or complete one. What is there stays as it is."""
     path = os.path.abspath(os.fspath(root))
     if timeout:
         codec.timeout_of(timeout, "the timeout")
+    dialect.check_new(path)
     try:
         os.makedirs(path, exist_ok=True)
         if not os.path.lexists(os.path.join(path, codec.LEDGER)):

@@ -25,7 +25,7 @@ from threading import RLock
 
 from holdfast.core.errors import LockTimeoutError, StoreBusyError, StoreCorruptError, StoreError
 from holdfast.manager.clock import SystemClock
-from holdfast.proof import chain, codec
+from holdfast.proof import chain, codec, dialect
 from holdfast.proof.errors import SequenceMismatch, told
 from holdfast.proof.folder import Draft, ProofFolder
 from holdfast.proof.reading import ProofEvent, find_head, parsed, raw
@@ -147,6 +147,7 @@ class ProofLedger:
         drafts: list[Draft] = []
         numbers: list[int] = []
         try:
+            dialect.check_still(self.folder)
             check(self.head)
             made_at = self._draft(drafts, events)
             for attempt in range(_TRIES):
@@ -154,6 +155,7 @@ class ProofLedger:
                     time.sleep(random.uniform(0.5, 1) * min(0.001 * 2**attempt, 0.1))
                 self._lock.acquire()
                 try:
+                    dialect.check_still(self.folder)
                     head = self.head
                     check(head)
                     if self.now() - made_at > _FRESH:

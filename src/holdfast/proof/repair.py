@@ -15,13 +15,12 @@ from holdfast.proof import chain, codec, mirror, writelock
 from holdfast.proof.audit import ERROR, FIX, NOTE, WARNING, Finding, verify
 from holdfast.proof.claims import Claims
 from holdfast.proof.errors import told
-from holdfast.proof.folder import Draft, draft_owner
+from holdfast.proof.folder import ASIDE, Draft, draft_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.proof.ledger import ProofLedger
 
-ASIDE = "aside"
 #: Of other programs, what was written aside longer ago than this is left over.
 _LEFT_SECONDS = 3600.0
 _OURS_LEFT_SECONDS = 60.0

@@ -53,6 +53,7 @@ BREAK_SECONDS = 30.0
 
 _MARK = "holdfast"
 SEATS = "seats"
+LINE = "line"
 SEATS_MAX = 64
 
 
@@ -125,7 +126,7 @@ class WriteLock:
         self._folder: Final = folder
         self._clock: Final = clock
         self._wait_seconds: Final = wait_seconds
-        self._line: Final = Line(os.path.join(folder.own, "line"))
+        self._line: Final = Line(os.path.join(folder.own, LINE))
         self._seat = ""
         self._file = -1
         self._content = b""
