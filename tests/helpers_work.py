@@ -102,6 +102,10 @@ class Application:
     def read(self, path: str) -> str:
         return (self.root / path).read_text()
 
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
     def when(self, condition: Callable[[], bool], what: str) -> None:
         until(condition, what, 120)
 

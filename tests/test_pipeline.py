@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import Application, manifest
-from holdfast import InvalidInput
+from holdfast import InvalidInput, LockViolationError
 from holdfast.manager.manager import LockManager
 from holdfast.work import states
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.pipeline import Pipeline
 from holdfast.work.report import report
 from holdfast.work.runs import Run
+from holdfast.work.scheduler import Scheduler
 from holdfast.work.states import TransitionError, follow, may_follow
 
 pytestmark = pytest.mark.skipif(
@@ -391,6 +395,39 @@ def test_seed004_16_and_25_without_a_lock_manager_nothing_is_locked(
         legacy.start()
 
 
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_seed004_25_the_pipeline_is_made_with_its_collaborators(
+    small: Application, in_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the document makes it: a manager, a scheduler on it, a manifest. Without launchers its
+    agents run right below this process, and are told the grant that they work under."""
+    monkeypatch.chdir(small.root)
+    small.order("analyze", "print(os.environ['HOLDFAST_GRANT'], os.environ['HOLDFAST_TOKEN'])\n"
+                "found = {'screen': 'index', 'findings': [], 'write_targets': ['app/shared.rb']}\n"
+                "Path(files[0]).write_text(json.dumps(found))")  # fmt: skip
+    with LockManager() if in_memory else LockManager.open(small.root) as manager:
+        pipeline = Pipeline(
+            lock_manager=manager, scheduler=Scheduler(lock_manager=manager),
+            screen_manifest=ScreenManifest.load(small.manifest_file),
+        )  # fmt: skip
+        try:
+            pipeline.start()
+            small.when(pipeline.is_done, "all is done")
+            assert pipeline.flows is not None
+            flow = pipeline.flows.get("blog/posts")
+            assert (flow.state, flow.reason) == ("completed", "")
+        finally:
+            pipeline.stop()
+        (log,) = (small.root / ".holdfast/runs").glob("*/analyze.log")
+        granted = {
+            (e.data["id"], str(e.data["token"]))
+            for e in manager.events()
+            if e.type == "lock_acquired"
+        }
+    assert tuple(log.read_text().split()) in granted
+    assert small.read("app/shared.rb") == "blog/posts\n"
+
+
 # States
 
 
@@ -432,6 +469,83 @@ def test_seed004_27_phases_take_the_grant_that_they_work_under(small: Applicatio
     assert small.manager is not None
     granted = {e.data["id"] for e in small.manager.events() if e.type == "lock_acquired"}
     assert log.read_text().strip() in granted
+
+
+PHASES = ("analysis", "apply", "test", "fix", "ci", "verify")
+
+
+def refusals(pipeline: Pipeline, name: str, grant_id: Any, reason: str) -> None:
+    """Every phase refuses this grant, for this reason, and no agent begins."""
+    for phase in PHASES:
+        with pytest.raises(LockViolationError) as caught:
+            getattr(pipeline, f"run_{phase}")(name, grant_id=grant_id)
+        assert (caught.value.code, caught.value.fields["reason"]) == ("E_LOCK_VIOLATION", reason)
+        assert caught.value.hint
+
+
+def test_seed004_27_a_made_up_released_expired_or_foreign_grant_id_is_refused(
+    small: Application,
+) -> None:
+    """By every phase, each by its own reason: only without any grant it is as before there were
+    locks. Another has the file meanwhile, and what it wrote stays."""
+    small.settings("test fix ci verify")
+    for phase in ("analyze", "apply", "test", "fix", "ci", "verify"):
+        small.order(phase, "Path('app/shared.rb').write_text('overwritten')")
+    small.write("app/shared.rb", "bob's")
+    small.write(".analysis/blog/posts/index/findings.json", json.dumps(
+        {"screen": "index", "findings": [], "write_targets": ["app/shared.rb"]}))  # fmt: skip
+    pipeline = small.open()
+    assert small.manager is not None
+    manager = small.manager
+    released = manager.acquire(holder="ann", write_paths=["app/shared.rb"])
+    manager.release(released.id)
+    expired = manager.acquire(holder="ann", write_paths=["app/shared.rb"], ttl=0.1)
+    small.when(lambda: manager.active_grants() == [], "it has run out")
+    forced = manager.acquire(holder="ann", write_paths=["app/shared.rb"])
+    manager.force(forced.id, by="eve", reason="a test")
+    bob = manager.acquire(holder="bob", write_paths=["app/shared.rb"])
+    for grant_id, reason in (
+        ("never-was", "unknown"), ("", "unknown"), (0, "unknown"), (False, "unknown"),
+        (released.id, "released"), (expired.id, "expired"), (forced.id, "lost"),
+        (bob.id, "foreign"),
+    ):  # fmt: skip
+        refusals(pipeline, "blog/posts", grant_id, reason)
+    assert small.read("app/shared.rb") == "bob's"
+    assert not (small.root / ".holdfast/runs").exists()
+    legacy = Pipeline(
+        screen_manifest=ScreenManifest.load(small.manifest_file), root=str(small.root)
+    )
+    refusals(legacy, "blog/posts", bob.id, "unknown")
+    refusals(legacy, "blog/posts", "", "unknown")
+    assert small.read("app/shared.rb") == "bob's"
+    assert legacy.run_apply("blog/posts").is_well
+    assert small.read("app/shared.rb") == "overwritten"
+
+
+def test_seed004_27_the_grant_of_another_workflow_is_refused(app: Application) -> None:
+    """Also while that one's agent is out: it would run with the other's locks."""
+    waiting = "end = time.monotonic() + 60\nwhile time.monotonic() < end:\n    time.sleep(0.01)"
+    app.order("analyze-shop-carts-index", f"{waiting}\n    if (home / 'go').exists(): break")
+    pipeline = app.open()
+    pipeline.start()
+    app.when(lambda: app.states().get("blog/posts") == "completed", "the other is merged")
+    assert app.manager is not None
+    (grant,) = app.manager.active_grants()
+    shared = app.read("app/shared.rb")
+    first = threading.Thread(  # if it were not refused it would wait for the other's agent
+        target=refusals, args=(pipeline, "blog/posts", grant.id, "foreign"), daemon=True
+    )
+    first.start()
+    first.join(PATIENCE_SECONDS)
+    assert not first.is_alive(), "it went to work with the grant of another"
+    refusals(pipeline, "blog/posts", grant.id, "foreign")
+    with pytest.raises(LockViolationError):
+        pipeline.run_analysis("blog/posts/show", grant_id=grant.id)
+    for phase in PHASES[1:]:  # its own workflow, but a merge is no analysis
+        with pytest.raises(LockViolationError):
+            getattr(pipeline, f"run_{phase}")("shop/carts", grant_id=grant.id)
+    assert app.read("app/shared.rb") == shared
+    (app.home / "go").touch()
 
 
 def test_seed004_14_no_more_agents_than_slots(app: Application) -> None:

@@ -155,7 +155,7 @@ def test_seed004_safe_write_refuses_a_grant_that_is_not_valid(repository: Path) 
         assert "stolen by bob" in tried("lost", grant)
         dead = True
         assert "dead" in tried("lost", thief)
-        refused("released", "app/x.rb", "new", grant_id="never-was", manager=manager)
+        refused("unknown", "app/x.rb", "new", grant_id="never-was", manager=manager)
     assert leftovers(repository) == []
 
 
@@ -183,6 +183,87 @@ def test_seed004_safe_write_refuses_another_token_than_the_current_one(
     for token in (grant.token - 1, grant.token + 1, 0):
         refused("stale_token", "app/x.rb", "new", grant_id=grant.id, token=token, manager=manager)
     assert (repository / "app/x.rb").read_text() == "old\n"
+
+
+@LINUX_ONLY
+def test_seed004_27_a_made_up_released_expired_or_foreign_grant_id_is_refused(
+    repository: Path, tmp_path: Path
+) -> None:
+    """Each by its own reason, while another has the file and while it is free. Only None is
+    none."""
+    with LockManager.open(repository) as manager:
+        given_back = take(manager, "app/x.rb")
+        manager.release(given_back.id)
+        run_out = take(manager, "app/x.rb", ttl=0.1)
+        until(lambda: manager.active_grants() == [], "it has run out")
+    with Crowd(tmp_path) as crowd, LockManager.open(repository) as manager:
+        child = crowd.start(HOLDER, repository)
+        bob, token = child.wait_for("has it")
+        mine = take(manager, "lib/y.rb")
+        before = files(repository)
+        never = ("never-was", "", " ", "0", "none", "None", "null", "\0", "\ud800", "ä", "%",
+                 given_back.id.upper(), f"{bob} ", bob[:8])  # fmt: skip
+        for path in ("app/x.rb", "app/free.rb"):
+            for made_up in never:
+                refused("unknown", path, "new", grant_id=made_up, manager=manager)
+            for odd in (0, False, b"", [], object()):
+                with pytest.raises(LockViolationError) as caught:
+                    safe_write(path, "new", grant_id=odd, manager=manager)  # type: ignore[arg-type]
+                assert caught.value.fields["reason"] == "unknown"
+            refused("released", path, "new", grant_id=given_back.id, manager=manager)
+            refused("expired", path, "new", grant_id=run_out.id, manager=manager)
+            error = refused("foreign", path, "new", grant_id=bob, manager=manager)
+            assert "belongs to bob" in str(error)
+            refused("foreign", path, "n", grant_id=bob, token=mine.token, manager=manager)
+            refused("not_covered", path, "new", grant_id=mine.id, manager=manager)
+        refused("stale_token", "lib/y.rb", "n", grant_id=mine.id, token=int(token), manager=manager)
+        assert files(repository) == before
+        with LockManager() as other:
+            refused("unknown", "lib/y.rb", "n", grant_id=mine.id, manager=other)
+        # Whoever was handed the grant has its token, too.
+        safe_write("app/x.rb", "new", grant_id=bob, token=int(token), manager=manager)
+    assert (repository / "app/x.rb").read_text() == "new"
+
+
+BELOW = """
+from holdfast import LockManager, LockViolationError, safe_write
+manager = LockManager.open(sys.argv[1])
+try:
+    safe_write("app/x.rb", "from below", grant_id=sys.argv[2], manager=manager)
+    say("wrote")
+except LockViolationError as error:
+    say("refused", error.fields["reason"])
+"""
+
+
+@LINUX_ONLY
+def test_a_grant_is_good_for_the_processes_that_its_holder_starts(
+    repository: Path, manager: LockManager, tmp_path: Path
+) -> None:
+    grant = take(manager, "app/x.rb")
+    with Crowd(tmp_path) as crowd:
+        assert crowd.start(BELOW, repository, grant.id).done().lines() == ["wrote"]
+    assert (repository / "app/x.rb").read_text() == "from below"
+
+
+@LINUX_ONLY
+def test_a_grant_is_good_for_whoever_is_the_same_at_the_command_line(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its marks too: what a runner started may have outlived the processes between them."""
+    from holdfast.manager.identity import runner_holder
+    from holdfast.manager.liveness import witness_of
+
+    with Crowd(tmp_path) as crowd, LockManager.open(repository) as manager:
+        runner = crowd.start("say('ready'); go()")
+        runner.wait_for("ready")
+        holder, variables = runner_holder("a run", witness_of(runner.pid))
+        grant = manager.try_acquire(holder=holder, write_paths=["app/x.rb"])
+        assert grant is not None
+        refused("foreign", "app/x.rb", "new", grant_id=grant.id, manager=manager)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        safe_write("app/x.rb", "new", grant_id=grant.id, manager=manager)
 
 
 def test_what_is_no_file_is_refused(repository: Path, manager: LockManager) -> None:
@@ -273,7 +354,8 @@ def test_without_a_manager_the_ledger_above_the_file_decides(
     monkeypatch.chdir(repository / "app")
     assert safe_write("x.rb", "free") == "x.rb"
     assert not (repository / ".holdfast").exists()  # whoever only writes makes no ledger
-    refused("released", "x.rb", "new", grant_id="never-was")
+    for made_up in ("never-was", ""):
+        refused("unknown", "x.rb", "new", grant_id=made_up)
     with LockManager.open(repository) as manager:
         grant = take(manager, "app/x.rb")
     refused("held", "x.rb", "new")
@@ -783,7 +865,8 @@ def test_the_command_refuses_with_the_reason(project: Repository) -> None:
     grant = project.hold("lock", "app/x.rb", "--holder", "ann", "--json").json["grant"]
     for words, reason in (
         (("app/y.rb", "--grant", grant["id"]), "not_covered"),
-        (("app/x.rb", "--grant", "never-was"), "released"),
+        (("app/x.rb", "--grant", "never-was"), "unknown"),
+        (("app/x.rb", "--grant", ""), "unknown"),
         (("app/x.rb", "--grant", grant["id"], "--token", "1"), "stale_token"),
     ):
         done = write(project, *words, "--json")
@@ -793,6 +876,30 @@ def test_the_command_refuses_with_the_reason(project: Repository) -> None:
     assert write(project, "--grant", grant["id"]).returncode == 2
     assert write(project, "app/x.rb", "app/y.rb", "--grant", grant["id"]).returncode == 2
     assert (project.root / "app/x.rb").read_text() == "old\n"
+
+
+@LINUX_ONLY
+def test_the_command_refuses_the_grant_of_another_process(
+    project: Repository, tmp_path: Path
+) -> None:
+    with Crowd(tmp_path) as crowd:
+        bob, token = crowd.start(HOLDER, project.root).wait_for("has it")
+        done = write(project, "app/x.rb", "--grant", bob, "--json")
+        assert (done.returncode, b'"reason":"foreign"' in done.stdout) == (3, True)
+        assert (project.root / "app/x.rb").read_text() == "old\n"
+        assert write(project, "app/x.rb", "--grant", bob, "--token", token).returncode == 0
+
+
+def test_a_token_in_the_environment_that_is_none_is_not_taken_for_absent(
+    project: Repository,
+) -> None:
+    grant = project.hold("lock", "app/x.rb", "--holder", "ann", "--json").json["grant"]
+    given = {"HOLDFAST_GRANT": grant["id"]}
+    for token in ("", "none", "-1", "1"):
+        done = write(project, "app/x.rb", **given, HOLDFAST_TOKEN=token)
+        assert done.returncode == (3 if token == "1" else 2), done
+    assert (project.root / "app/x.rb").read_text() == "old\n"
+    assert write(project, "app/x.rb", **given, HOLDFAST_TOKEN=str(grant["token"])).returncode == 0
 
 
 @LINUX_ONLY

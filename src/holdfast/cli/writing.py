@@ -39,7 +39,7 @@ def write(call: Call) -> int:
 def _grant(call: Call) -> tuple[str, int | None]:
     """The grant to write with, and its token if that was given: by hand, or by a runner."""
     grant, token = call.text("grant"), call.number("token")
-    if grant:
+    if grant is not None:
         return grant, token
     grant = os.environ.get(GRANT_VARIABLE, "")
     if not grant:
@@ -47,8 +47,15 @@ def _grant(call: Call) -> tuple[str, int | None]:
             "write needs a grant",
             hint="holdfast lock PATH --json prints its id; give it as --grant ID",
         )
-    told = os.environ.get(TOKEN_VARIABLE, "")
-    return grant, token if token is not None or not told.isdigit() else int(told)
+    told = os.environ.get(TOKEN_VARIABLE)
+    if token is not None or told is None:
+        return grant, token
+    if not (told.isascii() and told.isdigit()):
+        raise UsageError(
+            f"{TOKEN_VARIABLE} is {told[:40]!r}, which is no token",
+            hint="leave it as the runner set it, or give --token N",
+        )
+    return grant, int(told)
 
 
 def _content() -> bytes:

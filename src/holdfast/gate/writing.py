@@ -4,16 +4,17 @@ A write passes if all of these hold, and is refused with the one that does not:
 
 1. the path lies in the tree and, if there is an allowlist, in one of its folders, after all
    symbolic links have been followed;
-2. the grant lives: not given back, not expired, not taken away, its owner not dead;
+2. the grant lives: it was given, and not given back, not expired, not taken away, its owner not
+   dead; and it is the caller's, or the caller was handed it (`is_foreign`);
 3. the grant covers exactly this path, to write; a folder or another name of the file is not it;
 4. the token is the grant's current one.
 
 Then the file is replaced inside a fenced section, in which the second and the fourth are checked
 once more: whoever lost the lease a moment ago changes nothing.
 
-Without a grant it is as if there were no locks, but for this: a file that somebody else has is
-not written. A lock of the moment sees to that, taken for whoever calls (see
-`holdfast.manager.identity`), so one's own locks do not refuse.
+Without a grant, which is None and nothing else, it is as if there were no locks, but for this: a
+file that somebody else has is not written. A lock of the moment sees to that, taken for whoever
+calls (see `holdfast.manager.identity`), so one's own locks do not refuse.
 
 What this does not promise: it stops nobody who writes without it.
 """
@@ -23,9 +24,9 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from holdfast.core import keys, rules, words
+from holdfast.core import events, keys, rules, words
 from holdfast.core.errors import BadKeyError, LockViolationError, Lost
-from holdfast.core.model import WRITE, Ending, Grant, Holder, Refusal
+from holdfast.core.model import WRITE, Grant, Holder, Refusal
 from holdfast.gate.replacing import Moved, replacement
 from holdfast.manager import asking, realpath
 from holdfast.manager.manager import DEADLINE_SECONDS, LockManager
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, Final
 
-    from holdfast.core.view import View
-
     Path = str | os.PathLike[str]
 
 # The reasons: the field `reason` of the error.
 NOT_ALLOWED = "not_allowed"
 OUTSIDE = "outside"
+UNKNOWN = "unknown"
+FOREIGN = "foreign"
 RELEASED = "released"
 EXPIRED = "expired"
 LOST = "lost"
@@ -54,6 +55,8 @@ MOVED = "moved"
 _HINTS = {
     NOT_ALLOWED: "write below one of the allowed paths, or let this one be allowed",
     OUTSIDE: "write below the root of the tree, and through no link that leads out of it",
+    UNKNOWN: "give the id of a grant as it came with the lock, or none to write without a lock",
+    FOREIGN: "take the lock yourself; who was handed this grant by its holder gives its token too",
     RELEASED: "take the lock before you write, and give it back after",
     EXPIRED: "stop writing; take the lock again, and read the file again before you go on",
     LOST: "stop writing: somebody else has taken over; read the file again first",
@@ -62,6 +65,9 @@ _HINTS = {
     HELD: "wait until it is given back; if it is yours, write with its grant_id",
     MOVED: "somebody moves things about there; look, and try again",
 }
+
+#: So far back the ledger is searched for how a grant ended, to tell what was from what never was.
+_RECENT_EVENTS = 10_000
 
 #: How long the lock of a write without a grant lasts if its process hangs.
 MOMENT_SECONDS = 60.0
@@ -134,7 +140,7 @@ def _in_tree(
     except BadKeyError as error:
         if "root" not in error.fields:
             raise
-        raise _violation(OUTSIDE, error.message, os.fspath(path), grant_id) from error
+        raise violation(OUTSIDE, error.message, os.fspath(path), grant_id) from error
     _refuse_other_than_files(place)
     return _Target(place, place.path, tree.root, base or tree.root, manager)
 
@@ -149,7 +155,7 @@ def _in_memory(path: Path, manager: LockManager, grant_id: str | None) -> _Targe
     real, status, _ = realpath.resolve(full, place.path)
     if real != full:
         sentence = f"{place.path} leads to {realpath.plain(real)}"
-        raise _violation(OUTSIDE, sentence, place.path, grant_id)
+        raise violation(OUTSIDE, sentence, place.path, grant_id)
     found = Place(place.key, place.path, real, _is_folder(status))
     _refuse_other_than_files(found)
     return _Target(found, place.path, root, root, manager)
@@ -161,8 +167,8 @@ def _anywhere(path: Path, grant_id: str | None, *, bounded: bool) -> _Target:
     real, status, _ = realpath.resolve(realpath.absolute(given), given)
     ledger = find_root(real)
     if grant_id is not None and ledger is None:
-        sentence = f"there is no grant {grant_id}: {given} is in no tree with a ledger"
-        raise _violation(RELEASED, sentence, given, grant_id)
+        sentence = f"there is no grant {_shown(grant_id)}: {given} is in no tree with a ledger"
+        raise violation(UNKNOWN, sentence, given, grant_id)
     if bounded and grant_id is None:
         _refuse_outside(given, real, home_root(here))
     if ledger is not None:
@@ -181,7 +187,7 @@ def _anywhere(path: Path, grant_id: str | None, *, bounded: bool) -> _Target:
 def _refuse_outside(given: str, real: str, root: str) -> None:
     if not real.startswith(root if root.endswith("/") else f"{root}/"):
         sentence = f"{given} lies outside the tree of {realpath.plain(root)}"
-        raise _violation(OUTSIDE, sentence, given)
+        raise violation(OUTSIDE, sentence, given)
 
 
 def _refuse_other_than_files(place: Place) -> None:
@@ -234,42 +240,85 @@ def _check_allowed(target: _Target, grant_id: str | None, allowed: Iterable[Path
         # two places.
         if real == entry or entry in above or any(realpath.same_file(up, entry) for up in above):
             return
-    raise _violation(
+    raise violation(
         NOT_ALLOWED, f"{target.path} is not within the allowed paths", target.path, grant_id
     )
 
 
 def _check_grant(target: _Target, manager: LockManager, grant_id: str, token: int | None) -> int:
-    """The current token of a grant that lives and covers the target. Raises the reason if not."""
-    with manager.store.view(deadline=monotonic() + DEADLINE_SECONDS) as view:
-        refusal = _grant_trouble(view, target.place, grant_id, token)
-        known = view.grant(grant_id)
-    if refusal is not None:
-        reason, sentence = refusal
-        raise _violation(reason, sentence, target.path, grant_id)
-    assert isinstance(known, Grant)
+    """The current token of a grant that lives, covers the target and is the caller's to use.
+    Raises the reason if not."""
+    known = live_grant(manager, grant_id, target.path)
+    if token != known.token and is_foreign(known.holder):
+        sentence = f"grant {known.id} belongs to {known.holder.id}"
+        raise violation(FOREIGN, sentence, target.path, grant_id)
+    held = dict(zip(known.keys, known.modes, strict=True))
+    if held.get(target.place.key) != WRITE:
+        raise violation(NOT_COVERED, _uncovered(known, target.place), target.path, grant_id)
+    if token is not None and token != known.token:
+        sentence = f"token {token} is not the token of grant {grant_id}"
+        raise violation(STALE_TOKEN, sentence, target.path, grant_id)
     return known.token
 
 
-def _grant_trouble(
-    view: View, place: Place, grant_id: str, token: int | None
-) -> tuple[str, str] | None:
-    """What is wrong with a grant, first things first."""
-    known = view.grant(grant_id)
-    own = known.token if known is not None else 0
-    verdict = rules.verify(view, grant_id, place.key, own)
-    if isinstance(known, Ending):
-        reason = EXPIRED if known.why in ("expired", "idle") else LOST
-        return reason, verdict.reason
-    if known is None:
-        return RELEASED, verdict.reason
-    if verdict.code == rules.VIOLATION:
-        return NOT_COVERED, _uncovered(known, place)
-    if not verdict:
-        return (EXPIRED if verdict.code == rules.EXPIRED_CODE else LOST), verdict.reason
-    if token is not None and token != own:
-        return STALE_TOKEN, f"token {token} is not the token of grant {grant_id}"
-    return None
+def live_grant(manager: LockManager, grant_id: str, path: str = "") -> Grant:
+    """The grant of that id, if it lives. Raises LockViolationError with the reason if not."""
+    with manager.store.view(deadline=monotonic() + DEADLINE_SECONDS) as view:
+        known = view.grant(grant_id) if _is_id(grant_id) else None
+        if isinstance(known, Grant):
+            verdict = rules.verify(view, grant_id, None, known.token)
+            if verdict:
+                return known
+            reason = EXPIRED if verdict.code == rules.EXPIRED_CODE else LOST
+            sentence = verdict.reason
+        elif known is not None:
+            reason = EXPIRED if known.why in ("expired", "idle") else LOST
+            sentence = rules.lost(known).message
+        else:
+            reason, sentence = UNKNOWN, f"there is no grant {_shown(grant_id)}"
+        head = view.head
+    if reason == UNKNOWN and _was_given_back(manager, grant_id, head):
+        reason, sentence = RELEASED, f"grant {grant_id} has been given back"
+    raise violation(reason, sentence, path, grant_id)
+
+
+def is_foreign(holder: Holder) -> bool:
+    """Whether a holder is certainly somebody else than whoever calls.
+
+    A holder is the caller by being the same process, one above it, or the same one at the command
+    line (`holdfast.manager.identity`). Of a holder without a process nothing is certain, nor
+    where the system does not show which processes are above.
+    """
+    from holdfast.manager.identity import whoami
+    from holdfast.manager.liveness import own_witness, sees_processes
+    from holdfast.manager.processes import ancestors
+
+    if holder.witness is None or holder.witness == own_witness():
+        return False
+    marks = (mark.partition("=") for mark in holder.marks)
+    if any(os.environ.get(name) == value for name, _, value in marks):
+        return False
+    if not sees_processes() or whoami(os.environ).holder.key == holder.key:
+        return False
+    return all(process.witness != holder.witness for process in ancestors())
+
+
+def _was_given_back(manager: LockManager, grant_id: str, head: int) -> bool:
+    """Whether the end of the ledger says so: a grant that is given back leaves no other trace."""
+    recent = manager.events(after=max(0, head - _RECENT_EVENTS))
+    return any(
+        event.type == events.LOCK_RELEASED and event.data.get("grant") == grant_id
+        for event in recent
+    )
+
+
+def _is_id(text: object) -> bool:
+    """Whether it can be the id of a grant at all. An empty text is one that was never given."""
+    return isinstance(text, str) and text.isascii() and text.isprintable() and text != ""
+
+
+def _shown(grant_id: object) -> str:
+    return grant_id[:100] if isinstance(grant_id, str) and _is_id(grant_id) else ascii(grant_id)
 
 
 def _uncovered(grant: Grant, place: Place) -> str:
@@ -290,7 +339,7 @@ def _write_for_the_moment(target: _Target, data: bytes, manager: LockManager) ->
     )
     if isinstance(outcome, Refusal):
         sentence = words.conflict_sentences(outcome.conflicts, manager.now())
-        raise _violation(HELD, sentence, target.path, conflicts=outcome.conflicts)
+        raise violation(HELD, sentence, target.path, conflicts=outcome.conflicts)
     try:
         _replace(target, data, manager, outcome.id, outcome.token)
     finally:
@@ -328,11 +377,11 @@ def _replace(
         new.settle()
     except Moved as error:
         sentence = f"{target.path} is not where it was: {error}"
-        raise _violation(MOVED, sentence, target.path, grant_id) from error
+        raise violation(MOVED, sentence, target.path, grant_id) from error
     except Lost as error:
         assert manager is not None
         _check_grant(target, manager, grant_id, token)
-        raise _violation(LOST, error.message, target.path, grant_id) from error
+        raise violation(LOST, error.message, target.path, grant_id) from error
     except OSError as error:
         error.filename, error.filename2 = target.place.real, None
         raise
@@ -340,14 +389,15 @@ def _replace(
         new.close()
 
 
-def _violation(
+def violation(
     reason: str, sentence: str, path: str, grant_id: str | None = None, **fields: Any
 ) -> LockViolationError:
+    """A write that is refused, for one of the reasons above."""
     return LockViolationError(
         sentence,
         hint=_HINTS[reason],
         reason=reason,
         path=realpath.plain(path),
-        grant=grant_id or "",
+        grant=grant_id if isinstance(grant_id, str) else "",
         **fields,
     )

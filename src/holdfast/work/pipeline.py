@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError, InvalidInput
 from holdfast.core.model import Decision
+from holdfast.gate import writing
 from holdfast.gate.sandbox.landlock import support
 from holdfast.gate.settings import Settings
 from holdfast.manager.grants import LockGrant
@@ -47,7 +48,7 @@ from holdfast.work.layout import Layout
 from holdfast.work.manifest import Screen, ScreenManifest
 from holdfast.work.runs import Run
 from holdfast.work.scheduler import Again, Failed, Next, Scheduler
-from holdfast.work.slots import Ended, Launcher, Launchers, run_here
+from holdfast.work.slots import Ended, Launcher, Launchers, Unguarded, run_here
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
@@ -96,6 +97,7 @@ class Pipeline:
         self.desk = Desk(lock_manager) if lock_manager is not None else None
         if scheduler is not None:
             self.use(scheduler)
+            scheduler.serve(changed=self.follow, recover=self.recover)
 
     @classmethod
     def open(
@@ -340,6 +342,7 @@ class Pipeline:
             every = [self.run_analysis(one.workflow, grant_id) for one in self._groups[name]]
             return {"write_targets": [path for one in every for path in one["write_targets"]]}
         screen = self._screens[name]
+        self._check_grant(name, grant_id)
         os.makedirs(f"{self.root}/{self.layout.docs_of(screen)}", exist_ok=True)
         ended = self._agent(ANALYZE, name, self.layout.screen_words(screen), grant_id)
         if not ended.is_well:
@@ -368,6 +371,7 @@ class Pipeline:
 
     def _run(self, phase: str, group: str, grant_id: str | None) -> Ended:
         screens = self._group(group)
+        self._check_grant(group, grant_id)
         item = self._out.get(grant_id or "")
         if item is None:
             found = [self._findings(screen)["write_targets"] for screen in screens]
@@ -377,6 +381,20 @@ class Pipeline:
             log = item.data.get("log", "")
         words = self.layout.merge_words(screens, dict.fromkeys(targets), log=log, round=round)
         return self._agent(phase, group, words, grant_id)
+
+    def _check_grant(self, name: str, grant_id: str | None) -> None:
+        """Raise LockViolationError unless a grant is the one that this workflow's item is out
+        with. Only without any is it done as before there were locks."""
+        if grant_id is None:
+            return
+        if self.manager is None:
+            sentence = f"there is no grant {grant_id!r}: this pipeline has no lock manager"
+            raise writing.violation(writing.UNKNOWN, sentence, "", grant_id)
+        grant = writing.live_grant(self.manager, grant_id)
+        item = self._out.get(grant_id)
+        if item is None or item.workflow != name:
+            sentence = f"grant {grant_id} belongs to {grant.holder.id}, and is not out for {name}"
+            raise writing.violation(writing.FOREIGN, sentence, "", grant_id)
 
     def _findings(self, screen: Screen) -> dict[str, Any]:
         file = f"{self.root}/{self.layout.output_of(screen)[0]}"
@@ -397,9 +415,9 @@ class Pipeline:
                 timeout_seconds=settings.timeout_seconds,
             )  # fmt: skip
         host = self._need_scheduler().host_of(item)
-        assert isinstance(host, Launcher)
+        runner = host if isinstance(host, Launcher) else Unguarded()
         write = Settings.load(self.root).sandbox_write if support().is_enough else None
-        ended = host.run(
+        ended = runner.run(
             item, command, folder=self.root, environment=self._environment, stdin=typed,
             output=Run(self.root, item.id).log(phase, item.data.get("round", 0)), write=write,
             output_bytes_max=settings.output_bytes_max, timeout_seconds=settings.timeout_seconds,

@@ -75,9 +75,9 @@ class Scheduler:
         self._retries = retries
         self._patience = round(patience_seconds * SECOND)
         self._make_host = host
-        self._recover = recover or (lambda item: None)
-        self._changed = changed or (lambda item: None)
-        self._heard = heard or (lambda item: None)
+        self._recover = recover or _nothing
+        self._changed = changed or _nothing
+        self._heard = heard or _nothing
         self._callbacks: dict[str, Callback] = {}
         self._handlers: dict[str, Callback] = {}
         self._queue = Queue()
@@ -142,6 +142,16 @@ class Scheduler:
         """What to do for items of a phase that came without a callback: those that another
         process queued, or this one before it was started again."""
         self._handlers[phase] = callback
+
+    def serve(
+        self, *, changed: Callable[[WorkItem], None], recover: Callable[[WorkItem], None]
+    ) -> None:
+        """Let one more hear of every item that changes, here or elsewhere, before those do who
+        were named first; and clean up what was abandoned, unless somebody does."""
+        self._changed = _both(changed, self._changed)
+        self._heard = _both(changed, self._heard)
+        if self._recover is _nothing:
+            self._recover = recover
 
     def cancel(self, id: str, reason: str) -> bool:
         """End an item that waits. False if it does not."""
@@ -538,6 +548,20 @@ class Scheduler:
     def _stir(self) -> None:
         self._stirred = True
         self._change.notify_all()
+
+
+def _nothing(item: WorkItem) -> None:
+    """What is done about an item if nobody says what."""
+
+
+def _both(
+    first: Callable[[WorkItem], None], then: Callable[[WorkItem], None]
+) -> Callable[[WorkItem], None]:
+    def tell(item: WorkItem) -> None:
+        first(item)
+        then(item)
+
+    return tell
 
 
 __all__ = ["Again", "Failed", "Here", "Host", "Next", "Scheduler"]
