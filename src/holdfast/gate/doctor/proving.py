@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.gate.doctor.scene import Scene
     from holdfast.gate.githooks import Hook
     from holdfast.gate.install.finding import Client
+    from holdfast.gate.sandbox.landlock import Support
 
 EDIT = "a forbidden edit"
 SHELL = "a forbidden shell write"
@@ -36,6 +37,7 @@ WAY_OUT = "the way out of a broken ledger"
 COMMIT = "a forbidden commit"
 FREE_COMMIT = "a free commit"
 SANDBOX = "a sandboxed write"
+SIGNAL = "a sandboxed signal"
 
 PUT_RIGHT = "holdfast doctor --fix, or holdfast init"
 BASH = "Bash"
@@ -261,7 +263,7 @@ _RUN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from holdfast.cli impor
 
 
 def sandbox(scene: Scene) -> list[Finding]:
-    """Write what was not locked, from inside of a sandbox."""
+    """Write what was not locked, and signal this process, from inside of a sandbox."""
     from holdfast.gate.sandbox.landlock import support
 
     able = support()
@@ -270,7 +272,10 @@ def sandbox(scene: Scene) -> list[Finding]:
         return [Finding("sandbox", SANDBOX, SKIPPED, told)]
     package = os.path.dirname(os.path.dirname(os.path.abspath(holdfast.__file__)))
     scene.put(f"{scene.root}/{HELD_FILE}", MINE)
-    script = f"echo in > {BOXED}; echo x > {HELD_FILE}; echo x > new.txt; true"
+    script = (
+        f"echo in > {BOXED}; echo x > {HELD_FILE}; echo x > new.txt; "
+        f"kill -0 {os.getpid()} && echo out >> {BOXED}; true"
+    )
     ran = scene.run(
         [sys.executable, "-I", "-S", "-c", _RUN, package, "run", "--sandbox", "--write", BOXED,
          "--", "/bin/sh", "-c", script]
@@ -278,7 +283,20 @@ def sandbox(scene: Scene) -> list[Finding]:
     if scene.text(HELD_FILE) != MINE or os.path.lexists(f"{scene.root}/new.txt"):
         told = "a command wrote what it had not locked, in spite of its sandbox"
         return [Finding("sandbox", SANDBOX, FAILED, told, "do not rely on holdfast run --sandbox")]
-    if scene.text(BOXED) != "in\n":
+    found, _, signalled = scene.text(BOXED).partition("\n")
+    if found != "in":
         told = f"the command could not write what it had locked: {ran.told()}"
         return [Finding("sandbox", SANDBOX, FAILED, told, "holdfast run --sandbox says more")]
-    return [Finding("sandbox", SANDBOX, HELD, "only what was locked could be written")]
+    told = "only what was locked could be written"
+    return [Finding("sandbox", SANDBOX, HELD, told), _signal(able, bool(signalled))]
+
+
+def _signal(able: Support, left: bool) -> Finding:
+    """Whether a signal left the sandbox."""
+    if not left:
+        return Finding("sandbox", SIGNAL, HELD, "the kernel kept it inside")
+    if not able.scopes_signals:
+        told = f"a command can signal what is outside: {able.unscoped}"
+        return Finding("sandbox", SIGNAL, NOTE, told, "use a newer kernel, if that matters to you")
+    told = "a command could signal this process, in spite of its sandbox"
+    return Finding("sandbox", SIGNAL, FAILED, told, "do not rely on holdfast run --sandbox")

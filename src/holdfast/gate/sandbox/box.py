@@ -6,7 +6,7 @@ import os
 
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
 from holdfast.gate.sandbox.gaps import Gaps
-from holdfast.gate.sandbox.landlock import Ruleset, support
+from holdfast.gate.sandbox.landlock import SCOPE_SIGNAL, Ruleset, support
 from holdfast.gate.sandbox.noticing import Noticing
 from holdfast.gate.sandbox.places import Places, unmake
 from holdfast.gate.sandbox.quarters import Quarters
@@ -64,7 +64,7 @@ class Sandbox:
         assert manager.tree is not None
         self._manager = manager
         self._is_guest = quarters is not None
-        self._ruleset = Ruleset(abi)
+        self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
         self._places = Places(self._ruleset.open)
         #: What the settings name and is not there.
         self.missing = self._places.missing

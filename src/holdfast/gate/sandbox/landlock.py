@@ -47,6 +47,10 @@ CONTENT = WRITE_FILE | TRUNCATE
 _SINCE = ((REFER, 2), (TRUNCATE, 3))
 #: Without TRUNCATE anybody could empty any file.
 ABI_NEEDED = 3
+#: From this version on signals can be kept inside: Linux 6.12.
+ABI_OF_SCOPES = 6
+#: No signal leaves the sandbox. Those inside may signal each other; outside they may be signalled.
+SCOPE_SIGNAL = 1 << 1
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
@@ -75,6 +79,21 @@ class Support(Value):
     def is_enough(self) -> bool:
         """Whether it can keep what the sandbox promises."""
         return self.abi >= ABI_NEEDED
+
+    @property
+    def scopes_signals(self) -> bool:
+        """Whether it can keep signals inside."""
+        return self.abi >= ABI_OF_SCOPES
+
+    @property
+    def unscoped(self) -> str:
+        """Why signals leave the sandbox, as a part of a sentence; empty if they do not."""
+        if self.scopes_signals:
+            return ""
+        return (
+            f"the Landlock of this kernel is version {self.abi}, and only version {ABI_OF_SCOPES} "
+            "(Linux 6.12) can keep signals inside"
+        )
 
     @property
     def lacks(self) -> str:
@@ -120,11 +139,15 @@ class Ruleset:
 
     __slots__ = ("_call", "_fd", "handled")
 
-    def __init__(self, abi: int) -> None:
+    def __init__(self, abi: int, *, scoped: int = 0) -> None:
+        """`scoped` is what does not leave the sandbox, as far as this version can keep it in."""
         self.handled: Final = rights(abi)
         self._call = kernel()
         prctl()  # now, so that a child finds it
         attributes = self.handled.to_bytes(8, sys.byteorder)
+        if scoped and abi >= ABI_OF_SCOPES:
+            # Before the scopes stand the rights of the network, of which none is handled.
+            attributes += bytes(8) + scoped.to_bytes(8, sys.byteorder)
         try:
             self._fd = self._call(_CREATE_RULESET, attributes, len(attributes), 0)
         except OSError as error:
