@@ -12,6 +12,7 @@ import pytest
 
 from helpers_cli import COMMAND, Terminal
 from helpers_sandbox import NEEDS_LANDLOCK, OLD_KERNEL, Room, without_call
+from holdfast.gate.sandbox import landlock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
 
@@ -416,3 +417,50 @@ def test_what_means_nothing_is_a_usage_error(room: Room) -> None:
     for words in (["--sandbox=maybe"], ["--git"], ["--sandbox="]):
         answer = room.repo.hold("run", *words, "--json", "--write", "app/x.rb", "--", "true")
         assert (answer.code, answer.error["code"]) == (2, "E_USAGE"), words
+
+
+# Signals
+
+
+NEEDS_SCOPES = pytest.mark.skipif(
+    landlock.support().abi < landlock.ABI_OF_SCOPES,
+    reason="needs a Landlock that scopes signals (Linux 6.12)",
+)
+#: Signals a child of its own, then the runner above it.
+SIGNALS = "sleep 600 & kill $! && wait $!; echo $? >app/x.rb; kill -0 $PPID && echo out >>app/x.rb"
+
+
+@NEEDS_SCOPES
+def test_a_signal_reaches_what_is_inside_and_nothing_else(room: Room) -> None:
+    room.shell(SIGNALS)
+    assert room.text("app/x.rb") == "143\n", "its child was ended, and its runner not signalled"
+
+
+@NEEDS_LANDLOCK
+def test_where_the_kernel_cannot_keep_signals_inside_all_else_is_as_usual(room: Room) -> None:
+    command = [sys.executable, "-c", OLD_KERNEL, 5, *room.line("--", "sh", "-c", SIGNALS)]
+    answer = room.plainly(*command)
+    assert answer.code == 0
+    assert "holdfast:" not in answer.err
+    assert room.text("app/x.rb") == "143\nout\n"
+
+
+# Secrets
+
+
+@NEEDS_LANDLOCK
+def test_no_secret_and_no_store_of_ours_is_inherited(room: Room) -> None:
+    (room.root / "show").write_text("env | sort >app/x.rb; cat </proc/$PPID/fd/1 && echo seen\n")
+    given = {
+        "HOLDFAST_SERVE_TOKEN": "open-sesame", "HOLDFAST_TREE_TOKEN": "main:1",
+        "HOLDFAST_STORE": f"sqlite://{room.root}/.holdfast/ledger.db", "OPENAI_API_KEY": "a-key",
+        **room.env,
+    }  # fmt: skip
+    answer = room.repo.hold(*room.line("--", "sh", "show"), env=given)
+    found = dict(line.partition("=")[::2] for line in room.text("app/x.rb").splitlines())
+    ours = sorted(name for name in found if name.startswith("HOLDFAST_"))
+    assert ours == [
+        "HOLDFAST_GRANT", "HOLDFAST_HOLDER", "HOLDFAST_OWNER", "HOLDFAST_SOCKET", "HOLDFAST_TOKEN",
+    ]  # fmt: skip
+    assert found["OPENAI_API_KEY"] == "a-key", "what is the user's stays"
+    assert "seen" not in answer.out, "nor can what the runner has open be used"

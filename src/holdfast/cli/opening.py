@@ -17,7 +17,7 @@ from time import monotonic
 from holdfast.cli.parser import UsageError
 from holdfast.core import keys
 from holdfast.core.errors import LockNotHeldError
-from holdfast.manager import realpath
+from holdfast.manager import realpath, variables
 from holdfast.manager.identity import whoami
 from holdfast.manager.manager import DEADLINE_SECONDS, LockManager
 from holdfast.manager.paths import LEDGER_FOLDER, home_root
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.manager.identity import Self
     from holdfast.manager.paths import Tree
 
-STORE_VARIABLE = "HOLDFAST_STORE"
+STORE_VARIABLE = variables.STORE
 
 
 class Desk:

@@ -10,12 +10,13 @@ from holdfast.cli import DONE
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import document, out, plain, talk
+from holdfast.manager import variables
 from holdfast.manager.identity import whoami
 from holdfast.manager.manager import LockManager
 from holdfast.server.server import HOST, PORT, Server
 from holdfast.work.pipeline import Pipeline
 
-TOKEN_VARIABLE = "HOLDFAST_SERVE_TOKEN"
+TOKEN_VARIABLE = variables.SERVE_TOKEN
 PORT_MAX = 65535
 
 

@@ -15,6 +15,7 @@ from holdfast.cli.parser import Call, UsageError, duration
 from holdfast.cli.printing import document, local, out, talk
 from holdfast.cli.tree_progress import Bar
 from holdfast.core.model import SECOND
+from holdfast.manager import variables
 from holdfast.trees import descriptors, worktrees
 from holdfast.trees.errors import NoTreeError, TreeAccessError
 from holdfast.trees.holders import Me, me
@@ -23,7 +24,7 @@ from holdfast.trees.records import moment
 from holdfast.trees.repository import LEASE_SECONDS_DEFAULT, Repository
 from holdfast.trees.worktrees import Worktree
 
-TOKEN_VARIABLE = "HOLDFAST_TREE_TOKEN"
+TOKEN_VARIABLE = variables.TREE_TOKEN
 
 BY_SIGNAL = 128
 #: A deep tree needs an open folder for each level, twice.

@@ -12,6 +12,7 @@
     processes  the tree of processes above a command
     orders     a small process beside ours, and how it is told what to do
     identity   whose lock it is when somebody types a command
+    variables  our environment variables, and which of them end above an agent
     clock      the only source of time
     ids        the only source of chance
 

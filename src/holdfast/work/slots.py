@@ -23,6 +23,7 @@ from holdfast.gate.sandbox import gaps
 from holdfast.manager.identity import runner_holder
 from holdfast.manager.liveness import witness_of
 from holdfast.manager.manager import LockManager
+from holdfast.manager.variables import for_agents
 from holdfast.work.callbacks import Again
 from holdfast.work.items import WorkItem
 
@@ -74,6 +75,7 @@ class Launcher:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "holdfast.work.launcher", pool.root],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+            env=for_agents(os.environ),  # where there is no sandbox its agents can read all of it
         )  # fmt: skip
         found = witness_of(self._process.pid)
         if found is None:
@@ -296,8 +298,8 @@ def run_here(
     with open(output, "wb") as file:
         try:
             process = subprocess.Popen(
-                command, cwd=folder, env=dict(environment), stdin=subprocess.PIPE, stdout=file,
-                stderr=subprocess.STDOUT, start_new_session=True,
+                command, cwd=folder, env=for_agents(environment), stdin=subprocess.PIPE,
+                stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise AgentError(f"{command[0]}: {error.strerror}", command=command[0]) from error

@@ -8,6 +8,7 @@ from holdfast.gate.sandbox import nursery
 from holdfast.gate.sandbox.starting import grief, likely_program, read_note, refuse_null
 from holdfast.manager import orders
 from holdfast.manager.orders import GoneError, Helper
+from holdfast.manager.variables import for_agents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Nursery(Helper):
         """Have a command started that reads and writes there; its pid. `ruleset` restricts it, on
         `line` it hands over a listener. Raises as `starting.start`, and GoneError if the nursery
         is gone, or not allowed to make a process: then nothing was started."""
-        words, variables = list(command), dict(environment)
+        words, variables = list(command), for_agents(environment)
         refuse_null(words, variables)
         program = likely_program(words[0], variables)
         order = (program, words, variables, folder, os.getpid(), ruleset >= 0, line >= 0)

@@ -20,6 +20,7 @@ from _signal import (  # type: ignore[import-not-found]
 )
 
 from holdfast.gate.sandbox.landlock import trouble
+from holdfast.manager.variables import for_agents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ def start(
     default: Iterable[int] = (),
 ) -> int:
     """The pid of the command. `mask` are the signals that it starts with blocked, `default`
-    those that it must not inherit as ignored. Only while this process has a single thread.
+    those that it must not inherit as ignored. Only while this process has a single thread. Of the
+    environment it gets what is for agents.
 
     Raises OSError or ValueError if it cannot be executed, SandboxError if it cannot be restricted.
     """
-    words, variables = list(command), dict(environment)
+    words, variables = list(command), for_agents(environment)
     refuse_null(words, variables)
     # As much as possible before the fork: whatever a child touches is copied for it first.
     program = likely_program(words[0], variables)
