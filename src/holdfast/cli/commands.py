@@ -177,6 +177,8 @@ COMMANDS = (
              Option("resume", "", "go on with what an earlier dispatcher left"),
              Option("amend", "", "merge again, with the files that analyses had missed"),
              Option("forget", "", "forget all work that is not being done"),
+             Option("sandbox", "=best-effort", "every agent has one; refuse if the kernel cannot, "
+                    "unless with best effort", maybe=True),
              Option("serve", "PORT", "show it in a browser meanwhile, as serve does", maybe=True)),
             takes=FILE,
             help="Analyses every screen, then merges controller by controller."),

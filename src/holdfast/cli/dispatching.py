@@ -15,10 +15,10 @@ from holdfast.cli import DONE, FAILED, INTERRUPTED
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import colours, document, out, plain, talk
+from holdfast.cli.sandboxing import is_best_effort, version
 from holdfast.cli.tables import Cell, Column, render, terminal_width
 from holdfast.core.words import duration
 from holdfast.gate.sandbox import seccomp
-from holdfast.gate.sandbox.landlock import support
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.work import assignment, states, stopping
@@ -34,13 +34,15 @@ _MARKS = {DISPATCHED: "->", COMPLETED: "ok", ERROR: "!!"}
 def dispatch(call: Call) -> int:
     """Send out agents for all that a manifest names, until everything is done."""
     desk = Desk(call)
-    manager = desk.open([])
     if call.flag("forget"):
-        return _forget(call, manager)
+        return _forget(call, desk.open([]))
+    best_effort = _sandboxed(call)
+    manager = desk.open([])
     work = _assigned(call, desk, manager)
-    _warn()
     watch = _Watch(quiet=call.flag("json"))
-    pipeline = Pipeline.open(manager, work.manifest, review=work.review, changed=watch.see)
+    pipeline = Pipeline.open(
+        manager, work.manifest, review=work.review, changed=watch.see, best_effort=best_effort
+    )
     if call.flag("amend"):
         _amend(manager, pipeline)
     with _page(call, manager, pipeline):
@@ -110,7 +112,9 @@ def _gaps(manager: LockManager) -> list[tuple[Gap, bool]]:
 def _row(gap: Gap, missing: bool) -> list[Cell]:
     screens = ", ".join(screen.rpartition("/")[2] for screen in gap.screens)
     said = "" if missing else "amended" if gap.possible else "cannot be locked"
-    if gap.phase == ANALYZE:
+    if gap.controls:
+        said = f"controls {gap.controls}: not for agents"
+    elif gap.phase == ANALYZE:
         said = "an analysis writes nothing else"
     return [Cell(text) for text in (gap.path, gap.workflow, gap.phase, screens, said)]
 
@@ -118,12 +122,13 @@ def _row(gap: Gap, missing: bool) -> list[Cell]:
 # Beginning
 
 
-def _warn() -> None:
-    """Say what the kernel of this machine cannot do for us. While there is one thread only."""
-    if not support().is_enough:
-        talk(f"holdfast: agents run without a sandbox: {support().lacks}")
-    elif unnoticed := seccomp.lacks():
+def _sandboxed(call: Call) -> bool:
+    """Whether agents run with what sandbox there is. Before anything is written, and while there
+    is one thread only. Raises SandboxError if the kernel cannot have one and the caller did not
+    say that this will do."""
+    if version(call, "agents run") and (unnoticed := seccomp.lacks()):
         talk(f"holdfast: what agents cannot write is not noticed: {unnoticed}")
+    return is_best_effort(call)
 
 
 def _assigned(call: Call, desk: Desk, manager: LockManager) -> assignment.Assignment:

@@ -20,6 +20,7 @@ from holdfast.cli.locks import take
 from holdfast.cli.opening import STORE_VARIABLE, Desk, tree_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import complain, plain, talk
+from holdfast.cli.sandboxing import is_best_effort, version
 from holdfast.cli.signals import Signals, can_pass_signals
 from holdfast.core.errors import HoldfastError
 from holdfast.manager.identity import HOLDER_VARIABLE, OWNER_VARIABLE, runner_holder
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 GRANT_VARIABLE = "HOLDFAST_GRANT"
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
-
-BEST_EFFORT = "best-effort"
 
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
@@ -82,11 +81,7 @@ def _refuse_nonsense(call: Call) -> None:
         )
     if not (call.flag("write") or call.flag("read")):
         raise UsageError("run needs something to lock", hint="give --write PATH or --read PATH")
-    if call.text("sandbox") not in (None, BEST_EFFORT):
-        raise UsageError(
-            f"--sandbox={call.text('sandbox')} means nothing",
-            hint=f"write --sandbox, or --sandbox={BEST_EFFORT}",
-        )
+    is_best_effort(call)
     if call.flag("git") and not call.flag("sandbox"):
         raise UsageError(
             "--git is about the sandbox", hint="without --sandbox, .git is open anyway"
@@ -100,15 +95,7 @@ def _sandbox_version(call: Call) -> int:
     """
     if not call.flag("sandbox"):
         return 0
-    from holdfast.gate.sandbox import box, landlock
-
-    if call.text("sandbox") != BEST_EFFORT:
-        return box.demand().abi
-    found = landlock.support()
-    if not found.is_enough:
-        how = "in a sandbox that is not whole" if found.abi else "without a sandbox"
-        talk(f"holdfast: the command runs {how}: {found.lacks}")
-    return found.abi
+    return version(call, "the command runs", "run it without --sandbox, or ")
 
 
 def _runner(given: str | None) -> tuple[Holder, dict[str, str]]:

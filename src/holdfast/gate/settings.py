@@ -95,8 +95,18 @@ class Settings(Value):
         file = f"{root}/{FILE}"
         try:
             text = text_of(file)
-            if text is None:
-                return cls()
+        except SettingsError as error:
+            if not lenient:
+                raise
+            return cls(problem=error.message)
+        return cls.of(file, text, lenient=lenient)
+
+    @classmethod
+    def of(cls, file: str, text: str | None, *, lenient: bool = False) -> Settings:
+        """What the text of a file sets; None if there is no file. Raises as `load`."""
+        if text is None:
+            return cls()
+        try:
             tables = plain_tables(text)
             if tables is None:
                 tables = toml_tables(file, text)

@@ -8,6 +8,7 @@
     keeper     `with manager.hold(...)`: a grant that renews itself
     paths      text to key
     realpath   where a path really leads
+    controls   files that control us or a client: the one table of them
     liveness   who is proven to be dead
     processes  the tree of processes above a command
     orders     a small process beside ours, and how it is told what to do

@@ -22,7 +22,7 @@ from unicodedata import normalize
 from holdfast.core import keys
 from holdfast.core.errors import BadKeyError, InvalidInput
 from holdfast.gate.settings import shown
-from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.controls import CLOSED
 
 #: How many mistakes of one document are told; the rest is counted.
 TOLD_MAX = 20
@@ -35,8 +35,6 @@ REMEMBERED_MAX = 4096
 #: Separators here and elsewhere, what would read as a resource or a placeholder, and what ends a
 #: text in JSON.
 _NEVER_IN_NAMES = frozenset('/\\:{}<>|*?"')
-#: Not for agents: what these change decides what everybody else is told.
-_NOT_OURS = {LEDGER_FOLDER: "Holdfast", ".git": "git"}
 
 _Error = TypeVar("_Error", bound=InvalidInput)
 
@@ -283,8 +281,8 @@ def _path_problem(text: str) -> str:
     if ".." in parts:
         return f"{shown(text)} has .. in it; write the path without"
     for part in parts:
-        if part.lower() in _NOT_OURS:  # in any case: some file systems do not tell them apart
-            return f"{shown(text)} is inside {part}, which is {_NOT_OURS[part.lower()]}'s own"
+        if part.lower() in CLOSED:  # in any case: some file systems do not tell them apart
+            return f"{shown(text)} is inside {part}, which is {CLOSED[part.lower()]}'s own"
     try:
         keys.lexical(text)
     except BadKeyError as error:

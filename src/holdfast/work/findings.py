@@ -7,7 +7,8 @@
 An agent wrote it, so nothing in it is taken on trust: the merge gets write locks on exactly its
 targets. What else it says beside these three fields is let be, and what is in `findings` is
 between the agents. A folder among the targets is an `OverLockError`, for the operator: locks for
-writing are on files.
+writing are on files. A file among them that controls us, a client or git is a `ControlFileError`:
+see `holdfast.manager.controls`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.errors import BadKeyError, InvalidInput, OverLockError
+from holdfast.gate.controlling import controls_of
 from holdfast.gate.settings import shown
+from holdfast.manager.controls import Control, ControlFileError, Controls, control_of
 from holdfast.manager.paths import Tree, Words
 from holdfast.work.checking import (
     Doubled,
@@ -41,6 +44,9 @@ TARGETS_MAX = 10_000
 
 _FIELDS = ("screen", "findings", "write_targets")
 _HINT = "the prompt of the analysis must ask for plain JSON with these fields; then run it again"
+_CONTROL_HINT = (
+    "if it has to change, do that yourself; tell the analysis to leave it out, run it again"
+)
 _FOLDER_HINT = "the analysis must name every file that it means; correct its prompt, run it again"
 
 
@@ -66,7 +72,8 @@ class Findings:
 
         With a `tree` the targets are followed to where they lead on disk: a link out of the
         repository is refused, and a folder is one with or without a slash at its end. Raises
-        FindingsError with all that is wrong, or OverLockError if a folder is among the targets.
+        FindingsError with all that is wrong, or ControlFileError if a control file is among the
+        targets, or OverLockError if a folder is.
         """
         source = os.fspath(path)
         with readable(Problems(source), FindingsError, _HINT, screen=screen.workflow):
@@ -92,7 +99,11 @@ class Findings:
         findings = value.get("findings", [])
         if not isinstance(findings, list):
             problems.add("findings", f"a list is needed, not {kind_of(findings)}")
-        targets, folders = _targets(problems, value.get("write_targets", []), tree)
+        targets, folders, controls = _targets(problems, value.get("write_targets", []), tree)
+        if controls:
+            raise problems.error(
+                ControlFileError, _CONTROL_HINT, screen=screen.workflow, path=controls[0]
+            )
         if folders:
             raise problems.error(
                 OverLockError, _FOLDER_HINT, screen=screen.workflow, path=folders[0]
@@ -117,26 +128,32 @@ def _check_screen(problems: Problems, said: Any, screen: Screen) -> None:
 
 def _targets(
     problems: Problems, value: Any, tree: Tree | None
-) -> tuple[tuple[str, ...], list[str]]:
-    """The files among the targets, and the folders, which are a problem each."""
+) -> tuple[tuple[str, ...], list[str], list[str]]:
+    """The files among the targets; the folders, and the control files, which are a problem each."""
     if not isinstance(value, list):
         problems.add("write_targets", f"a list is needed, not {kind_of(value)}")
-        return (), []
+        return (), [], []
     if len(value) > TARGETS_MAX:
         problems.add("write_targets", f"{len(value)} files; at most {TARGETS_MAX} are taken")
-        return (), []
+        return (), [], []
+    controls = controls_of(tree.root) if tree is not None else None
     files: list[str] = []
     folders: list[str] = []
+    closed: list[str] = []
     for at, one in enumerate(value):
         path, problem, is_folder = _target(one, tree)
-        if is_folder:
+        control = _control(one, path, controls)
+        if control is not None:
+            closed.append(str(one))
+            problem = control.sentence(shown(one))
+        elif is_folder:
             folders.append(path)
             problem = f"{shown(path)} is a folder; write locks are on single files"
         if problem:
             problems.add(f"write_targets[{at}]", problem)
         else:
             files.append(path)
-    return tuple(dict.fromkeys(files)), folders
+    return tuple(dict.fromkeys(files)), folders, closed
 
 
 def _target(text: Any, tree: Tree | None) -> tuple[str, str, bool]:
@@ -149,3 +166,11 @@ def _target(text: Any, tree: Tree | None) -> tuple[str, str, bool]:
     except BadKeyError as error:
         return "", error.message, False
     return place.path, "", place.folder
+
+
+def _control(text: Any, path: str, controls: Controls | None) -> Control | None:
+    """What a target controls: as it is written, and by where it leads."""
+    found = control_of(text) if isinstance(text, str) else None
+    if found is None and path and controls is not None:
+        found = controls.of(f"{controls.root}/{path}")
+    return found

@@ -79,7 +79,11 @@ class Layout:
         """The settings of the repository with this root; `MAX_CLAUDE_CONCURRENCY` of the
         environment wins. Raises SettingsError with file, line and key."""
         file = f"{root}/{FILE}"
-        text = text_of(file)
+        return cls.of(file, text_of(file), environ)
+
+    @classmethod
+    def of(cls, file: str, text: str | None, environ: Mapping[str, str]) -> Layout:
+        """The same from the text of that file, which is None if there is none."""
         found = cls()
         if text is not None:
             found = _Reading(file, text).layout(toml_tables(file, text).get(WORK, {}))

@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.errors import HoldfastError, InvalidInput
 from holdfast.core.model import Decision
 from holdfast.gate import writing
+from holdfast.gate.sandbox.box import demand
 from holdfast.gate.sandbox.landlock import support
-from holdfast.gate.settings import Settings
+from holdfast.gate.settings import FILE, Settings, text_of
+from holdfast.manager.controls import ControlFileError, control_of
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import Tree
@@ -76,9 +78,15 @@ class Pipeline:
         review: bool = False,
         environment: Mapping[str, str] | None = None,
         launchers: Launchers | None = None,
+        settings: Settings | None = None,
+        best_effort: bool = False,
     ) -> None:
         """With `review` a merge waits until somebody decides. `launchers` are where its agents
-        run; without them they run right below this process, and outside of any sandbox."""
+        run; without them they run right below this process, and outside of any sandbox.
+
+        Settings are read once, here or by the caller: what changes in them later is for the next
+        run. With launchers there must be a sandbox, or SandboxError is raised; with `best_effort`
+        the one that there is will do, or none."""
         tree = lock_manager.tree if lock_manager is not None else None
         self.root = root or (tree.root if tree is not None else os.getcwd())
         self.manager = lock_manager
@@ -89,6 +97,8 @@ class Pipeline:
         self._tree = tree or Tree(self.root)
         self._environment = dict(os.environ if environment is None else environment)
         self._launchers = launchers
+        self._settings = settings or (Settings.load(self.root) if launchers else Settings())
+        self._has_sandbox = bool(support().abi if best_effort or not launchers else demand().abi)
         self._screens = {screen.workflow: screen for screen in self.manifest}
         self._groups = self.manifest.groups
         #: Those whose agents are out, by their grants.
@@ -107,15 +117,18 @@ class Pipeline:
         *,
         review: bool = False,
         changed: Callable[[WorkItem], None] | None = None,
+        best_effort: bool = False,
     ) -> Pipeline:
         """One with a scheduler of its own, whose agents run in the sandbox of their grants."""
         assert manager.tree is not None
-        layout = Layout.load(manager.tree.root, os.environ)
+        file = f"{manager.tree.root}/{FILE}"
+        text = text_of(file)
+        layout = Layout.of(file, text, os.environ)
         layout.check(manifest)
         launchers = Launchers(manager, layout.slots)
         made = cls(
             lock_manager=manager, screen_manifest=manifest, layout=layout, review=review,
-            launchers=launchers,
+            launchers=launchers, settings=Settings.of(file, text), best_effort=best_effort,
         )  # fmt: skip
 
         def tell(item: WorkItem) -> None:
@@ -250,6 +263,10 @@ class Pipeline:
         grant, for one that is held never grows. Not while it is being worked on."""
         assert self.flows is not None
         self._group(group)
+        for path in missing:
+            control = control_of(path)
+            if control is not None:
+                raise ControlFileError(control.sentence(path), hint="change it yourself")
         targets = list(dict.fromkeys([*self.flows.get(group).data.get("targets", ()), *missing]))
 
         def begin(view: View, _items: list[WorkItem]) -> Decision[Any] | None:
@@ -416,7 +433,7 @@ class Pipeline:
             )  # fmt: skip
         host = self._need_scheduler().host_of(item)
         runner = host if isinstance(host, Launcher) else Unguarded()
-        write = Settings.load(self.root).sandbox_write if support().is_enough else None
+        write = self._settings.sandbox_write if self._has_sandbox else None
         ended = runner.run(
             item, command, folder=self.root, environment=self._environment, stdin=typed,
             output=Run(self.root, item.id).log(phase, item.data.get("round", 0)), write=write,

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.core.model import SECOND, Event
 from holdfast.gate.door import GAP
+from holdfast.manager.controls import control_of
 from holdfast.manager.manager import LockManager
 from holdfast.work import desk as events
 from holdfast.work.flows import Flow
@@ -26,14 +27,17 @@ class Gap:
     at: int
     phase: str = ""
     screens: tuple[str, ...] = ()
-    #: Whether a grant could cover it at all; none covers a folder.
+    #: Whether a grant could cover it at all; none covers a folder, or a file that controls us or
+    #: a client.
     possible: bool = True
+    #: What it controls, if it does.
+    controls: str = ""
 
     def to_data(self) -> dict[str, Any]:
         return {
             "path": self.path, "workflow": self.workflow, "item": self.item, "why": self.why,
             "at": self.at, "phase": self.phase, "screens": list(self.screens),
-            "possible": self.possible,
+            "possible": self.possible, "controls": self.controls,
         }  # fmt: skip
 
     def is_missing(self, flows: Mapping[str, Flow]) -> bool:
@@ -131,9 +135,11 @@ class _Reading:
         self._told.add((item.id, data["path"]))
         is_merge = item.phase != ANALYZE
         screens = self._screens.get(item.workflow, ()) if is_merge else (item.workflow,)
+        known = control_of(data["path"])  # what was recorded before may not say so
+        controls = data.get("controls") or (known.of if known is not None else "")
         self._report.gaps.append(
             Gap(
                 data["path"], item.workflow, item.id, data["why"], event.at, item.phase,
-                tuple(screens), data.get("possible", True),
+                tuple(screens), data.get("possible", True) and not controls, controls,
             )
         )  # fmt: skip

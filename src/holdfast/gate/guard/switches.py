@@ -7,8 +7,10 @@
     .codex/config.toml               those that leave hooks switched on
     holdfast.toml                    those that leave all settings as they are
 
-An edit tool says what the file will be, so what it may not change is compared and everything else
-passes. Of a command nobody knows that, so it is refused, and told to use the edit tool.
+Which files these are is in the one table of `holdfast.manager.controls`; here is how a change of
+one is judged. An edit tool says what the file will be, so what it may not change is compared and
+everything else passes. Of a command nobody knows that, so it is refused, and told to use the edit
+tool.
 
 It keeps an agent from doing it by the way, or as a quick way round a refusal. It is no protection
 from one that wants to: a program can write these files too.
@@ -22,6 +24,7 @@ from holdfast.core.codec import loads
 from holdfast.gate import clients
 from holdfast.gate.intent import DENY, Answer
 from holdfast.manager import services
+from holdfast.manager.controls import TABLE, control_of
 from holdfast.manager.paths import LEDGER_FOLDER
 from holdfast.manager.realpath import resolve
 
@@ -79,7 +82,7 @@ def switches_off(root: str, paths: Iterable[str]) -> tuple[str, str] | None:
 
 def _below(root: str, folder: str) -> list[str]:
     """The files of this kind below a folder."""
-    names = list(_JUDGES)
+    names = [control.name for control in TABLE if control.judge]
     try:
         names += [f"{_GIT_FOLDER}/{name}" for name in os.listdir(f"{root}/{_GIT_FOLDER}")]
     except OSError:
@@ -94,11 +97,11 @@ def judged(root: str, path: str, outcome: Callable[[str], str | None]) -> str:
     if f"{path}/".startswith(f"{root}/{LEDGER_FOLDER}/"):
         return _LEDGER
     name = path[len(root) + 1 :]
-    judge = _JUDGES.get(name)
-    if judge is None:
+    control = control_of(name)
+    if control is None or not control.judge or name.casefold() != control.name:
         return _GIT_HOOK if _is_git_hook(path) else ""
     old = _text(path)
-    return judge(root, old, outcome(old))
+    return _JUDGES[control.judge](root, old, outcome(old))
 
 
 def _is_git_hook(path: str) -> bool:
@@ -251,10 +254,10 @@ def _settings(_root: str, old: str, new: str | None) -> str:
     return _SETTINGS if new is None or _tables(old) != _tables(new) else ""
 
 
+#: By the word that the table has for how a change is judged.
 _JUDGES: dict[str, Judge] = {
-    ".claude/settings.local.json": _claude,
-    ".claude/settings.json": _claude,
-    ".codex/hooks.json": _codex,
-    ".codex/config.toml": _codex_config,
-    "holdfast.toml": _settings,
+    "claude": _claude,
+    "codex": _codex,
+    "codex-config": _codex_config,
+    "settings": _settings,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from holdfast.core.keys import kind
+from holdfast.gate.controlling import controls_of
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
 from holdfast.gate.sandbox.gaps import Gaps
 from holdfast.gate.sandbox.landlock import SCOPE_SIGNAL, Ruleset, support
@@ -12,7 +14,9 @@ from holdfast.gate.sandbox.places import Places, unmake
 from holdfast.gate.sandbox.quarters import Quarters
 from holdfast.gate.sandbox.scratch import sweep
 from holdfast.gate.sandbox.starting import start
+from holdfast.manager.controls import ControlFileError
 from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.realpath import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,13 +31,14 @@ if TYPE_CHECKING:
 _TEMPORARY_VARIABLES = ("TMPDIR", "TMP", "TEMP")
 
 
-def demand() -> Support:
-    """What the kernel can do. Raises SandboxError if that is not enough."""
+def demand(instead: str = "") -> Support:
+    """What the kernel can do. Raises SandboxError if that is not enough; `instead` is what else
+    could be done, for the hint."""
     found = support()
     if not found.is_enough:
         raise SandboxError(
             f"no sandbox here: {found.lacks}",
-            hint="run it without --sandbox, or with --sandbox=best-effort to have what there is",
+            hint=f"{instead}run it with --sandbox=best-effort to have what there is",
             abi=found.abi,
         )
     return found
@@ -86,12 +91,19 @@ class Sandbox:
     def _open(
         self, quarters: Quarters, root: str, grant: LockGrant, write: Iterable[str], git: bool
     ) -> None:
-        places = self._places
+        places, controls = self._places, controls_of(root)
+        for path in grant.write_paths:
+            control = controls.of(os.path.join(root, path)) if kind(path) == "path" else None
+            if control is not None:
+                raise ControlFileError(
+                    control.sentence(plain(path)), hint="change it yourself, outside of a sandbox",
+                    path=plain(path),
+                )  # fmt: skip
         try:
             places.add_targets(root, grant.write_paths)
         finally:
             quarters.note(places.made)
-        places.add_listed(root, write, keep=[quarters.folder, *self._closed(root)])
+        places.add_listed(root, write, controls, keep=[quarters.folder, *self._closed(root)])
         places.add_folder(quarters.tmp)
         places.add_devices()
         places.add_streams()

@@ -8,10 +8,12 @@ must not fill the ledger.
 
 from __future__ import annotations
 
+import os
 from time import monotonic
 
 from holdfast.core.errors import BadKeyError
 from holdfast.gate import clients
+from holdfast.gate.controlling import controls_of
 from holdfast.gate.door import GAP
 from holdfast.gate.guard.asking import GIT_SECONDS, Git, ignored
 from holdfast.manager import services
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from holdfast.manager.controls import Controls
     from holdfast.manager.grants import LockGrant
     from holdfast.manager.manager import LockManager
 
@@ -53,14 +56,15 @@ class Gaps:
         if self._left <= 0:
             return {"recorded": False}
         self._left -= 1
-        _note(manager, grant, path, verdict.reason, client)
+        assert manager.tree is not None
+        _note(manager, grant, path, verdict.reason, controls_of(manager.tree.root), client)
         return {"recorded": True}
 
 
 def record(manager: LockManager, grant: str, token: int, paths: Sequence[str]) -> None:
     """Record what a runner has noticed: paths below the root, a folder with a slash at its end.
-    A folder, and a path of which nothing can be locked, are told apart from what a grant could
-    have covered: such a one is not `possible`.
+    A folder, a path of which nothing can be locked, and a file that controls us or a client, are
+    told apart from what a grant could have covered: such a one is not `possible`.
 
     Not what git ignores: no analysis could have named that, and whoever wants it written lists it
     in the settings.
@@ -69,20 +73,33 @@ def record(manager: LockManager, grant: str, token: int, paths: Sequence[str]) -
         return
     assert manager.tree is not None
     passing = ignored(Git(manager.tree.root, monotonic() + GIT_SECONDS), paths)
+    controls = controls_of(manager.tree.root)
     for path in paths:
         if path in passing:
             continue
         try:
             verdict = manager.verify(grant, path, token=token)
         except BadKeyError as error:
-            _note(manager, grant, plain(path), error.message, possible=False)
+            _note(manager, grant, plain(path), error.message, controls, possible=False)
             continue
         if not verdict:
-            _note(manager, grant, path, verdict.reason, possible=not path.endswith("/"))
+            possible = not path.endswith("/")
+            _note(manager, grant, path, verdict.reason, controls, possible=possible)
 
 
 def _note(
-    manager: LockManager, grant: str, path: str, why: str, client: str = "", possible: bool = True
+    manager: LockManager,
+    grant: str,
+    path: str,
+    why: str,
+    controls: Controls,
+    client: str = "",
+    possible: bool = True,
 ) -> None:
+    control = controls.of(os.path.join(controls.root, path))
+    if control is not None:
+        why, possible = control.sentence(path), False
     gap = {"grant": grant, "path": path, "why": why, "client": client}
+    if control is not None:
+        gap["controls"] = control.of
     services.note(manager, GAP, gap if possible else {**gap, "possible": False})

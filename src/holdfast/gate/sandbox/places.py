@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Final
 
+    from holdfast.manager.controls import Controls
+
 #: The time of change of a file that nobody has touched since we made it: 1970, and an odd moment.
 UNTOUCHED_NS = 86_400_123_456_789
 
@@ -176,12 +178,14 @@ class Places:
                 if error.errno != errno.EBADF:  # else it is closed: there is nothing to open
                     raise _refused(f"/dev/fd/{number}", error) from error
 
-    def add_listed(self, root: str, texts: Iterable[str], keep: Iterable[str]) -> None:
+    def add_listed(
+        self, root: str, texts: Iterable[str], controls: Controls, keep: Iterable[str]
+    ) -> None:
         """What the settings name: files, and folders with all that is in them.
 
         Relative to the root, or with `~`. With a slash at its end a folder is made if it is
-        missing. What would open the ledger, or the whole tree, is refused: then the rest of the
-        sandbox would mean nothing.
+        missing. What would open the ledger, the whole tree or a file that controls us or a client
+        is refused: then the rest of the sandbox would mean nothing.
         """
         wanted = list(texts)
         if not wanted:
@@ -189,6 +193,9 @@ class Places:
         closed = [os.path.realpath(root), *map(os.path.realpath, keep)]
         for text in wanted:
             given = os.path.join(root, os.path.expanduser(text))
+            control = controls.below(given)
+            if control is not None:
+                raise _would_open(text, control.name)
             try:
                 self._add_listed(text, given, closed)
             except OSError as error:
@@ -198,11 +205,7 @@ class Places:
         path = os.path.realpath(given)
         for one in closed:
             if _is_below(one, path) or (one != closed[0] and _is_below(path, one)):
-                raise SandboxError(
-                    f"sandbox.write names {plain(text)!r}, which would open {plain(one)}",
-                    hint="name single files, or folders that hold nothing but caches and logs",
-                    path=plain(text),
-                )
+                raise _would_open(text, plain(one))
         if text.endswith("/"):
             os.makedirs(path, exist_ok=True)
         elif not os.path.lexists(path):
@@ -219,6 +222,14 @@ class Places:
             raise _refused(f"{root}/.git", error) from error
         for folder in folders:
             self.add_folder(folder)
+
+
+def _would_open(text: str, what: str) -> SandboxError:
+    return SandboxError(
+        f"sandbox.write names {plain(text)!r}, which would open {what}",
+        hint="name single files, or folders that hold nothing but caches and logs",
+        path=plain(text),
+    )
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -1,0 +1,37 @@
+"""`--sandbox`, and `--sandbox=best-effort`: one word for every command that has a sandbox."""
+
+from __future__ import annotations
+
+from holdfast.cli.parser import UsageError
+from holdfast.cli.printing import talk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parser import Call
+
+BEST_EFFORT = "best-effort"
+
+
+def is_best_effort(call: Call) -> bool:
+    """Whether the caller takes what there is. Raises UsageError for another word."""
+    given = call.text("sandbox")
+    if given not in (None, BEST_EFFORT):
+        raise UsageError(
+            f"--sandbox={given} means nothing", hint=f"write --sandbox, or --sandbox={BEST_EFFORT}"
+        )
+    return given == BEST_EFFORT
+
+
+def version(call: Call, who: str, instead: str = "") -> int:
+    """The version of the sandbox that the kernel has, for `who` runs in it; 0 if there is none and
+    the caller takes that. Raises SandboxError if it must be whole and cannot. `instead` is what
+    else could be done."""
+    from holdfast.gate.sandbox import box, landlock
+
+    if not is_best_effort(call):
+        return box.demand(instead).abi
+    found = landlock.support()
+    if not found.is_enough:
+        how = "in a sandbox that is not whole" if found.abi else "without a sandbox"
+        talk(f"holdfast: {who} {how}: {found.lacks}")
+    return found.abi
