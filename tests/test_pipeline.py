@@ -275,7 +275,7 @@ def test_another_process_may_decide(small: Application) -> None:
 def test_a_merge_can_be_amended_with_files_that_were_missed(small: Application) -> None:
     small.run()
     assert small.pipeline is not None
-    small.pipeline.amend("blog/posts", ["app/missed.rb"])
+    small.pipeline.amend("blog/posts", ["app/missed.rb"], by="a test")
     small.when(small.pipeline.is_done, "all is done")
     assert small.read("app/missed.rb") == "blog/posts\n"
     assert small.read("app/shared.rb") == "blog/posts\nblog/posts\n", "and with those it had"

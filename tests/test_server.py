@@ -29,6 +29,7 @@ from holdfast.server import feed, server, streaming, web
 from holdfast.server.server import ListenError, Server
 from holdfast.work import assignment, scheduler, stopping
 from holdfast.work.desk import Desk
+from holdfast.work.flows import Flows
 from holdfast.work.items import LockRequest, WorkItem
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.pipeline import Pipeline
@@ -75,8 +76,14 @@ def ask(
 
 
 def post(site: Server, path: str, value: Any = None, **headers: str) -> Answer:
+    """As the page does, with its secret."""
     body = json.dumps({} if value is None else value).encode()
-    return ask(site, path, "POST", body, {"Content-Type": "application/json", **headers})
+    return ask(site, path, "POST", body, {**own_headers(site), **headers})
+
+
+def own_headers(site: Server) -> dict[str, str]:
+    secret = site.url.partition("#secret=")[2]
+    return {"Content-Type": "application/json", "Authorization": f"Bearer {secret}"}
 
 
 class Stream:
@@ -575,7 +582,7 @@ def test_a_form_cannot_change_anything(site: Server, manager: LockManager, root:
     analysed(manager, root)
     for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data"):
         answer = ask(site, "/decide/blog/posts", "POST", b'{"decision": "approve"}',
-                     {"Content-Type": kind})  # fmt: skip
+                     {**own_headers(site), "Content-Type": kind})  # fmt: skip
         assert (answer.status, answer.code) == (400, "E_REQUEST")
     assert _state_of(site, "blog/posts") == "awaiting_decisions"
 
@@ -592,7 +599,7 @@ def test_no_get_changes_anything(
 
 def test_with_a_token_nothing_is_told_without_it(root: Path) -> None:
     with LockManager.open(str(root)) as own, Server(own, port=0, token="secret-1") as made:
-        assert made.url.endswith("/?token=secret-1")
+        assert made.url.partition("#")[0].endswith("/?token=secret-1")
         for path in (
             "/",
             "/page.js",
@@ -610,11 +617,57 @@ def test_with_a_token_nothing_is_told_without_it(root: Path) -> None:
             "Bearer sécret".encode().decode("latin-1"),
         ):
             assert ask(made, "/api/state", headers={"Authorization": wrong}).status == 401
-        assert post(made, "/stop").status == 401
         assert ask(made, "/healthz").status == 200
         bearer = {"Authorization": "Bearer secret-1"}
         assert ask(made, "/api/state", headers=bearer).status == 200
-        assert post(made, "/stop", **bearer).status == 200
+        assert ask(made, "/api/state", headers=own_headers(made)).status == 200
+        assert post(made, "/stop", **bearer).status == 401, "the token lets nobody decide"
+        assert post(made, "/stop").status == 200
+
+
+def test_whoever_asks_for_a_change_must_know_the_pages_own_secret(
+    site: Server, manager: LockManager, root: Path
+) -> None:
+    analysed(manager, root)
+    before = head(manager)
+    body, plain = b'{"decision": "approve"}', {"Content-Type": "application/json"}
+    own = {"Origin": f"http://127.0.0.1:{site.port}", "Sec-Fetch-Site": "same-origin"}
+    cookie = {"Cookie": f"holdfast={site.guard.secret}"}
+    wrong = {"Authorization": f"Bearer {site.guard.secret[:-1]}"}
+    empty = {"Authorization": "Bearer "}
+    for more in ({}, own, cookie, wrong, empty):
+        for path in ("/decide/blog/posts", "/analyze/blog/posts", "/stop"):
+            answer = ask(site, path, "POST", body, {**plain, **more})
+            assert (answer.status, answer.code) == (401, "E_TOKEN"), (path, more)
+    assert head(manager) == before
+    assert post(site, "/decide/blog/posts", {"decision": "approve"}).status == 200
+
+
+def test_the_secret_is_in_the_printed_address_and_in_no_answer(site: Server, root: Path) -> None:
+    secret = site.guard.secret
+    assert len(secret) >= 24
+    assert site.url.endswith(f"#secret={secret}")
+    for path in ("/", "/page.js", "/api/state", "/api/history", "/metrics", "/healthz", "/nothing"):
+        answer = ask(site, path)
+        assert secret not in answer.body.decode() + str(answer.headers), path
+    with LockManager.open(str(root)) as own, Server(own, port=0) as another:
+        assert another.guard.secret != secret
+    kept = [file for file in (root / ".holdfast").rglob("*") if file.is_file()]
+    assert kept
+    assert not any(secret.encode() in file.read_bytes() for file in kept)
+
+
+def test_a_decision_names_who_made_it(root: Path, manager: LockManager) -> None:
+    analysed(manager, root)
+    with LockManager.open(str(root)) as own, Server(own, port=0, by="ann, on the page") as made:
+        assert post(made, "/decide/blog/posts", {"decision": "approve"}).status == 200
+        assert post(made, "/decide/blog/comments", {"decision": "reject"}).status == 200
+        assert post(made, "/stop").status == 200
+    flows = Flows(manager)
+    assert flows.get("blog/posts").data["decision"] == "approved by ann, on the page"
+    assert flows.get("blog/comments").reason == "rejected by ann, on the page"
+    asked = [event for event in manager.events() if event.type == stopping.ASKED]
+    assert [event.data["by"] for event in asked] == ["ann, on the page"]
 
 
 def test_a_browser_that_came_with_the_token_keeps_it_in_a_cookie(root: Path) -> None:
@@ -652,7 +705,7 @@ def test_a_ledger_in_memory_cannot_be_served() -> None:
 
 
 def test_bodies_are_bounded_and_must_be_what_they_say(site: Server) -> None:
-    headers = {"Content-Type": "application/json"}
+    headers = own_headers(site)
     large = ask(site, "/decide/blog/posts", "POST", b"x" * 70_000, headers)
     assert (large.status, large.code) == (413, "E_TOO_LARGE")
     for body in (b"{", b"[]", b"\xff\xfe", b'"approve"', b"[" * 60_000):
@@ -840,6 +893,7 @@ class Far:
     """A server in another process, by its address."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self.port = int(url.split(":")[2].split("/")[0])
 
 

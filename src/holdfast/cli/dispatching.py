@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.cli import DONE, FAILED, INTERRUPTED
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import Call, UsageError
+from holdfast.cli.person import person
 from holdfast.cli.printing import colours, document, out, plain, talk
 from holdfast.cli.sandboxing import is_best_effort, version
 from holdfast.cli.tables import Cell, Column, render, terminal_width
@@ -38,13 +39,14 @@ def dispatch(call: Call) -> int:
         return _forget(call, desk.open([]))
     best_effort = _sandboxed(call)
     manager = desk.open([])
+    by = _person("have a merge amended", manager) if call.flag("amend") else ""
     work = _assigned(call, desk, manager)
     watch = _Watch(quiet=call.flag("json"))
     pipeline = Pipeline.open(
         manager, work.manifest, review=work.review, changed=watch.see, best_effort=best_effort
     )
     if call.flag("amend"):
-        _amend(manager, pipeline)
+        _amend(manager, pipeline, by)
     with _page(call, manager, pipeline):
         interrupted = _run(manager, pipeline)
     found = report(manager, work.began - 1)
@@ -62,17 +64,16 @@ def dispatch(call: Call) -> int:
 
 def decide(call: Call) -> int:
     """Say what becomes of the findings for a controller."""
-    from holdfast.manager.identity import whoami
-
     if len(call.words) != 2 or call.words[1] not in ("approve", "reject"):
         raise UsageError(
             "decide needs a controller and what to do", hint="holdfast decide blog/posts approve"
         )
     manager = Desk(call).open([])
+    by = _person("decide on findings", manager)
     work = assignment.present(manager)
     pipeline = Pipeline(lock_manager=manager, screen_manifest=work.manifest, review=True)
     group, approve = call.words[0], call.words[1] == "approve"
-    pipeline.decide(group, approve=approve, by=whoami(os.environ).holder.id)
+    pipeline.decide(group, approve=approve, by=by)
     state = _flows(pipeline)[group]
     if call.flag("json"):
         document(state.to_data())
@@ -119,6 +120,14 @@ def _row(gap: Gap, missing: bool) -> list[Cell]:
     return [Cell(text) for text in (gap.path, gap.workflow, gap.phase, screens, said)]
 
 
+def _person(may: str, manager: LockManager | None = None) -> str:
+    """Who decides, for the ledger. Raises UsageError if that is an agent, as far as it is known
+    before the ledger is open and, with it, by who is above us."""
+    hint = "ask the person whom you work for"
+    me = person(may, hint, at_a_terminal=False, manager=manager)
+    return f"{me.id}, at the command line"
+
+
 # Beginning
 
 
@@ -148,6 +157,7 @@ def _assigned(call: Call, desk: Desk, manager: LockManager) -> assignment.Assign
 
 
 def _forget(call: Call, manager: LockManager) -> int:
+    _person("have work forgotten", manager)
     assignment.forget(manager)
     if call.flag("json"):
         document({"forgotten": True})
@@ -156,7 +166,7 @@ def _forget(call: Call, manager: LockManager) -> int:
     return DONE
 
 
-def _amend(manager: LockManager, pipeline: Pipeline) -> None:
+def _amend(manager: LockManager, pipeline: Pipeline, by: str) -> None:
     """Queue again those controllers whose agents wanted more files than they had."""
     missing: dict[str, list[str]] = {}
     for gap, is_missing in _gaps(manager):
@@ -167,7 +177,7 @@ def _amend(manager: LockManager, pipeline: Pipeline) -> None:
     flows = _flows(pipeline)
     for group, paths in missing.items():
         if flows[group].state in states.OVER:
-            pipeline.amend(group, paths)
+            pipeline.amend(group, paths, by=by)
         else:
             talk(f"holdfast: {plain(group)} is being worked on; amend it when that is done")
 

@@ -161,7 +161,7 @@ class Teller:
             return f"{agent} {told.format_map(_Blanks(data))}"
         told = _WORK.get(type)
         if told is not None:
-            return f"{told.format_map(_Blanks(data))}{_reason(data)}"
+            return f"{told.format_map(_Blanks(data))}{_decision(data)}{_reason(data)}"
         return f"{type}, which this version does not know"
 
     def _acquired(self, data: Mapping[str, Any], at: int) -> str:
@@ -208,6 +208,13 @@ def _covered(data: Mapping[str, Any]) -> str:
 
 def _until(end: int | None) -> str:
     return f" until {local(end / SECOND)}" if isinstance(end, int) else ""
+
+
+def _decision(data: Mapping[str, Any]) -> str:
+    """Who had a merge queued: approved it, or wanted it once more with other files."""
+    inner = data.get("data")
+    said = inner.get("decision") if isinstance(inner, dict) else None
+    return f", {said}" if said and data.get("state") == "queued" else ""
 
 
 def _reason(data: Mapping[str, Any]) -> str:

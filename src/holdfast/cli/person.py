@@ -9,12 +9,17 @@ from holdfast.cli.parser import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.core.model import Holder
+    from holdfast.manager.manager import LockManager
 
 
-def person(may: str, hint: str, *, at_a_terminal: bool = True) -> Holder:
+def person(
+    may: str, hint: str, *, at_a_terminal: bool = True, manager: LockManager | None = None
+) -> Holder:
     """The person who types. Raises UsageError if it is somebody, or something, else.
 
-    An agent that could do what is in its way would do it. `may` is what only a person may.
+    An agent that could do what is in its way would do it. `may` is what only a person may. With the
+    `manager` of a ledger, no process below a runner that holds something there is a person,
+    whatever its environment says: what an agent starts cannot choose its ancestors.
     """
     from holdfast.manager.identity import whoami
 
@@ -28,6 +33,23 @@ def person(may: str, hint: str, *, at_a_terminal: bool = True) -> Holder:
             raise refuse(f"this runs for somebody else ({name} is set)")
     if me.client:
         raise refuse(f"this runs under an agent, {me.id}")
+    runner = _runner_above(manager) if manager is not None else ""
+    if runner:
+        raise refuse(f"this was started by the agent of {runner}")
     if at_a_terminal and not os.isatty(0):
         raise refuse("the standard input is no terminal")
     return me
+
+
+def _runner_above(manager: LockManager) -> str:
+    """The name of a runner or a dispatched item that holds something, and that we run below."""
+    from holdfast.manager.identity import OWNER_VARIABLE
+    from holdfast.manager.processes import ancestors
+
+    above = {(process.pid, process.start) for process in ancestors()}
+    for grant in manager.active_grants():
+        witness, marks = grant.owner.witness, grant.owner.marks
+        is_runner = any(mark.startswith(f"{OWNER_VARIABLE}=") for mark in marks)
+        if is_runner and witness is not None and (witness.pid, witness.start) in above:
+            return grant.owner.id
+    return ""

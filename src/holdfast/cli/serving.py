@@ -11,7 +11,7 @@ from holdfast.cli.opening import Desk
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import document, out, plain, talk
 from holdfast.manager import variables
-from holdfast.manager.identity import whoami
+from holdfast.manager.identity import user_name
 from holdfast.manager.manager import LockManager
 from holdfast.server.server import HOST, PORT, Server
 from holdfast.work.pipeline import Pipeline
@@ -62,7 +62,7 @@ def open_server(
         raise UsageError("a token is made of letters, digits, - and _", hint="try another")
     return Server(
         manager, host=call.text("host") or HOST, port=port, token=token,
-        by=whoami(os.environ).holder.id, pipeline=pipeline,
+        by=f"{user_name()}, on the page", pipeline=pipeline,
     )  # fmt: skip
 
 

@@ -6,6 +6,11 @@ every user of the machine.
 - A page of another site that sends a form or a script's request here says its origin, and is
   refused. Nothing is changed by a GET, nor by a body that a form could send.
 - Where others can reach the server, and wherever one is given, a token is asked for.
+- Whoever asks for a change must know the page's own secret. It is made up by each server, is
+  nowhere but in its memory and in the address that it prints, and no request is answered with it:
+  agents on this machine can reach the server too, and may look, but decide nothing. It stands
+  behind the `#` of the address, and the page sends it in a header: a cookie would go to every
+  server of this machine, those that agents start among them.
 
 On a machine with several users the loopback address alone keeps none of them out: give a token.
 """
@@ -41,7 +46,7 @@ class ForbiddenError(WebError):
 
 
 class TokenError(WebError):
-    """Without the token, or with a wrong one."""
+    """Without the token or the secret, or with a wrong one."""
 
     status = 401
     code = "E_TOKEN"
@@ -60,13 +65,15 @@ def is_loopback(host: str) -> bool:
 class Guard:
     """Decides whether a request is let in."""
 
-    def __init__(self, host: str, port: int, token: str) -> None:
+    def __init__(self, host: str, port: int, token: str, secret: str) -> None:
+        """`token` is asked of all, if it is not empty; `secret` of those who change something."""
         self._port = port
         self._is_local = is_loopback(host)
         self._names = {"localhost"} if self._is_local else {host.lower(), socket.gethostname()}
         self.token = token
+        self.secret = secret
 
-    def check(self, headers: Mapping[str, str], target: str, *, changes: bool) -> None:
+    def check(self, headers: Mapping[str, str], *, changes: bool) -> None:
         """Raises ForbiddenError or TokenError."""
         host = headers.get("Host", "")
         if not self._is_own(host):
@@ -79,7 +86,13 @@ class Guard:
         site = headers.get("Sec-Fetch-Site", "none")
         if changes and site not in _OWN_SITES:
             raise ForbiddenError("another site may not ask here", hint="open the page itself")
-        if self.token and not self._knows(headers, target):
+        if changes and not _bears(headers, self.secret):
+            raise TokenError(
+                "only people who have the page's secret may decide, stop or start anything",
+                hint="open the page by the whole address that was printed where it was started; "
+                "programs send Authorization: Bearer SECRET",
+            )
+        if self.token and not (changes or self._knows(headers)):
             raise TokenError(
                 "this needs the token", hint="send Authorization: Bearer TOKEN, or open /?token=…"
             )
@@ -109,15 +122,19 @@ class Guard:
             return False
         return address.is_loopback or not self._is_local
 
-    def _knows(self, headers: Mapping[str, str], target: str) -> bool:
-        kind, _, bearer = headers.get("Authorization", "").partition(" ")
-        if kind.lower() == "bearer" and _same(bearer.strip(), self.token):
+    def _knows(self, headers: Mapping[str, str]) -> bool:
+        if _bears(headers, self.token) or _bears(headers, self.secret):
             return True
         try:
             cookie = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
         except CookieError:
             cookie = None
         return cookie is not None and _same(cookie.value, self.token)
+
+
+def _bears(headers: Mapping[str, str], secret: str) -> bool:
+    kind, _, bearer = headers.get("Authorization", "").partition(" ")
+    return kind.lower() == "bearer" and _same(bearer.strip(), secret)
 
 
 def _same(one: str, other: str) -> bool:

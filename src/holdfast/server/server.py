@@ -58,7 +58,8 @@ class Server:
         pipeline: Pipeline | None = None,
     ) -> None:
         """Port 0 is any that is free. Where others can reach it and no token is given, one is made
-        up. `pipeline` is the one that runs in this process, if one does."""
+        up. `by` is who has the page's secret, for the ledger. `pipeline` is the one that runs in
+        this process, if one does."""
         if manager.tree is None:
             raise InvalidInput("a ledger in memory cannot be served", hint="use one on disk")
         token = token or ("" if is_loopback(host) else secrets.token_urlsafe(24))
@@ -75,7 +76,7 @@ class Server:
         self._listener = _listen(host, port, self)
         self._host = host
         self.port: int = self._listener.server_address[1]
-        self.guard = Guard(host, self.port, token)
+        self.guard = Guard(host, self.port, token, secrets.token_urlsafe(24))
         self.feed = Feed(manager)
         self._thread = threading.Thread(
             target=self._listener.serve_forever, args=(0.1,), name="holdfast server", daemon=True
@@ -83,14 +84,13 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address of the page; with the token, if there is one."""
+        """The address of the page; with the token, if there is one, and with the secret."""
         host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(
             self._host, self._host
         )
         name = f"[{host}]" if ":" in host else host
-        return f"http://{name}:{self.port}/" + (
-            f"?token={self.guard.token}" * bool(self.guard.token)
-        )
+        token = f"?token={self.guard.token}" if self.guard.token else ""
+        return f"http://{name}:{self.port}/{token}#secret={self.guard.secret}"
 
     def start(self) -> None:
         """Begin, in threads of its own."""

@@ -160,7 +160,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.site.guard.came_with_token(self.path) and words == [""] and not changes:
             self._let_in()
             return
-        self.site.guard.check(self.headers, self.path, changes=changes)  # type: ignore[arg-type]
+        self.site.guard.check(self.headers, changes=changes)  # type: ignore[arg-type]
         self.query = parse_qs(target.query)
         answer = routes.get(first)
         if answer is not None:

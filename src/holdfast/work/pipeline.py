@@ -258,9 +258,10 @@ class Pipeline:
         else:
             self.flows.move(group, states.IDLE, f"rejected by {by}", {"decision": "rejected"})
 
-    def amend(self, group: str, missing: list[str]) -> None:
+    def amend(self, group: str, missing: list[str], *, by: str) -> None:
         """Merge a controller once more, with files that its analyses had missed: with another
-        grant, for one that is held never grows. Not while it is being worked on."""
+        grant, for one that is held never grows. Not while it is being worked on. `by` is who
+        wants that, for the ledger."""
         assert self.flows is not None
         self._group(group)
         for path in missing:
@@ -272,7 +273,8 @@ class Pipeline:
         def begin(view: View, _items: list[WorkItem]) -> Decision[Any] | None:
             if known(view, group).state not in states.OVER:
                 return None
-            return moved(view, group, states.QUEUED, "", {"targets": targets})
+            data = {"decision": f"amended by {by}", "targets": targets}
+            return moved(view, group, states.QUEUED, "", data)
 
         if not self._enqueue_merge(group, targets, begin):
             raise self._busy(group)

@@ -24,13 +24,31 @@ const pending = [];
 const loading = new Set();
 const folded = new Set();
 
+// The page's secret stands behind the # of the address that the server printed. Without it the page only shows. It is
+// kept for this window and this address alone: a cookie would go to every server of the same machine.
+
+const SECRET = "holdfast-secret";
+const [, told, asked = location.hash.slice(1)] = location.hash.match(/^#secret=([\w-]+)(?:#(.*))?$/) || [];
+let secret = told || "";
+try { // a browser may forbid to keep anything: then the secret lasts until the page is loaded again
+  if (told) sessionStorage.setItem(SECRET, told);
+  secret ||= sessionStorage.getItem(SECRET) || "";
+} catch {
+  secret = told || "";
+}
+
 // Orders: the only things that this page can ask for.
 
 async function order(path, body, pressed) {
   if (pressed) pressed.disabled = true;
   try {
-    const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const headers = { "Content-Type": "application/json", Authorization: `Bearer ${secret}` };
+    const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
     const said = await answer.json();
+    if (answer.status === 401) { // of an earlier server
+      secret = "";
+      draw();
+    }
     if (!answer.ok) toast(`${said.error.message}. ${said.error.hint}`);
   } catch {
     toast("The server cannot be reached.");
@@ -41,6 +59,7 @@ async function order(path, body, pressed) {
 
 const place = (name) => name.split("/").map(encodeURIComponent).join("/");
 const orders = {
+  get may() { return Boolean(secret); },
   decide: (name, decision, pressed) => order(`/decide/${place(name)}`, { decision }, pressed),
   analyze: (name, pressed) => order(`/analyze/${place(name)}`, {}, pressed),
 };
@@ -146,7 +165,7 @@ function drawHeader() {
   $("phase").hidden = false;
   const said = [`${ledger.grants.size} held`, `${waiting} waiting`, counts.completed ? `${counts.completed} done` : "", counts.error ? `${counts.error} failed` : ""];
   $("figures").textContent = said.filter(Boolean).join(" · ");
-  $("stop").hidden = counts.dispatched === 0;
+  $("stop").hidden = counts.dispatched === 0 || !orders.may;
   document.title = `${ledger.grants.size} held, ${waiting} waiting · ${ledger.name}`;
   const decisions = [...ledger.controllers.values()].filter((one) => one.state === "awaiting_decisions");
   const errors = [...ledger.controllers.values()].filter((one) => one.state === "error").length + (ledger.trouble ? 1 : 0);
@@ -167,7 +186,8 @@ function drawBanners(decisions) {
   const found = [];
   if (ledger.trouble) found.push(["wrong", `The scheduler broke: ${ledger.trouble}. Its queue is kept; start it again with holdfast dispatch --resume.`, null]);
   if (ledger.off) found.push(["careful", ledger.off, null]);
-  if (decisions.length) found.push(["careful", decisions.length === 1 ? `${decisions[0].name} waits for a decision.` : `${decisions.length} controllers wait for a decision.`, "controllers"]);
+  if (decisions.length) found.push(["careful", (decisions.length === 1 ? `${decisions[0].name} waits for a decision.` : `${decisions.length} controllers wait for a decision.`)
+    + (orders.may ? "" : " Here it can only be seen: open the whole address that was printed where the server was started."), orders.may ? "controllers" : null]);
   const look = JSON.stringify([found, tab()]);
   if (look === bannersDrawn) return;
   bannersDrawn = look;
@@ -359,5 +379,5 @@ addEventListener("pageshow", follow);
 setInterval(() => !document.hidden && draw(), 1000);
 setInterval(() => !document.hidden && ledger && load().catch(() => link("gone")), ALL_MS);
 
-turnTo(TABS.includes(location.hash.slice(1)) ? location.hash.slice(1) : "files");
+turnTo(TABS.includes(asked) ? asked : "files");
 begin();

@@ -179,7 +179,7 @@ export function drawController(row, made, orders) {
   const { one } = row;
   const at = made.classList.contains("at") ? " at" : "";
   // Drawn again only if it changed: a button that is about to be pressed must stay the same one.
-  const look = JSON.stringify([one.state, one.reason, one.analysed, one.failed, one.decision, one.targets.length]);
+  const look = JSON.stringify([one.state, one.reason, one.analysed, one.failed, one.decision, one.targets.length, orders.may]);
   made.className = `line two controller${at}`;
   if (made.dataset.look === look && made.dataset.name === one.name) return;
   Object.assign(made.dataset, { look, name: one.name });
@@ -199,6 +199,7 @@ export function stateChip(state) {
 
 // Approve and reject where somebody has to decide; analyse anew where all is over.
 export function decisionButtons(one, orders) {
+  if (!orders.may) return "";
   if (one.state === "awaiting_decisions") {
     return h("span", "buttons",
       button("Approve", (pressed) => orders.decide(one.name, "approve", pressed), "primary approve"),
