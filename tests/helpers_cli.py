@@ -29,6 +29,35 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "LANG": "C.UTF-8", "TERM": "xterm", **more}
 
 
+#: Runs a command as nobody's child, for who runs the tests may be an agent, and what an agent
+#: starts decides nothing. Passes signals on, and ends as the command does.
+_AS_A_PERSON = """
+import os, signal, subprocess, sys
+heard, told = os.pipe()
+middle = os.fork()
+if middle == 0:
+    if os.fork():
+        os._exit(0)
+    process = subprocess.Popen(sys.argv[1:])
+    os.write(told, b"%d\\n" % process.pid)
+    os.write(told, b"%d\\n" % process.wait())
+    os._exit(0)
+os.waitpid(middle, 0)
+os.close(told)
+with open(heard) as notes:
+    pid = int(notes.readline())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: os.kill(pid, number))
+    code = int(notes.readline())
+os._exit(code if code >= 0 else 128 - code)
+"""
+
+
+def as_a_person(*command: str) -> list[str]:
+    """The same command line, with no agent above it."""
+    return [sys.executable, "-c", _AS_A_PERSON, *command]
+
+
 class Answer:
     """What a command said, and with which code it ended."""
 

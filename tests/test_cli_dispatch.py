@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from helpers_cli import COMMAND, Answer, environment
+from helpers_cli import COMMAND, Answer, as_a_person, environment
 from helpers_processes import PATIENCE_SECONDS, until
 from helpers_sandbox import NEEDS_LANDLOCK, without_call
 from helpers_work import Application
@@ -57,8 +57,10 @@ class Desk:
         self._started: list[subprocess.Popen[str]] = []
 
     def start(self, *words: str) -> subprocess.Popen[str]:
+        for_people = {"decide", "--amend", "--forget"}.intersection(words)
+        line = as_a_person(*COMMAND, *words) if for_people else [*COMMAND, *words]
         process = subprocess.Popen(
-            [*COMMAND, *words], cwd=self.root, env=environment(), text=True,
+            line, cwd=self.root, env=environment(), text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self._started.append(process)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from helpers_cli import COMMAND, Answer, environment
+from helpers_cli import COMMAND, Answer, as_a_person, environment
 from helpers_processes import PATIENCE_SECONDS, until
 from helpers_sandbox import NEEDS_LANDLOCK, OLD_KERNEL, without_call
 from helpers_work import Application
@@ -64,8 +64,10 @@ class Place:
             file.write(f"[sandbox]\nwrite = {json.dumps(places)}\n")
 
     def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
+        for_people = {"decide", "--amend", "--forget", "--serve=0"}.intersection(words)
+        line = as_a_person(*COMMAND, *words) if for_people else [*COMMAND, *words]
         process = subprocess.Popen(
-            [*COMMAND, *words], cwd=self.root, env=environment(**env), text=True,
+            line, cwd=self.root, env=environment(**env), text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self._started.append(process)
@@ -425,3 +427,21 @@ for words in (["decide", "shop/carts", "approve"], ["dispatch", "--amend", "--sa
         assert "only a person may" in message
         assert "agent" in message
     assert os.path.exists(place.root / "app/shared.rb")
+
+
+# What the dispatcher itself starts
+
+
+def test_no_launcher_imports_what_lies_in_the_repository(place: Place) -> None:
+    escape = f"open({str(place.outside / 'escaped')!r}, 'w').close()\nraise SystemExit('json')\n"
+    (place.root / "json.py").write_text(escape)
+    (place.root / "holdfast").mkdir()
+    (place.root / "holdfast/__init__.py").write_text(escape)
+    # The command itself was not started from the repository's own modules either.
+    command = [sys.executable, "-P", "-m", "holdfast"]
+    done = subprocess.run(
+        [*command, "dispatch", "screens.json", "--sandbox=best-effort"], cwd=place.root,
+        env=environment(), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert list(place.outside.iterdir()) == [], done.stderr
+    assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ import pytest
 
 from browser.scenes import analysed, crowd, workshop
 from conftest import until
-from helpers_cli import COMMAND, environment
+from helpers_cli import COMMAND, as_a_person, environment
 from holdfast.core.errors import InvalidInput
 from holdfast.gate.blocking import BLOCKED
 from holdfast.gate.door import GAP
@@ -877,9 +877,9 @@ def test_metrics_are_in_the_format_of_prometheus(site: Server, manager: LockMana
 class Serving:
     """The real command, which serves until it is ended."""
 
-    def __init__(self, root: Path, *words: str) -> None:
+    def __init__(self, root: Path, *words: str, **env: str) -> None:
         self.process = subprocess.Popen(
-            [*COMMAND, *words], cwd=root, env=environment(), text=True,
+            as_a_person(*COMMAND, *words), cwd=root, env=environment(**env), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
@@ -903,6 +903,21 @@ def test_serve_prints_its_address_and_ends_when_it_is_told(root: Path) -> None:
     told = json.loads(serving.process.stdout.readline())
     assert ask(Far(told["url"]), "/api/state").json["root"] == str(root)  # type: ignore[arg-type]
     assert serving.end() == (0, "")
+
+
+def test_a_page_that_an_agent_started_only_shows(root: Path) -> None:
+    serving = Serving(root, "serve", "--port", "0", "--json", HOLDFAST_GRANT="of-an-agent")
+    assert serving.process.stdout is not None
+    told = json.loads(serving.process.stdout.readline())
+    assert "secret" not in told["url"]
+    far: Any = Far(told["url"])
+    assert ask(far, "/api/state").status == 200
+    for given in ("", "x"):
+        answer = post(far, "/stop", Authorization=f"Bearer {given}")
+        assert (answer.status, answer.code) == (403, "E_FORBIDDEN")
+    code, said = serving.end()
+    assert code == 0
+    assert "only shows" in said
 
 
 def test_serve_makes_no_ledger_where_there_is_no_repository(tmp_path: Path) -> None:

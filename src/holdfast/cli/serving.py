@@ -9,6 +9,7 @@ import threading
 from holdfast.cli import DONE
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import Call, UsageError
+from holdfast.cli.person import person
 from holdfast.cli.printing import document, out, plain, talk
 from holdfast.manager import variables
 from holdfast.manager.identity import user_name
@@ -62,8 +63,18 @@ def open_server(
         raise UsageError("a token is made of letters, digits, - and _", hint="try another")
     return Server(
         manager, host=call.text("host") or HOST, port=port, token=token,
-        by=f"{user_name()}, on the page", pipeline=pipeline,
+        by=f"{user_name()}, on the page", changes=_by_person(manager), pipeline=pipeline,
     )  # fmt: skip
+
+
+def _by_person(manager: LockManager) -> bool:
+    """Whether a person reads the address that is printed. An agent would have the secret too."""
+    try:
+        person("decide on a page", "", at_a_terminal=False, manager=manager)
+    except UsageError as error:
+        talk(f"holdfast: the page only shows: {plain(error.message)}")
+        return False
+    return True
 
 
 def _manager(desk: Desk) -> LockManager:

@@ -66,7 +66,8 @@ class Guard:
     """Decides whether a request is let in."""
 
     def __init__(self, host: str, port: int, token: str, secret: str) -> None:
-        """`token` is asked of all, if it is not empty; `secret` of those who change something."""
+        """`token` is asked of all, if it is not empty; `secret` of those who change something. If
+        that is empty, this server only shows."""
         self._port = port
         self._is_local = is_loopback(host)
         self._names = {"localhost"} if self._is_local else {host.lower(), socket.gethostname()}
@@ -86,6 +87,11 @@ class Guard:
         site = headers.get("Sec-Fetch-Site", "none")
         if changes and site not in _OWN_SITES:
             raise ForbiddenError("another site may not ask here", hint="open the page itself")
+        if changes and not self.secret:
+            raise ForbiddenError(
+                "this server was started by an agent, so it only shows",
+                hint="let a person start one: holdfast serve; or decide: holdfast decide",
+            )
         if changes and not _bears(headers, self.secret):
             raise TokenError(
                 "only people who have the page's secret may decide, stop or start anything",
@@ -134,7 +140,7 @@ class Guard:
 
 def _bears(headers: Mapping[str, str], secret: str) -> bool:
     kind, _, bearer = headers.get("Authorization", "").partition(" ")
-    return kind.lower() == "bearer" and _same(bearer.strip(), secret)
+    return kind.lower() == "bearer" and bool(secret) and _same(bearer.strip(), secret)
 
 
 def _same(one: str, other: str) -> bool:

@@ -55,11 +55,12 @@ class Server:
         port: int = PORT,
         token: str = "",
         by: str = "the page",
+        changes: bool = True,
         pipeline: Pipeline | None = None,
     ) -> None:
         """Port 0 is any that is free. Where others can reach it and no token is given, one is made
-        up. `by` is who has the page's secret, for the ledger. `pipeline` is the one that runs in
-        this process, if one does."""
+        up. `by` is who has the page's secret, for the ledger; without `changes` there is none, and
+        this server only shows. `pipeline` is the one that runs in this process, if one does."""
         if manager.tree is None:
             raise InvalidInput("a ledger in memory cannot be served", hint="use one on disk")
         token = token or ("" if is_loopback(host) else secrets.token_urlsafe(24))
@@ -76,7 +77,8 @@ class Server:
         self._listener = _listen(host, port, self)
         self._host = host
         self.port: int = self._listener.server_address[1]
-        self.guard = Guard(host, self.port, token, secrets.token_urlsafe(24))
+        secret = secrets.token_urlsafe(24) if changes else ""
+        self.guard = Guard(host, self.port, token, secret)
         self.feed = Feed(manager)
         self._thread = threading.Thread(
             target=self._listener.serve_forever, args=(0.1,), name="holdfast server", daemon=True
@@ -90,7 +92,8 @@ class Server:
         )
         name = f"[{host}]" if ":" in host else host
         token = f"?token={self.guard.token}" if self.guard.token else ""
-        return f"http://{name}:{self.port}/{token}#secret={self.guard.secret}"
+        secret = f"#secret={self.guard.secret}" if self.guard.secret else ""
+        return f"http://{name}:{self.port}/{token}{secret}"
 
     def start(self) -> None:
         """Begin, in threads of its own."""

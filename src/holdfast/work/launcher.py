@@ -1,7 +1,5 @@
 """The process of a slot: starts agents in a sandbox, and outlives none of them.
 
-    python -m holdfast.work.launcher ROOT
-
 It is there before an item's locks are taken, and holds them: they are free when it and all that
 carries its mark are gone, not earlier. It is the reaper of everything that an agent starts, also
 of what forks away and changes its session, so it knows when nothing is left; only then it says
@@ -27,7 +25,6 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -459,7 +456,3 @@ def _empty(fd: int) -> None:
             pass
     except BlockingIOError:
         return
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -29,6 +29,13 @@ from holdfast.work.items import WorkItem
 
 GRANT_VARIABLE = "HOLDFAST_GRANT"
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
+#: Not `-m`: that imports what lies in the current folder first, where agents write files that may
+#: have the names of modules, and a launcher is in no sandbox.
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from holdfast.work.launcher import main; sys.exit(main(sys.argv[2]))"
+)
+_SOURCE = os.path.abspath(__file__).removesuffix("/holdfast/work/slots.py")
 OUTPUT_BYTES_MAX = 16 << 20
 STARTS_MAX = 3
 
@@ -73,7 +80,7 @@ class Launcher:
     def __init__(self, pool: Launchers) -> None:
         self._pool = pool
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.work.launcher", pool.root],
+            [sys.executable, "-P", "-c", _PROGRAM, _SOURCE, pool.root],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
             env=for_agents(os.environ),  # where there is no sandbox its agents can read all of it
         )  # fmt: skip
