@@ -175,7 +175,7 @@ class Request(Value):
             self.priority, self.patience, self.waiter, self.wake, self.grace,
         )  # fmt: skip
 
-    def impatient(self, ttl: int) -> Request:
+    def impatient(self, ttl: int | None) -> Request:
         """The same request as a reservation from the first moment on, for a lease of a length."""
         return Request(
             self.id, self.holder, self.keys, self.modes, self.paths, self.silent, ttl,

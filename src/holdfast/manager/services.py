@@ -46,12 +46,18 @@ def ensure_each(
     manager: LockManager, wanted: Sequence[Request], deadline: float = 0
 ) -> list[Grant] | Refusal:
     """A grant for each, all or nothing; what the holder has already stays as it is."""
-    return decide(manager, lambda view: moving.ensure_each(view, wanted), deadline)
+    outcome = decide(manager, lambda view: moving.ensure_each(view, wanted), deadline)
+    if isinstance(outcome, Refusal) and manager.settles(outcome.conflicts):
+        return decide(manager, lambda view: moving.ensure_each(view, wanted), deadline)
+    return outcome
 
 
 def queue(manager: LockManager, request: Request, deadline: float = 0) -> Grant | Waiting | Refusal:
     """Stand in line, without waiting here. Asked again with the same request, how it stands."""
-    return decide(manager, lambda view: rules.acquire(view, request, wait=True), deadline)
+    outcome = decide(manager, lambda view: rules.acquire(view, request, wait=True), deadline)
+    if not isinstance(outcome, Grant) and manager.settles(outcome.conflicts):
+        return decide(manager, lambda view: rules.acquire(view, request, wait=True), deadline)
+    return outcome
 
 
 def cancel(manager: LockManager, id: str, why: str, deadline: float = 0) -> Grant | None:

@@ -15,9 +15,10 @@ from holdfast.manager import services
 from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import LEDGER_FOLDER
-from holdfast.work import states
+from holdfast.work import merged, states
 from holdfast.work.desk import Desk
 from holdfast.work.flows import Flow, Flows
+from holdfast.work.items import WorkItem
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.runs import Run
 
@@ -62,8 +63,9 @@ def _manifest(event: Event) -> ScreenManifest:
 
 
 def assign(manager: LockManager, manifest: ScreenManifest, *, review: bool) -> Assignment:
-    """Begin with a manifest. What was done before is forgotten; what is under way is not. Of those
-    who begin at the same moment one does, and the others hear that there is work."""
+    """Begin with a manifest. The items of earlier work are forgotten, but not what they merged, nor
+    what is under way. Of those who begin at the same moment one does, and the others hear that
+    there is work."""
     with _alone(manager):
         return _assign(manager, manifest, review)
 
@@ -130,9 +132,11 @@ def _is_gone(event: Event) -> bool:
 
 
 def forget(manager: LockManager) -> None:
-    """Forget all work, also what waits. Raises AssignmentError if some is out right now."""
+    """Forget all work, also what waits, and what was merged. Files that were half done are put
+    back. Raises AssignmentError if some is out right now."""
     with _alone(manager):
         _forget(manager)
+        merged.forget(manager)
 
 
 def _forget(manager: LockManager) -> None:
@@ -146,6 +150,8 @@ def _forget(manager: LockManager) -> None:
             hint="stop its dispatcher first; holdfast status shows who that is",
         )
     assert manager.tree is not None
+    for item in items:
+        _put_back(manager, desk, item)
     if services.noted(manager, NOTE) is not None:  # first: half forgotten work is not gone on with
         services.note(manager, FORGOTTEN, {}, name=NOTE, over=True)
     for item in items:
@@ -156,3 +162,19 @@ def _forget(manager: LockManager) -> None:
     desk.forget([item.id for item in items])
     for name in flows.all():
         flows.forget(name)
+
+
+def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
+    """The files of an item that was cut off, or that could not be put back when it failed. Its
+    locks are held until then, and its owner is dead."""
+    assert manager.tree is not None
+    if not item.grant_id or not desk.holds(item):
+        return
+    if not desk.is_abandoned(item):
+        raise AssignmentError(
+            f"the files of {item.workflow} are not put back yet, and its dispatcher still runs",
+            hint="stop that dispatcher first; holdfast status shows who it is",
+        )
+    Run(manager.tree.root, item.id).put_back()
+    if item.is_over:
+        desk.let_go(item)

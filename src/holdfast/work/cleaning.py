@@ -8,12 +8,21 @@ import signal
 import time
 from collections.abc import Callable
 
+from holdfast.manager.keepsakes import KeepsakeError, marked
 from holdfast.work.callbacks import Here, Host
 from holdfast.work.desk import Desk
 from holdfast.work.items import WorkItem
 
 #: Between two looks whether what was killed is gone.
 SETTLE_SECONDS = 0.01
+
+
+class Unsettled(Exception):
+    """The files of an item could not be put back; it still has its locks."""
+
+    def __init__(self, item: WorkItem, error: KeepsakeError) -> None:
+        super().__init__(f"{error.code}: {error.message}; {error.hint}")
+        self.item = item
 
 
 def kill_orphans(desk: Desk, item: WorkItem) -> None:
@@ -30,14 +39,17 @@ def settled(
 ) -> WorkItem | None:
     """An item after which was cleaned up, with its locks held meanwhile. None if somebody else
     does that. Nothing is touched before all that it had started is gone. `host` is who holds its
-    locks, if that is one of ours."""
+    locks, if that is one of ours. Raises Unsettled."""
     if host is None or not host.is_well:
         while not desk.is_abandoned(item):
             kill_orphans(desk, item)
             time.sleep(SETTLE_SECONDS)
-        mine = desk.take_over(item, Here().holder(item))
+        mine = desk.take_over(item, marked(Here().holder(item)))
         if mine is None:
             return None
         item = mine
-    recover(item)
+    try:
+        recover(item)
+    except KeepsakeError as error:
+        raise Unsettled(item, error) from error
     return item

@@ -27,11 +27,13 @@ from holdfast.core.model import (
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.ids import new_id
+from holdfast.manager.keepsakes import MARK, is_marked
 from holdfast.manager.liveness import carriers, is_dead
 from holdfast.manager.manager import LockManager
 from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED, LockRequest, Order, WorkItem
 
 if TYPE_CHECKING:
+    from holdfast.core.model import Ending, Witness
     from holdfast.core.view import View
 
     #: What is decided in one step with the queueing of items; None if they are not to be.
@@ -93,18 +95,35 @@ class Desk:
 
         def gone(view: View) -> bool:
             grant = view.grant(item.grant_id)
-            return not isinstance(grant, Grant) or not rules.is_live(view, grant)
+            if not isinstance(grant, Grant) or not rules.is_live(view, grant):
+                return True
+            # A grant is held on while files are kept for it: it is its owner who is asked for here.
+            owner = grant.holder.witness
+            return owner is not None and is_dead(owner, grant.holder.marks)
 
         return services.look(self.manager, gone)
 
     def orphans(self, item: WorkItem) -> list[int]:
         """What an item's launcher left running when it was killed."""
-        grant = services.look(self.manager, lambda view: view.grant(item.grant_id))
+        grant = self._grant(item)
         if not isinstance(grant, Grant) or grant.holder.witness is None:
             return []
         if not is_dead(grant.holder.witness, ()):
             return []
-        return [pid for mark in grant.holder.marks for pid in carriers(mark)]
+        marks = [mark for mark in grant.holder.marks if not mark.startswith(MARK)]
+        return [pid for mark in marks for pid in carriers(mark)]
+
+    def holds(self, item: WorkItem) -> bool:
+        """Whether an item's locks are in the ledger, be it over or not."""
+        return isinstance(self._grant(item), Grant)
+
+    def owner(self, item: WorkItem) -> Witness | None:
+        """The process that holds an item's locks."""
+        found = self._grant(item)
+        return found.holder.witness if isinstance(found, Grant) else None
+
+    def _grant(self, item: WorkItem) -> Grant | Ending | None:
+        return services.look(self.manager, lambda view: view.grant(item.grant_id))
 
     # Changing
 
@@ -186,10 +205,16 @@ class Desk:
         return services.decide(self.manager, decide)
 
     def end(
-        self, item: WorkItem, *, reason: str = "", data: Mapping[str, Any] | None = None
+        self,
+        item: WorkItem,
+        *,
+        reason: str = "",
+        data: Mapping[str, Any] | None = None,
+        hold: bool = False,
     ) -> WorkItem | None:
         """Give the locks back and be done, in one step: completed, or an error with its reason.
-        None if somebody else has ended it, or has it now: it is recorded once."""
+        None if somebody else has ended it, or has it now: it is recorded once. With `hold` the
+        locks stay, because its files could not be put back."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = _known(view, item.id)
@@ -199,9 +224,14 @@ class Desk:
                 status=ERROR if reason else COMPLETED, reason=reason,
                 data={**known.data, **(data or {})},
             )  # fmt: skip
-            return self._changed(view, _released(view, known, new), ITEM_ENDED)
+            given = Decision(new) if hold else _released(view, known, new)
+            return self._changed(view, given, ITEM_ENDED)
 
         return services.decide(self.manager, decide)
+
+    def let_go(self, item: WorkItem) -> None:
+        """The locks of an item that is over, and whose files are put back at last."""
+        services.release_each(self.manager, [item.grant_id])
 
     def take_over(self, item: WorkItem, holder: Holder) -> WorkItem | None:
         """The locks of an abandoned item go to whoever cleans up after it, without coming free in
@@ -246,7 +276,10 @@ class Desk:
     def escalate(self, item: WorkItem, holder: Holder | None) -> WorkItem | None:
         """It has waited too long: from now on it comes before all others. With a holder it also
         stands in the kernel's line, as one whom nobody passes. None if it waits no more."""
-        request = None if holder is None else self._request(item, holder).impatient(LEASE)
+        request = None
+        if holder is not None:
+            asked_for = self._request(item, holder)
+            request = asked_for.impatient(asked_for.ttl)
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = _known(view, item.id)
@@ -292,10 +325,11 @@ class Desk:
 
     def _request(self, item: WorkItem, holder: Holder) -> Request:
         wanted = item.lock_request
+        # Files that are kept are put back before they come free: time alone must not free them.
+        ttl = None if is_marked(holder) else LEASE_SECONDS
         return self.manager.request(
-            holder, wanted.read_paths, wanted.write_paths, LEASE_SECONDS,
-            f"{item.phase} {item.workflow}",
-        )  # fmt: skip
+            holder, wanted.read_paths, wanted.write_paths, ttl, f"{item.phase} {item.workflow}"
+        )
 
     def _changed(self, view: View, decision: Decision[Any], type: str) -> Decision[Any]:
         """A decision together with the last word on the item that is its outcome."""

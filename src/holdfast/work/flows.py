@@ -104,7 +104,12 @@ def moved(
 
 
 def moved_along(
-    view: View, decision: Decision[Any], name: str, to: str, reason: str = ""
+    view: View,
+    decision: Decision[Any],
+    name: str,
+    to: str,
+    reason: str = "",
+    data: Mapping[str, Any] | None = None,
 ) -> Decision[Any]:
     """Another decision, and a transition in one step with it if that may follow."""
     flow = known(view, name)
@@ -113,7 +118,7 @@ def moved_along(
             flow = _flow(event)
     if not states.may_follow(flow.state, to):
         return decision
-    new = Flow(name, to, reason, flow.data)
+    new = Flow(name, to, reason, {**flow.data, **(data or {})})
     return moving.with_note(view, decision, STATE_CHANGED, new.to_data(), name=f"{NOTES}{name}")
 
 

@@ -3,8 +3,8 @@
 It is there before an item's locks are taken, and holds them: they are free when it and all that
 carries its mark are gone, not earlier. It is the reaper of everything that an agent starts, also
 of what forks away and changes its session, so it knows when nothing is left; only then it says
-that the agent has ended. When its own parent goes, it kills what it started and goes as well, and
-the agent dies with it even if it is killed itself.
+that the agent has ended. When its own parent goes, it kills what it started, puts the files of
+the item back as they were, and goes as well; the agent dies with it even if it is killed itself.
 
 It hears lines of JSON and answers with them:
 
@@ -27,6 +27,7 @@ import select
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, LockNotHeldError
@@ -39,6 +40,8 @@ from holdfast.gate.sandbox.spawning import Nursery, is_possible
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
+from holdfast.manager.keepsakes import FOLDER, Keepsake, KeepsakeError
+from holdfast.manager.liveness import own_witness
 from holdfast.manager.manager import LockManager
 from holdfast.manager.orders import GoneError
 
@@ -93,6 +96,7 @@ class Launcher:
         while True:
             said = self._next()
             if said is None:
+                self._put_back()
                 self._leave()
                 return 0
             if "run" in said:
@@ -109,6 +113,22 @@ class Launcher:
             self._quarters.close()
         if self._nursery is not None:
             self._nursery.close()
+
+    def _put_back(self) -> None:
+        """Our dispatcher is gone. If that was in the middle of an item, its files are put back at
+        once, and not only when another holder wants them. What does not work stays held."""
+        from holdfast.work.desk import Desk
+
+        assert self._manager.tree is not None
+        root, desk = self._manager.tree.root, Desk(self._manager)
+        for name in _names(f"{root}/{FOLDER}"):
+            keepsake = Keepsake(root, name)
+            if not keepsake.is_there:
+                continue
+            with suppress(KeepsakeError), keepsake.alone():
+                item = desk.item(name)
+                if item is not None and desk.owner(item) == own_witness():
+                    keepsake.put_back()
 
     # One agent
 
@@ -327,6 +347,13 @@ class Output:
     def close(self) -> None:
         os.close(self._outer)
         os.close(self._file)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
 
 
 def _nursery() -> Nursery | None:

@@ -7,7 +7,7 @@ passed over; only analyze and apply have one from the start.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.gate.settings import WORK, SettingsError
 from holdfast.work.items import ANALYZE, APPLY, CI, FIX, TEST, VERIFY
@@ -54,6 +54,18 @@ Everything else is refused. If a change needs another file, leave that change ou
 it needs, and go on with the rest.
 """
 
+AMEND_PROMPT = """\
+The findings of the analyses of {module}/{controller} in this repository were carried out already,
+except for what needed files that could not be written then. Read them first:
+{docs}
+
+You can write exactly these files, which were missing:
+{files}
+
+Carry out what they are needed for. Everything else is done, and is refused: do not do it again. If
+a change needs another file, leave that change out, say which file it needs, and go on.
+"""
+
 FIX_PROMPT = """\
 The checks of {module}/{controller} failed. What they printed is in {log}. Put right what is wrong.
 
@@ -88,6 +100,11 @@ class Phase:
     def is_skipped(self) -> bool:
         """Whether there is nothing to run."""
         return not self.command
+
+    def amending(self) -> Phase:
+        """The same for a merge that is amended. A prompt that was set is taken as it is: whoever
+        wrote it says what is to be done."""
+        return replace(self, prompt=AMEND_PROMPT) if self.prompt == APPLY_PROMPT else self
 
     def words(self, values: Mapping[str, str]) -> list[str]:
         """The command for one screen or controller, ready to run."""

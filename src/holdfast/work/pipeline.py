@@ -2,8 +2,13 @@
 
 The analyses run side by side, as many as there are slots. As soon as all screens of one controller
 are done, and not later, their write targets together become the locks of its merge, which is held
-through apply, test, fix, ci and verify. What happens between a crash and the next start is in
-`recover`: an analysis begins again with an empty folder, a merge with its files as they were.
+through apply, test, fix, ci and verify.
+
+Nothing is half done. Before the first agent of an item begins, the files of its grant are kept
+(`holdfast.manager.keepsakes`). An item that fails, is tried again or is cut off has them put back
+as they were before its locks come free: the grant is the unit, so a merge that fails in verify
+undoes its apply and its fixes too. What was merged is noted in one step with the end of its item
+(`holdfast.work.merged`), and no later run merges it again.
 
 Without a lock manager it is what it was before there were locks: one agent after the other, where
 they are called, and nothing is checked.
@@ -12,10 +17,9 @@ they are called, and nothing is checked.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +33,7 @@ from holdfast.manager.controls import ControlFileError, control_of
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import Tree
-from holdfast.work import states
+from holdfast.work import merged, states
 from holdfast.work.desk import Desk
 from holdfast.work.findings import Findings
 from holdfast.work.flows import Flows, known, moved, moved_along
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
 AFTER_APPLY = (TEST, CI, VERIFY)
 #: An agent that was killed has not said no: it gets another chance, but not for ever.
 CRASHES_MAX = 2
+MAKING_TRIES_MAX = 10
 #: Why an agent ended whose dispatcher was told to.
 HALTED = "halted"
 
@@ -139,8 +144,8 @@ class Pipeline:
         made.use(
             Scheduler(
                 lock_manager=manager, slots=layout.slots, queue_seconds=layout.queue_seconds,
-                retries=layout.retries, host=launchers.lend, recover=made.recover, changed=tell,
-                heard=made.follow,
+                retries=layout.retries, host=launchers.lend, recover=made.recover,
+                finishing=made.finishing, changed=tell, heard=made.follow,
             )
         )  # fmt: skip
         return made
@@ -183,9 +188,10 @@ class Pipeline:
         scheduler = self._need_scheduler()
         scheduler.drain()
         for item in scheduler.active_items:
-            host = scheduler.host_of(item)
-            if isinstance(host, Launcher):
-                host.stop(HALTED)
+            with suppress(KeyError):  # it has just ended
+                host = scheduler.host_of(item)
+                if isinstance(host, Launcher):
+                    host.stop(HALTED)
 
     def stop(self) -> None:
         """Wait for the agents that are out, and send no more."""
@@ -198,12 +204,19 @@ class Pipeline:
         assert self.flows is not None
         flow = self.flows.get(group)
         if flow.is_untouched:
-            self._queue_analyses(group, (states.IDLE,))
+            assert self.manager is not None
+            left = merged.left(self.manager, group, self._groups[group])
+            if left:
+                self._queue_analyses(group, left, (states.IDLE,))
+            else:
+                self.flows.try_move(group, states.COMPLETED, merged.DONE_BEFORE)
         self._see_to(group)
 
-    def _queue_analyses(self, group: str, from_states: Container[str]) -> bool:
-        """Queue the analyses of a controller in one step with its state, which names them: so
-        they are queued once, whoever else does the same. False if it is in none of the states."""
+    def _queue_analyses(
+        self, group: str, screens: Iterable[Screen], from_states: Container[str]
+    ) -> bool:
+        """Queue analyses of a controller in one step with its state, which names them: so they are
+        queued once, whoever else does the same. False if it is in none of the states."""
 
         def begin(view: View, items: list[WorkItem]) -> Decision[Any] | None:
             if known(view, group).state not in from_states:
@@ -213,7 +226,7 @@ class Pipeline:
 
         orders = [
             Order(one.workflow, ANALYZE, self.layout.analysis_request(one), {"group": group})
-            for one in self._groups[group]
+            for one in screens
         ]
         return bool(self._put(orders, begin))
 
@@ -230,7 +243,8 @@ class Pipeline:
         if self.flows is None:
             threading.Thread(target=self.run_analysis, args=(group,), daemon=True).start()
             return
-        if not self._queue_analyses(group, (*states.OVER, states.AWAITING_DECISIONS)):
+        over = (*states.OVER, states.AWAITING_DECISIONS)
+        if not self._queue_analyses(group, self._groups[group], over):
             raise self._busy(group)
 
     def _busy(self, group: str) -> states.TransitionError:
@@ -259,24 +273,28 @@ class Pipeline:
             self.flows.move(group, states.IDLE, f"rejected by {by}", {"decision": "rejected"})
 
     def amend(self, group: str, missing: list[str], *, by: str) -> None:
-        """Merge a controller once more, with files that its analyses had missed: with another
-        grant, for one that is held never grows. Not while it is being worked on. `by` is who
-        wants that, for the ledger."""
+        """Give a controller files that its analyses had missed: with another grant, for one that is
+        held never grows. If its merge is done, with these files only: what the merge has written
+        is not written again. Not while it is being worked on. `by` is who wants that, for the
+        ledger."""
         assert self.flows is not None
+        assert self.manager is not None
         self._group(group)
         for path in missing:
             control = control_of(path)
             if control is not None:
                 raise ControlFileError(control.sentence(path), hint="change it yourself")
-        targets = list(dict.fromkeys([*self.flows.get(group).data.get("targets", ()), *missing]))
+        amends = merged.is_merged(self.manager, group)
+        had = () if amends else self.flows.get(group).data.get("targets", ())
+        targets = list(dict.fromkeys([*had, *missing]))
 
         def begin(view: View, _items: list[WorkItem]) -> Decision[Any] | None:
             if known(view, group).state not in states.OVER:
                 return None
-            data = {"decision": f"amended by {by}", "targets": targets}
-            return moved(view, group, states.QUEUED, "", data)
+            return moved(view, group, states.QUEUED, "", {"decision": f"amended by {by}"})
 
-        if not self._enqueue_merge(group, targets, begin):
+        screens = self._groups[group]
+        if not self._enqueue_merge(group, screens, targets, begin, amends=amends):
             raise self._busy(group)
 
     # What happens to items
@@ -293,15 +311,25 @@ class Pipeline:
         if group not in self._groups:
             return decision
         state, reason = "", ""
+        data: dict[str, Any] = {}
         if item.status == DISPATCHED:
             state = states.OF_PHASE[item.phase]
         elif item.status == ITEM_ERROR:
             state, reason = states.ERROR, f"{item.workflow}: {item.reason}"
         elif item.phase != ANALYZE and item.status == COMPLETED:
             state = states.COMPLETED
+            had = known(view, group).data.get("targets", ())
+            data = {"targets": list(dict.fromkeys([*had, *item.data["targets"]]))}
+            decision = merged.with_merged(view, decision, group, self._merged_screens(item))
         elif item.phase != ANALYZE and not item.grant_id:
             state = states.QUEUED
-        return moved_along(view, decision, group, state, reason) if state else decision
+        return moved_along(view, decision, group, state, reason, data) if state else decision
+
+    def _merged_screens(self, item: WorkItem) -> tuple[Screen, ...]:
+        """The screens whose findings an item carries out."""
+        screens = self._groups[item.workflow]
+        names = item.data.get("screens")
+        return tuple(one for one in screens if names is None or one.workflow in names) or screens
 
     def _see_to(self, group: str) -> None:
         """If all screens of a controller are done, its merge may begin."""
@@ -316,8 +344,12 @@ class Pipeline:
 
     def _queue_merge(self, group: str, by: str) -> None:
         assert self.flows is not None
-        found = [item.data["write_targets"] for item in self._analyses(group)]
-        targets = list(dict.fromkeys(path for one in found for path in one))
+        analyses = self._analyses(group)
+        names = {item.workflow for item in analyses}
+        screens = [one for one in self._groups[group] if one.workflow in names]
+        targets = list(
+            dict.fromkeys(path for one in analyses for path in one.data["write_targets"])
+        )
         data = {"decision": f"approved by {by}", "targets": targets}
 
         def approve(view: View, _items: list[WorkItem]) -> Decision[Any] | None:
@@ -326,13 +358,24 @@ class Pipeline:
             return moved(view, group, states.QUEUED, "", data)
 
         if targets:
-            self._enqueue_merge(group, targets, approve)
+            self._enqueue_merge(group, screens, targets, approve)
         else:
             self.flows.try_move(group, states.COMPLETED, "there was nothing to write", data)
 
-    def _enqueue_merge(self, group: str, targets: list[str], together: Together) -> bool:
-        request = self.layout.merge_request(self._groups[group], targets)
-        data = {"group": group, "targets": targets, "round": 0}
+    def _enqueue_merge(
+        self,
+        group: str,
+        screens: Sequence[Screen],
+        targets: list[str],
+        together: Together,
+        *,
+        amends: bool = False,
+    ) -> bool:
+        request = self.layout.merge_request(screens, targets)
+        data = {
+            "group": group, "targets": targets, "round": 0, "amends": amends,
+            "screens": [screen.workflow for screen in screens],
+        }  # fmt: skip
         return bool(self._put([Order(group, APPLY, request, data)], together))
 
     def _analyses(self, group: str) -> list[WorkItem]:
@@ -345,13 +388,18 @@ class Pipeline:
     def recover(self, item: WorkItem) -> None:
         """Put things back as they were before an item was sent out. Its locks are held."""
         run = Run(self.root, item.id)
-        if item.phase == ANALYZE and item.grant_id:
-            for path in item.lock_request.write_paths:
-                shutil.rmtree(f"{self.root}/{os.path.dirname(path)}", ignore_errors=True)
-        elif item.grant_id:
+        if item.grant_id:
             run.put_back()
         else:
-            run.forget()  # somebody has taken the files already: they are as that one wants them
+            run.forget()  # a person forced its locks: the files are as that one wants them
+
+    @contextmanager
+    def finishing(self, item: WorkItem) -> Iterator[None]:
+        """While an item is ended as done: its files must not have been put back, nor be."""
+        with Run(self.root, item.id).finishing() as are_kept:
+            if not are_kept:
+                raise Again("its files were put back by another process, which took it for dead")
+            yield
 
     # The phases
 
@@ -362,7 +410,7 @@ class Pipeline:
             return {"write_targets": [path for one in every for path in one["write_targets"]]}
         screen = self._screens[name]
         self._check_grant(name, grant_id)
-        os.makedirs(f"{self.root}/{self.layout.docs_of(screen)}", exist_ok=True)
+        _make_folder(f"{self.root}/{self.layout.docs_of(screen)}")
         ended = self._agent(ANALYZE, name, self.layout.screen_words(screen), grant_id)
         if not ended.is_well:
             raise Failed(ended.sentence(ANALYZE))
@@ -396,6 +444,7 @@ class Pipeline:
             found = [self._findings(screen)["write_targets"] for screen in screens]
             targets, round, log = [path for one in found for path in one], 0, ""
         else:
+            screens = self._merged_screens(item)
             targets, round = item.data["targets"], item.data["round"]
             log = item.data.get("log", "")
         words = self.layout.merge_words(screens, dict.fromkeys(targets), log=log, round=round)
@@ -424,9 +473,11 @@ class Pipeline:
         self, phase: str, name: str, words: Mapping[str, str], grant_id: str | None
     ) -> Ended:
         """Run the agent of a phase: with its grant in a launcher, or without one right here."""
-        settings = self.layout.phase(phase)
-        command, typed = settings.words(words), settings.typed(words) or ""
         item = self._out.get(grant_id or "")
+        settings = self.layout.phase(phase)
+        if item is not None and item.data.get("amends"):
+            settings = settings.amending()
+        command, typed = settings.words(words), settings.typed(words) or ""
         if item is None:
             log = Run(self.root, name.replace("/", "-")).log(phase)
             return run_here(
@@ -448,15 +499,16 @@ class Pipeline:
     # As callbacks of the scheduler
 
     def _analyze(self, item: WorkItem, grant: LockGrant) -> dict[str, Any]:
-        for path in item.lock_request.write_paths:  # else an agent that writes nothing has findings
-            Path(self.root, path).unlink(missing_ok=True)
         with self._sent_out(item):
+            Run(self.root, item.id).keep(item.lock_request.write_paths)
+            for path in item.lock_request.write_paths:  # else one that writes nothing has findings
+                Path(self.root, path).unlink(missing_ok=True)
             return self.run_analysis(item.workflow, grant_id=grant.id)
 
     def _merge(self, item: WorkItem, grant: LockGrant) -> Any:
-        if item.phase == APPLY:
-            Run(self.root, item.id).keep(item.data["targets"])
         with self._sent_out(item):
+            if item.phase == APPLY:
+                Run(self.root, item.id).keep(item.lock_request.write_paths)
             ended = self._run(item.phase, item.workflow, grant.id)
         return self._after(item, ended)
 
@@ -480,7 +532,6 @@ class Pipeline:
             following = self._following(item.phase)
             if following:
                 return Next(following, {"round": 0} if item.phase == APPLY else None)
-            Run(self.root, item.id).forget()
             return None
         fix = self.layout.phase(FIX)
         round = item.data["round"] + 1
@@ -511,3 +562,13 @@ class Pipeline:
                 "this needs a scheduler", hint="give lock_manager and scheduler, or Pipeline.open"
             )
         return self.scheduler
+
+
+def _make_folder(path: str) -> None:
+    """Another item that failed may just be removing a folder on the way that is empty."""
+    for _ in range(MAKING_TRIES_MAX - 1):
+        try:
+            return os.makedirs(path, exist_ok=True)
+        except FileNotFoundError:
+            continue
+    return os.makedirs(path, exist_ok=True)

@@ -7,7 +7,9 @@ comes first, and gets a reservation that nobody passes.
 
 What an item is for is a callback, called in another thread with the item and its grant. What
 it returns is kept with the item; `Next` sends the item back into the line for another phase, with
-its locks held on. On every way out the locks are free and the item is over, in one step.
+its locks held on. On every way out the locks are free and the item is over, in one step; before
+that, the files of one that failed are as they were (`recover`). If they cannot be put back, the
+locks stay.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError, InvalidInput
@@ -22,13 +25,14 @@ from holdfast.core.model import SECOND, ConflictInfo, Event
 from holdfast.core.words import conflict_sentences
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
+from holdfast.manager.keepsakes import KeepsakeError
 from holdfast.manager.manager import LockManager
 from holdfast.work.callbacks import Again, Callback, Failed, Here, Host, Next
-from holdfast.work.cleaning import kill_orphans, settled
+from holdfast.work.cleaning import Unsettled, kill_orphans, settled
 from holdfast.work.desk import ITEM_EVENTS, LEASE_SECONDS, Desk, ended_paths
 from holdfast.work.following import LOOK_SECONDS, Following
 from holdfast.work.hands import Hands
-from holdfast.work.items import DISPATCHED, QUEUED, LockRequest, Order, WorkItem
+from holdfast.work.items import DISPATCHED, ERROR, QUEUED, LockRequest, Order, WorkItem
 from holdfast.work.moments import Moments
 from holdfast.work.waiting import Queue
 
@@ -58,12 +62,14 @@ class Scheduler:
         patience_seconds: float = PATIENCE_SECONDS,
         host: Callable[[], Host] = Here,
         recover: Callable[[WorkItem], None] | None = None,
+        finishing: Callable[[WorkItem], AbstractContextManager[None]] | None = None,
         changed: Callable[[WorkItem], None] | None = None,
         heard: Callable[[WorkItem], None] | None = None,
     ) -> None:
-        """`host` makes one who holds an item's locks. `recover` cleans up after an item that was
-        abandoned, before it is queued again. `changed` hears of every item that changed here,
-        `heard` of those that another dispatcher changed."""
+        """`host` makes one who holds an item's locks. `recover` puts the files of an item back that
+        was abandoned, is tried again or has failed, while its locks are still held. An item that
+        is done is ended within `finishing`, which may say `Again`. `changed` hears of every item
+        that changed here, `heard` of those that another dispatcher changed."""
         if slots < 1:
             raise InvalidInput("a scheduler needs at least one slot", hint="give slots=1 or more")
         self.desk = Desk(lock_manager)
@@ -76,6 +82,7 @@ class Scheduler:
         self._patience = round(patience_seconds * SECOND)
         self._make_host = host
         self._recover = recover or _nothing
+        self._finishing = finishing or (lambda item: nullcontext())
         self._changed = changed or _nothing
         self._heard = heard or _nothing
         self._callbacks: dict[str, Callback] = {}
@@ -394,20 +401,41 @@ class Scheduler:
         except Again as again:
             return self._once_more(item, str(again))
         except Failed as failed:
-            return self.desk.end(item, reason=str(failed) or "failed", data=failed.data)
+            return self._failed(item, str(failed) or "failed", failed.data)
         except BaseException as error:
-            return self.desk.end(item, reason=f"{type(error).__name__}: {error}")
+            return self._failed(item, f"{type(error).__name__}: {error}")
         if isinstance(result, Next):
             return self.desk.keep(item, result.phase, result.data)
-        return self.desk.end(item, data=result if isinstance(result, Mapping) else None)
+        try:
+            with self._finishing(item):
+                return self.desk.end(item, data=result if isinstance(result, Mapping) else None)
+        except Again as again:
+            return self._once_more(item, str(again))
 
     def _once_more(self, item: WorkItem, reason: str) -> WorkItem | None:
-        mine = self._settled(item)
-        if mine is None:
-            return None
         if item.retries >= self._retries:
-            return self.desk.end(mine, reason=f"given up after {item.retries} retries: {reason}")
-        return self.desk.retry(mine, reason)
+            return self._failed(item, f"given up after {item.retries} retries: {reason}")
+        return self._retried(item, reason)
+
+    def _retried(self, item: WorkItem, reason: str) -> WorkItem | None:
+        return self._after_settling(item, reason, lambda mine: self.desk.retry(mine, reason))
+
+    def _failed(
+        self, item: WorkItem, reason: str, data: Mapping[str, Any] | None = None
+    ) -> WorkItem | None:
+        """It has failed for good: its files are as they were before its locks come free."""
+        return self._after_settling(
+            item, reason, lambda mine: self.desk.end(mine, reason=reason, data=data)
+        )
+
+    def _after_settling(
+        self, item: WorkItem, reason: str, then: Callable[[WorkItem], WorkItem | None]
+    ) -> WorkItem | None:
+        try:
+            mine = self._settled(item)
+        except Unsettled as left:
+            return self.desk.end(left.item, reason=f"{reason}; {left}", hold=True)
+        return None if mine is None else then(mine)
 
     def _settled(self, item: WorkItem) -> WorkItem | None:
         return settled(self.desk, item, self._hosts.get(item.id), self._recover)
@@ -484,8 +512,18 @@ class Scheduler:
         """What the ledger has to do, and up to which event that is."""
         head = services.look(self._manager, lambda view: view.head)
         for item in self.desk.items():
+            if item.status == ERROR and item.grant_id:
+                self._let_go(item)
             self._learn(item)
         return head
+
+    def _let_go(self, item: WorkItem) -> None:
+        """One that failed, and whose files could not be put back then. Perhaps they can now."""
+        if not self.desk.holds(item) or not self.desk.is_abandoned(item):
+            return
+        with suppress(KeepsakeError):
+            self._recover(item)
+            self.desk.let_go(item)
 
     def _learn(self, item: WorkItem) -> None:
         """An item that may be new to us, or was changed by somebody else."""
@@ -515,22 +553,24 @@ class Scheduler:
         with self._lock:
             ours = {item.grant_id for item in self._active.values()}
             conflicts = (one for _since, found in self._blocked.values() for one in found)
-            self._queue.wake([one.held_path for one in conflicts if one.grant_id not in ours])
+            others = [one for one in conflicts if one.grant_id not in ours]
+            self._queue.wake([one.held_path for one in others])
             foreign = list(self._foreign.values())
+        self._manager.settles(others)
         for item in foreign:
             if self._callback(item) is None:
                 continue
             kill_orphans(self.desk, item)
             if not self.desk.is_abandoned(item):
                 continue
-            mine = self._settled(item)
-            after = self.desk.retry(mine, "its dispatcher is gone") if mine is not None else None
+            after = self._retried(item, "its dispatcher is gone")
             if after is None:
                 self._lost_sight(item)
                 continue
             with self._lock:
                 self._foreign.pop(item.id, None)
-                self._line_up(after)
+                if not after.is_over:
+                    self._line_up(after)
             self._changed(after)
 
     def _hear(self, event: Event) -> None:

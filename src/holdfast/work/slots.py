@@ -21,6 +21,7 @@ from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.model import Holder
 from holdfast.gate.sandbox import gaps
 from holdfast.manager.identity import runner_holder
+from holdfast.manager.keepsakes import marked
 from holdfast.manager.liveness import witness_of
 from holdfast.manager.manager import LockManager
 from holdfast.manager.variables import for_agents
@@ -103,7 +104,7 @@ class Launcher:
         """Who holds the item's locks."""
         self._stopped = ""
         made, self._variables = runner_holder(item.id, self._witness)
-        return made
+        return marked(made)
 
     def leave(self) -> None:
         """The item has no locks any more; another may have this launcher."""

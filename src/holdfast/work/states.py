@@ -26,7 +26,8 @@ ERROR = "error"
 
 _AFTER_APPLY = (TESTING, IN_CI, VERIFYING, COMPLETED)
 _NEXT: dict[str, tuple[str, ...]] = {
-    IDLE: (QUEUED,),
+    # also right to the end, if an earlier run has done it
+    IDLE: (QUEUED, COMPLETED),
     # also back to idle, if what was queued is called off before it began
     QUEUED: (ANALYZING, APPLYING, IDLE),
     ANALYZING: (AWAITING_DECISIONS, QUEUED),
