@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from helpers_processes import LINUX_ONLY, until
 from helpers_work import manifest
+from holdfast.core.codec import grant_of
 from holdfast.core.model import Event
 from holdfast.gate.sandbox.scratch import sweep
 from holdfast.manager.liveness import carriers
@@ -286,13 +287,14 @@ class Doomed:
         owners: dict[str, dict[str, int]] = {}
         for event in events:
             if event.type == "lock_acquired":
-                for path, mode in zip(event.data["paths"], event.data["modes"], strict=True):
+                grant = grant_of(event)
+                for path, mode in zip(grant.paths, grant.modes, strict=True):
                     if mode == "w":
-                        owners.setdefault(path, {})[event.data["id"]] = event.at - apart
+                        owners.setdefault(path, {})[grant.id] = event.at - apart
         for one in self.written():
             line = list(owners[one.path])
-            for grant in line[line.index(one.grant) + 1 :]:
-                assert one.began <= owners[one.path][grant], (one, owners[one.path])
+            for id in line[line.index(one.grant) + 1 :]:
+                assert one.began <= owners[one.path][id], (one, owners[one.path])
 
     def written(self) -> Iterator[Written]:
         for file in self.evidence.iterdir():

@@ -265,8 +265,13 @@ class Keepsake:
 
     def _restore(self, at: str, was: dict[str, Any]) -> bool:
         folder = _folder_of(self._root, at, make=was["kind"] != NONE)
-        if folder < 0:
-            return False
+        is_changed = folder >= 0 and self._restore_in(folder, at, was)
+        for made in was.get("made", ()):
+            with suppress(OSError):  # another file came to be in it, or it is gone already
+                os.rmdir(os.path.join(self._root, made))
+        return is_changed
+
+    def _restore_in(self, folder: int, at: str, was: dict[str, Any]) -> bool:
         try:
             name = os.path.basename(at)
             now = _look(name, folder)
@@ -280,12 +285,9 @@ class Keepsake:
                     self._clear(at, folder, now)
             if is_changed:
                 os.fsync(folder)
+            return is_changed
         finally:
             os.close(folder)
-        for made in was.get("made", ()):
-            with suppress(OSError):  # another file came to be in it
-                os.rmdir(os.path.join(self._root, made))
-        return is_changed
 
     def _restore_link(self, at: str, to: str, folder: int, now: os.stat_result | None) -> bool:
         name = os.path.basename(at)

@@ -1,0 +1,385 @@
+"""Keepsakes: files come back as they were, to the byte, whatever was done to them meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.model import Holder
+from holdfast.manager import keepsakes
+from holdfast.manager.keepsakes import Keepsake, KeepsakeError, marked
+from holdfast.manager.liveness import own_witness
+from holdfast.manager.manager import LockManager
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="flock and folders as descriptors")
+
+CONTENT = bytes(range(256)) * 5000
+PATHS = ["bin/run.sh", "link", "empty", "missing/deep/new.rb", "closed", "odd \udcff\n name"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "repository"
+    (made / "bin").mkdir(parents=True)
+    (made / "bin/run.sh").write_bytes(CONTENT)
+    (made / "bin/run.sh").chmod(0o755)
+    (made / "target").write_text("behind the link\n")
+    (made / "link").symlink_to("target")
+    (made / "empty").touch()
+    (made / "closed").write_text("read only\n")
+    (made / "closed").chmod(0o444)
+    (made / "odd \udcff\n name").write_text("odd\n")
+    for path in (made / "bin/run.sh", made / "closed", made / "empty"):
+        os.utime(path, ns=(1_500_000_000_123_456_789, 1_500_000_000_123_456_789))
+    return made
+
+
+def picture(root: Path) -> dict[str, Any]:
+    """All that is there, but for what the keepsake itself has."""
+    found: dict[str, Any] = {}
+    for folder, folders, files in os.walk(root):
+        folders[:] = [one for one in folders if one != ".holdfast"]
+        for name in [*files, *folders]:
+            path = os.path.join(folder, name)
+            now = os.lstat(path)
+            kind = stat.S_IFMT(now.st_mode)
+            what: Any = None
+            if kind == stat.S_IFLNK:
+                what = os.readlink(path)
+            elif kind == stat.S_IFREG:
+                what = (Path(path).read_bytes(), stat.S_IMODE(now.st_mode), now.st_mtime_ns)
+            found[os.path.relpath(path, root)] = (kind, what)
+    return found
+
+
+def written_in_place(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.write(b"half")
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+def renamed_away(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def replaced(path: Path) -> None:
+    path.with_name("new").write_bytes(b"new")
+    path.with_name("new").replace(path)
+
+
+def made_a_folder(path: Path) -> None:
+    path.unlink()
+    (path / "inside").mkdir(parents=True)
+    (path / "inside/x").write_text("x")
+
+
+def made_a_link(path: Path) -> None:
+    (path.parent / "victim").write_text("do not write me\n")
+    path.unlink()
+    path.symlink_to("victim")
+
+
+def linked_to_another(path: Path) -> None:
+    (path.parent / "victim").write_text("do not write me\n")
+    path.unlink()
+    os.link(path.parent / "victim", path)
+
+
+def closed_to_its_owner(path: Path) -> None:
+    path.write_bytes(b"half")
+    path.chmod(0)
+
+
+def touched(path: Path) -> None:
+    path.touch()
+
+
+DAMAGE = [
+    written_in_place, truncated, deleted, renamed_away, replaced, made_a_folder, made_a_link,
+    linked_to_another, closed_to_its_owner, touched,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda one: one.__name__)
+def test_whatever_was_done_to_a_file_it_comes_back_to_the_byte(
+    root: Path, damage: Callable[[Path], None]
+) -> None:
+    before = picture(root)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(PATHS)
+    damage(root / "bin/run.sh")
+    assert keepsake.put_back() == ["bin/run.sh"]
+    after = picture(root)
+    for extra in ("bin/victim", "bin/elsewhere"):  # not files of the grant
+        after.pop(extra, None)
+    assert after == before
+    if (root / "bin/victim").exists():
+        assert (root / "bin/victim").read_text() == "do not write me\n"
+    assert not keepsake.is_there
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_kind_of_file_comes_back(root: Path, path: str) -> None:
+    before = picture(root)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(PATHS)
+    full = root / path
+    if os.path.lexists(full):
+        full.unlink()
+    full.parent.mkdir(parents=True, exist_ok=True)
+    full.write_text("another file")
+    assert keepsake.put_back() == [path]
+    assert picture(root) == before
+
+
+def test_what_is_written_through_a_link_comes_back_behind_it(root: Path) -> None:
+    before = picture(root)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["link"])
+    (root / "link").write_text("half")
+    keepsake.put_back()
+    left, right = picture(root), before
+    assert left["link"] == right["link"]
+    assert left["target"] == right["target"]
+
+
+def test_other_names_of_a_file_that_was_written_in_place_have_its_content_again(
+    root: Path,
+) -> None:
+    os.link(root / "bin/run.sh", root / "second")
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["bin/run.sh"])
+    inode = os.stat(root / "second").st_ino
+    written_in_place(root / "bin/run.sh")
+    keepsake.put_back()
+    assert (root / "second").read_bytes() == CONTENT
+    assert os.stat(root / "bin/run.sh").st_ino == inode
+
+
+def test_nothing_is_put_back_through_a_folder_that_became_a_link(
+    root: Path, tmp_path: Path
+) -> None:
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["bin/run.sh"])
+    (root / "bin").rename(tmp_path / "outside")
+    (root / "bin").symlink_to(tmp_path / "outside")
+    (tmp_path / "outside/run.sh").write_text("not in the repository\n")
+    with pytest.raises(KeepsakeError, match=r"bin/run\.sh could not be put back"):
+        keepsake.put_back()
+    assert (tmp_path / "outside/run.sh").read_text() == "not in the repository\n"
+    assert keepsake.is_there, "it is still kept"
+
+
+def test_what_an_agent_had_written_is_left_for_a_person_to_see(root: Path) -> None:
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["bin/run.sh", "missing/deep/new.rb"])
+    written_in_place(root / "bin/run.sh")
+    (root / "missing/deep").mkdir(parents=True)
+    (root / "missing/deep/new.rb").write_text("new\n")
+    keepsake.put_back()
+    assert Path(keepsake.folder, "left/bin/run.sh").read_bytes()[:4] == b"half"
+    assert Path(keepsake.folder, "left/missing/deep/new.rb").read_text() == "new\n"
+
+
+def test_what_cannot_be_kept_is_refused_before_anything_begins(root: Path) -> None:
+    keepsake = Keepsake(str(root), "item")
+    with pytest.raises(KeepsakeError, match="no regular file"):
+        keepsake.keep(["empty", "bin"])
+    assert not keepsake.is_there
+
+
+def test_a_copy_is_for_its_owner_only(root: Path) -> None:
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["bin/run.sh"])
+    assert stat.S_IMODE(os.stat(f"{keepsake.folder}/before/0").st_mode) == 0o600
+
+
+class Cut(BaseException):
+    """The process ends here."""
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, after: int) -> list[int]:
+    """From now on so many calls to the system work, and the next one is never made."""
+    left = [after]
+
+    class System:
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(os, name)
+            if not callable(found) or isinstance(found, type):
+                return found
+
+            def call(*words: Any, **more: Any) -> Any:
+                if left[0] == 0:
+                    raise Cut
+                left[0] -= 1
+                return found(*words, **more)
+
+            return call
+
+    monkeypatch.setattr(keepsakes, "os", System())
+    return left
+
+
+def test_cut_off_at_any_call_it_is_kept_whole_or_not_at_all(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = picture(root)
+    for after in range(10_000):
+        keepsake = Keepsake(str(root), "item")
+        with monkeypatch.context() as patch:
+            left = cut_off(patch, after)
+            try:
+                keepsake.keep(PATHS)
+            except Cut:
+                pass
+            if left[0]:
+                return
+        assert picture(root) == before, "keeping changes nothing"
+        if keepsake.is_there:
+            (root / "bin/run.sh").write_bytes(b"half")
+            deleted(root / "link")
+            keepsake.put_back()
+            assert picture(root) == before
+    raise AssertionError("it never came to an end")
+
+
+def test_cut_off_at_any_call_putting_back_begins_again_and_ends_whole(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = picture(root)
+    cuts = 0
+    for after in range(10_000):
+        keepsake = Keepsake(str(root), "item")
+        keepsake.keep(PATHS)
+        for path in PATHS:
+            (root / path).unlink(missing_ok=True)
+        (root / "bin/run.sh").mkdir()
+        (root / "missing/deep").mkdir(parents=True)
+        (root / "missing/deep/new.rb").write_text("x")
+        with monkeypatch.context() as patch:
+            left = cut_off(patch, after)
+            try:
+                keepsake.put_back()
+            except Cut:
+                cuts += 1
+        if keepsake.is_there:
+            keepsake.put_back()
+        assert picture(root) == before, f"cut off after {after} calls"
+        if left[0]:
+            assert cuts > 50
+            return
+        shutil.rmtree(keepsake.folder)
+    raise AssertionError("it never came to an end")
+
+
+# Grants of dead owners
+
+
+def dead_owner(name: str) -> Holder:
+    """A holder whose process is gone, and whose files are kept."""
+    here = own_witness()
+    gone = type(here)(
+        host=here.host, boot="another boot", namespace=here.namespace, pid=1, start=1
+    )  # fmt: skip
+    return marked(Holder(id=name, key=f"work/{name}", witness=gone))
+
+
+@pytest.fixture
+def manager(root: Path) -> Any:
+    (root / ".holdfast").mkdir()
+    with LockManager.open(root) as made:
+        yield made
+
+
+def left_half_done(manager: LockManager, root: Path) -> str:
+    """A grant of a dead owner, with half an edit; its id."""
+    grant = manager.try_acquire(
+        holder=dead_owner("blog-posts-7"), write_paths=["bin/run.sh"], ttl=None
+    )
+    assert grant is not None
+    keepsake = Keepsake(str(root), "blog-posts-7")
+    with keepsake.alone():
+        keepsake.keep(["bin/run.sh"])
+    (root / "bin/run.sh").write_bytes(b"half")
+    return grant.id
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there another boot proves death")
+
+
+@LINUX
+@pytest.mark.parametrize("way", ["try_acquire", "ask", "acquire", "ensure", "gate", "queue"])
+def test_who_meets_half_an_edit_of_a_dead_owner_gets_the_file_as_it_was(
+    manager: LockManager, root: Path, way: str
+) -> None:
+    from holdfast.manager import services
+
+    left_half_done(manager, root)
+    person = Holder(id="ann", witness=own_witness())
+    if way in ("try_acquire", "ensure"):
+        assert getattr(manager, way)(holder="ann", write_paths=["bin/run.sh"])
+    elif way == "ask":
+        assert manager.ask("ann", write_paths=["bin/run.sh"])
+    elif way == "acquire":
+        assert manager.acquire(holder="ann", write_paths=["bin/run.sh"], timeout=30)
+    elif way == "gate":
+        wanted = services.requests(manager, person, ["bin/run.sh"], "edit")
+        assert isinstance(services.ensure_each(manager, wanted), list)
+    else:
+        request = manager.request(person, (), ["bin/run.sh"])
+        assert services.queue(manager, request).id == request.id  # type: ignore[union-attr]
+    (grant,) = manager.active_grants()
+    assert grant.owner.id == "ann"
+    assert (root / "bin/run.sh").read_bytes() == CONTENT
+
+
+@LINUX
+def test_a_grant_of_a_dead_owner_is_held_as_long_as_its_files_cannot_be_put_back(
+    manager: LockManager, root: Path, tmp_path: Path
+) -> None:
+    id = left_half_done(manager, root)
+    copy = root / ".holdfast/runs/blog-posts-7/before/0"
+    copy.rename(tmp_path / "copy")
+    manager.reap()
+    assert manager.try_acquire(holder="ann", write_paths=["bin/run.sh"]) is None
+    assert [grant.id for grant in manager.active_grants()] == [id]
+    (tmp_path / "copy").rename(copy)
+    assert manager.try_acquire(holder="ann", write_paths=["bin/run.sh"])
+    assert (root / "bin/run.sh").read_bytes() == CONTENT
+
+
+@LINUX
+def test_a_keepsake_of_a_grant_that_has_ended_is_never_put_back(
+    manager: LockManager, root: Path
+) -> None:
+    """It was finished, and its dispatcher died before it could remove the keepsake."""
+    manager.release(left_half_done(manager, root))
+    (root / "bin/run.sh").write_bytes(b"finished")
+    assert manager.try_acquire(holder="ann", write_paths=["bin/run.sh"])
+    assert manager.try_acquire(holder="bob", write_paths=["bin/run.sh"]) is None
+    assert (root / "bin/run.sh").read_bytes() == b"finished"
+
+
+def test_what_a_living_owner_works_on_is_not_put_back(manager: LockManager, root: Path) -> None:
+    living = marked(Holder(id="blog-posts-7", key="work/blog-posts-7", witness=own_witness()))
+    assert manager.try_acquire(holder=living, write_paths=["bin/run.sh"], ttl=None)
+    keepsake = Keepsake(str(root), "blog-posts-7")
+    with keepsake.alone():
+        keepsake.keep(["bin/run.sh"])
+    (root / "bin/run.sh").write_bytes(b"half")
+    assert manager.try_acquire(holder="ann", write_paths=["bin/run.sh"]) is None
+    assert (root / "bin/run.sh").read_bytes() == b"half"
