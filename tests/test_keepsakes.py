@@ -36,8 +36,6 @@ def root(tmp_path: Path) -> Path:
     (made / "closed").write_text("read only\n")
     (made / "closed").chmod(0o444)
     (made / "odd \udcff\n name").write_text("odd\n")
-    for path in (made / "bin/run.sh", made / "closed", made / "empty"):
-        os.utime(path, ns=(1_500_000_000_123_456_789, 1_500_000_000_123_456_789))
     return made
 
 
@@ -54,7 +52,7 @@ def picture(root: Path) -> dict[str, Any]:
             if kind == stat.S_IFLNK:
                 what = os.readlink(path)
             elif kind == stat.S_IFREG:
-                what = (Path(path).read_bytes(), stat.S_IMODE(now.st_mode), now.st_mtime_ns)
+                what = (Path(path).read_bytes(), stat.S_IMODE(now.st_mode))
             found[os.path.relpath(path, root)] = (kind, what)
     return found
 
@@ -104,13 +102,13 @@ def closed_to_its_owner(path: Path) -> None:
     path.chmod(0)
 
 
-def touched(path: Path) -> None:
-    path.touch()
+def made_executable(path: Path) -> None:
+    path.chmod(0o777)
 
 
 DAMAGE = [
     written_in_place, truncated, deleted, renamed_away, replaced, made_a_folder, made_a_link,
-    linked_to_another, closed_to_its_owner, touched,
+    linked_to_another, closed_to_its_owner, made_executable,
 ]  # fmt: skip
 
 
@@ -144,6 +142,21 @@ def test_every_kind_of_file_comes_back(root: Path, path: str) -> None:
     full.write_text("another file")
     assert keepsake.put_back() == [path]
     assert picture(root) == before
+
+
+def test_a_file_that_was_put_back_is_newer_than_what_was_built_from_half_an_edit(
+    root: Path,
+) -> None:
+    long_ago = 1_500_000_000_000_000_000
+    for path in ("empty", "bin/run.sh"):
+        os.utime(root / path, ns=(long_ago, long_ago))
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["bin/run.sh", "empty"])
+    written_in_place(root / "bin/run.sh")
+    built = (root / "bin/run.sh").stat().st_mtime_ns
+    keepsake.put_back()
+    assert (root / "bin/run.sh").stat().st_mtime_ns >= built
+    assert (root / "empty").stat().st_mtime_ns == long_ago, "nothing was done to this one"
 
 
 def test_what_is_written_through_a_link_comes_back_behind_it(root: Path) -> None:

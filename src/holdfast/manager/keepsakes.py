@@ -23,10 +23,11 @@ That must also be true if every process involved is killed, so it cannot depend 
   never used twice, so a keepsake that is met belongs to that grant.
 
 A file is written in place if it is still the same inode, so its other hard links get their content
-back too; otherwise what has its name is removed and the file is made anew, with its content, mode,
-time of change and extended attributes. Links are put back as links and never followed, neither in
-the last place nor in a folder on the way. Files that were not there are removed, and folders that
-were not there too, if they are empty.
+back too; otherwise what has its name is removed and the file is made anew, with its content, mode
+and extended attributes. Links are put back as links and never followed, neither in the last place
+nor in a folder on the way. Files that were not there are removed, and folders that were not there
+too, if they are empty. The time of change is that of putting back, as with git: with the old one, a
+build tool would take what was built from half an edit for up to date.
 
 Not promised: that a program which reads without asking never sees half of a file; the owner and
 group of a file that was replaced, unless root puts it back; what `unlock --force` takes from a
@@ -101,7 +102,8 @@ def settle(manager: LockManager, conflicts: Iterable[ConflictInfo]) -> bool:
         keepsake = Keepsake(manager.tree.root, holder)
         if "/" in holder or not keepsake.is_there:
             continue
-        with keepsake.alone(), suppress(KeepsakeError):
+        # It stays held as well if that is not ours to do, as with files of another user.
+        with suppress(KeepsakeError, OSError), keepsake.alone():
             if _is_left_behind(manager, id, f"{MARK}{holder}"):
                 keepsake.put_back()
                 found = True
@@ -229,8 +231,7 @@ class Keepsake:
             os.close(source)
         return {
             "kind": FILE, "copy": str(number), "mode": stat.S_IMODE(now.st_mode),
-            "changed": now.st_mtime_ns, "inode": now.st_ino, "owner": [now.st_uid, now.st_gid],
-            "attributes": attributes,
+            "inode": now.st_ino, "owner": [now.st_uid, now.st_gid], "attributes": attributes,
         }  # fmt: skip
 
     def _publish(self, kept: dict[str, dict[str, Any]]) -> None:
@@ -304,13 +305,11 @@ class Keepsake:
         name, copy = os.path.basename(at), f"{self._before}/{was['copy']}"
         is_same = now is not None and stat.S_ISREG(now.st_mode) and now.st_ino == was["inode"]
         if now is not None and is_same:
-            looks_same = (stat.S_IMODE(now.st_mode), now.st_mtime_ns) == (
-                was["mode"], was["changed"],
-            )  # fmt: skip
             if _has_content(name, folder, now, copy):
-                if not looks_same:
+                has_mode = stat.S_IMODE(now.st_mode) == was["mode"]
+                if not has_mode:
                     self._adjust(name, folder, was)
-                return not looks_same
+                return not has_mode
             self._set_aside(at, folder)
         elif now is not None:
             self._clear(at, folder, now)
@@ -338,7 +337,6 @@ class Keepsake:
                 with suppress(OSError):  # one that only the system may set
                     os.setxattr(fd, attribute, bytes.fromhex(value))
             os.fchmod(fd, was["mode"])
-            os.utime(fd, ns=(was["changed"], was["changed"]))
             os.fsync(fd)
         finally:
             os.close(fd)

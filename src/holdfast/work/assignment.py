@@ -175,6 +175,8 @@ def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
             f"the files of {item.workflow} are not put back yet, and its dispatcher still runs",
             hint="stop that dispatcher first; holdfast status shows who it is",
         )
-    Run(manager.tree.root, item.id).put_back()
+    Run(manager.tree.root, item.id).put_back(
+        if_so=lambda: desk.holds(item) and desk.is_abandoned(item)
+    )
     if item.is_over:
         desk.let_go(item)

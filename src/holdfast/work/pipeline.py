@@ -396,6 +396,9 @@ class Pipeline:
     @contextmanager
     def finishing(self, item: WorkItem) -> Iterator[None]:
         """While an item is ended as done: its files must not have been put back, nor be."""
+        if item.data.get("group") not in self._groups:
+            yield  # of another who uses our scheduler: nothing is kept for it
+            return
         with Run(self.root, item.id).finishing() as are_kept:
             if not are_kept:
                 raise Again("its files were put back by another process, which took it for dead")

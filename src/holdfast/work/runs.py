@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from holdfast.manager.keepsakes import FOLDER, Keepsake
@@ -32,12 +32,14 @@ class Run:
         with self._keepsake.alone():
             self._keepsake.keep(paths)
 
-    def put_back(self) -> list[str]:
-        """Put the files back as they were, and forget how that was. Which of them had changed."""
+    def put_back(self, if_so: Callable[[], bool] = lambda: True) -> list[str]:
+        """Put the files back as they were, and forget how that was. Which of them had changed.
+        Whoever does not hold the locks itself says on which condition: it is asked when no other
+        process can begin to do the same."""
         if not self._keepsake.is_there:
             return []  # nothing had begun
         with self._keepsake.alone():
-            return self._keepsake.put_back()
+            return self._keepsake.put_back() if if_so() else []
 
     def forget(self) -> None:
         """The files as they were are not needed any more."""
