@@ -255,7 +255,8 @@ def test_the_tests_own_helpers_are_not_imported_with_the_package() -> None:
 
 @pytest.mark.parametrize("room", ["core", "store", "manager", "specs"])
 def test_no_file_on_the_way_imports_something_costly_by_itself(room: str) -> None:
-    allowed = {"contract.py", "keeper.py"}  # types only; and a thread for those who hold
+    # Types only; a thread for those who hold; and what is imported where files were left half done.
+    allowed = {"contract.py", "keeper.py", "keepsakes.py"}
     for file in sorted((SOURCE / room).glob("*.py")):
         if file.name in allowed:
             continue

@@ -11,7 +11,7 @@ That must also be true if every process involved is killed, so it cannot depend 
   no sandbox opens.
 - The grant's holder carries the mark `HOLDFAST_KEPT=<holder>`. Whether an owner is dead is asked
   inside each transaction, and an owner whose keepsake is still there does not count as dead (see
-  `LockManager.open`). So the grant of killed work stays held: no request can take its files.
+  `settling`). So the grant of killed work stays held: no request can take its files.
 - The files are put back first, and the keepsake is removed last. From then on the grant is that of
   an ordinary dead owner, and the next request that meets it reaps it. A crash in between leaves
   both, and the next one begins again: putting back twice is harmless.
@@ -45,6 +45,7 @@ from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Grant, Holder
 from holdfast.manager.liveness import is_dead
+from holdfast.manager.settling import FOLDER, LIST, MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,11 +54,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import ConflictInfo
     from holdfast.manager.manager import LockManager
-
-#: How the mark of a holder begins whose files are kept. No process carries it.
-MARK = "HOLDFAST_KEPT="
-FOLDER = ".holdfast/runs"
-LIST = "before.json"
 
 FILE, LINK, NONE = "file", "link", "none"
 _CHUNK = 1 << 20
@@ -83,13 +79,6 @@ def marked(holder: Holder) -> Holder:
 def is_marked(holder: Holder) -> bool:
     """Whether a holder's files are kept while it works."""
     return any(mark.startswith(MARK) for mark in holder.marks)
-
-
-def is_kept(root: str, marks: Iterable[str]) -> bool:
-    """Whether one of these marks is that of a keepsake which is still there."""
-    return any(
-        Keepsake(root, mark[len(MARK) :]).is_there for mark in marks if mark.startswith(MARK)
-    )
 
 
 def settle(manager: LockManager, conflicts: Iterable[ConflictInfo]) -> bool:

@@ -31,7 +31,8 @@ from holdfast.manager.identity import process_holder
 from holdfast.manager.ids import new_id
 from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.opening import is_url, ledger_of, root_of
-from holdfast.manager.paths import LEDGER_FOLDER, Tree, Words, home_root
+from holdfast.manager.paths import Tree, Words, home_root
+from holdfast.manager.settling import dead_in, settles
 from holdfast.store import NEEDED_IN_CHILDREN, open_store
 
 TYPE_CHECKING = False
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from holdfast.core.model import ConflictInfo, Ending, Event, Ticket, Verdict, Witness
+    from holdfast.core.model import ConflictInfo, Ending, Event, Ticket, Verdict
     from holdfast.core.time import Clock
     from holdfast.manager.keeper import Hold, Reaper
     from holdfast.store.contract import IsDead, Store, Waiter
@@ -60,27 +61,8 @@ REMEMBERED_MAX = 4096
 #: How long a waiter may be passed by those who are awake; see `holdfast.core.waiting`.
 GRACE = SECOND // 80
 
-#: How the mark of a holder begins whose files are kept: `keepsakes.MARK`, without importing it.
-_KEPT = "HOLDFAST_KEPT="
-
 _TTL_DEFAULT = TTL_DEFAULT_SECONDS * SECOND
 _PATIENCE_DEFAULT = PATIENCE_DEFAULT_SECONDS * SECOND
-
-
-def _dead_in(root: str) -> IsDead:
-    """Who counts as dead in a repository: those who are, unless files that they left half done
-    are still to be put back. That is asked last, and only of those who say that files are kept."""
-
-    def dead(witness: Witness, marks: tuple[str, ...]) -> bool:
-        if not is_dead(witness, marks):
-            return False
-        if not any(mark.startswith(_KEPT) for mark in marks):
-            return True
-        from holdfast.manager.keepsakes import is_kept
-
-        return not is_kept(root, marks)
-
-    return dead
 
 
 class LockManager:
@@ -118,7 +100,7 @@ class LockManager:
         else:
             tree = Tree(home_root(realpath.absolute(place)))
             store = f"sqlite://{ledger_of(tree.root)}"
-        dead = _dead_in(tree.root)
+        dead = dead_in(tree.root)
         return cls(open_store(store, clock=clock, is_dead=dead), tree=tree, clock=clock)
 
     def close(self) -> None:
@@ -150,7 +132,7 @@ class LockManager:
                 lambda view: rules.acquire(view, request, wait=False, again=False),
                 deadline=monotonic() + DEADLINE_SECONDS,
             )
-            if isinstance(outcome, Refusal) and self.settles(outcome.conflicts):
+            if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
                 outcome = self._transact(lambda view: rules.acquire(view, request, wait=False))
             return LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else None
         except StoreBusyError:
@@ -179,7 +161,7 @@ class LockManager:
         pid = os.getpid()
         try:
             outcome = self.store.transact(decide, deadline=monotonic() + DEADLINE_SECONDS)
-            if isinstance(outcome, Refusal) and self.settles(outcome.conflicts):
+            if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
                 outcome = self._transact(decide)
             return LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else outcome
         except StoreBusyError:
@@ -256,7 +238,7 @@ class LockManager:
             outcome = self._transact(lambda view: rules.acquire(view, request, wait=True))
             if not isinstance(outcome, Waiting):
                 break
-            if self.settles(outcome.conflicts):
+            if settles(self, outcome.conflicts):
                 continue
             served = self._served(outcome, waiter, end)
             if served is not None:
@@ -481,18 +463,6 @@ class LockManager:
         """Ledger time in microseconds."""
         with self.store.view(deadline=self._deadline()) as view:
             return view.now
-
-    def settles(self, conflicts: Iterable[ConflictInfo]) -> bool:
-        """Whether asking again is worth it: what stands in the way are files of a dead owner that
-        were half done, and they have been put back now. See `holdfast.manager.keepsakes`."""
-        if self.tree is None:
-            return False
-        start = f"{self.tree.root}/{LEDGER_FOLDER}/runs/"
-        if not any(os.path.lexists(f"{start}{one.holder}/before.json") for one in conflicts):
-            return False  # as nearly always: then nothing more is imported
-        from holdfast.manager.keepsakes import settle
-
-        return settle(self, conflicts)
 
     # From the outside to the rulebook
 

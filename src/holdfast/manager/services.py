@@ -10,6 +10,7 @@ from time import monotonic
 from holdfast.core import moving, rules
 from holdfast.core.model import Grant, Refusal, Waiting
 from holdfast.manager.manager import DEADLINE_SECONDS
+from holdfast.manager.settling import settles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def ensure_each(
 ) -> list[Grant] | Refusal:
     """A grant for each, all or nothing; what the holder has already stays as it is."""
     outcome = decide(manager, lambda view: moving.ensure_each(view, wanted), deadline)
-    if isinstance(outcome, Refusal) and manager.settles(outcome.conflicts):
+    if isinstance(outcome, Refusal) and settles(manager, outcome.conflicts):
         return decide(manager, lambda view: moving.ensure_each(view, wanted), deadline)
     return outcome
 
@@ -55,7 +56,7 @@ def ensure_each(
 def queue(manager: LockManager, request: Request, deadline: float = 0) -> Grant | Waiting | Refusal:
     """Stand in line, without waiting here. Asked again with the same request, how it stands."""
     outcome = decide(manager, lambda view: rules.acquire(view, request, wait=True), deadline)
-    if not isinstance(outcome, Grant) and manager.settles(outcome.conflicts):
+    if not isinstance(outcome, Grant) and settles(manager, outcome.conflicts):
         return decide(manager, lambda view: rules.acquire(view, request, wait=True), deadline)
     return outcome
 

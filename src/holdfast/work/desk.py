@@ -27,9 +27,10 @@ from holdfast.core.model import (
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.ids import new_id
-from holdfast.manager.keepsakes import MARK, is_marked
+from holdfast.manager.keepsakes import is_marked
 from holdfast.manager.liveness import carriers, is_dead
 from holdfast.manager.manager import LockManager
+from holdfast.manager.settling import MARK
 from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED, LockRequest, Order, WorkItem
 
 if TYPE_CHECKING:

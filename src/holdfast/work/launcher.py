@@ -40,10 +40,11 @@ from holdfast.gate.sandbox.spawning import Nursery, is_possible
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
-from holdfast.manager.keepsakes import FOLDER, Keepsake, KeepsakeError
+from holdfast.manager.keepsakes import Keepsake, KeepsakeError
 from holdfast.manager.liveness import own_witness
 from holdfast.manager.manager import LockManager
 from holdfast.manager.orders import GoneError
+from holdfast.manager.settling import FOLDER
 
 PR_SET_CHILD_SUBREAPER = 36
 #: From asking an agent to end to making it.

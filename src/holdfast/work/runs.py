@@ -12,7 +12,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from holdfast.manager.keepsakes import FOLDER, Keepsake
+from holdfast.manager.keepsakes import Keepsake
+from holdfast.manager.settling import FOLDER
 
 
 class Run:

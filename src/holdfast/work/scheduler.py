@@ -27,6 +27,7 @@ from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.keepsakes import KeepsakeError
 from holdfast.manager.manager import LockManager
+from holdfast.manager.settling import settles
 from holdfast.work.callbacks import Again, Callback, Failed, Here, Host, Next
 from holdfast.work.cleaning import Unsettled, kill_orphans, settled
 from holdfast.work.desk import ITEM_EVENTS, LEASE_SECONDS, Desk, ended_paths
@@ -556,7 +557,7 @@ class Scheduler:
             others = [one for one in conflicts if one.grant_id not in ours]
             self._queue.wake([one.held_path for one in others])
             foreign = list(self._foreign.values())
-        self._manager.settles(others)
+        settles(self._manager, others)
         for item in foreign:
             if self._callback(item) is None:
                 continue
