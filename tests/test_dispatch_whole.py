@@ -238,6 +238,8 @@ def test_when_the_dispatcher_is_killed_files_are_put_back_at_once(desk: Desk, ph
     work = desk.start("dispatch", "screens.json")
     desk.when((desk.signs / "up").exists, "half an edit is there")
     assert not as_before(desk)
+    (grant,) = desk.run("status", "--json").json["grants"]
+    assert grant["expires_at"] is None, "time alone does not free half an edit"
     desk.kill(work, launchers=False)
     desk.when(lambda: as_before(desk), "its launcher has put them back")
 
@@ -430,6 +432,23 @@ def test_an_amendment_that_fails_can_be_made_again_and_leaves_what_was_done(desk
     assert desk.app.read("app/missed.rb") == "needed\n"
     assert (desk.app.read(CONTROLLER), desk.app.read(SHARED)) == before
     assert "no gaps to amend" in desk.run("dispatch", "--amend").err
+
+
+@NEEDS_LANDLOCK
+def test_a_finished_file_that_an_amendment_wants_is_refused_and_listed_as_such(desk: Desk) -> None:
+    desk.app.order("apply", GREEDY)
+    desk.dispatch("screens.json")
+    before = desk.app.read(SHARED)
+    again = "try: open('app/shared.rb', 'a').write('again')\nexcept OSError: pass\n"
+    desk.app.order("apply", GREEDY + again)
+    assert desk.dispatch("--amend").code == 0
+    assert desk.app.read(SHARED) == before
+    gaps = {gap["path"]: gap for gap in desk.run("gaps", "--json").json["gaps"]}
+    assert {path: gap["finished"] for path, gap in gaps.items()} == {
+        "app/missed.rb": False, SHARED: True,
+    }  # fmt: skip
+    assert not any(gap["missing"] for gap in gaps.values())
+    assert "analyse it anew" in " ".join(desk.run("gaps").out.split())
 
 
 @NEEDS_LANDLOCK

@@ -175,8 +175,8 @@ COMMANDS = (
             "send out agents for all that a manifest names, each when all it needs is free",
             (Option("review", "", "wait with each merge until somebody decides: holdfast decide"),
              Option("resume", "", "go on with what an earlier dispatcher left"),
-             Option("amend", "", "merge again, with the files that analyses had missed"),
-             Option("forget", "", "forget all work that is not being done"),
+             Option("amend", "", "give agents the files that analyses had missed"),
+             Option("forget", "", "forget all work that is not being done, also what was merged"),
              Option("sandbox", "=best-effort", "every agent has one; refuse if the kernel cannot, "
                     "unless with best effort", maybe=True),
              Option("serve", "PORT", "show it in a browser meanwhile, as serve does", maybe=True)),

@@ -97,7 +97,7 @@ def gaps(call: Call) -> int:
         ]  # fmt: skip
         _table(columns, [_row(gap, missing) for gap, missing in found])
         if any(missing for _gap, missing in found):
-            talk("  to do these merges again with their files: holdfast dispatch --amend")
+            talk("  to give these files to an agent: holdfast dispatch --amend")
     return DONE
 
 
@@ -113,6 +113,8 @@ def _gaps(manager: LockManager) -> list[tuple[Gap, bool]]:
 def _row(gap: Gap, missing: bool) -> list[Cell]:
     screens = ", ".join(screen.rpartition("/")[2] for screen in gap.screens)
     said = "" if missing else "amended" if gap.possible else "cannot be locked"
+    if gap.finished:
+        said = "finished before: to change it, analyse it anew"
     if gap.controls:
         said = f"controls {gap.controls}: not for agents"
     elif gap.phase == ANALYZE:
@@ -162,7 +164,7 @@ def _forget(call: Call, manager: LockManager) -> int:
     if call.flag("json"):
         document({"forgotten": True})
     else:
-        out("all work is forgotten; files stay as they are")
+        out("all work is forgotten; what was half done is put back, other files stay as they are")
     return DONE
 
 

@@ -40,7 +40,7 @@ from holdfast.gate.sandbox.spawning import Nursery, is_possible
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
-from holdfast.manager.keepsakes import Keepsake, KeepsakeError
+from holdfast.manager.keepsakes import Keepsake
 from holdfast.manager.liveness import own_witness
 from holdfast.manager.manager import LockManager
 from holdfast.manager.orders import GoneError
@@ -126,10 +126,13 @@ class Launcher:
             keepsake = Keepsake(root, name)
             if not keepsake.is_there:
                 continue
-            with suppress(KeepsakeError), keepsake.alone():
+            with suppress(HoldfastError, OSError):
                 item = desk.item(name)
-                if item is not None and desk.owner(item) == own_witness():
-                    keepsake.put_back()
+                if item is None or desk.owner(item) != own_witness():
+                    continue
+                with keepsake.alone():
+                    if desk.owner(item) == own_witness():
+                        keepsake.put_back()
 
     # One agent
 

@@ -32,12 +32,14 @@ class Gap:
     possible: bool = True
     #: What it controls, if it does.
     controls: str = ""
+    #: Whether a merge that was done had written it before: an amendment leaves that as it is.
+    finished: bool = False
 
     def to_data(self) -> dict[str, Any]:
         return {
             "path": self.path, "workflow": self.workflow, "item": self.item, "why": self.why,
             "at": self.at, "phase": self.phase, "screens": list(self.screens),
-            "possible": self.possible, "controls": self.controls,
+            "possible": self.possible, "controls": self.controls, "finished": self.finished,
         }  # fmt: skip
 
     def is_missing(self, flows: Mapping[str, Flow]) -> bool:
@@ -96,6 +98,7 @@ class _Reading:
         self._by_grant: dict[str, WorkItem] = {}
         self._screens: dict[str, dict[str, None]] = {}
         self._told: set[tuple[str, str]] = set()
+        self._finished: dict[str, set[str]] = {}
 
     def read(self, history: Iterable[Event]) -> Report:
         for event in history:
@@ -124,6 +127,7 @@ class _Reading:
             made.worked_seconds += (event.at - self._out.pop(item.id)) / SECOND
         if item.status == COMPLETED:
             made.completed += 1
+            self._finished.setdefault(item.workflow, set()).update(item.data.get("targets", ()))
         elif item.status == ERROR:
             made.failed.append(item)
 
@@ -141,5 +145,6 @@ class _Reading:
             Gap(
                 data["path"], item.workflow, item.id, data["why"], event.at, item.phase,
                 tuple(screens), data.get("possible", True) and not controls, controls,
+                data["path"] in self._finished.get(item.workflow, ()),
             )
         )  # fmt: skip

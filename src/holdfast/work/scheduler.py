@@ -162,10 +162,11 @@ class Scheduler:
             self._recover = recover
 
     def cancel(self, id: str, reason: str) -> bool:
-        """End an item that waits. False if it does not."""
+        """End an item that waits for its locks. False if it does not, also if it has them and waits
+        for a slot between two phases: then something is half done."""
         with self._lock:
             item = self._queue.get(id)
-        if item is None:
+        if item is None or item.grant_id:
             return False
         self.desk.leave_line(item)
         ended = self.desk.end(item, reason=reason)
