@@ -6,6 +6,8 @@ import os
 import shutil
 import stat
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -396,3 +398,45 @@ def test_what_a_living_owner_works_on_is_not_put_back(manager: LockManager, root
     (root / "bin/run.sh").write_bytes(b"half")
     assert manager.try_acquire(holder="ann", write_paths=["bin/run.sh"]) is None
     assert (root / "bin/run.sh").read_bytes() == b"half"
+
+
+@LINUX
+def test_of_many_who_meet_half_an_edit_at_once_each_finds_what_the_one_before_it_left(
+    manager: LockManager, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long putting back takes: nobody puts back what another has written since."""
+    left_half_done(manager, root)
+    pour = keepsakes._pour
+
+    first: list[int] = []
+
+    def slowly(source: int, target: int) -> None:
+        first.append(threading.get_ident())
+        if first[0] == threading.get_ident() and first.count(first[0]) == 2:
+            time.sleep(0.5)  # it has set half the edit aside, and is about to write the file
+        pour(source, target)
+
+    monkeypatch.setattr(keepsakes, "_pour", slowly)
+    ready = threading.Barrier(6)
+    wrong: list[str] = []
+
+    def visit(number: int) -> None:
+        with LockManager.open(root) as mine:
+            ready.wait()
+            grant = None
+            while grant is None:  # not in line, where the slow one would be served first
+                grant = mine.try_acquire(holder=f"n{number}", write_paths=["bin/run.sh"])
+            found = (root / "bin/run.sh").read_bytes()
+            if not found.endswith(CONTENT):
+                wrong.append(f"{number} found {found[:20]!r}")
+            (root / "bin/run.sh").write_bytes(b"%d\n" % number + found)
+            mine.release(grant.id)
+
+    crowd = [threading.Thread(target=visit, args=(number,)) for number in range(6)]
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join()
+    assert not wrong
+    written = (root / "bin/run.sh").read_bytes()[: -len(CONTENT)].split()
+    assert sorted(written) == [b"%d" % number for number in range(6)]
