@@ -467,6 +467,20 @@ def test_one_who_was_sent_out_with_a_grant_commits_what_it_covers(
         assert {grant.id for grant in manager.active_grants()} == {one.id, other.id}
 
 
+def test_the_id_of_anothers_grant_is_not_enough_to_commit_what_it_covers(
+    repo: Repo, person: Actor
+) -> None:
+    """A refusal names the grant in the way; only who was sent out with it has its token."""
+    repo.start("a.py")
+    (repo.root / "a.py").write_text("new\n")
+    with LockManager.open(repo.root) as manager:
+        one = manager.acquire(holder="dispatcher", write_paths=["a.py"], timeout=0)
+    for token in ({}, {"HOLDFAST_TOKEN": ""}, {"HOLDFAST_TOKEN": str(one.token - 1)}):
+        env = {"HOLDFAST_GRANT": one.id, **token}
+        done = person.run("git", "commit", "-m", "a commit", "--", "a.py", env=env)
+        assert "a.py: dispatcher" in done.complained, done
+
+
 def test_a_sub_agent_commits_what_those_below_it_have(repo: Repo, bob: Actor) -> None:
     """A sub-agent may start others; a sibling of it is not below it."""
     repo.start("a.py", "b.py", "c.py", "d.py")

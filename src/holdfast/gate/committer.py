@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.manager.manager import LockManager
 
 GRANT_VARIABLE = "HOLDFAST_GRANT"
+TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 #: Each client that names its session to its shells, and its sub-agent too if it does.
 _SESSIONS = (
     ("claude", "CLAUDE_CODE_SESSION_ID", ""),
@@ -35,7 +36,7 @@ _SESSIONS = (
 class Committer:
     """Whoever makes this commit."""
 
-    __slots__ = ("_agents", "_client", "_grant", "_keys", "_processes", "is_person")
+    __slots__ = ("_agents", "_client", "_grant", "_keys", "_processes", "_token", "is_person")
 
     def __init__(self, env: Mapping[str, str]) -> None:
         named = _named(env)
@@ -45,6 +46,8 @@ class Committer:
         self._agents: Final = {agent_key(name, *agent) for name, agent in named.items()}
         self._keys: Final = {whoami(env).holder.key, *self._agents}
         self._grant: Final = env.get(GRANT_VARIABLE, "")
+        #: The id alone is in every refusal that the grant leads to.
+        self._token: Final = env.get(TOKEN_VARIABLE, "")
         self._processes: Final = above
         # A client that says nothing of sessions to its shells has one in each process.
         self._client: Final = "" if named else client
@@ -54,7 +57,8 @@ class Committer:
     def owns(self, manager: LockManager, grant: Grant) -> bool:
         """Whether a lease is the committer's own, or of an agent below it."""
         holder = grant.holder
-        if grant.id == self._grant or holder.key in self._keys:
+        sent_out = grant.id == self._grant and str(grant.token) == self._token
+        if sent_out or holder.key in self._keys:
             return True
         if holder.witness in self._processes and holder.client in ("", self._client):
             return True
