@@ -82,8 +82,8 @@ def is_marked(holder: Holder) -> bool:
 
 
 def settle(manager: LockManager, conflicts: Iterable[ConflictInfo]) -> bool:
-    """Put back the files of dead owners that are in somebody's way. True if it is worth asking
-    again. What cannot be put back stays held."""
+    """Put back the files of dead owners that block a request. True if it is worth asking again.
+    What cannot be put back stays held."""
     if manager.tree is None:
         return False
     found = False

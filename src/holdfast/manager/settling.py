@@ -1,4 +1,4 @@
-"""Where locks meet keepsakes: who counts as dead, and what a refused request does about it.
+"""Where locks meet keepsakes: which owners count as dead, and what a refused request does then.
 
 The theory is in `holdfast.manager.keepsakes`, which is imported only where files are kept: nearly
 never on the way of a hook.
@@ -27,8 +27,9 @@ LIST = "before.json"
 
 
 def dead_in(root: str) -> IsDead:
-    """Who counts as dead in a repository: those who are, unless files that they left half done
-    are still to be put back. That is asked last, and only of those who say that files are kept."""
+    """Whether an owner in this repository counts as dead: its processes are gone, and no file that
+    it left half done is still to be put back. The disk is looked at last, and only for holders
+    with the mark."""
 
     def dead(witness: Witness, marks: tuple[str, ...]) -> bool:
         return is_dead(witness, marks) and not is_kept(root, marks)

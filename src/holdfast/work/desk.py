@@ -98,7 +98,7 @@ class Desk:
             grant = view.grant(item.grant_id)
             if not isinstance(grant, Grant) or not rules.is_live(view, grant):
                 return True
-            # A grant is held on while files are kept for it: it is its owner who is asked for here.
+            # A grant outlives its owner while files are kept for it; the question is the owner.
             owner = grant.holder.witness
             return owner is not None and is_dead(owner, grant.holder.marks)
 

@@ -102,8 +102,8 @@ class Phase:
         return not self.command
 
     def amending(self) -> Phase:
-        """The same for a merge that is amended. A prompt that was set is taken as it is: whoever
-        wrote it says what is to be done."""
+        """The same for a merge that is amended. A prompt from the settings is used as it is:
+        its author says what is to be done."""
         return replace(self, prompt=AMEND_PROMPT) if self.prompt == APPLY_PROMPT else self
 
     def words(self, values: Mapping[str, str]) -> list[str]:

@@ -397,7 +397,7 @@ class Pipeline:
     def finishing(self, item: WorkItem) -> Iterator[None]:
         """While an item is ended as done: its files must not have been put back, nor be."""
         if item.data.get("group") not in self._groups:
-            yield  # of another who uses our scheduler: nothing is kept for it
+            yield  # an item that another program put on our scheduler: nothing is kept for it
             return
         with Run(self.root, item.id).finishing() as are_kept:
             if not are_kept:

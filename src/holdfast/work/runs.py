@@ -28,15 +28,15 @@ class Run:
         return f"{self.folder}/{phase}-{round}.log" if round else f"{self.folder}/{phase}.log"
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Keep these files as they are now. Whoever calls holds the locks, and nothing has begun:
-        what is still kept from before is of no use any more."""
+        """Keep these files as they are now. The caller holds the locks, and nothing has begun: an
+        older keepsake of this item is of no use any more."""
         with self._keepsake.alone():
             self._keepsake.keep(paths)
 
     def put_back(self, if_so: Callable[[], bool] = lambda: True) -> list[str]:
         """Put the files back as they were, and forget how that was. Which of them had changed.
-        Whoever does not hold the locks itself says on which condition: it is asked when no other
-        process can begin to do the same."""
+        A caller that does not hold the locks itself gives the condition, which is checked while no
+        other process can put them back."""
         if not self._keepsake.is_there:
             return []  # nothing had begun
         with self._keepsake.alone():
@@ -50,8 +50,8 @@ class Run:
 
     @contextmanager
     def finishing(self) -> Iterator[bool]:
-        """While an item is ended in the ledger, nobody puts its files back; then the keepsake is
-        not needed any more. False if somebody has put them back already."""
+        """While an item is ended in the ledger, no other process puts its files back; then the
+        keepsake is not needed any more. False if another process has put them back already."""
         with self._keepsake.alone():
             was_there = self._keepsake.is_there
             yield was_there
