@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.model import Holder
+from holdfast.gate import committing
 from holdfast.manager import keepsakes
 from holdfast.manager.keepsakes import Keepsake, KeepsakeError, marked
 from holdfast.manager.liveness import own_witness
@@ -440,3 +441,11 @@ def test_of_many_who_meet_half_an_edit_at_once_each_finds_what_the_one_before_it
     assert not wrong
     written = (root / "bin/run.sh").read_bytes()[: -len(CONTENT)].split()
     assert sorted(written) == [b"%d" % number for number in range(6)]
+
+
+@LINUX
+def test_half_an_edit_of_a_dead_owner_is_not_committed(manager: LockManager, root: Path) -> None:
+    """Putting it back would not help: what is staged may be half an edit already."""
+    left_half_done(manager, root)
+    (held,) = committing._of_others(str(root), ["bin/run.sh", "empty"], {})
+    assert (held.name, held.grant.holder.id) == ("bin/run.sh", "blog-posts-7")
