@@ -150,7 +150,7 @@ class Director:
         # on a ledger of its own, so that nobody waits for those who watch
         manager = self._opened.enter_context(LockManager.open(self._root))
         try:
-            server = Server(manager, port=0, by="the demo's page")
+            server = Server(manager, port=0, changes=False)  # there is nothing to decide
         except ListenError as error:
             self._show.say(f"There is no page to watch it: {error.message}")
             return

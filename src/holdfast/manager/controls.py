@@ -145,13 +145,15 @@ def control_of(path: str) -> Control | None:
 class Controls:
     """The control files of one tree as they are on disk, found out when they are first needed."""
 
-    __slots__ = ("_ask_hooks", "_files", "_hooks", "_led", "root")
+    __slots__ = ("_ask_hooks", "_files", "_folders", "_hooks", "_led", "root")
 
     def __init__(self, root: str, hooks: Callable[[str], str]) -> None:
         """`hooks` says where git looks for the hooks of a tree; empty if it cannot tell."""
         self.root: Final = root
         self._ask_hooks = hooks
         self._hooks: str | None = None
+        #: Which folders have something with the name of a hook.
+        self._folders: dict[str, bool] = {}
         self._led: list[tuple[str, Control]] | None = None
         self._files: dict[tuple[int, int], Control] | None = None
 
@@ -175,8 +177,11 @@ class Controls:
     def _by_link(self, real: str) -> Control | None:
         """Where a control file, or a folder on the way to it, is a link: what it leads to."""
         if self._led is None:
-            found = ((os.path.realpath(place), place, one) for place, one in self._places())
-            self._led = [(led, one) for led, place, one in found if led != place]
+            self._led = [
+                (os.path.realpath(place), control)
+                for place, control in self._places()
+                if _has_link(self.root, control.name)
+            ]
         for led, control in self._led:
             if real == led or (control.is_folder and real.startswith(f"{led}/")):
                 return control
@@ -186,11 +191,17 @@ class Controls:
         """Whether it is in the folder of git's hooks, wherever that is. Git is asked only if there
         is something with the name of a hook."""
         folder, name = os.path.split(real)
-        if name not in GIT_HOOKS and GIT_HOOKS.isdisjoint(_names(folder)):
+        if name not in GIT_HOOKS and not self._holds_hooks(folder):
             return None
         if self._hooks is None:
             self._hooks = os.path.realpath(self._ask_hooks(self.root) or "/nowhere")
         return _HOOK if folder == self._hooks else None
+
+    def _holds_hooks(self, folder: str) -> bool:
+        found = self._folders.get(folder)
+        if found is None:
+            found = self._folders[folder] = not GIT_HOOKS.isdisjoint(_names(folder))
+        return found
 
     def _by_inode(self, real: str) -> Control | None:
         """Whether it is another name (hard link) of a control file."""
@@ -210,6 +221,19 @@ class Controls:
     def _places(self) -> Iterator[tuple[str, Control]]:
         for control in TABLE:
             yield f"{self.root}/{control.name.rstrip('/')}", control
+
+
+def _has_link(root: str, name: str) -> bool:
+    """Whether something on the way to a control file is a link."""
+    place = root
+    for part in name.rstrip("/").split("/"):
+        place = f"{place}/{part}"
+        try:
+            if stat.S_ISLNK(os.lstat(place).st_mode):
+                return True
+        except OSError:
+            return False
+    return False
 
 
 def _files(place: str, control: Control) -> Iterator[str]:
