@@ -125,8 +125,8 @@ def test_a_killed_runner_leaves_a_command_that_is_still_kept_in(
     room: Room, started: list[int]
 ) -> None:
     note = room.root / "app/x.rb"
-    script = f"echo $$ >app/x.rb; while kill -0 {os.getpid()}; do read line <$TMPDIR/go && break; "
-    script += "done; echo new >app/y.rb; echo over >>app/x.rb; exec sleep 600"
+    script = f"echo $$ >app/x.rb; while [ -d /proc/{os.getpid()} ]; do read line <$TMPDIR/go "
+    script += "&& break; done; echo new >app/y.rb; echo over >>app/x.rb; exec sleep 600"
     words = room.line("--", "sh", "-c", f"mkfifo $TMPDIR/go; {script}",
                       write=["app/x.rb", "app/new.rb"])  # fmt: skip
     process = room.repo.start(
