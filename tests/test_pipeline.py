@@ -428,6 +428,30 @@ def test_seed004_25_the_pipeline_is_made_with_its_collaborators(
     assert small.read("app/shared.rb") == "blog/posts\n"
 
 
+def test_a_pipeline_with_a_scheduler_of_its_callers_puts_back_what_a_failed_merge_wrote(
+    small: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small.root)
+    (small.root / "app/shared.rb").write_text("as it was\n")
+    small.order("analyze", "found = {'screen': 'index', 'findings': [], 'write_targets': "
+                "['app/shared.rb']}\nPath(files[0]).write_text(json.dumps(found))")  # fmt: skip
+    small.order("apply", "Path('app/shared.rb').write_text('half')\nsys.exit(3)")
+    with LockManager.open(small.root) as manager:
+        pipeline = Pipeline(
+            lock_manager=manager, scheduler=Scheduler(lock_manager=manager),
+            screen_manifest=ScreenManifest.load(small.manifest_file),
+        )  # fmt: skip
+        try:
+            pipeline.start()
+            small.when(pipeline.is_done, "all is done")
+            assert pipeline.flows is not None
+            assert pipeline.flows.get("blog/posts").state == "error"
+        finally:
+            pipeline.stop()
+        assert list(manager.active_grants()) == []
+    assert small.read("app/shared.rb") == "as it was\n"
+
+
 # States
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from holdfast.core.model import Holder
 from holdfast.manager.grants import LockGrant
+from holdfast.manager.keepsakes import marked
 from holdfast.manager.liveness import own_witness
 from holdfast.work.items import WorkItem
 
@@ -56,3 +57,11 @@ class Here:
 
     def leave(self) -> None:
         pass
+
+
+class KeptHere(Here):
+    """The same, where the files of each item are kept: its locks are held until they were put
+    back, even if this process is killed."""
+
+    def holder(self, item: WorkItem) -> Holder:
+        return marked(super().holder(item))

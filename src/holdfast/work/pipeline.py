@@ -112,7 +112,7 @@ class Pipeline:
         self.desk = Desk(lock_manager) if lock_manager is not None else None
         if scheduler is not None:
             self.use(scheduler)
-            scheduler.serve(changed=self.follow, recover=self.recover)
+            scheduler.serve(changed=self.follow, recover=self.recover, finishing=self.finishing)
 
     @classmethod
     def open(

@@ -28,7 +28,7 @@ from holdfast.manager.grants import LockGrant
 from holdfast.manager.keepsakes import KeepsakeError
 from holdfast.manager.manager import LockManager
 from holdfast.manager.settling import settles
-from holdfast.work.callbacks import Again, Callback, Failed, Here, Host, Next
+from holdfast.work.callbacks import Again, Callback, Failed, Here, Host, KeptHere, Next
 from holdfast.work.cleaning import Unsettled, kill_orphans, settled
 from holdfast.work.desk import ITEM_EVENTS, LEASE_SECONDS, Desk, ended_paths
 from holdfast.work.following import LOOK_SECONDS, Following
@@ -83,7 +83,7 @@ class Scheduler:
         self._patience = round(patience_seconds * SECOND)
         self._make_host = host
         self._recover = recover or _nothing
-        self._finishing = finishing or (lambda item: nullcontext())
+        self._finishing = finishing or _simply
         self._changed = changed or _nothing
         self._heard = heard or _nothing
         self._callbacks: dict[str, Callback] = {}
@@ -152,14 +152,20 @@ class Scheduler:
         self._handlers[phase] = callback
 
     def serve(
-        self, *, changed: Callable[[WorkItem], None], recover: Callable[[WorkItem], None]
+        self,
+        *,
+        changed: Callable[[WorkItem], None],
+        recover: Callable[[WorkItem], None],
+        finishing: Callable[[WorkItem], AbstractContextManager[None]],
     ) -> None:
-        """Let one more hear of every item that changes, here or elsewhere, before those do who
-        were named first; and clean up what was abandoned, unless somebody does."""
+        """Tell one more of every item that changes, here or elsewhere, before those who were named
+        first; and let it keep and put back files, unless another does that already."""
         self._changed = _both(changed, self._changed)
         self._heard = _both(changed, self._heard)
         if self._recover is _nothing:
-            self._recover = recover
+            self._recover, self._finishing = recover, finishing
+            if self._make_host is Here:
+                self._make_host = KeptHere
 
     def cancel(self, id: str, reason: str) -> bool:
         """End an item that waits for its locks. False if it does not, also if it has them and waits
@@ -593,7 +599,12 @@ class Scheduler:
 
 
 def _nothing(item: WorkItem) -> None:
-    """What is done about an item if nobody says what."""
+    """What is done about an item by default."""
+
+
+def _simply(item: WorkItem) -> AbstractContextManager[None]:
+    """How an item is ended by default."""
+    return nullcontext()
 
 
 def _both(
