@@ -1,0 +1,48 @@
+"""Bugs that are put into the programs of a fight, to show that the check of its history finds them.
+
+Each is a function that breaks this process for as long as its `with` block lasts. What a rule can
+get wrong is in `holdfast.testing.mutants`; here is what a store can.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from holdfast import LockManager
+from holdfast.store import lockbytes
+from holdfast.store.descriptors import identity
+from holdfast.store.session import Session
+from holdfast.testing.mutants import MUTANTS, patched
+
+
+def droppable_locks() -> AbstractContextManager[None]:
+    """The ledger's files are kept by SQLite's own record locks alone, which the kernel drops when
+    the process closes any descriptor of them. Another process then takes itself for the last one,
+    and removes a log that is in use; and only the database itself is looked at afterwards."""
+
+    def is_at_its_path(self: Session) -> bool:
+        return (identity(self.gate.path), identity(self.path)) == (self.gate.inode, self.files[0])
+
+    return patched([(lockbytes, "HAS_LOCKS", False), (Session, "is_at_its_path", is_at_its_path)])
+
+
+def answer_before_commit() -> AbstractContextManager[None]:
+    """A release answers at once, and is committed a moment later."""
+    release = LockManager.release
+
+    def early(self: LockManager, grant_id: str, **rest: Any) -> bool:
+        thread = threading.Thread(target=release, args=(self, grant_id), daemon=True)
+        threading.Timer(0.002, thread.start).start()
+        return True
+
+    return patched([(LockManager, "release", early)])
+
+
+BUGS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "droppable_locks": droppable_locks,
+    "answer_before_commit": answer_before_commit,
+    **{name: mutant.applied for name, mutant in MUTANTS.items()},
+}

@@ -1,0 +1,241 @@
+"""Who plays in the fights that are recorded: one holder's turns, and programs made of them.
+
+    python history_player.py ROOT FOLDER NAME HABIT SEED SECONDS BUG
+
+is such a program, with a habit of its own: it walks its own tree, forks, becomes a daemon, opens
+and closes the ledger all the time, or lets its leases run out. It ends by itself when its time is
+over, whatever became of its parent. Imports no pytest: it starts often.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from holdfast import LockGrant, LockManager
+from holdfast.testing.histories import Journal, Recorder
+
+#: Two connected sets of files, one of them of two trees that a few requests join, and a port.
+TREES = (("a", "b"), ("c",))
+FILES = ("0", "1", "2")
+PORT = "port:5432"
+
+LONG_TTL, SHORT_TTL = 60.0, 0.15
+WORK_SECONDS, PAUSE_SECONDS = 0.0005, 0.002
+
+
+class Player:
+    """Takes turns as one holder: asks, looks, writes, gives back, or forgets to."""
+
+    def __init__(self, recorder: Recorder, dice: random.Random, *, ttl: float = LONG_TTL) -> None:
+        self.recorder = recorder
+        self.dice = dice
+        self.ttl = ttl
+        self._last: LockGrant | None = None
+
+    def turn(self, while_held: Callable[[LockGrant], None] = lambda grant: None) -> None:
+        """Ask for something and do something with it."""
+        grant = self._ask()
+        if grant is None:
+            self._look_back()
+            self._rest(PAUSE_SECONDS)
+            return
+        for _ in range(self.dice.randrange(3)):
+            self._use(grant)
+        while_held(grant)
+        self._rest(WORK_SECONDS)
+        if self.ttl == SHORT_TTL and self.dice.random() < 0.2:
+            if self.dice.random() < 0.5:
+                time.sleep(1.2 * SHORT_TTL)
+                self._use(grant)
+            self._last = grant
+            return
+        self.recorder.release(grant)
+        if self.dice.random() < 0.1:
+            self.recorder.release(grant)
+        self._last = grant
+        self._look_back()
+        self._rest(PAUSE_SECONDS)
+
+    def _ask(self) -> LockGrant | None:
+        reads, writes = self._wanted()
+        ttl = None if self.ttl == LONG_TTL and self.dice.random() < 0.3 else self.ttl
+        if self.dice.random() < 0.6:
+            return self.recorder.try_acquire(read_paths=reads, write_paths=writes, ttl=ttl)
+        timeout = self.dice.choice((0.01, 0.1, 5.0))
+        return self.recorder.acquire(
+            read_paths=reads, write_paths=writes, ttl=ttl, timeout=timeout, patience=600
+        )
+
+    def _wanted(self) -> tuple[list[str], list[str]]:
+        trees = self.dice.choice(TREES)
+        tree = self.dice.choice(trees)
+        draw = self.dice.random()
+        if draw < 0.05:
+            return [], [PORT]
+        if draw < 0.2:
+            return [f"{tree}/"], []
+        if draw < 0.3:
+            return [f"{tree}/{self.dice.choice(FILES)}"], []
+        if draw < 0.35 and len(trees) > 1:
+            return [], [f"{tree}/{self.dice.choice(FILES)}" for tree in trees]
+        names = self.dice.sample(FILES, self.dice.choice((1, 1, 1, 2)))
+        return [], [f"{tree}/{name}" for name in names]
+
+    def _use(self, grant: LockGrant) -> None:
+        draw = self.dice.random()
+        if draw < 0.4:
+            self.recorder.verify(grant)
+        elif draw < 0.5:
+            self.recorder.verify(grant, token=grant.token - 1)
+        elif draw < 0.8:
+            with self.recorder.fenced(grant) as entered:
+                if entered:
+                    self._rest(WORK_SECONDS / 4)
+        else:
+            self.recorder.renew(grant)
+
+    def _look_back(self) -> None:
+        if self._last is not None and self.dice.random() < 0.15:
+            self._use(self._last)
+
+    def _rest(self, seconds: float) -> None:
+        time.sleep(self.dice.expovariate(1 / seconds))
+
+
+class Program:
+    """A process that plays, with a habit."""
+
+    def __init__(
+        self, root: str, folder: str, name: str, habit: str, seed: int, seconds: float
+    ) -> None:
+        self.root = root
+        self.over = f"{root}/over"
+        self.habit = habit
+        self.dice = random.Random(seed)
+        self.end = time.monotonic() + seconds
+        self.turns_left = 1 << 60
+        self.journal = Journal(folder, name)
+        self.manager = LockManager.open(root)
+        self.player = self._new_player()
+
+    def _new_player(self) -> Player:
+        ttl = SHORT_TTL if self.habit == "forgets" else LONG_TTL
+        return Player(Recorder(self.manager, self.journal, "player"), self.dice, ttl=ttl)
+
+    def run(self) -> None:
+        try:
+            while self.turns_left and not os.path.exists(self.over) and time.monotonic() < self.end:
+                self.turns_left -= 1
+                self.player.turn(self.while_held)
+                getattr(self, f"_{self.habit}")()
+        finally:
+            self.journal.leave()
+        self.manager.close()
+
+    def while_held(self, grant: LockGrant) -> None:
+        """Some fork with a lock in their hands, which stays the parent's."""
+        if self.habit == "forks" and self.dice.random() < 0.03:
+            parent = os.getpid()
+            self._fork()
+            if os.getpid() != parent:
+                self.player.recorder.verify(grant)
+                self.run()
+                os._exit(0)
+
+    # Habits
+
+    def _plays(self) -> None:
+        pass
+
+    def _forgets(self) -> None:
+        pass
+
+    def _walks(self) -> None:
+        """Read every file below the root, the ledger's too, as a backup does."""
+        if self.dice.random() < 0.3:
+            for folder, _, names in os.walk(self.root):
+                for name in names:
+                    try:
+                        file = os.open(f"{folder}/{name}", os.O_RDONLY)
+                    except OSError:  # a socket, or gone
+                        continue
+                    os.read(file, 4096)
+                    os.close(file)
+            self._note("walked")
+
+    def _opens(self) -> None:
+        """Be a new process to the ledger after some turns, as short commands are."""
+        if self.dice.random() < 0.3:
+            self.manager.close()
+            self.manager = LockManager.open(self.root)
+            self.player.recorder.manager = self.manager
+            self._note("opened")
+
+    def _forks(self) -> None:
+        """Both sides go on, the child for some turns."""
+        while True:
+            try:
+                if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                    break
+            except ChildProcessError:
+                break
+        if self.dice.random() < 0.08:
+            self._fork()
+
+    def _fork(self) -> None:
+        seed = self.dice.random()
+        if os.fork() == 0:
+            self.habit = "walks" if seed < 0.3 else "plays"
+            self.dice.seed(seed)
+            self.turns_left = 20
+            self._note("forked")
+
+    def _daemonises(self) -> None:
+        """Fork twice, leave the session, close everything, go on. The parent leaves its locks."""
+        if self.dice.random() < 0.06:
+            seed = self.dice.random()
+            if seed < 0.3:
+                self.player.recorder.try_acquire(write_paths=["a/0"], ttl=None)
+            if os.fork():
+                self.journal.leave()
+                os._exit(0)
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+            os.closerange(0, 256)
+            for _ in range(3):
+                os.open(os.devnull, os.O_RDWR)
+            self.dice.seed(seed)
+            self._note("daemonised")
+
+    def _note(self, what: str) -> None:
+        """Count it, where the test looks."""
+        file = os.open(f"{self.root}/{what}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.write(file, b".")
+        os.close(file)
+
+
+def main() -> None:
+    root, folder, name, habit, seed, seconds, bug = sys.argv[1:]
+    os.chdir(root)
+    with ExitStack() as broken:
+        if bug:
+            from history_bugs import BUGS
+
+            broken.enter_context(BUGS[bug]())
+        try:
+            Program(root, folder, name, habit, int(seed), float(seconds)).run()
+        except BaseException:
+            with open(f"{root}/trouble-{name}.{os.getpid()}", "w", encoding="utf-8") as file:
+                traceback.print_exc(file=file)
+            os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
