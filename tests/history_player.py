@@ -67,7 +67,7 @@ class Player:
         ttl = None if self.ttl == LONG_TTL and self.dice.random() < 0.3 else self.ttl
         if self.dice.random() < 0.6:
             return self.recorder.try_acquire(read_paths=reads, write_paths=writes, ttl=ttl)
-        timeout = self.dice.choice((0.01, 0.1, 5.0))
+        timeout = self.dice.choice((0.01, 0.1, 1.0))
         return self.recorder.acquire(
             read_paths=reads, write_paths=writes, ttl=ttl, timeout=timeout, patience=600
         )

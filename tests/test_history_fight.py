@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers_histories import HABITS, MET, ProcessFight, ThreadFight, kinds
+from helpers_histories import MET, ProcessFight, ThreadFight, kinds
 from helpers_processes import LINUX_ONLY
 from history_bugs import BUGS
 from holdfast.testing.histories import History, Judgement, check
@@ -52,10 +52,10 @@ def test_threads_on_the_memory_store_have_a_legal_history(tmp_path: Path) -> Non
 # Bugs
 
 
-def found(folder: Path, bug: str, habits: tuple[str, ...], *, gently: bool) -> Judgement | None:
+def found(folder: Path, bug: str, habits: tuple[str, ...]) -> Judgement | None:
     """The judgement on a fight of programs with a bug, if it is illegal."""
     fight = ProcessFight(folder, seconds=1.5, bug=bug)
-    judgement = check(fight.run(habits, gently=gently))
+    judgement = check(fight.run(habits, gently=True))
     assert judgement.name != "undecided", str(judgement)
     return None if judgement else judgement
 
@@ -73,14 +73,14 @@ def two_holders(judgement: Judgement) -> bool:
 def test_two_holders_are_found_when_closing_a_file_drops_the_ledgers_locks(tmp_path: Path) -> None:
     """Programs that read their own tree, among others that open and close the ledger."""
     for attempt in range(ATTEMPTS):
-        judgement = found(tmp_path / str(attempt), "droppable_locks", TOUCHING, gently=True)
+        judgement = found(tmp_path / str(attempt), "droppable_locks", TOUCHING)
         if judgement is not None and two_holders(judgement):
             return
     pytest.fail("the lost locks were not found")
 
 
 def test_the_same_programs_without_the_bug_have_a_legal_history(tmp_path: Path) -> None:
-    fight = ProcessFight(tmp_path, seconds=3)
+    fight = ProcessFight(tmp_path, seconds=2)
     history = fight.run(TOUCHING, gently=True)
     assert fight.troubles() == ""
     assert fight.counts["walked"] > 3
@@ -95,13 +95,11 @@ def test_the_same_programs_without_the_bug_have_a_legal_history(tmp_path: Path) 
         ("answer_before_commit", ("plays",) * 4),
         ("verify_without_token", ("plays",) * 2),
         ("never_expires", ("forgets", "forgets", "plays", "plays")),
-        ("skip_liveness", HABITS),
     ],
 )
 def test_each_seeded_bug_is_found(tmp_path: Path, bug: str, habits: tuple[str, ...]) -> None:
     for attempt in range(ATTEMPTS):
-        gently = bug != "skip_liveness"
-        if found(tmp_path / str(attempt), bug, habits, gently=gently) is not None:
+        if found(tmp_path / str(attempt), bug, habits) is not None:
             return
     pytest.fail(f"{bug} was not found")
 
