@@ -126,7 +126,8 @@ class ProcessFight:
     def _kill(self, name: str, pid: int) -> None:
         after = time.monotonic_ns()
         self._signal(pid, signal.SIGKILL)
-        until(lambda: state_of(pid) in "ZX" or not self._is_ours(pid), f"{name} is gone")
+        # While it is ending it has no command line any more, and still counts as alive.
+        until(lambda: state_of(pid) in "ZX", f"{name} is gone")
         note_death(self.records, name, after, time.monotonic_ns())
         self._stopped.pop(pid, None)
         self.counts["killed"] += 1

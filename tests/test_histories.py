@@ -20,7 +20,8 @@ from holdfast import LockManager
 from holdfast.testing.histories import Death, History, Journal, Operation, Recorder, check, read
 from holdfast.testing.histories.components import components
 from holdfast.testing.histories.judging import judge
-from holdfast.testing.histories.model import NOTHING_HELD, Model, clash, overlap
+from holdfast.testing.histories.model import NEVER, NOTHING_HELD, Model, clash, overlap
+from holdfast.testing.histories.search import granted_by
 from holdfast.testing.histories.windows import Contradiction, narrowed
 
 MS = 1_000_000
@@ -179,10 +180,26 @@ def test_release_and_renew_say_yes_only_to_what_has_not_ended() -> None:
 
 def test_tokens_grow_in_real_time_over_the_whole_ledger() -> None:
     first, second = ask("A", 0, 1, "g1", 5, w="x"), ask("B", 2, 3, "g2", 4, w="elsewhere")
-    assert judged(first, second) == "illegal"
+    judgement = check(History((first, second)))
+    assert judgement.name == "illegal"
+    assert judgement.core == (first, second)
+    assert judgement.why == ("the grant that was given later has the smaller token",)
     assert judged(first, replace(second, token=5)) == "illegal"
     assert judged(first, replace(second, token=6)) == "legal"
     assert judged(first, replace(second, invoked=0)) == "legal", "they overlap in time"
+
+
+def test_a_token_says_when_a_request_that_waited_was_served() -> None:
+    """Its lease began after a grant elsewhere that has a smaller token, so it has not run out."""
+    waited = ask("A", 0, 100, "g2", 5, w="x", call="acquire", ttl=50)
+    taken = ask("B", 105, 110, "g3", 6, w="x")
+    assert judged(waited, taken) == "legal"
+    assert judged(ask("C", 80, 81, "g1", 4, w="elsewhere"), waited, taken) == "illegal"
+    before = ask("C", 120, 121, "g4", 7, w="elsewhere")
+    held = verify("A", "g2", 5, 195, 196, True)
+    assert judged(waited, before, held) == "legal"
+    early = ask("C", 10, 20, "g4", 7, w="elsewhere")
+    assert judged(waited, early, held) == "illegal", "it was served within 20 ms"
 
 
 def test_the_order_of_tokens_is_the_order_of_grants() -> None:
@@ -277,7 +294,11 @@ def test_a_request_that_timed_out_may_have_been_served_and_lapsed_if_there_was_t
 def test_nothing_changes_hands_inside_a_fenced_section() -> None:
     held = ask("A", 0, 1, "g1", 1, w="x")
     inside = about("A", "fenced", "g1", 2, 9, "entered", 1, section=(3, 8))
-    assert judged(held, inside, ask("B", 4, 7, "g2", 2, w="y")) == "illegal"
+    during = ask("B", 4, 7, "g2", 2, w="y")
+    judgement = check(History((held, inside, during)))
+    assert judgement.name == "illegal"
+    assert judgement.core == (inside, during)
+    assert judgement.why == ("it changed hands inside a fenced section",)
     assert judged(held, inside, ask("B", 4, 9, "g2", 2, w="y")) == "legal"
     assert judged(held, inside, release("A", "g1", 4, 7)) == "illegal"
     assert judged(held, inside, verify("B", "g1", 1, 4, 7, True)) == "legal"
@@ -532,7 +553,10 @@ def _has_an_order(model: Model, operations: tuple[Operation, ...]) -> bool:
 
 def _is_legal(model: Model, order: tuple[Operation, ...]) -> bool:
     latest, token, held = 0, -1, NOTHING_HELD
-    for operation in order:
+    for place, operation in enumerate(order):
+        if operation.outcome is None:
+            later = [o.answered for o in order[place:] if o.answered is not None]
+            operation = granted_by(operation, min(later, default=NEVER - 1))
         latest = max(latest, operation.invoked)
         if operation.answered is not None and latest > operation.answered:
             return False

@@ -133,7 +133,8 @@ class Model:
 
     def step(self, held: Held, operation: Operation) -> Held | str:
         """What is held after an operation: the same object if that did not change. A text if the
-        operation cannot have had this answer here."""
+        operation cannot have had this answer here. A request whose outcome is not known counts as
+        granted, and needs a moment by which it was."""
         yes = operation.outcome is not False
         if operation.asks:
             return self._grant(held, operation) if yes else self._refuse(held, operation)
@@ -155,8 +156,9 @@ class Model:
             ended.append(id)
         after = {id: lease for id, lease in held.items() if id not in ended}
         id = grant_of(operation)
-        answered = NEVER if operation.answered is None else operation.answered
-        after[id] = Lease(*self._extent(self.facts[id], operation.ttl, operation.invoked, answered))
+        assert operation.answered is not None
+        extent = self._extent(self.facts[id], operation.ttl, operation.invoked, operation.answered)
+        after[id] = Lease(*extent)
         return after
 
     def _refuse(self, held: Held, operation: Operation) -> Held | str:
@@ -223,12 +225,12 @@ class Model:
     ) -> tuple[int, int]:
         if ttl is None:
             return NEVER, NEVER
-        endless = facts.stretched or answered == NEVER
-        return invoked + ttl - EARLY, NEVER if endless else answered + ttl + LATE
+        return invoked + ttl - EARLY, NEVER if facts.stretched else answered + ttl + LATE
 
     def _may_have_ended(self, id: str, lease: Lease, operation: Operation) -> bool:
-        by = NEVER if operation.answered is None else operation.answered
-        return lease.lapsed or lease.earliest <= by or self.facts[id].may_end <= by
+        by = operation.answered
+        assert by is not None
+        return lease.earliest <= by or self.facts[id].may_end <= by
 
     def _must_have_ended(self, id: str, lease: Lease, operation: Operation) -> bool:
         since = operation.invoked

@@ -17,6 +17,7 @@ earlier.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.testing.histories.model import NEVER, NOTHING_HELD, Held, Model
@@ -155,8 +156,14 @@ class Search:
                 return
             if number in place.guessed:
                 continue
-            held = self._model.step(place.held, operation)
+            held = self._model.step(place.held, granted_by(operation, at))
             if isinstance(held, str):
                 continue
             if any(self._model.step(held, one) is held for one in refused):
                 yield operation, place._replace(guessed=place.guessed | {number}, held=held)
+
+
+def granted_by(operation: Operation, at: int) -> Operation:
+    """A request without an answer, if it was granted before an answer that came at this moment."""
+    answered = at if operation.answered is None else min(at, operation.answered)
+    return replace(operation, answered=answered)
