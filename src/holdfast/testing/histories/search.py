@@ -166,4 +166,4 @@ class Search:
 def granted_by(operation: Operation, at: int) -> Operation:
     """A request without an answer, if it was granted before an answer that came at this moment."""
     answered = at if operation.answered is None else min(at, operation.answered)
-    return replace(operation, answered=answered)
+    return replace(operation, answered=answered, answer="")
