@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, count, permutations
@@ -664,3 +666,24 @@ def test_a_section_whose_process_was_killed_inside_was_entered(tmp_path: Path) -
     (operation,) = read(tmp_path).operations
     assert operation.outcome is True
     assert operation.section == (operation.answered, operation.answered)
+
+
+def test_a_recorded_history_is_checked_by_a_command(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "one")
+    asked = journal.invoke("try_acquire", holder="me", wants=[["x", "w"]], ttl=None)
+    journal.answer(asked, "granted", grant="g1", token=1)
+
+    def checked(*more: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast.testing.histories", str(tmp_path), *more],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+    assert checked() == (0, "legal: 1 operations on 1 connected sets of keys\n")
+    assert checked("0")[0] == 2
+    late = journal.invoke("release", holder="me", grant="g1")
+    journal.answer(late, "nothing to release")
+    code, said = checked()
+    assert code == 1
+    assert "this grant has not ended" in said
