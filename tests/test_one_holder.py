@@ -499,6 +499,60 @@ def test_a_wait_that_a_fork_interrupts_is_the_parents_and_fails_in_the_child(
         assert [grant.holder for grant in manager.active_grants()] == ["program"]
 
 
+#: A signal whose handler forks comes right before the call does its next step.
+STEPS = """
+import pathlib
+from holdfast import LockManager, StoreError
+root, way, step = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+manager = LockManager.open(root)
+parent, going_on = os.getpid(), getattr(manager.store, step)
+
+
+def forks(*words, **rest):
+    setattr(manager.store, step, going_on)
+    os.fork()
+    return going_on(*words, **rest)
+
+
+wanted = {"holder": "program", "write_paths": [root / "x"]}
+if way == "acquire":
+    wanted["timeout"] = 20
+setattr(manager.store, step, forks)
+try:
+    grant = getattr(manager, way)(**wanted)
+    say("granted" if grant else "refused", "parent" if os.getpid() == parent else "child")
+except StoreError as error:
+    say("failed", "parent" if os.getpid() == parent else "child", error.code)
+if os.getpid() == parent:
+    go()
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "step"),
+    [
+        ("try_acquire", "transact"), ("ask", "transact"), ("ensure", "transact"),
+        ("acquire", "transact"), ("acquire", "waiter"),
+    ],
+)  # fmt: skip
+def test_a_request_that_a_fork_interrupts_is_never_granted_to_the_child_as_well(
+    crowd: Crowd, root: Path, way: str, step: str
+) -> None:
+    with LockManager.open(root) as manager:
+        held = None
+        if step == "waiter":
+            held = manager.try_acquire(holder="other", write_paths=[root / "x"])
+        program = crowd.start(STEPS, root, way, step)
+        if held is not None:
+            until(manager.queue, "the parent waits")
+            manager.release(held.id)
+        assert program.wait_for("granted") == ["parent"]
+        assert program.wait_for("failed") == ["child", "E_STORE"]
+        assert len(manager.active_grants()) == 1
+        assert manager.queue() == []
+        Auditor().check(manager)
+
+
 #: The module's own lock is what another thread holds while it imports: held here without one.
 IMPORTING = """
 import pathlib, threading

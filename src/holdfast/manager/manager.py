@@ -125,16 +125,17 @@ class LockManager:
         reason: str = "",
     ) -> LockGrant | None:
         """All of it now, or None. Raises OverLockError for a write on a folder."""
-        request = self.request(holder, read_paths, write_paths, ttl, reason)
         pid = os.getpid()
+        request = self.request(holder, read_paths, write_paths, ttl, reason)
         try:  # here and not in `_put`: an interrupt may come on the way back from it
-            outcome = self.store.transact(
-                lambda view: rules.acquire(view, request, wait=False, again=False),
-                deadline=monotonic() + DEADLINE_SECONDS,
+            outcome = self._decide(
+                pid, lambda view: rules.acquire(view, request, wait=False, again=False)
             )
             if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
-                outcome = self._transact(lambda view: rules.acquire(view, request, wait=False))
-            return LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else None
+                outcome = self._decide(pid, lambda view: rules.acquire(view, request, wait=False))
+            grant = LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else None
+            _refuse_in_child(pid)
+            return grant
         except StoreBusyError:
             raise  # nothing was decided
         except BaseException:
@@ -151,19 +152,21 @@ class LockManager:
         reason: str = "",
     ) -> LockGrant | Refusal:
         """All of it now, or the refusal with everything that stands in the way."""
+        pid = os.getpid()
         request = self.request(holder, read_paths, write_paths, ttl, reason)
         return self._put(
-            request, lambda view: rules.acquire(view, request, wait=False, again=False)
+            pid, request, lambda view: rules.acquire(view, request, wait=False, again=False)
         )
 
-    def _put(self, request: Request, decide: Any) -> LockGrant | Refusal:
+    def _put(self, pid: int, request: Request, decide: Any) -> LockGrant | Refusal:
         """Decide about a request that does not wait. Interrupted, it leaves nothing behind."""
-        pid = os.getpid()
         try:
-            outcome = self.store.transact(decide, deadline=monotonic() + DEADLINE_SECONDS)
+            outcome: Grant | Refusal = self._decide(pid, decide)
             if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
-                outcome = self._transact(decide)
-            return LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else outcome
+                outcome = self._decide(pid, decide)
+            told = LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else outcome
+            _refuse_in_child(pid)
+            return told
         except StoreBusyError:
             raise  # nothing was decided
         except BaseException:
@@ -194,19 +197,20 @@ class LockManager:
         )
         try:
             # Usually nobody has to wait, and then nothing is needed that a waiter needs.
-            outcome = self.store.transact(
-                lambda view: rules.at_once(view, request), deadline=monotonic() + DEADLINE_SECONDS
-            )
+            outcome = self._decide(pid, lambda view: rules.at_once(view, request))
             if outcome is not None:
-                return LockGrant(outcome, self._has_ended)
-            return self._stand_in_line(request, end, timeout)
+                grant = LockGrant(outcome, self._has_ended)
+            else:
+                grant = self._stand_in_line(pid, request, end, timeout)
+            _refuse_in_child(pid)
+            return grant
         except Refused:
             raise  # and so it has ended
         except BaseException:
             self._give_up(request.id, pid)
             raise
 
-    def _stand_in_line(self, request: Request, end: float, timeout: float) -> LockGrant:
+    def _stand_in_line(self, pid: int, request: Request, end: float, timeout: float) -> LockGrant:
         waiter = self.store.waiter()
         try:
             me = own_witness()
@@ -215,7 +219,7 @@ class LockManager:
                 wake=waiter.address,
                 grace=GRACE,
             )
-            grant = self._wait_for(patient, waiter, end, timeout)
+            grant = self._wait_for(pid, patient, waiter, end, timeout)
         except Refused:
             waiter.close()
             raise
@@ -227,15 +231,11 @@ class LockManager:
         waiter.close()
         return grant
 
-    def _wait_for(self, request: Request, waiter: Waiter, end: float, timeout: float) -> LockGrant:
-        pid = os.getpid()
+    def _wait_for(
+        self, pid: int, request: Request, waiter: Waiter, end: float, timeout: float
+    ) -> LockGrant:
         while True:
-            if pid != os.getpid():
-                raise StoreError(
-                    "this process was forked while its parent waited for a lock",
-                    hint="the parent still waits; ask for another lock here",
-                )
-            outcome = self._transact(lambda view: rules.acquire(view, request, wait=True))
+            outcome = self._decide(pid, lambda view: rules.acquire(view, request, wait=True))
             if not isinstance(outcome, Waiting):
                 break
             if settles(self, outcome.conflicts):
@@ -249,7 +249,7 @@ class LockManager:
             return self._lock_grant(outcome)
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
-        late = self._transact(lambda view: rules.cancel(view, request.id, "timeout"))
+        late = self._decide(pid, lambda view: rules.cancel(view, request.id, "timeout"))
         if late is not None:
             return self._lock_grant(late)
         raise words.timeout_error(outcome.conflicts, now=self.now(), seconds=timeout)
@@ -296,8 +296,9 @@ class LockManager:
         reason: str = "",
     ) -> LockGrant:
         """A grant of this holder that covers all of it: one that it has already, or a new one."""
+        pid = os.getpid()
         request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
-        outcome = self._put(request, lambda view: rules.ensure(view, request))
+        outcome = self._put(pid, request, lambda view: rules.ensure(view, request))
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
         return outcome
@@ -312,8 +313,9 @@ class LockManager:
         reason: str = "",
     ) -> LockGrant:
         """Take over what has expired. LockConflictError if it is live, LockNotHeldError if free."""
+        pid = os.getpid()
         request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
-        outcome = self._put(request, lambda view: rules.steal(view, request))
+        outcome = self._put(pid, request, lambda view: rules.steal(view, request))
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
         return outcome
@@ -393,11 +395,9 @@ class LockManager:
 
         A holder that is given must be the one who holds it, else LockNotHeldError.
         """
+        pid = os.getpid()
         key = None if holder is None else self.holder(holder).key
-        outcome = self.store.transact(
-            lambda view: rules.release(view, grant_id, key),
-            deadline=monotonic() + DEADLINE_SECONDS,
-        )
+        outcome: bool | Refusal = self._decide(pid, lambda view: rules.release(view, grant_id, key))
         if isinstance(outcome, Refusal):
             raise self._error(outcome)
         return outcome
@@ -510,7 +510,19 @@ class LockManager:
         )
 
     def _transact(self, decide: Any) -> Any:
-        return self.store.transact(decide, deadline=monotonic() + DEADLINE_SECONDS)
+        return self._decide(os.getpid(), decide)
+
+    def _decide(self, pid: int, decide: Any) -> Any:
+        """Decide in the process that made the call, once. The handler of a signal may fork at any
+        moment, and its child comes back into the same call, with the same request in its hands."""
+
+        def decide_here(view: Any) -> Any:
+            _refuse_in_child(pid)
+            return decide(view)
+
+        outcome = self.store.transact(decide_here, deadline=monotonic() + DEADLINE_SECONDS)
+        _refuse_in_child(pid)
+        return outcome
 
     def _deadline(self) -> float:
         return monotonic() + DEADLINE_SECONDS
@@ -525,3 +537,11 @@ class LockManager:
 
     def _error(self, refusal: Refusal, requester: str = "") -> Exception:
         return words.refusal_error(refusal, now=self.now(), requester=requester)
+
+
+def _refuse_in_child(pid: int) -> None:
+    if pid != os.getpid():
+        raise StoreError(
+            "this process was forked in the middle of a call that its parent had made",
+            hint="the parent's call goes on in the parent; make another one here",
+        )
