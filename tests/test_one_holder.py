@@ -553,6 +553,45 @@ def test_a_request_that_a_fork_interrupts_is_never_granted_to_the_child_as_well(
         Auditor().check(manager)
 
 
+CLOSING = """
+import pathlib
+from holdfast import LockManager
+from holdfast.store.gate import Gate
+from holdfast.store.session import Session
+root, step = pathlib.Path(sys.argv[1]), sys.argv[2]
+manager = LockManager.open(root)
+owner = Gate if hasattr(Gate, step) else Session
+parent, going_on = os.getpid(), getattr(owner, step)
+
+
+def forks(*words):
+    setattr(owner, step, going_on)
+    os.fork()
+    return going_on(*words)
+
+
+setattr(owner, step, forks)
+manager.close()
+say("closed", "parent" if os.getpid() == parent else "child")
+with LockManager.open(root) as other:
+    assert other.try_acquire(holder="me", write_paths=[root / f"{os.getpid()}"])
+say("open")
+if os.getpid() == parent:
+    go()
+"""
+
+
+@pytest.mark.parametrize("step", ["try_enter", "is_at_its_path", "_close_copy", "leave"])
+def test_a_close_that_a_fork_interrupts_ends_quietly_on_both_sides(
+    crowd: Crowd, root: Path, step: str
+) -> None:
+    program = crowd.start(CLOSING, root, step)
+    program.wait_for("open", 2)
+    assert sorted(program.words("closed")) == [["child"], ["parent"]]
+    with LockManager.open(root) as manager:
+        Auditor().check(manager)
+
+
 #: The module's own lock is what another thread holds while it imports: held here without one.
 IMPORTING = """
 import pathlib, threading

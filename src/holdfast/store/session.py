@@ -88,6 +88,14 @@ class Session:
         """End it in peace: the last process out writes the log back into the file."""
         if self.has_ended or self.pid != getpid():
             return
+        try:
+            self._close()
+        except Exception:
+            # A child that was forked meanwhile has nothing to close any more: its parent does.
+            if self.pid == getpid():
+                raise
+
+    def _close(self) -> None:
         if not self.gate.is_ours():
             self._lose()
             return
