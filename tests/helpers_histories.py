@@ -27,7 +27,7 @@ PLAYER = Path(__file__).with_name("history_player.py")
 #: Who is there from the beginning. Those who come for the killed have any of these habits.
 HABITS = (
     "plays", "plays", "forgets", "forgets", "walks", "walks", "opens", "opens", "forks", "forks",
-    "daemonises", "daemonises",
+    "daemonises", "daemonises", "threads", "is_signalled",
 )  # fmt: skip
 STEADY = 2
 
@@ -67,7 +67,7 @@ class ProcessFight:
             self._await_the_end()
         finally:
             self._end_all()
-        for what in ("walked", "opened", "forked", "daemonised"):
+        for what in ("walked", "opened", "forked", "forked-inside", "daemonised"):
             path = self.root / what
             self.counts[what] = path.stat().st_size if path.exists() else 0
         return read(self.records)
@@ -126,9 +126,9 @@ class ProcessFight:
     def _kill(self, name: str, pid: int) -> None:
         after = time.monotonic_ns()
         self._signal(pid, signal.SIGKILL)
-        # While it is ending it has no command line any more, and still counts as alive.
-        until(lambda: state_of(pid) in "ZX", f"{name} is gone")
-        note_death(self.records, name, after, time.monotonic_ns())
+        until(lambda: is_gone(pid), f"{name} is gone")
+        for file in self.records.glob(f"*.{pid}"):  # each of its threads has a record
+            note_death(self.records, file.name, after, time.monotonic_ns())
         self._stopped.pop(pid, None)
         self.counts["killed"] += 1
 
@@ -158,6 +158,16 @@ class ProcessFight:
         for program in self._programs:
             program.kill()
             program.wait(PATIENCE_SECONDS)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether nothing of a process runs any more. While it is ending it counts as alive."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return fields[0] in "ZX" and int(fields[17]) <= 1
 
 
 class ThreadFight:

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import FrameType
 
-from holdfast import LockGrant, LockManager
+from holdfast import LockGrant, LockManager, StoreError
+from holdfast.manager import manager
 from holdfast.testing.histories import Journal, Recorder
 
 #: Two connected sets of files, one of them of two trees that a few requests join, and a port.
@@ -115,12 +119,16 @@ class Program:
         self, root: str, folder: str, name: str, habit: str, seed: int, seconds: float
     ) -> None:
         self.root = root
+        self.folder = folder
+        self.name = name
         self.over = f"{root}/over"
         self.habit = habit
         self.dice = random.Random(seed)
         self.end = time.monotonic() + seconds
         self.turns_left = 1 << 60
         self.journal = Journal(folder, name)
+        self.journals = [self.journal]
+        self.threads: list[threading.Thread] = []
         self.manager = LockManager.open(root)
         self.player = self._new_player()
 
@@ -130,13 +138,30 @@ class Program:
 
     def run(self) -> None:
         try:
-            while self.turns_left and not os.path.exists(self.over) and time.monotonic() < self.end:
+            if self.habit == "threads":
+                self._beside_each_other()
+            while not self._is_over():
                 self.turns_left -= 1
-                self.player.turn(self.while_held)
+                self._turn()
                 getattr(self, f"_{self.habit}")()
+            for thread in self.threads:
+                thread.join()
         finally:
-            self.journal.leave()
+            for journal in self.journals:
+                journal.leave()
         self.manager.close()
+
+    def _is_over(self) -> bool:
+        return not self.turns_left or os.path.exists(self.over) or time.monotonic() >= self.end
+
+    def _turn(self) -> None:
+        here = os.getpid()
+        try:
+            self.player.turn(self.while_held)
+        except StoreError:
+            if os.getpid() == here:
+                raise
+            # A signal forked this process in the middle of a call, which is its parent's.
 
     def while_held(self, grant: LockGrant) -> None:
         """Some fork with a lock in their hands, which stays the parent's."""
@@ -148,7 +173,46 @@ class Program:
                 self.run()
                 os._exit(0)
 
+    def _fork_inside(self, _signal: int, frame: FrameType | None) -> None:
+        """Fork if a call is under way. At its very beginning, or between two, the child would make
+        a call of its own, which no record tells of."""
+        while frame is not None and frame.f_back is not None:
+            frame = frame.f_back
+            if frame.f_code.co_filename == manager.__file__:
+                self._note("forked-inside")
+                self._fork()
+                return
+
     # Habits
+
+    def _threads(self) -> None:
+        pass
+
+    def _beside_each_other(self) -> None:
+        """Three more threads share the manager, each as a holder of its own."""
+
+        def play(number: int) -> None:
+            journal = Journal(self.folder, f"{self.name}-{number}")
+            self.journals.append(journal)
+            recorder = Recorder(self.manager, journal, f"thread-{number}")
+            player = Player(recorder, random.Random(self.dice.random() + number))
+            try:
+                while not self._is_over():
+                    player.turn()
+            except BaseException:
+                self.note_trouble()
+                raise
+
+        for number in range(3):
+            self.threads.append(threading.Thread(target=play, args=(number,), daemon=True))
+            self.threads[-1].start()
+
+    def _is_signalled(self) -> None:
+        """Now and then a signal comes in the middle of a call, and its handler forks."""
+        if self.dice.random() < 0.2:
+            signal.signal(signal.SIGALRM, self._fork_inside)
+            signal.setitimer(signal.ITIMER_REAL, self.dice.uniform(0.0001, 0.01))
+        self._await_children()
 
     def _plays(self) -> None:
         pass
@@ -179,14 +243,16 @@ class Program:
 
     def _forks(self) -> None:
         """Both sides go on, the child for some turns."""
-        while True:
-            try:
-                if os.waitpid(-1, os.WNOHANG) == (0, 0):
-                    break
-            except ChildProcessError:
-                break
+        self._await_children()
         if self.dice.random() < 0.08:
             self._fork()
+
+    def _await_children(self) -> None:
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            pass
 
     def _fork(self) -> None:
         seed = self.dice.random()
@@ -214,6 +280,12 @@ class Program:
             self.dice.seed(seed)
             self._note("daemonised")
 
+    def note_trouble(self) -> None:
+        """Say what went wrong, where the test looks."""
+        path = f"{self.root}/trouble-{self.name}.{os.getpid()}"
+        with open(path, "a", encoding="utf-8") as file:
+            traceback.print_exc(file=file)
+
     def _note(self, what: str) -> None:
         """Count it, where the test looks."""
         file = os.open(f"{self.root}/{what}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -229,11 +301,11 @@ def main() -> None:
             from history_bugs import BUGS
 
             broken.enter_context(BUGS[bug]())
+        program = Program(root, folder, name, habit, int(seed), float(seconds))
         try:
-            Program(root, folder, name, habit, int(seed), float(seconds)).run()
+            program.run()
         except BaseException:
-            with open(f"{root}/trouble-{name}.{os.getpid()}", "w", encoding="utf-8") as file:
-                traceback.print_exc(file=file)
+            program.note_trouble()
             os._exit(1)
 
 

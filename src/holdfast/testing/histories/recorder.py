@@ -85,7 +85,9 @@ class Journal:
 
     def inside(self, call: tuple[int, int]) -> None:
         """Write down that a fenced section has begun."""
-        self._put(number=call[1], entered=monotonic_ns())
+        entered = monotonic_ns()
+        if call[0] == os.getpid():
+            self._put(number=call[1], entered=entered)
 
     def leave(self) -> None:
         """Write down that this process is about to end by itself."""
