@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from holdfast import LockManager
+from holdfast.manager import manager
 from holdfast.store import lockbytes
 from holdfast.store.descriptors import identity
 from holdfast.store.session import Session
@@ -41,8 +42,14 @@ def answer_before_commit() -> AbstractContextManager[None]:
     return patched([(LockManager, "release", early)])
 
 
+def blind_to_forks() -> AbstractContextManager[None]:
+    """A child that was forked in the middle of a call makes its parent's request once more."""
+    return patched([(manager, "_refuse_in_child", lambda pid: None)])
+
+
 BUGS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "droppable_locks": droppable_locks,
     "answer_before_commit": answer_before_commit,
+    "blind_to_forks": blind_to_forks,
     **{name: mutant.applied for name, mutant in MUTANTS.items()},
 }

@@ -72,8 +72,9 @@ class Player:
         if self.dice.random() < 0.6:
             return self.recorder.try_acquire(read_paths=reads, write_paths=writes, ttl=ttl)
         timeout = self.dice.choice((0.01, 0.1, 1.0))
+        patience = 0.02 if self.dice.random() < 0.1 else 600
         return self.recorder.acquire(
-            read_paths=reads, write_paths=writes, ttl=ttl, timeout=timeout, patience=600
+            read_paths=reads, write_paths=writes, ttl=ttl, timeout=timeout, patience=patience
         )
 
     def _wanted(self) -> tuple[list[str], list[str]]:

@@ -160,6 +160,14 @@ def test_a_reservation_is_a_reason_once_its_patience_is_over() -> None:
     assert judged(held, wait, back, ask("C", 5, 6, w="y")) == "illegal"
 
 
+def test_a_reservation_counts_from_its_call_and_not_from_when_it_was_served() -> None:
+    """The token of a later grant says that the wait was served at 85 at the earliest."""
+    wait = ask("B", 2, 90, "g3", 3, w="x y", call="acquire", patience=10)
+    held, back = ask("A", 0, 1, "g1", 1, w="x"), release("A", "g1", 70, 88)
+    between = ask("D", 85, 86, "g2", 2, w="elsewhere")
+    assert judged(held, wait, between, back, ask("C", 30, 31, w="y")) == "legal"
+
+
 def test_verify_says_yes_only_while_the_grant_is_held_and_with_its_token() -> None:
     held, back = ask("A", 0, 1, "g1", 7, w="x"), release("A", "g1", 4, 6)
     assert judged(held, back, verify("B", "g1", 7, 5, 9, True)) == "legal"

@@ -93,6 +93,7 @@ def test_the_same_programs_without_the_bug_have_a_legal_history(tmp_path: Path) 
     [
         ("forget_ancestors", ("plays",) * 4),
         ("answer_before_commit", ("plays",) * 4),
+        ("blind_to_forks", ("is_signalled",) * 4),
         ("verify_without_token", ("plays",) * 2),
         ("never_expires", ("forgets", "forgets", "plays", "plays")),
     ],

@@ -53,7 +53,7 @@ def judge(history: History, budget: int) -> tuple[Judgement, Stuck | None]:
         narrow = narrowed(history)
     except Contradiction as found:
         return Judgement("illegal", core=found.operations, why=(found.why,)), None
-    model = Model(narrow)
+    model = Model(narrow, history)
     orders = []
     for some in components(narrow.operations):
         try:

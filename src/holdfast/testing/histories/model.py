@@ -92,7 +92,9 @@ def clash(some: Iterable[Want], others: Iterable[Want]) -> bool:
 class Model:
     """The specification, with what is known of the grants of one history."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, seen: History | None = None) -> None:
+        """`seen` is the history as it was recorded, if the windows of this one are narrower: how
+        long a request has waited counts from its call."""
         self._deaths = {death.process: death for death in history.deaths}
         self._clashes: dict[tuple[tuple[Want, ...], tuple[Want, ...]], bool] = {}
         self.facts: dict[str, Facts] = {}
@@ -102,7 +104,7 @@ class Model:
         for operation in history.operations:
             if operation.outcome is None and operation.grant in self.facts:
                 self._note_unanswered(operation)
-        self._excused = self._excused_refusals(history.operations)
+        self._excused = self._excused_refusals((seen or history).operations)
 
     def _facts_of(self, operation: Operation) -> Facts:
         death = self._deaths.get(operation.process, Death("", NEVER))
