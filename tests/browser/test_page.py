@@ -181,6 +181,23 @@ def test_the_button_decides(
     assert Flows(manager).get("blog/posts").state == "idle"
 
 
+def test_without_the_secret_the_page_only_shows(
+    browser: Chromium, site: Server, manager: LockManager, root: Path
+) -> None:
+    analysed(manager, root)
+    browser.size(*WIDE)
+    browser.open("about:blank")
+    browser.open(f"{site.url.partition('#')[0]}#controllers")
+    browser.until(READY, "the page shows something")
+    shows(browser, "#list-controllers", "blog/posts", "awaiting decisions")
+    shows(browser, "#banners", "2 controllers wait for a decision.", "can only be seen")
+    assert browser.value("document.querySelectorAll('.buttons button').length") == 0
+    visit(browser, site, "controllers")
+    shows(browser, "#list-controllers", "awaiting decisions")
+    browser.until("document.querySelectorAll('.approve').length === 2", "who has it may decide")
+    assert "secret" not in str(browser.value("location.href"))
+
+
 def test_what_is_refused_is_told(
     browser: Chromium, site: Server, manager: LockManager, root: Path
 ) -> None:
