@@ -5,7 +5,8 @@ connections from writing or checkpointing at once (which old SQLite versions do 
 and it is what a fenced section stands on. The kernel opens it when its holder dies.
 
 A plain blocking `flock` has no deadline, and a process that was stopped inside it would stop
-everybody else for ever; so this one tries again and again, with growing, jittered pauses.
+everybody else for ever; so this one tries again and again, with jittered pauses that follow the
+length of the line (see `turns`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from time import monotonic, sleep
 
 from holdfast.core.errors import StoreBusyError
 from holdfast.store.descriptors import close, identity_of
+from holdfast.store.turns import Turn, is_crowded
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
@@ -59,9 +61,13 @@ NOTE_BYTES = MARK_AT = 256
 MARK_BYTES = 16
 
 PAUSE_SECONDS_MIN = 0.00003
-PAUSE_SECONDS_MAX = 0.002
 #: A transaction takes a tenth of a millisecond: for so many pauses the next may be the one.
 SHORT_PAUSES = 40
+#: Then a process draws a number. The first in line pauses so long, the others longer for each
+#: process ahead: about as long as its turn takes when all of them open the ledger.
+PAUSE_SECONDS_FIRST = 0.0001
+PAUSE_SECONDS_EACH = 0.001
+PAUSE_SECONDS_MAX = 0.1
 
 _open: list[ref[Gate]] = []
 
@@ -95,16 +101,25 @@ class Gate:
 
     def enter(self, deadline: float) -> None:
         """Go in, or raise StoreBusyError at the deadline."""
-        pause, pauses = PAUSE_SECONDS_MIN, 0
-        while not self.try_enter():
-            left = deadline - monotonic()
-            if left <= 0:
-                raise self._busy()
-            # The clock's low digits are as good as dice for keeping two processes out of step.
-            sleep(min(left, pause * (0.5 + monotonic() * 1e6 % 1)))
-            pauses += 1
-            if pauses > SHORT_PAUSES:
-                pause = min(pause * 1.5, PAUSE_SECONDS_MAX)
+        pauses, turn = 0, None
+        try:
+            while not self.try_enter():
+                left = deadline - monotonic()
+                if left <= 0:
+                    raise self._busy()
+                if pauses < SHORT_PAUSES and (pauses or not is_crowded(self.fd)):
+                    pauses += 1
+                    pause = PAUSE_SECONDS_MIN
+                else:
+                    pauses = SHORT_PAUSES
+                    turn = turn or Turn(self.fd)
+                    pause = PAUSE_SECONDS_FIRST + turn.ahead() * PAUSE_SECONDS_EACH
+                    pause = min(pause, PAUSE_SECONDS_MAX)
+                # The clock's low digits are as good as dice for keeping two processes out of step.
+                sleep(min(left, pause * (0.5 + monotonic() * 1e6 % 1)))
+        finally:
+            if turn is not None:
+                turn.give_back()
 
     def leave(self) -> None:
         """Go out."""

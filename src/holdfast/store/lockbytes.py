@@ -24,7 +24,7 @@ from time import monotonic, sleep
 from holdfast.core.errors import StoreBusyError
 from holdfast.store.descriptors import close, identity_of
 
-__all__ = ["LockBytes", "fcntl"]
+__all__ = ["HAS_LOCKS", "LockBytes", "fcntl", "flock_of"]
 
 try:
     from fcntl import F_OFD_SETLK, fcntl
@@ -56,7 +56,7 @@ _READ, _UNLOCK = 0, 2  # F_RDLCK, F_UNLCK
 _PAUSE_SECONDS = 0.0001
 
 
-def _flock(kind: int, start: int, length: int) -> bytes:
+def flock_of(kind: int, start: int, length: int) -> bytes:
     """A `struct flock` of 64-bit Linux."""
     order = sys.byteorder
     return (
@@ -68,11 +68,11 @@ def _flock(kind: int, start: int, length: int) -> bytes:
     )
 
 
-_DATABASE = _flock(_READ, _SHARED_AT, _SHARED_BYTES)
-_INDEX = _flock(_READ, _IN_USE_AT, 1)
-_NOTHING = _flock(_UNLOCK, 0, 0)
-_BEGIN_READING = [_flock(_READ, _READERS_AT, count) for count in range(_READERS + 1)]
-_END_READING = _flock(_UNLOCK, _READERS_AT, _READERS)
+_DATABASE = flock_of(_READ, _SHARED_AT, _SHARED_BYTES)
+_INDEX = flock_of(_READ, _IN_USE_AT, 1)
+_NOTHING = flock_of(_UNLOCK, 0, 0)
+_BEGIN_READING = [flock_of(_READ, _READERS_AT, count) for count in range(_READERS + 1)]
+_END_READING = flock_of(_UNLOCK, _READERS_AT, _READERS)
 
 
 class LockBytes:

@@ -199,6 +199,7 @@ def open_session(path: str, deadline: float, engine: Mutex) -> Session:
         gate: Gate | None = None
         try:
             make_folder(folder)
+            refuse_network_file_system(folder)
             gate = Gate(f"{folder}/gate")
             gate.enter(deadline)
             try:
@@ -208,8 +209,11 @@ def open_session(path: str, deadline: float, engine: Mutex) -> Session:
         except (OSError, StoreError) as error:
             if gate is not None:
                 gate.close()
-            # If the folder or the ledger was replaced while we opened it: once more.
-            if monotonic() >= deadline or not _was_replaced(error, gate):
+            # If the folder or the ledger was replaced while we opened it: once more. So too if the
+            # database was locked: a process that had no time left to enter the gate closes its
+            # connection outside, and may be kept from going on in the middle of that.
+            again = isinstance(error, StoreBusyError) or _was_replaced(error, gate)
+            if monotonic() >= deadline or not again:
                 raise trouble(error, path) if isinstance(error, OSError) else error from None
         except BaseException:
             if gate is not None:
@@ -225,7 +229,7 @@ class _ReplacedError(StoreError):
 def _was_replaced(error: Exception, gate: Gate | None) -> bool:
     if isinstance(error, (_ReplacedError, FileNotFoundError)):
         return True
-    if gate is None or isinstance(error, StoreBusyError):
+    if gate is None:
         return False
     try:
         return identity(gate.path) != gate.inode
@@ -235,7 +239,6 @@ def _was_replaced(error: Exception, gate: Gate | None) -> bool:
 
 def _connect(path: str, gate: Gate, deadline: float, engine: Mutex) -> Session:
     """Inside the gate."""
-    refuse_network_file_system(os.path.dirname(path))
     _drop_foreign_log(path, gate)
     connection: Connection | None = None
     locks = LockBytes(path)
