@@ -30,6 +30,7 @@ from bench import (
     page,
     proof,
     shell,
+    sizes,
     specs,
     trees,
 )
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
     "handover": handover.run,
     "memory": memory.run,
     "ledger": ledger.run,
+    "sizes": sizes.run,
     "shell": shell.run,
     "hook": hook.run,
     "specs": specs.run,

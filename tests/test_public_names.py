@@ -55,9 +55,9 @@ SIGNATURES = {
         f"*, holder: str | Holder, {PATHS}, timeout: float = 300, {LEASE}, "
         "priority: int = 0, patience: float = 600) -> LockGrant"
     ),
-    "active_grants": ") -> list[GrantSnapshot]",
+    "active_grants": ") -> Sequence[GrantSnapshot]",
     "ask": f"holder: str | Holder, {PATHS}, *, {LEASE}) -> LockGrant | Refusal",
-    "check_conflicts": f"*, {PATHS}) -> list[ConflictInfo]",
+    "check_conflicts": f"*, {PATHS}) -> Conflicts",
     "close": ") -> None",
     "ensure": f"*, holder: str | Holder, {PATHS}, {LEASE}) -> LockGrant",
     "events": "after: int = 0, limit: int | None = None) -> Iterator[Event]",

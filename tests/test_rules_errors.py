@@ -105,4 +105,10 @@ def test_a_crowd_in_the_way_is_counted_and_not_recited(scene: Scene, manager: Lo
         scene.take(f"agent-{number}", writes=[f"a/{number}"])
     with pytest.raises(holdfast.LockConflictError, match="and 47 more") as caught:
         manager.ensure(holder=scene.holder("bob"), read_paths=["a/"])
-    assert len(caught.value.fields["conflicts"]) == 50
+    assert len(caught.value.fields["conflicts"]) == 20
+    assert caught.value.fields["more"] == 30
+    for number in range(50, 1100):
+        scene.take("ann", writes=[f"a/{number}"])
+    with pytest.raises(holdfast.LockConflictError, match="and more than 1,000 more") as caught:
+        manager.ensure(holder=scene.holder("bob"), read_paths=["a/"])
+    assert caught.value.to_dict()["more"] == 1001

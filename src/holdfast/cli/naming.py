@@ -64,7 +64,7 @@ def held(manager: LockManager, names: list[str]) -> list[Grant]:
         for id in ids:
             found[id] = _by_id(view, id)
         for place in places:
-            rows = view.scopes([key for key in (place.key, place.inode) if key], [])
+            rows = list(view.scopes([key for key in (place.key, place.inode) if key], []))
             named = [view.grant(id) for _key, _mode, id in rows]
             grants = [grant for grant in named if isinstance(grant, Grant)]
             if not grants:

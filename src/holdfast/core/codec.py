@@ -181,10 +181,14 @@ def written(event: Event) -> str:
 
 _lists: dict[tuple[str, ...], str] = {}
 LISTS_MAX = 1024
+#: A longer list would keep the memory that it took.
+LISTED_MAX = 64
 
 
 def _listed(texts: tuple[str, ...]) -> str:
     """Texts as a JSON list. Remembered: who takes some files gives the same ones back."""
+    if len(texts) > LISTED_MAX:
+        return f"[{','.join(map(quoted, texts))}]"
     known = _lists.get(texts)
     if known is None:
         if len(_lists) >= LISTS_MAX:

@@ -7,14 +7,33 @@ spot, so no daemon is needed for a lock to come free.
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 from holdfast.core import events, keys
 from holdfast.core.draft import LAST, reach
-from holdfast.core.model import READ, WRITE, ConflictInfo, Grant
+from holdfast.core.model import (
+    CONFLICTS_COUNTED_MAX,
+    CONFLICTS_NAMED_MAX,
+    READ,
+    WRITE,
+    ConflictInfo,
+    Conflicts,
+    Grant,
+)
+from holdfast.core.overlaps import Overlaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.core.draft import Draft
     from holdfast.core.model import Request, Ticket
+
+    #: Key, mode and grant id of something that is held.
+    Row = tuple[str, str, str]
+
+#: So many rows behind those that are named are counted without a look at each grant.
+CROWD = 20
 
 EXPIRED = "expired"
 IDLE = "idle"
@@ -49,7 +68,16 @@ def looked_up(request: Request) -> tuple[str, ...]:
         return wanted
     if len(wanted) == 2 and silent == wanted[1:]:  # one file, as nearly always
         return wanted[:1]
-    return tuple([key for key in wanted if key not in silent])
+    unsaid = set(silent)
+    return tuple([key for key in wanted if key not in unsaid])
+
+
+def overlaps(request: Request) -> Overlaps:
+    """Which of the keys by which a request meets others overlap another key."""
+    if not request.silent:
+        return Overlaps(request.keys)
+    unsaid = set(request.silent)
+    return Overlaps([None if key in unsaid else key for key in request.keys])
 
 
 def steal_only(grant: Grant) -> bool:
@@ -57,29 +85,120 @@ def steal_only(grant: Grant) -> bool:
     return any(keys.kind(key) in keys.STEAL_ONLY_KINDS for key in grant.keys)
 
 
-def grants_in_the_way(draft: Draft, request: Request) -> list[ConflictInfo]:
-    """The live grants of others that conflict with a request. Reaps those that are not live."""
-    rows = draft.scopes(*reach(looked_up(request)))
-    if not rows:
-        return []
-    found: dict[tuple[str, str], ConflictInfo] = {}
-    for held_key, held_mode, id in sorted(rows):  # the same order on every store
-        for key, mode, path in zip(request.keys, request.modes, request.paths, strict=True):
-            if mode == READ and held_mode == READ:
+def grants_in_the_way(draft: Draft, request: Request) -> Conflicts:
+    """The live grants of others that conflict with a request. Reaps those that are not live.
+
+    What a refusal costs does not depend on how much is held: of a crowd only the first are looked
+    at. The others are counted as they stand in the ledger, and some of them may have ended, or
+    belong to the holder itself.
+    """
+    wanted = looked_up(request)
+    rows = draft.scopes(*reach(wanted))
+    row = next(rows, None)
+    found = Conflicts()
+    if row is None:
+        return found
+    met, looked_at = Meeting(draft, request), []
+    while row is not None and len(found) < CONFLICTS_NAMED_MAX:
+        met.look_at(row, found)
+        looked_at.append(row)
+        row = next(rows, None)
+    if row is None:
+        return found
+    some = [row, *islice(rows, CROWD - 1)]
+    if len(some) == CROWD and len(wanted) == 1:
+        reads = request.modes[request.keys.index(wanted[0])] == READ
+        known = sum(mode == WRITE or not reads for _key, mode, _id in looked_at)
+        most = known + CONFLICTS_COUNTED_MAX + 1
+        found.and_more(draft.view.count(*reach(wanted), writes=reads, most=most) - known)
+        return found
+    add = met.look_at if len(some) < CROWD else met.count
+    for row in chain(some, rows):
+        add(row, found)
+        if found.are_enough:
+            break
+    return found
+
+
+class Meeting:
+    """What a request meets of others, row by row of what is held."""
+
+    __slots__ = ("_draft", "_known", "_request", "_seen", "_wanted")
+
+    def __init__(self, draft: Draft, request: Request) -> None:
+        self._draft = draft
+        self._request = request
+        self._wanted = overlaps(request)
+        self._known: dict[str, Grant | None] = {}
+        self._seen: set[tuple[str, str]] = set()
+
+    def look_at(self, row: Row, found: Conflicts) -> None:
+        """Add what a row keeps the request from, if its grant is live."""
+        held_key, held_mode, id = row
+        grant, places = self.clash(row)
+        if grant is None:
+            return
+        for place in places:
+            path, mode = self._request.paths[place], self._request.modes[place]
+            if (id, path) in self._seen:
                 continue
-            if key in request.silent or not keys.overlap(key, held_key):
-                continue
-            grant = draft.live_grant(id)
-            if grant is None or grant.holder.key == request.holder.key:
-                break
-            why = fate(draft, grant)
-            if why and not steal_only(grant):
-                draft.end(grant, events.LOCK_REAPED, why=why)
-                break
-            found.setdefault(
-                (id, path), held_conflict(draft, grant, held_key, held_mode, path, mode)
-            )
-    return list(found.values())
+            self._seen.add((id, path))
+            if len(found) < CONFLICTS_NAMED_MAX:
+                info = held_conflict(self._draft, grant, held_key, held_mode, path, mode)
+                found.append(info)
+            else:
+                found.and_more(1)
+
+    def count(self, row: Row, found: Conflicts) -> None:
+        """Count what a row keeps the request from, without a look at its grant."""
+        id = row[2]
+        if self._known.get(id, self) is None:
+            return
+        for place in self._places(row):
+            told = (id, self._request.paths[place])
+            if told not in self._seen:
+                self._seen.add(told)
+                found.and_more(1)
+
+    def clash(self, row: Row) -> tuple[Grant | None, list[int]]:
+        """The live grant of another holder that a row belongs to, and the positions of what it
+        keeps the request from; None if there is nothing of the kind."""
+        id = row[2]
+        if self._known.get(id, self) is None:
+            return None, []
+        places = self._places(row)
+        if places and id not in self._known:
+            self._known[id] = self._standing(id)
+        return (self._known[id], places) if places else (None, [])
+
+    def _places(self, row: Row) -> list[int]:
+        places = self._wanted.of(row[0])
+        if row[1] == READ:
+            modes = self._request.modes
+            return [place for place in places if modes[place] != READ]
+        return places
+
+    def _standing(self, id: str) -> Grant | None:
+        draft = self._draft
+        grant = draft.live_grant(id)
+        if grant is None or grant.holder.key == self._request.holder.key:
+            return None
+        why = fate(draft, grant)
+        if why and not steal_only(grant):
+            draft.end(grant, events.LOCK_REAPED, why=why)
+            return None
+        return grant
+
+
+def clashes(draft: Draft, request: Request) -> Iterator[tuple[Grant, Row, int]]:
+    """All live grants of others that conflict with a request: what each of them holds, and the
+    position of what is wanted."""
+    met = Meeting(draft, request)
+    for row in draft.scopes(*reach(looked_up(request))):
+        grant, places = met.clash(row)
+        if grant is not None:
+            for place in places:
+                yield grant, row, place
 
 
 def held_conflict(
@@ -134,12 +253,13 @@ def _reservations_ahead(
 
 def first_clash(request: Request, other: Request) -> tuple[int, int] | None:
     """The positions of the first keys of two requests that conflict."""
+    silent, theirs = set(request.silent), Overlaps(other.keys)
     for mine, (key, mode) in enumerate(zip(request.keys, request.modes, strict=True)):
-        if key in request.silent:
+        if key in silent:
             continue
-        for theirs, (held_key, held_mode) in enumerate(zip(other.keys, other.modes, strict=True)):
-            if (mode == WRITE or held_mode == WRITE) and keys.overlap(key, held_key):
-                return mine, theirs
+        for place in theirs.of(key):
+            if mode == WRITE or other.modes[place] == WRITE:
+                return mine, place
     return None
 
 
@@ -180,7 +300,7 @@ def awaited(draft: Draft, reservation: Ticket) -> set[str]:
     pending = [reservation]
     while pending:
         ticket = pending.pop()
-        holders = {conflict.holder_key for conflict in grants_in_the_way(draft, ticket.request)}
+        holders = {grant.holder.key for grant, *_ in clashes(draft, ticket.request)}
         for ahead, _clash in _reservations_ahead(draft, ticket.request, ticket.arrival):
             holders.add(ahead.request.holder.key)
         for holder_key in sorted(holders - found):
@@ -193,6 +313,22 @@ def awaited(draft: Draft, reservation: Ticket) -> set[str]:
     return found
 
 
-def in_the_way(draft: Draft, request: Request, arrival: int = LAST) -> list[ConflictInfo]:
-    """All that keeps a request from starting now."""
-    return grants_in_the_way(draft, request) + reservations_in_the_way(draft, request, arrival)
+def in_the_way(draft: Draft, request: Request, arrival: int = LAST) -> Conflicts:
+    """What keeps a request from starting now: the first of it by name, the rest by number."""
+    found = grants_in_the_way(draft, request)
+    reserved = reservations_in_the_way(draft, request, arrival)
+    room = CONFLICTS_NAMED_MAX - len(found)
+    found += reserved[:room]
+    found.and_more(max(0, len(reserved) - room))
+    return found
+
+
+def one_of_each_holder(draft: Draft, request: Request, arrival: int) -> list[ConflictInfo]:
+    """One conflict for each holder in the way of a request, however many there are."""
+    found: dict[str, ConflictInfo] = {}
+    for grant, (held_key, held_mode, _id), place in clashes(draft, request):
+        if grant.holder.key not in found:
+            found[grant.holder.key] = held_conflict(
+                draft, grant, held_key, held_mode, request.paths[place], request.modes[place]
+            )
+    return [*found.values(), *reservations_in_the_way(draft, request, arrival)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.core import codec, events, keys
 from holdfast.core.model import SECOND, Decision, Ending, Event, Grant, Request, Ticket, Witness
+from holdfast.core.overlaps import Overlaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ LAST = 1 << 61  # the arrival of somebody who has no ticket yet: behind all who 
 
 _reached: dict[tuple[str, ...], tuple[list[str], list[tuple[str, str]]]] = {}
 REACHED_MAX = 4096
+#: A request of more keys is hardly ever repeated, and would keep the memory that it took.
+REMEMBERED_KEYS_MAX = 64
 
 
 def reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
@@ -37,6 +40,8 @@ def reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
 
     Remembered, because whoever asks for some keys gives the same ones back. Not to be changed.
     """
+    if len(wanted) > REMEMBERED_KEYS_MAX:
+        return _reach(wanted)
     known = _reached.get(wanted)
     if known is None:
         if len(_reached) >= REACHED_MAX:
@@ -59,9 +64,22 @@ def _reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
     return [key for key in at if not key.startswith("inode:")] + inodes, below
 
 
-def within(key: str, at: list[str], below: list[tuple[str, str]]) -> bool:
-    """Whether a key is one of those, or inside one of those ranges."""
-    return key in at or any(low < key < high for low, high in below)
+def folders_of(below: list[tuple[str, str]]) -> set[str]:
+    """The folders whose insides these ranges are."""
+    return {low[:-1] or keys.ROOT for low, _high in below}
+
+
+def in_order(at: list[str], below: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """The keys and the folders to look into, each in order, and nothing that is inside another of
+    these folders: so all that is found comes in the order of its keys, and only once."""
+    folders = folders_of(below)
+    if not folders:
+        return sorted(at), []
+
+    def is_apart(key: str) -> bool:
+        return folders.isdisjoint(keys.ancestors(key))
+
+    return sorted(filter(is_apart, at)), sorted(filter(is_apart, folders))
 
 
 def granted(view: View, request: Request, last_token: int) -> Grant:
@@ -125,17 +143,35 @@ class Draft:
         found = self.grant(id)
         return found if isinstance(found, Grant) else None
 
-    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-        """(key, mode, grant id) of all that is held there."""
+    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+        """(key, mode, grant id) of all that is held there: first what this decision has granted."""
         rows = self.view.scopes(at, below)
         if self._ended or self._granted:
-            known = self._ended.keys() | self._granted.keys()
-            rows = [row for row in rows if row[2] not in known]
-            for grant in self._granted.values():
-                for key, mode in zip(grant.keys, grant.modes, strict=True):
-                    if within(key, at, below):
-                        rows.append((key, mode, grant.id))
+            return self._changed(rows, self._new_scopes(at, below))
         return rows
+
+    def _changed(
+        self, rows: Iterator[tuple[str, str, str]], new: list[tuple[str, str, str]]
+    ) -> Iterator[tuple[str, str, str]]:
+        # What is ended while its rows are being read must not be shown any more.
+        yield from new
+        for row in rows:
+            if row[2] not in self._ended and row[2] not in self._granted:
+                yield row
+
+    def _new_scopes(
+        self, at: list[str], below: list[tuple[str, str]]
+    ) -> list[tuple[str, str, str]]:
+        if not self._granted:
+            return []
+        exactly, folders = set(at), folders_of(below)
+        found = [
+            (key, mode, grant.id)
+            for grant in self._granted.values()
+            for key, mode in zip(grant.keys, grant.modes, strict=True)
+            if key in exactly or not folders.isdisjoint(keys.ancestors(key))
+        ]
+        return sorted(found)
 
     def ticket(self, id: str) -> Ticket | None:
         """A ticket that still waits."""
@@ -244,12 +280,13 @@ class Draft:
     def _turns_ahead(self, request: Request) -> int:
         """How long the graces of those ahead still last. They end one after the other, so that
         in a crowd each has a turn of its own, and all turns are equally long."""
+        mine = Overlaps(request.keys)
         ends = [
             ticket.stirs_at
             for ticket in self.tickets(*reach(request.keys))
             if ticket.request.priority >= request.priority
             # whoever looks for everything below the root may be shown resources as well
-            and any(keys.overlap(mine, its) for mine in request.keys for its in ticket.request.keys)
+            and any(map(mine.of, ticket.request.keys))
         ]
         return min(max(0, max(ends, default=0) - self.now), TURNS_MAX)
 

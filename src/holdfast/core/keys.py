@@ -38,7 +38,7 @@ GRANT = "grant"
 #: Kinds whose expired leases are taken over by an explicit steal only.
 STEAL_ONLY_KINDS = ("worktree",)
 
-_KINDS = frozenset((*GENERIC_KINDS, *SERVICE_KINDS, INODE, GRANT))
+KINDS = frozenset((*GENERIC_KINDS, *SERVICE_KINDS, INODE, GRANT))
 
 COMPONENT_BYTES_MAX = 255
 PATH_BYTES_MAX = 4096
@@ -49,7 +49,7 @@ def kind(key: str) -> str:
     """The kind of a key: `path`, or what stands before its colon."""
     if ":" in key:
         before = key[: key.index(":")]
-        if before in _KINDS:
+        if before in KINDS:
             return before
     return "path"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any, Final, Generic, TypeVar
 
     T = TypeVar("T", covariant=True)
@@ -32,6 +32,11 @@ READ = "r"
 WRITE = "w"
 
 SECOND = 1_000_000
+
+#: A refusal names the first conflicts, and counts the others up to a limit: one more than that
+#: stands for any larger number.
+CONFLICTS_NAMED_MAX = 20
+CONFLICTS_COUNTED_MAX = 1000
 TTL_DEFAULT_SECONDS = 30 * 60
 PATIENCE_DEFAULT_SECONDS = 10 * 60
 
@@ -402,6 +407,25 @@ class ConflictInfo(Value):
         self.kind: Final = kind
 
 
+class Conflicts(list[ConflictInfo]):
+    """The first conflicts of a request, and how many `more` there are (CONFLICTS_COUNTED_MAX)."""
+
+    __slots__ = ("more",)
+
+    def __init__(self, named: Iterable[ConflictInfo] = (), more: int = 0) -> None:
+        super().__init__(named)
+        self.more = more
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether nothing would be told of another one."""
+        return self.more > CONFLICTS_COUNTED_MAX
+
+    def and_more(self, count: int) -> None:
+        """Count some that are not named."""
+        self.more = min(self.more + count, CONFLICTS_COUNTED_MAX + 1)
+
+
 class Verdict(Value):
     """May this write proceed? If not: the code of the error and the reason in words."""
 
@@ -420,7 +444,7 @@ class Refusal(Value):
     """A rule's no. It is an outcome, not an exception: what was learnt on the way is committed
     with it, and the manager raises afterwards."""
 
-    __slots__ = ("circle", "code", "conflicts", "ending", "message")
+    __slots__ = ("circle", "code", "conflicts", "ending", "message", "more")
 
     def __init__(
         self,
@@ -430,26 +454,35 @@ class Refusal(Value):
         conflicts: tuple[ConflictInfo, ...] = (),
         circle: tuple[ConflictInfo, ...] = (),
         ending: Ending | None = None,
+        more: int = 0,
     ) -> None:
+        """`more` conflicts than are named; see CONFLICTS_COUNTED_MAX."""
         self.code: Final = code
         self.message: Final = message
         self.conflicts: Final = conflicts
         self.circle: Final = circle
         self.ending: Final = ending
+        self.more: Final = more
 
 
 class Waiting(Value):
     """A request that has been queued: what stands in its way, and in how long something may
     change by the mere passing of time."""
 
-    __slots__ = ("conflicts", "look_in", "ticket")
+    __slots__ = ("conflicts", "look_in", "more", "ticket")
 
     def __init__(
-        self, *, ticket: Ticket, conflicts: tuple[ConflictInfo, ...], look_in: int | None
+        self,
+        *,
+        ticket: Ticket,
+        conflicts: tuple[ConflictInfo, ...],
+        look_in: int | None,
+        more: int = 0,
     ) -> None:
         self.ticket: Final = ticket
         self.conflicts: Final = conflicts
         self.look_in: Final = look_in
+        self.more: Final = more
 
 
 class Decision(Generic[T]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from holdfast.core import events
 from holdfast.core.conflicts import fate, in_the_way, looked_up
 from holdfast.core.draft import Draft, reach
-from holdfast.core.model import Decision, Event, Grant, Refusal, Request
+from holdfast.core.model import Conflicts, Decision, Event, Grant, Refusal, Request
 from holdfast.core.rules import (
     CONFLICT,
     EXPIRED_CODE,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, TypeVar
 
-    from holdfast.core.model import ConflictInfo, Holder
+    from holdfast.core.model import Holder
     from holdfast.core.view import View
 
     T = TypeVar("T")
@@ -43,7 +43,7 @@ def ensure_each(view: View, requests: Sequence[Request]) -> Decision[list[Grant]
         hand_over(draft)  # those who have waited for what was just reaped come first
         conflicts = _all_in_the_way(draft, missing)
     if conflicts:
-        refusal = Refusal(code=CONFLICT, conflicts=tuple(conflicts))
+        refusal = Refusal(code=CONFLICT, conflicts=tuple(conflicts), more=conflicts.more)
         refused = record_refusal(draft, together(missing), None, refusal)
         return Decision(refusal, refused.events, refused.wake, refused.hint)
     made = [
@@ -78,8 +78,14 @@ def together(requests: Sequence[Request]) -> Request:
     )
 
 
-def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> list[ConflictInfo]:
-    return [conflict for request in requests for conflict in in_the_way(draft, request)]
+def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> Conflicts:
+    """All of it by name: whoever asks for many files at once must know which of them are free."""
+    found = Conflicts()
+    for request in requests:
+        conflicts = in_the_way(draft, request)
+        found += conflicts
+        found.and_more(conflicts.more)
+    return found
 
 
 def _covering(draft: Draft, request: Request) -> Grant | None:
@@ -108,10 +114,11 @@ def heir(
 ) -> Request:
     """The request with which a grant, or some keys of it, goes to a holder; with `for_life` it has
     no end any more but its owner's."""
+    only = None if keys is None else set(keys)
     kept = [
         (key, mode, path)
         for key, mode, path in zip(grant.keys, grant.modes, grant.paths, strict=True)
-        if keys is None or key in keys
+        if only is None or key in only
     ]
     return Request(
         id,

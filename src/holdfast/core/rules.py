@@ -9,6 +9,7 @@ from __future__ import annotations
 from holdfast.core import events, keys
 from holdfast.core.conflicts import (
     EXPIRED,
+    clashes,
     expiry,
     fate,
     in_the_way,
@@ -18,6 +19,7 @@ from holdfast.core.conflicts import (
 )
 from holdfast.core.draft import LAST, LONG, NOTHING, SERVED, Draft, granted, reach
 from holdfast.core.model import (
+    CONFLICTS_NAMED_MAX,
     READ,
     WRITE,
     Decision,
@@ -30,13 +32,15 @@ from holdfast.core.model import (
     Verdict,
     Waiting,
 )
+from holdfast.core.overlaps import Overlaps
 from holdfast.core.waiting import circle, hand_over, is_young
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
-    from holdfast.core.model import ConflictInfo, Request, Witness
+    from holdfast.core.model import ConflictInfo, Conflicts, Request, Witness
     from holdfast.core.view import View
 
 CONFLICT = "E_LOCK_CONFLICT"
@@ -92,7 +96,7 @@ def at_once(view: View, request: Request) -> Decision[Grant | None]:
 
     None is no refusal: it says that only `acquire` can tell. Not for repeating a request.
     """
-    if view.stirs or view.scopes(*reach(looked_up(request))):
+    if view.stirs or not view.is_free(*reach(looked_up(request))):
         return Decision(None)
     grant = granted(view, request, view.last_token)
     event = Event(view.head + 1, events.LOCK_ACQUIRED, view.now, NOTHING, subject=grant)
@@ -113,11 +117,11 @@ def _already_decided(draft: Draft, known: Grant | Ending) -> Decision[Grant | Wa
 
 
 def _refuse(
-    draft: Draft, request: Request, ticket: Ticket | None, conflicts: list[ConflictInfo]
+    draft: Draft, request: Request, ticket: Ticket | None, conflicts: Conflicts
 ) -> Decision[Grant | Waiting | Refusal]:
     expired = all(_expired_and_not_stolen(draft, conflict) for conflict in conflicts)
     code = EXPIRED_CODE if expired else CONFLICT
-    refusal = Refusal(code=code, conflicts=tuple(conflicts))
+    refusal = Refusal(code=code, conflicts=tuple(conflicts), more=conflicts.more)
     return record_refusal(draft, request, ticket, refusal)
 
 
@@ -133,21 +137,38 @@ def record_refusal(
     if ticket is not None:
         draft.drop(ticket, "refused")
     hand_over(draft)
-    blockers = sorted({conflict.grant_id for conflict in refusal.conflicts})
-    data = {
-        "holder": request.holder.id,
-        "paths": request.paths,
-        "modes": request.modes,
-        "code": refusal.code,
-        "blockers": blockers,
-    }
-    once = "\n".join((refusal.code, request.holder.key, request.modes, *request.keys, *blockers))
+    data, once = _told(request, refusal)
     draft.emit(events.LOCK_REFUSED, data, once=once)
     return draft.done(refusal)
 
 
+def _told(request: Request, refusal: Refusal) -> tuple[dict[str, Any], str]:
+    """What the ledger is told of a refusal, and the text by which a repeat of it is known. Neither
+    grows with what was asked for."""
+    blockers = sorted({one.grant_id for one in refusal.conflicts[:CONFLICTS_NAMED_MAX]})
+    told: dict[str, Any] = {
+        "holder": request.holder.id,
+        "paths": request.paths[:CONFLICTS_NAMED_MAX],
+        "modes": request.modes[:CONFLICTS_NAMED_MAX],
+        "code": refusal.code,
+        "blockers": blockers,
+    }
+    beyond = len(request.paths) - CONFLICTS_NAMED_MAX
+    if beyond > 0:
+        told["more_paths"] = beyond
+    more = refusal.more + max(0, len(refusal.conflicts) - CONFLICTS_NAMED_MAX)
+    if more:
+        told["more"] = more
+    asked = "\n".join((request.modes, *request.keys))
+    if beyond > 0:
+        from hashlib import sha256
+
+        asked = sha256(asked.encode()).hexdigest()
+    return told, "\n".join((refusal.code, request.holder.key, asked, *blockers))
+
+
 def _wait(
-    draft: Draft, request: Request, ticket: Ticket | None, conflicts: list[ConflictInfo]
+    draft: Draft, request: Request, ticket: Ticket | None, conflicts: Conflicts
 ) -> Decision[Grant | Waiting | Refusal]:
     if draft.is_dead(request.holder.witness, request.holder.marks):
         refusal = Refusal(code=NOT_HELD, message=f"{request.holder.id} is no longer alive")
@@ -157,12 +178,13 @@ def _wait(
             code=CONFLICT,
             message="a read lock cannot become a write lock while others read",
             conflicts=tuple(conflicts),
+            more=conflicts.more,
         )
         return record_refusal(draft, request, ticket, refusal)
-    steps = circle(draft, request, conflicts)
+    steps = circle(draft, request, ticket.arrival if ticket else LAST, conflicts)
     ticket = draft.ticket(request.id)  # on the way round, others may have met it and reserved it
     if steps:
-        refusal = Refusal(code=CYCLE, conflicts=tuple(conflicts), circle=steps)
+        refusal = Refusal(code=CYCLE, conflicts=tuple(conflicts), circle=steps, more=conflicts.more)
         return record_refusal(draft, request, ticket, refusal)
     if any(_expired_and_not_stolen(draft, conflict) for conflict in conflicts):
         return _refuse(draft, request, ticket, conflicts)
@@ -177,28 +199,32 @@ def _wait(
     if is_young(draft, ticket):
         moments.append(ticket.stirs_at)
     look_in = max(0, min(moments) - draft.now) if moments else None
-    return draft.done(Waiting(ticket=ticket, conflicts=tuple(conflicts), look_in=look_in))
+    behind = tuple(conflicts)
+    return draft.done(
+        Waiting(ticket=ticket, conflicts=behind, look_in=look_in, more=conflicts.more)
+    )
 
 
-def _is_upgrade(draft: Draft, request: Request, conflicts: list[ConflictInfo]) -> bool:
+def _is_upgrade(draft: Draft, request: Request, conflicts: Conflicts) -> bool:
     """Whether the requester reads what it now wants to write, and others read it too.
 
     Two of those would wait for each other for ever.
     """
-    contested = {
-        conflict.path
-        for conflict in conflicts
-        if conflict.mode == WRITE and conflict.held_mode == READ and conflict.kind == "grant"
-    }
+    if conflicts.more:
+        found = clashes(draft, request)
+        contested = {request.paths[place] for _, row, place in found if row[1] == READ}
+    else:
+        contested = {one.path for one in conflicts if one.held_mode == READ and one.kind == "grant"}
     if not contested:
         return False
     wanted = [
         key for key, path in zip(request.keys, request.paths, strict=True) if path in contested
     ]
+    overlapping = Overlaps(wanted)
     for key, _mode, id in draft.scopes(*reach(tuple(wanted))):
         grant = draft.live_grant(id)
         mine = grant is not None and grant.holder.key == request.holder.key
-        if mine and any(keys.overlap(key, want) for want in wanted):
+        if mine and overlapping.of(key):
             return True
     return False
 
@@ -218,14 +244,15 @@ def ensure(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
 
 def covers(grant: Grant, request: Request) -> bool:
     """Whether a grant already gives all that a request wants."""
-    held = list(zip(grant.keys, grant.modes, strict=True))
+    silent, held = set(request.silent), set(grant.keys)
+    written = {key for key, mode in zip(grant.keys, grant.modes, strict=True) if mode == WRITE}
     for key, mode in zip(request.keys, request.modes, strict=True):
-        if key in request.silent:
+        if key in silent:
             continue
         if mode == WRITE:
-            if (key, WRITE) not in held:
+            if key not in written:
                 return False
-        elif not any(key == have or have in keys.ancestors(key) for have, _mode in held):
+        elif key not in held and held.isdisjoint(keys.ancestors(key)):
             return False
     return True
 
@@ -337,15 +364,13 @@ def steal(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
 
 def _expired_in_the_way(draft: Draft, request: Request) -> list[Grant]:
     found: dict[str, Grant] = {}
-    for key, mode, id in sorted(draft.scopes(*reach(looked_up(request)))):
+    wanted = Overlaps(request.keys)
+    for key, mode, id in draft.scopes(*reach(looked_up(request))):
         grant = draft.live_grant(id)
         if grant is None or id in found or grant.holder.key == request.holder.key:
             continue
-        clashes = any(
-            (mode == WRITE or want == WRITE) and keys.overlap(key, other)
-            for other, want in zip(request.keys, request.modes, strict=True)
-        )
-        if clashes and fate(draft, grant) == EXPIRED:
+        clash = any(WRITE in (mode, request.modes[at]) for at in wanted.of(key))
+        if clash and fate(draft, grant) == EXPIRED:
             found[id] = grant
     return list(found.values())
 
@@ -355,7 +380,7 @@ def _refuse_steal(draft: Draft, request: Request) -> Decision[Grant | Waiting | 
     hand_over(draft)
     conflicts = in_the_way(draft, request)
     if conflicts:
-        refusal = Refusal(code=CONFLICT, conflicts=tuple(conflicts))
+        refusal = Refusal(code=CONFLICT, conflicts=tuple(conflicts), more=conflicts.more)
     else:
         refusal = Refusal(code=NOT_HELD, message="nothing here has expired: nothing to steal")
     return record_refusal(draft, request, None, refusal)
@@ -391,7 +416,7 @@ def reap(view: View, ids: Iterable[str]) -> Decision[list[Ending]]:
     return draft.done(endings)
 
 
-def look(view: View, request: Request) -> list[ConflictInfo]:
+def look(view: View, request: Request) -> Conflicts:
     """What would conflict, without asking for anything: nothing is written."""
     return in_the_way(Draft(view), request)
 

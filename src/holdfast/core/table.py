@@ -6,18 +6,24 @@ grants that hold it, one from a folder to what is directly inside it.
 
 from __future__ import annotations
 
+from _bisect import bisect_left
 from _bisect import insort_right as insort
+from itertools import islice
 
 from holdfast.core import codec, events, keys
-from holdfast.core.draft import reach
-from holdfast.core.model import WRITE, Ending, Grant, Ticket
+from holdfast.core.draft import in_order, reach
+from holdfast.core.model import READ, WRITE, Ending, Grant, Ticket
+from holdfast.core.overlaps import FEW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from holdfast.core.model import Event
+
+#: What is in a smaller folder is sorted whenever it is asked for.
+SORTED_MIN = 64
 
 
 class Shelf:
@@ -26,11 +32,14 @@ class Shelf:
     A key with a single id, by far the most common, costs no container of its own.
     """
 
-    __slots__ = ("ids", "inside")
+    __slots__ = ("_changed", "_sorted", "ids", "inside")
 
     def __init__(self) -> None:
-        self.ids: dict[str, str | tuple[str, ...]] = {}
+        self.ids: dict[str, str | dict[str, None]] = {}
         self.inside: dict[str, dict[str, None]] = {}
+        #: What is inside a folder in order, once it was asked for, and what changed there since.
+        self._sorted: dict[str, list[str]] = {}
+        self._changed: dict[str, dict[str, None]] = {}
 
     def add(self, key: str, id: str) -> None:
         """Put an id at a key."""
@@ -40,16 +49,17 @@ class Shelf:
             self._link(key)
         elif isinstance(there, str):
             if there != id:
-                self.ids[key] = (there, id)
-        elif id not in there:
-            self.ids[key] = (*there, id)
+                self.ids[key] = {there: None, id: None}
+        else:
+            there[id] = None
 
     def remove(self, key: str, id: str) -> None:
         """Take an id from a key."""
         there = self.ids.get(key)
-        if isinstance(there, tuple):
-            left = tuple(other for other in there if other != id)
-            self.ids[key] = left if len(left) > 1 else left[0]
+        if isinstance(there, dict):
+            there.pop(id, None)
+            if len(there) == 1:
+                (self.ids[key],) = there
         elif there == id:
             del self.ids[key]
             self._unlink(key)
@@ -60,6 +70,8 @@ class Shelf:
             siblings = inside.get(parent)
             if siblings is not None:
                 siblings[key] = None
+                if parent in self._sorted:
+                    self._changed[parent][key] = None
                 return
             inside[parent] = {key: None}
             key = parent
@@ -72,33 +84,85 @@ class Shelf:
             siblings = inside[parent]
             del siblings[key]
             if siblings:
+                if parent in self._sorted:
+                    self._changed[parent][key] = None
                 return
             del inside[parent]
+            if self._sorted.pop(parent, None) is not None:
+                del self._changed[parent]
             if parent in self.ids:
                 return
             key = parent
 
-    def at(self, key: str) -> tuple[str, ...]:
-        """The ids at a key."""
-        there = self.ids.get(key, ())
-        return (there,) if isinstance(there, str) else there
+    def at(self, key: str) -> Sequence[str]:
+        """The ids at a key, in order."""
+        there = self.ids.get(key)
+        if there is None:
+            return ()
+        return (there,) if isinstance(there, str) else sorted(there)
 
     def below(self, folder: str) -> Iterator[tuple[str, str]]:
-        """(key, id) of all inside a folder."""
-        pending = [folder]
-        while pending:
-            for key in self.inside.get(pending.pop(), ()):
-                for id in self.at(key):
-                    yield key, id
-                pending.append(key)
+        """(key, id) of all inside a folder, in the order of the keys.
+
+        What is inside `a` comes after `a-b`, which comes after `a`: so it has to wait until all
+        before it was shown.
+        """
+        open_folders: list[tuple[Iterator[str], list[str]]] = []
+        names = iter(self._in_order(folder))
+        waiting: list[str] = []
+        name = next(names, None)
+        while True:
+            if waiting and (name is None or f"{waiting[-1]}/" < name):
+                inner = waiting.pop()
+                open_folders.append((_before(name, names), waiting))
+                names, waiting = iter(self._in_order(inner)), []
+            elif name is None:
+                if not open_folders:
+                    return
+                names, waiting = open_folders.pop()
+            else:
+                for id in self.at(name):
+                    yield name, id
+                if name in self.inside:
+                    waiting.append(name)
+            name = next(names, None)
+
+    def _in_order(self, folder: str) -> list[str]:
+        """What is directly inside a folder. To sort it each time would cost the more, the more is
+        held, so it is kept, and put in order where it has changed."""
+        inside = self.inside.get(folder)
+        if inside is None:
+            return []
+        if len(inside) < SORTED_MIN:
+            return sorted(inside)
+        known = self._sorted.get(folder)
+        changed = self._changed.get(folder, ())
+        if known is None or len(changed) > len(known) // 8:
+            known = self._sorted[folder] = sorted(inside)
+        else:
+            for key in changed:
+                at = bisect_left(known, key)
+                if at < len(known) and known[at] == key:
+                    if key not in inside:
+                        del known[at]
+                elif key in inside:
+                    known.insert(at, key)
+        self._changed[folder] = {}
+        return known
+
+
+def _before(name: str | None, names: Iterator[str]) -> Iterator[str]:
+    if name is not None:
+        yield name
+    yield from names
 
 
 class LockTable:
     """Grants and tickets, changed by events only."""
 
     __slots__ = (
-        "_endings", "_grants", "_held_by", "_notes", "_shelf", "_tickets", "_waiting", "_wanted",
-        "head", "last_at", "last_token", "stirs_at",
+        "_endings", "_grants", "_held_by", "_modes", "_notes", "_shelf", "_tickets", "_waiting",
+        "_wanted", "head", "last_at", "last_token", "stirs_at",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -109,6 +173,7 @@ class LockTable:
         self._grants: dict[str, Grant] = {}
         self._endings: dict[str, Event] = {}
         self._held_by: dict[str, dict[str, None]] = {}
+        self._modes: dict[str, dict[str, str]] = {}  # by key, of grants that have many
         self._notes: dict[str, Event] = {}
         self._shelf = Shelf()
         self._tickets: dict[str, Ticket] = {}
@@ -163,6 +228,8 @@ class LockTable:
 
     def _end_grant(self, id: str, event: Event) -> None:
         grant = self._grants.pop(id)
+        if self._modes:
+            self._modes.pop(id, None)
         if event.type != events.LOCK_RELEASED:
             self._endings[id] = event
         _discard(self._held_by, grant.holder.key, id)
@@ -200,23 +267,55 @@ class LockTable:
         ended = self._endings.get(id)
         return None if ended is None else events.ending(ended)
 
-    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-        """(key, mode, grant id) of all that is held there."""
+    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+        """(key, mode, grant id) of all that is held there, in order, read as it is asked for."""
+        return iter(()) if self.is_free(at, below) else self._scopes(at, below)
+
+    def is_free(self, at: list[str], below: list[tuple[str, str]]) -> bool:
+        """Whether nothing is held there."""
         ids, inside = self._shelf.ids, self._shelf.inside
-        found: list[tuple[str, str]] = []
         for key in at:
             if key in ids:
-                found += [(key, id) for id in self._shelf.at(key)]
+                return False
         for low, _high in below:
-            folder = low[:-1] or keys.ROOT
-            if folder in inside:
-                found.extend(self._shelf.below(folder))
-        return [(key, self._mode(id, key), id) for key, id in found] if found else []
+            if (low[:-1] or keys.ROOT) in inside:
+                return False
+        return True
+
+    def _scopes(
+        self, at: list[str], below: list[tuple[str, str]]
+    ) -> Iterator[tuple[str, str, str]]:
+        shelf = self._shelf
+        exactly, folders = in_order(at, below)
+        held = iter([(key, id) for key in exactly if key in shelf.ids for id in shelf.at(key)])
+        last = next(held, None)
+        for folder in folders:
+            for row in shelf.below(folder):
+                while last is not None and last < row:
+                    yield last[0], self._mode(last[1], last[0]), last[1]
+                    last = next(held, None)
+                yield row[0], self._mode(row[1], row[0]), row[1]
+        while last is not None:
+            yield last[0], self._mode(last[1], last[0]), last[1]
+            last = next(held, None)
+
+    def count(self, at: list[str], below: list[tuple[str, str]], *, writes: bool, most: int) -> int:
+        """How many rows there are, counted up to a limit; with `writes` only those to write."""
+        rows = self.scopes(at, below)
+        return sum(1 for _ in islice((r for r in rows if not writes or r[1] == WRITE), most))
 
     def _mode(self, id: str, key: str) -> str:
         grant = self._grants[id]
-        modes = [mode for held, mode in zip(grant.keys, grant.modes, strict=True) if held == key]
-        return WRITE if WRITE in modes else modes[0]
+        if len(grant.keys) <= FEW:
+            held = zip(grant.keys, grant.modes, strict=True)
+            return WRITE if (key, WRITE) in held else READ
+        modes = self._modes.get(id)
+        if modes is None:
+            modes = self._modes[id] = {}
+            for one, mode in zip(grant.keys, grant.modes, strict=True):
+                if mode == WRITE or one not in modes:
+                    modes[one] = mode
+        return modes[key]
 
     def held_by(self, holder_key: str) -> list[Grant]:
         """What one holder has."""
@@ -226,6 +325,11 @@ class LockTable:
         """What all those agents have whose keys start like this."""
         found = [ids for key, ids in self._held_by.items() if key.startswith(start)]
         return [self._grants[id] for ids in found for id in ids]
+
+    def some_grants(self, after: int, count: int) -> list[tuple[int, str]]:
+        """(token, id) of the next grants after a token, oldest first."""
+        found = ((one.token, one.id) for one in self._grants.values() if one.token > after)
+        return list(islice(found, count))
 
     def grants(self) -> list[Grant]:
         """All grants, oldest first."""

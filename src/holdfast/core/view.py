@@ -49,15 +49,31 @@ if TYPE_CHECKING:
         def grant(self, id: str) -> Grant | Ending | None:
             """A grant, or how it was lost, as long as history remembers."""
 
-        def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-            """(key, mode, grant id) of all that is held at these keys or inside these ranges.
-            The keys of inodes come last."""
+        def scopes(
+            self, at: list[str], below: list[tuple[str, str]]
+        ) -> Iterator[tuple[str, str, str]]:
+            """(key, mode, grant id) of all that is held at these keys or inside these ranges, each
+            once, by key and then by id. No more is read than is asked for. The keys of inodes come
+            last in `at`; no resource is inside the root."""
+
+        def is_free(self, at: list[str], below: list[tuple[str, str]]) -> bool:
+            """Whether `scopes` has no rows there."""
+
+        def count(
+            self, at: list[str], below: list[tuple[str, str]], *, writes: bool, most: int
+        ) -> int:
+            """How many rows `scopes` has for one key, counted up to `most`, which is much quicker
+            than to read them; with `writes` only those to write. Not for keys of inodes."""
 
         def held_by(self, holder_key: str) -> list[Grant]:
             """What one holder has."""
 
         def held_within(self, start: str) -> list[Grant]:
             """What all those agents have whose keys start like this."""
+
+        def some_grants(self, after: int, count: int) -> list[tuple[int, str]]:
+            """(number, id) of grants that have not ended, oldest first: the first `count` whose
+            numbers, which only the store understands, are larger. For people, like `grants`."""
 
         def grants(self) -> list[Grant]:
             """All grants that have not ended, oldest first. For people; no rule asks for it."""

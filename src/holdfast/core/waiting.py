@@ -16,14 +16,16 @@ it, except those of holders that it waits for. So nothing starves as long as gra
 
 from __future__ import annotations
 
-from holdfast.core import keys
-from holdfast.core.conflicts import in_the_way, waiter_is_dead
+from holdfast.core.conflicts import in_the_way, one_of_each_holder, waiter_is_dead
 from holdfast.core.draft import reach
+from holdfast.core.overlaps import Overlaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.draft import Draft
-    from holdfast.core.model import ConflictInfo, Request, Ticket
+    from holdfast.core.model import ConflictInfo, Conflicts, Request, Ticket
 
 
 def hand_over(draft: Draft) -> None:
@@ -47,11 +49,13 @@ def _serve(draft: Draft, freed: dict[str, None], served: dict[str, None]) -> boo
     """Go through the queue once. False if a look has found still more that is free (a dead owner,
     an expired lease): somebody further ahead may have waited for that, so begin again."""
     taken: dict[str, str] = {}
+    came_free = Overlaps(freed)
     hinted: dict[str, str] = {}  # keeps nobody but the young from it: a hint may go unheard
     for ticket in draft.tickets(*reach(tuple(freed))):
         if freed.keys() <= taken.keys():
             break  # all of it is written by others now: nobody behind can start
-        if not _concerns(ticket, freed):
+        # A store may find more: the root's range is everything.
+        if not any(map(came_free.of, ticket.request.keys)):
             continue
         if _lost_to_another(ticket, taken):
             continue
@@ -73,11 +77,6 @@ def _serve(draft: Draft, freed: dict[str, None], served: dict[str, None]) -> boo
             if draft.freed:
                 return False
     return True
-
-
-def _concerns(ticket: Ticket, freed: dict[str, None]) -> bool:
-    """Whether a ticket wants any of it. A store may find more: the root's range is everything."""
-    return any(keys.overlap(key, free) for key in ticket.request.keys for free in freed)
 
 
 def _hint(draft: Draft, ticket: Ticket, hinted: dict[str, str]) -> None:
@@ -116,11 +115,15 @@ def admit_if_free(draft: Draft, ticket: Ticket) -> bool:
 
 
 def circle(
-    draft: Draft, request: Request, conflicts: list[ConflictInfo]
+    draft: Draft, request: Request, arrival: int, conflicts: Conflicts
 ) -> tuple[ConflictInfo, ...]:
     """The circle that a wait would close, as the steps from the requester back to itself."""
+    if not draft.view.anybody_waits:
+        return ()
     asked: set[str] = set()
-    trails: list[tuple[ConflictInfo, ...]] = [(conflict,) for conflict in conflicts]
+    trails: list[tuple[ConflictInfo, ...]] = [
+        (conflict,) for conflict in _all(draft, request, arrival, conflicts)
+    ]
     while trails:
         trail = trails.pop()
         holder_key = trail[-1].holder_key
@@ -132,6 +135,14 @@ def circle(
         for ticket in list(draft.waiting(holder_key)):
             if waiter_is_dead(draft, ticket):
                 continue
-            for conflict in in_the_way(draft, ticket.request, ticket.arrival):
+            behind = in_the_way(draft, ticket.request, ticket.arrival)
+            for conflict in _all(draft, ticket.request, ticket.arrival, behind):
                 trails.append((*trail, conflict))
     return ()
+
+
+def _all(
+    draft: Draft, request: Request, arrival: int, conflicts: Conflicts
+) -> Sequence[ConflictInfo]:
+    """What may not be left out: each holder in the way may be part of a circle."""
+    return one_of_each_holder(draft, request, arrival) if conflicts.more else conflicts

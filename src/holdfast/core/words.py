@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.errors import HoldfastError, LockTimeoutError, error_of
-from holdfast.core.model import READ, SECOND
+from holdfast.core.model import CONFLICTS_COUNTED_MAX, READ, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,11 +52,15 @@ def conflict_sentence(conflict: ConflictInfo, now: int) -> str:
     return f"{told}: {conflict.reason}" if conflict.reason else told
 
 
-def conflict_sentences(conflicts: Sequence[ConflictInfo], now: int, most: int = 3) -> str:
-    """Some conflicts as sentences; the rest is counted."""
+def conflict_sentences(
+    conflicts: Sequence[ConflictInfo], now: int, most: int = 3, *, more: int = 0
+) -> str:
+    """Some conflicts as sentences; the rest is counted, and those `more` that are not given."""
     told = "; ".join(conflict_sentence(conflict, now) for conflict in conflicts[:most])
-    more = len(conflicts) - most
-    return f"{told}; and {more} more" if more > 0 else told
+    rest = max(0, len(conflicts) - most) + more
+    if more > CONFLICTS_COUNTED_MAX:
+        return f"{told}; and more than {CONFLICTS_COUNTED_MAX:,} more"
+    return f"{told}; and {rest:,} more" if rest else told
 
 
 def circle_sentence(requester: str, circle: Sequence[ConflictInfo]) -> str:
@@ -76,22 +80,27 @@ def refusal_error(refusal: Refusal, *, now: int, requester: str = "") -> Holdfas
         parts.append(circle_sentence(requester, refusal.circle))
         fields["circle"] = refusal.circle
     elif refusal.conflicts:
-        parts.append(conflict_sentences(refusal.conflicts, now))
+        parts.append(conflict_sentences(refusal.conflicts, now, more=refusal.more))
     if refusal.conflicts:
         fields["conflicts"] = refusal.conflicts
+    if refusal.more:
+        fields["more"] = refusal.more
     if refusal.ending is not None:
         fields["ending"] = refusal.ending
     return error_of(refusal.code)(": ".join(parts), hint=_HINTS[refusal.code], **fields)
 
 
-def timeout_error(conflicts: Sequence[ConflictInfo], *, now: int, seconds: float) -> HoldfastError:
+def timeout_error(
+    conflicts: Sequence[ConflictInfo], *, now: int, seconds: float, more: int = 0
+) -> HoldfastError:
     """What somebody is told who has waited in vain."""
-    told = conflict_sentences(conflicts, now)
+    told = conflict_sentences(conflicts, now, more=more)
     return LockTimeoutError(
         f"waited {seconds:g} s in vain: {told}" if told else f"waited {seconds:g} s in vain",
         hint=_HINTS["E_LOCK_TIMEOUT"],
         conflicts=tuple(conflicts),
         waited_seconds=seconds,
+        **({"more": more} if more else {}),
     )
 
 

@@ -233,14 +233,11 @@ class _Keys:
     def leases(self, view: View) -> list[tuple[str, Grant]]:
         """The leases to write these files, alive or not."""
         found: dict[tuple[str, str], Grant] = {}
-        for key, mode, id in view.scopes(list(self._names), []):
-            grant = view.grant(id) if mode == WRITE else None
-            if isinstance(grant, Grant):
-                found[self._names[key], id] = grant
-        for grant in view.grants() if self._inodes else ():  # rare: files with two names
-            for key, mode in zip(grant.keys, grant.modes, strict=True):
-                if mode == WRITE and key in self._inodes:
-                    found[self._inodes[key], grant.id] = grant
+        for names in (self._names, self._inodes):
+            for key, mode, id in view.scopes(list(names), []):
+                grant = view.grant(id) if mode == WRITE else None
+                if isinstance(grant, Grant):
+                    found[names[key], id] = grant
         return [(name, grant) for (name, _id), grant in found.items()]
 
 

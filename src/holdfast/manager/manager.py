@@ -37,18 +37,21 @@ from holdfast.store import NEEDED_IN_CHILDREN, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from holdfast.core.model import ConflictInfo, Ending, Event, Ticket, Verdict
+    from holdfast.core.model import Conflicts, Ending, Event, Ticket, Verdict
     from holdfast.core.time import Clock
     from holdfast.manager.keeper import Hold, Reaper
     from holdfast.store.contract import IsDead, Store, Waiter
 
     Path = str | os.PathLike[str]
 
-NEEDED_IN_CHILDREN += ["holdfast.manager.keeper", "select", "unicodedata", "pwd", "datetime"]
+NEEDED_IN_CHILDREN += [
+    "holdfast.manager.keeper", "holdfast.manager.listing", "select", "unicodedata", "pwd",
+    "datetime",
+]  # fmt: skip
 
 #: How long one call to the store may take, whatever other processes do.
 DEADLINE_SECONDS = 10.0
@@ -252,7 +255,9 @@ class LockManager:
         late = self._decide(pid, lambda view: rules.cancel(view, request.id, "timeout"))
         if late is not None:
             return self._lock_grant(late)
-        raise words.timeout_error(outcome.conflicts, now=self.now(), seconds=timeout)
+        raise words.timeout_error(
+            outcome.conflicts, now=self.now(), seconds=timeout, more=outcome.more
+        )
 
     def _served(self, waiting: Waiting, waiter: Waiter, end: float) -> Grant | None:
         """Wait for the grant that the ticket becomes, until it is time to look again."""
@@ -419,8 +424,11 @@ class LockManager:
 
         Nothing depends on it: whoever meets one does it.
         """
+        from holdfast.manager.listing import pages
+
+        over = pages(self.store, DEADLINE_SECONDS, live=False)
+        ids = [grant.id for page in over for grant in page]
         with self.store.view(deadline=self._deadline()) as view:
-            ids = [grant.id for grant in view.grants() if not rules.is_live(view, grant)]
             ids += [ticket.id for ticket in view.queue() if not rules.is_waited_with(view, ticket)]
         endings: list[Ending] = []
         for start in range(0, len(ids), REAPED_AT_ONCE):
@@ -438,17 +446,20 @@ class LockManager:
 
     def check_conflicts(
         self, *, read_paths: Iterable[Path] = (), write_paths: Iterable[Path] = ()
-    ) -> list[ConflictInfo]:
-        """What would stand in the way of such a request, reservations included."""
+    ) -> Conflicts:
+        """What would stand in the way of such a request, reservations included: a list of the
+        first 20, and `more` of it counted up to 1,000."""
         nobody = Holder(id="nobody", key="\n")  # no holder can have a key like that
         request = self.request(nobody, read_paths, write_paths)
         with self.store.view(deadline=self._deadline()) as view:
             return rules.look(view, request)
 
-    def active_grants(self) -> list[GrantSnapshot]:
-        """All that is held now, oldest first."""
-        with self.store.view(deadline=self._deadline()) as view:
-            return [GrantSnapshot(grant) for grant in view.grants() if rules.is_live(view, grant)]
+    def active_grants(self) -> Sequence[GrantSnapshot]:
+        """All that is held now, oldest first. Up to 200 grants are those of one moment; of more
+        the rest is read while it is gone through, and the ledger is free in between."""
+        from holdfast.manager.listing import ActiveGrants
+
+        return ActiveGrants(self.store, DEADLINE_SECONDS)
 
     def queue(self) -> list[Ticket]:
         """All who wait, in order."""

@@ -38,9 +38,9 @@ class TableView:
     """A table, and the time. One view serves all transactions: they come one after the other."""
 
     __slots__ = (
-        "_bells", "_table", "anybody_waits", "dead", "grant", "grants", "head", "held_by",
-        "held_within", "last_token", "note", "notes", "now", "queue", "scopes", "slept", "stirs",
-        "ticket", "waiting", "wall",
+        "_bells", "_table", "anybody_waits", "count", "dead", "grant", "grants", "head", "held_by",
+        "held_within", "is_free", "last_token", "note", "notes", "now", "queue", "scopes",
+        "slept", "some_grants", "stirs", "ticket", "waiting", "wall",
     )  # fmt: skip
 
     def __init__(
@@ -51,9 +51,12 @@ class TableView:
         self.dead = is_dead
         self.grant = table.grant
         self.scopes = table.scopes
+        self.count = table.count
+        self.is_free = table.is_free
         self.held_by = table.held_by
         self.held_within = table.held_within
         self.grants = table.grants
+        self.some_grants = table.some_grants
         self.note = table.note
         self.notes = table.notes
         self.ticket = table.ticket

@@ -252,6 +252,7 @@ class SqliteStore:
         """The present state. There must be a transaction."""
         view = self._view
         view.wanting.clear()
+        view.crowded = None
         if known is None:
             self._fresh.clear()
             known = self.ask(HEAD).fetchone() or (0, 0, 0, None)

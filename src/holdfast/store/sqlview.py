@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core import codec
+from holdfast.core import codec, keys
+from holdfast.core.draft import in_order
 from holdfast.core.errors import StoreCorruptError
 from holdfast.core.events import ending
 from holdfast.core.model import AGENT, Event
@@ -30,6 +31,10 @@ ALL_GRANTS = (
     "select seq, expires_at, idle_at, slept from live"
     " where key > 'grant:' and key < 'grant;' and seq is not null"
 )
+SOME_GRANTS = (
+    "select seq, grant_id from live where key > 'grant:' and key < 'grant;' and seq > ?"
+    " order by seq limit ?"
+)
 OF_AGENT = (
     "select g.seq, g.expires_at, g.idle_at, g.slept from live a join live g"
     " on g.key = 'grant:' || a.grant_id and g.grant_id = a.grant_id where a.key "
@@ -38,20 +43,31 @@ NOTES = (
     "select e.seq, type, version, at, data, 0 from notes n join events e on e.seq = n.seq where "
 )
 HELD = "select key, mode, grant_id from live where "
+ANYHOW = "select 1 from live where "
+WRITTEN = "select 1 from live where mode = 'w' and "
 BY_INODE = "select inode, mode, grant_id from live where inode = ?"
+HELD_NEXT = (
+    "select key, mode, grant_id from live where (key, grant_id) > (?, ?) and key < ?"
+    " order by key, grant_id limit ?"
+)
 EVENT = "select seq, type, version, at, data, 0 from events where seq = ?"
 WANTING = "select rank, seq, ripe_at, reserved from wants join tickets on id = ticket_id where "
 BODIES_MAX = 512
 HOPEFUL_MAX = 1
 TERMS_AT_ONCE = 40
+#: How many rows are read before it turns out whether more are needed.
+ROWS_AT_ONCE = 40
+ROWS_OF_MANY = 640
+#: Greater than every id.
+LAST_ID = "\U0010ffff"
 
 
 class SqlView:
     """What it says of the moment is set by the store at the start of each transaction."""
 
     __slots__ = (
-        "_ask", "_bodies", "_folder", "_fresh", "_path", "_tickets", "anybody_waits", "dead",
-        "head", "last_token", "now", "slept", "stirs", "stirs_at", "wall", "wanting",
+        "_ask", "_bodies", "_folder", "_fresh", "_path", "_tickets", "anybody_waits", "crowded",
+        "dead", "head", "last_token", "now", "slept", "stirs", "stirs_at", "wall", "wanting",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +85,8 @@ class SqlView:
         self._bodies = bodies
         self._fresh = fresh
         self._tickets: dict[int, Ticket] = {}
+        #: Where a lot was found to be held in this transaction.
+        self.crowded: list[str] | None = None
         #: What was asked and answered in this transaction, by the identity of what was asked.
         self.wanting: dict[int, tuple[object, object, list[tuple[int, int, int, int]]]] = {}
         self.dead = is_dead
@@ -111,18 +129,80 @@ class SqlView:
             return grant
         return grant.extended(expires_at=expires_at, idle_at=idle_at, slept=slept)
 
-    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-        if len(below) == 1 and len(at) < TERMS_AT_ONCE:  # what nearly everybody asks for
-            found = self._ask(_text(HELD, len(at), 1), (*at, *below[0])).fetchall()
+    def scopes(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+        if len(at) + len(below) <= TERMS_AT_ONCE:
+            found = None if self.crowded is at else self._some(at, below)
+            if found is not None:
+                return iter(found)
+            return self._one_by_one(_terms(at, below))
+        return self._scopes(at, below)
+
+    def is_free(self, at: list[str], below: list[tuple[str, str]]) -> bool:
+        if len(at) + len(below) > TERMS_AT_ONCE:
+            return next(self._scopes(at, below), None) is None
+        return self._some(at, below) == []
+
+    def _some(
+        self, at: list[str], below: list[tuple[str, str]]
+    ) -> list[tuple[str, str, str]] | None:
+        """All that is held there, in order, unless that is a lot."""
+        if not at and not below:
+            return []
+        if len(below) == 1 and below[0][0]:  # what nearly everybody asks for
+            text = _text(HELD, len(at), 1, ROWS_AT_ONCE)
+            found = self._ask(text, (*at, *below[0])).fetchall()
         else:
-            found = []
-            for sql, values in _look_ups(HELD, at, below):
-                found += self._ask(sql, values).fetchall()
+            below = _without_resources(below)
+            values = [*at, *(end for inside in below for end in inside)]
+            found = self._ask(_text(HELD, len(at), len(below), ROWS_AT_ONCE), values).fetchall()
+        if len(found) >= ROWS_AT_ONCE:
+            self.crowded = at  # who asks once more has no use for the same answer
+            return None
         if at and at[-1][:6] == "inode:":
             for key in at:
-                if key[:6] == "inode:":  # rare, so this one may look at everything that is held
+                if key[:6] == "inode:":
                     found += self._ask(BY_INODE, (key,)).fetchall()
-        return found
+        return sorted(set(found), key=_place) if len(found) > 1 else found
+
+    def _scopes(
+        self, at: list[str], below: list[tuple[str, str]]
+    ) -> Iterator[tuple[str, str, str]]:
+        terms = _terms(at, below)
+        for begin in range(0, len(terms), TERMS_AT_ONCE):
+            some = terms[begin : begin + TERMS_AT_ONCE]
+            # Those of inodes must be the last: that is what tells that there are any.
+            exact = sorted([low for low, high in some if not high], key=_is_inode)
+            found = self._some(exact, [ends for ends in some if ends[1]])
+            if found is not None:
+                yield from found
+                continue
+            yield from self._one_by_one(some)
+
+    def _one_by_one(self, terms: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+        for low, high in terms:
+            yield from self._all_of(low, high)
+
+    def _all_of(self, low: str, high: str) -> Iterator[tuple[str, str, str]]:
+        """All that is held at one key, or inside one range, in order and page by page."""
+        if not high and _is_inode(low):
+            yield from sorted(self._ask(BY_INODE, (low,)).fetchall(), key=_place)
+            return
+        last, end = ((low, LAST_ID), high) if high else ((low, ""), f"{low}\0")
+        count = ROWS_AT_ONCE  # few are enough for a refusal
+        while True:
+            found = self._ask(HELD_NEXT, (*last, end, count)).fetchall()
+            yield from found
+            if len(found) < count:
+                return
+            last = found[-1][0], found[-1][2]
+            count = min(2 * count, ROWS_OF_MANY)
+
+    def count(self, at: list[str], below: list[tuple[str, str]], *, writes: bool, most: int) -> int:
+        below = _without_resources(below)
+        values = [*at, *(end for inside in below for end in inside)]
+        text = _text(WRITTEN if writes else ANYHOW, len(at), len(below), most)
+        found: tuple[int] = self._ask(f"select count(*) from ({text})", values).fetchone()
+        return found[0]
 
     def held_by(self, holder_key: str) -> list[Grant]:
         if holder_key.startswith(AGENT):
@@ -135,6 +215,9 @@ class SqlView:
         ends = (f"grant:{start}", f"grant:{start}\U0010ffff")
         rows = self._ask(f"{OF_AGENT}>= ? and a.key < ?", ends).fetchall()
         return [self._grant(row) for row in rows]
+
+    def some_grants(self, after: int, count: int) -> list[tuple[int, str]]:
+        return self._ask(SOME_GRANTS, (after, count)).fetchall()
 
     def grants(self) -> list[Grant]:
         rows = self._ask(ALL_GRANTS).fetchall()
@@ -244,7 +327,50 @@ def build_or_fail(row: Sequence[Any] | None, build: Callable[[Event], T], path: 
         ) from error
 
 
-_texts: dict[tuple[str, int, int], str] = {}
+def _terms(at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The keys, each with nothing beside it, and the ranges, in the order of their rows."""
+    exactly, folders = in_order(at, below)
+    inside = [ends for folder in folders for ends in _without_resources([_range(folder)])]
+    return sorted([*((key, "") for key in exactly), *inside])
+
+
+def _place(row: tuple[str, str, str]) -> tuple[str, str]:
+    return row[0], row[2]
+
+
+def _is_inode(key: str) -> bool:
+    return key[:6] == "inode:"
+
+
+def _range(folder: str) -> tuple[str, str]:
+    inside = keys.below(folder)
+    assert inside is not None
+    return inside
+
+
+def _between_resources() -> list[tuple[str, str]]:
+    """The ranges that make up the inside of the root: all texts but its own and resources."""
+    ends = [keys.ROOT, keys.ROOT]
+    for kind in sorted(keys.KINDS):
+        ends += [f"{kind}:", f"{kind};"]  # ";" is the character after ":"
+    everything = keys.below(keys.ROOT)
+    assert everything is not None
+    ends = [everything[0], *ends, everything[1]]
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+_INSIDE_ROOT = _between_resources()
+
+
+def _without_resources(below: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same ranges, without the rows that are no paths: there is one for each grant, and it
+    would take longer to pass over them than to read what is held."""
+    if all(low for low, _high in below):
+        return below
+    return [ends for low, high in below for ends in (_INSIDE_ROOT if not low else [(low, high)])]
+
+
+_texts: dict[tuple[str, int, int, int], str] = {}
 
 
 def _look_ups(
@@ -269,9 +395,10 @@ def _look_ups(
         yield _text(start, 0, len(ranges)), [end for inside in ranges for end in inside]
 
 
-def _text(start: str, keys: int, ranges: int) -> str:
-    text = _texts.get((start, keys, ranges))
+def _text(start: str, at: int, ranges: int, most: int = 0) -> str:
+    text = _texts.get((start, at, ranges, most))
     if text is None:
-        terms = [f"{start}key = ?"] * keys + [f"{start}key > ? and key < ?"] * ranges
-        text = _texts[start, keys, ranges] = " union all ".join(terms)
+        terms = [f"{start}key = ?"] * at + [f"{start}key > ? and key < ?"] * ranges
+        text = " union all ".join(terms) + (f" limit {most}" if most else "")
+        _texts[start, at, ranges, most] = text
     return text

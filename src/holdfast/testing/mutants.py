@@ -189,13 +189,15 @@ def overlap_by_text() -> list[Patch]:
     def overlap(one: str, other: str) -> bool:
         return one == "." or other == "." or one.startswith(other) or other.startswith(one)
 
-    def by_text(self: table.LockTable, at: list[str], below: list[tuple[str, str]]) -> list[Row]:
+    def by_text(
+        self: table.LockTable, at: list[str], below: list[tuple[str, str]]
+    ) -> Iterator[Row]:
         rows = dict.fromkeys(scopes(self, at, below))
         for grant in self.grants():
             for key, mode in zip(grant.keys, grant.modes, strict=True):
                 if any(key.startswith(low[:-1]) for low, _high in below):
                     rows[key, mode, grant.id] = None
-        return list(rows)
+        return iter(rows)
 
     return [(keys, "overlap", overlap), (table.LockTable, "scopes", by_text)]
 
@@ -318,8 +320,9 @@ def scope_left_behind() -> list[Patch]:
 
     def remembering(
         self: table.LockTable, at: list[str], below: list[tuple[str, str]]
-    ) -> list[Row]:
-        return scopes(self, at, below) + [row for row in left.values() if row[0] in at]
+    ) -> Iterator[Row]:
+        yield from scopes(self, at, below)
+        yield from [row for row in left.values() if row[0] in at]
 
     return [(table.LockTable, "apply", leaving), (table.LockTable, "scopes", remembering)]
 

@@ -246,7 +246,7 @@ def check_state(model: Model, view: View, beside: LockTable) -> None:
         for key, mode in zip(grant.keys, grant.modes, strict=True):
             modes[key] = max(mode, modes.get(key, ""))
         rows.update((key, mode, grant.id) for key, mode in modes.items())
-    found = view.scopes(list(THINGS), [])
+    found = list(view.scopes(list(THINGS), []))
     if len(found) != len(rows) or set(found) != rows:
         raise Broken("fold (4)", f"scopes {set(found) ^ rows}")
     _check_inside(model, view, rows)

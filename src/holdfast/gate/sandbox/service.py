@@ -255,16 +255,15 @@ def _status(manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
     root = manager.tree.root if manager.tree is not None else ""
     grants: list[dict[str, Any]] = []
     room = ANSWER_BYTES_MAX // 2
-    found = manager.active_grants()
-    for grant in found:
+    cut = False
+    for grant in manager.active_grants():
         one = grant.to_dict()
         room -= len(codec.dumps(one).encode("utf-8", "surrogatepass"))
         if room < 0:
+            cut = True
             break
         grants.append(one)
-    return {
-        "root": root, "store": manager.store.url, "grants": grants, "cut": len(grants) < len(found),
-    }  # fmt: skip
+    return {"root": root, "store": manager.store.url, "grants": grants, "cut": cut}
 
 
 #: What can be asked.

@@ -89,6 +89,17 @@ def refusals_that_say_the_same_are_one_event(scene: Scene) -> None:
     assert scene.history()[-1].repeats == 0
 
 
+def grants_can_be_read_in_pages_oldest_first(scene: Scene) -> None:
+    held = [scene.take(f"holder-{number % 3}", writes=[f"x{9 - number}"]) for number in range(10)]
+    scene.release(held.pop(4))
+    with scene.view() as view:
+        first = view.some_grants(0, 4)
+        assert [id for _number, id in first] == [grant.id for grant in held[:4]]
+        rest = view.some_grants(first[-1][0], 100)
+        assert [id for _number, id in rest] == [grant.id for grant in held[4:]]
+        assert view.some_grants(rest[-1][0], 100) == []
+
+
 def a_refusal_keeps_what_was_learnt_on_the_way(scene: Scene) -> None:
     scene.take("ann", writes=["x"])
     scene.take("bob", writes=["y"])

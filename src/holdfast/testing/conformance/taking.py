@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from holdfast.core import keys
+from holdfast.core.draft import reach
 from holdfast.core.model import SECOND, Ending, Grant, Holder
 from holdfast.testing.conformance.scene import Scene, refused
 
@@ -84,9 +86,72 @@ def a_request_may_have_a_thousand_keys(scene: Scene) -> None:
     for path in (many[0], many[499], many[999]):
         refused(scene.ask("bob", writes=[path]))
     refusal = refused(scene.ask("bob", writes=many))
-    assert {conflict.path for conflict in refusal.conflicts} == set(many)
+    assert [conflict.path for conflict in refusal.conflicts] == sorted(many)[:20]
+    assert refusal.more == 980
+    told = scene.history()[-1].data
+    assert list(told["paths"]) == many[:20]
+    assert (told["more_paths"], told["more"], told["blockers"]) == (980, 980, [grant.id])
     scene.release(grant)
     scene.take("bob", writes=many)
+
+
+def a_refusal_names_twenty_and_counts_a_thousand_more(scene: Scene) -> None:
+    for number in range(20):
+        scene.take(f"holder-{number}", writes=[f"d/f{number:04}"])
+    refusal = refused(scene.ask("bob", reads=["d/"]))
+    assert (len(refusal.conflicts), refusal.more) == (20, 0)
+    scene.take("ann", writes=["d/x"])
+    assert refused(scene.ask("bob", reads=["d/"])).more == 1
+    for number in range(999):
+        scene.take("ann", writes=[f"d/y{number:04}"])
+    assert refused(scene.ask("bob", reads=["d/"])).more == 1000
+    for path in ("d/z0", "d/z1"):
+        scene.take("ann", writes=[path])
+    refusal = refused(scene.ask("bob", reads=["d/"]))
+    assert refusal.more == 1001, "one more than a thousand stands for any number"
+    assert [one.held_path for one in refusal.conflicts] == [f"d/f{n:04}" for n in range(20)]
+    assert refused(scene.ask("bob", reads=["."])).conflicts[0].held_path == "d/f0000"
+
+
+def what_is_held_comes_in_the_order_of_its_keys_and_once(scene: Scene) -> None:
+    held = ["a", "a-b", "a/b", "a/b-c", "a/b/c", "a/b.c", "a0", "b/x", "./port:1", "ab/c", "+", "~"]
+    held += [f"m/{number % 3}/{number}" for number in range(300)]
+    for path in held:
+        scene.take("ann", writes=[path])
+    for path in ["a", "a", "m/1/1", ".", "."]:
+        scene.take("ann", reads=[path])
+    scene.take("ann", ["x/1"], ["x/1", "x/2", "x/3", "x/4", "x/5"])
+    scene.take("ann", writes=["port:80", "res:x"])
+    wide = ("a/b", ".", "m", "port:80", "a")
+    with scene.view() as view:
+        for wanted in (wide, ("a",), ("m", "m/1", "a/b"), ("m/2",), ("port:80",), (".",), ("z",)):
+            rows = list(view.scopes(*reach(wanted)))
+            if len(wanted) == 1:
+                written = [row for row in rows if row[1] == "w"]
+                for writes, there in ((True, written), (False, rows)):
+                    for most in (5, 1000):
+                        count = view.count(*reach(wanted), writes=writes, most=most)
+                        assert count == min(most, len(there))
+            assert [(key, id) for key, _mode, id in rows] == sorted(
+                {
+                    (key, grant.id)
+                    for grant in view.grants()
+                    for key in grant.keys
+                    if any(keys.overlap(key, want) for want in wanted)
+                }
+            )
+
+
+def a_cycle_is_seen_however_many_others_are_in_the_way(scene: Scene) -> None:
+    for number in range(1100):
+        scene.take("many", writes=[f"d/{number:04}"])
+    scene.take("bob", writes=["d/zzz"])
+    scene.take("ann", writes=["x"])
+    scene.queue_up("bob", writes=["x"])
+    outcome = scene.put(scene.request("ann", reads=["d/"]), wait=True)
+    refusal = refused(outcome, "E_LOCK_CYCLE")
+    assert refusal.more == 1001
+    assert [step.holder for step in refusal.circle] == ["bob", "ann"]
 
 
 def a_holder_is_never_refused_by_its_own_grants(scene: Scene) -> None:

@@ -1,0 +1,96 @@
+"""All that is held, read while it is looked at.
+
+Not one moment in time, unless it is short: what is taken or given back between two pages may be
+shown or not. Nothing is shown twice, and what is held all the while is shown.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Sequence
+from time import monotonic
+
+from holdfast.core import rules
+from holdfast.core.model import Grant
+from holdfast.manager.grants import GrantSnapshot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from holdfast.core.view import View
+    from holdfast.store.contract import Store
+
+#: How many grants are read in one view.
+PAGE = 200
+#: How many are looked up at once: that takes a look at everything that is held, so seldom.
+LOOKED_UP = 8000
+
+
+class ActiveGrants(Sequence[GrantSnapshot] if TYPE_CHECKING else Sequence):  # type: ignore[misc]
+    """What is held, oldest first. Each time it is gone through, it is read from the ledger, in
+    pages, and no transaction is open in between. The first page is read when it is made."""
+
+    __slots__ = ("_after", "_first", "_store", "_wait_seconds")
+
+    def __init__(self, store: Store, wait_seconds: float) -> None:
+        self._store = store
+        self._wait_seconds = wait_seconds
+        with store.view(deadline=monotonic() + wait_seconds) as view:
+            numbers = view.some_grants(0, PAGE + 1)
+            self._first = _live(view, numbers[:PAGE])
+        #: The number of the last one that was read, unless that was all.
+        self._after = numbers[PAGE - 1][0] if len(numbers) > PAGE else None
+
+    def __iter__(self) -> Iterator[GrantSnapshot]:
+        yield from self._first
+        if self._after is not None:
+            for grants in pages(self._store, self._wait_seconds, self._after):
+                yield from grants
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, int) and 0 <= place < len(self._first):
+            return self._first[place]
+        return list(self)[place]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (list, tuple, ActiveGrants)):
+            return NotImplemented
+        return list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        rest = "" if self._after is None else ", …"
+        return f"[{', '.join(map(repr, self._first))}{rest}]"
+
+
+def pages(
+    store: Store, wait_seconds: float, after: int = 0, *, live: bool = True
+) -> Iterator[list[GrantSnapshot]]:
+    """What is held and lives, or what has ended unnoticed, page by page and oldest first."""
+    while True:
+        with store.view(deadline=monotonic() + wait_seconds) as view:
+            numbers = view.some_grants(after, LOOKED_UP)
+        for begin in range(0, len(numbers), PAGE):
+            with store.view(deadline=monotonic() + wait_seconds) as view:
+                grants = _live(view, numbers[begin : begin + PAGE], live=live)
+            yield grants
+        if len(numbers) < LOOKED_UP:
+            return
+        after = numbers[-1][0]
+
+
+def _live(view: View, numbers: list[tuple[int, str]], *, live: bool = True) -> list[GrantSnapshot]:
+    grants = [view.grant(id) for _number, id in numbers]
+    return [
+        GrantSnapshot(grant)
+        for grant in grants
+        if isinstance(grant, Grant) and rules.is_live(view, grant) == live
+    ]
