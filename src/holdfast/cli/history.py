@@ -145,7 +145,8 @@ class Teller:
             return f"{who} renewed {what}{_until(data.get('expires_at'))}"
         if type == events.LOCK_REFUSED:
             why = _REASONS.get(data.get("code", ""), "somebody was in the way")
-            return f"{who} was refused {_covered(data)}: {why}"
+            more = f" and {data['more_paths']:,} more" if data.get("more_paths") else ""
+            return f"{who} was refused {_covered(data)}{more}: {why}"
         if type == events.TICKET_ADDED:
             self._covers[data.get("id", "")] = _covered(data)
             return f"{who} waits for {_covered(data)}{_reason(data)}"

@@ -20,7 +20,7 @@ from holdfast.cli.opening import view_of
 from holdfast.cli.status import Picture
 from holdfast.core import codec, rules
 from holdfast.core.events import TICKET_ADDED
-from holdfast.core.model import ConflictInfo, Event, Grant, Holder
+from holdfast.core.model import ConflictInfo, Conflicts, Event, Grant, Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,12 +52,13 @@ def picture(desk: Desk, everything: bool, closed: StoreReadonlyError) -> Picture
 
 def conflicts(
     desk: Desk, reads: list[str], writes: list[str], closed: StoreReadonlyError
-) -> tuple[list[ConflictInfo], int]:
+) -> tuple[Conflicts, int]:
     """What would be in the way of the caller, and when that was."""
     me = desk.me().holder
     wanted = {"ask": "check", "id": me.id, "key": me.key, "read": reads, "write": writes}
     said = _asked(desk, wanted, closed)
-    return [ConflictInfo(**one) for one in said["conflicts"]], said["now"]
+    named = [ConflictInfo(**one) for one in said["conflicts"]]
+    return Conflicts(named, said.get("more", 0)), said["now"]
 
 
 def blockers(desk: Desk, closed: StoreReadonlyError) -> list[dict[str, Any]]:
@@ -132,7 +133,8 @@ def _check(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
     request = manager.request(Holder(id=id, key=key), reads, writes)
     with view_of(manager) as view:
         found, now = rules.look(view, request), view.now
-    return {"root": _root(manager), "now": now, "conflicts": list(map(_conflict_fields, found))}
+    named = list(map(_conflict_fields, found))
+    return {"root": _root(manager), "now": now, "conflicts": named, "more": found.more}
 
 
 def _blockers(manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain
 from holdfast.core import rules, words
 from holdfast.core.errors import StoreReadonlyError
+from holdfast.core.model import Conflicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parser import Call
-    from holdfast.core.model import ConflictInfo
 
 
 def check(call: Call) -> int:
@@ -21,8 +21,7 @@ def check(call: Call) -> int:
     reads, writes = desk.places(call.many("read")), desk.places(call.words)
     if not reads and not writes:
         raise UsageError("check needs at least one path", hint="holdfast check PATH…")
-    conflicts: list[ConflictInfo] = []
-    now = 0
+    conflicts, now = Conflicts(), 0
     try:
         manager = desk.find(writes + reads)
         if manager is not None:
@@ -36,11 +35,14 @@ def check(call: Call) -> int:
     if call.flag("json"):
         from holdfast.manager.data import conflict_data
 
-        document({"free": not conflicts, "conflicts": list(map(conflict_data, conflicts))})
+        named = list(map(conflict_data, conflicts))
+        document({"free": not conflicts, "conflicts": named, "more": conflicts.more})
     elif not conflicts:
         out("free")
     for conflict in () if call.flag("json") else conflicts:
         out(plain(words.conflict_sentence(conflict, now)))
+    if conflicts.more and not call.flag("json"):
+        out(words.and_more(0, conflicts.more))
     return CONFLICT if conflicts else DONE
 
 

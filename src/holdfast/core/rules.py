@@ -153,14 +153,14 @@ def _told(request: Request, refusal: Refusal) -> tuple[dict[str, Any], str]:
         "code": refusal.code,
         "blockers": blockers,
     }
-    beyond = len(request.paths) - CONFLICTS_NAMED_MAX
-    if beyond > 0:
-        told["more_paths"] = beyond
+    beyond = len(request.paths) > CONFLICTS_NAMED_MAX
+    if beyond:
+        told["more_paths"] = len(set(request.paths)) - len(set(told["paths"]))
     more = refusal.more + max(0, len(refusal.conflicts) - CONFLICTS_NAMED_MAX)
     if more:
         told["more"] = more
     asked = "\n".join((request.modes, *request.keys))
-    if beyond > 0:
+    if beyond:
         from hashlib import sha256
 
         asked = sha256(asked.encode()).hexdigest()

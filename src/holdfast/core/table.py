@@ -277,7 +277,7 @@ class LockTable:
         for key in at:
             if key in ids:
                 return False
-        for low, _high in below:
+        for low, _high in below:  # noqa: SIM110  a generator would cost more than the look-ups
             if (low[:-1] or keys.ROOT) in inside:
                 return False
         return True

@@ -57,10 +57,15 @@ def conflict_sentences(
 ) -> str:
     """Some conflicts as sentences; the rest is counted, and those `more` that are not given."""
     told = "; ".join(conflict_sentence(conflict, now) for conflict in conflicts[:most])
-    rest = max(0, len(conflicts) - most) + more
+    rest = and_more(max(0, len(conflicts) - most), more)
+    return f"{told}; {rest}" if rest else told
+
+
+def and_more(rest: int, more: int) -> str:
+    """How many conflicts are not told: the rest of those that are named, and those `more`."""
     if more > CONFLICTS_COUNTED_MAX:
-        return f"{told}; and more than {CONFLICTS_COUNTED_MAX:,} more"
-    return f"{told}; and {rest:,} more" if rest else told
+        return f"and more than {CONFLICTS_COUNTED_MAX:,} more"
+    return f"and {rest + more:,} more" if rest + more else ""
 
 
 def circle_sentence(requester: str, circle: Sequence[ConflictInfo]) -> str:

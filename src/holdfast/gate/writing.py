@@ -338,7 +338,7 @@ def _write_for_the_moment(target: _Target, data: bytes, manager: LockManager) ->
         _caller(), [], [target.place.path], ttl=MOMENT_SECONDS, reason="writing it once"
     )
     if isinstance(outcome, Refusal):
-        sentence = words.conflict_sentences(outcome.conflicts, manager.now())
+        sentence = words.conflict_sentences(outcome.conflicts, manager.now(), more=outcome.more)
         raise violation(HELD, sentence, target.path, conflicts=outcome.conflicts)
     try:
         _replace(target, data, manager, outcome.id, outcome.token)

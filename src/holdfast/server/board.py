@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import rules
 from holdfast.core.conflicts import in_the_way
 from holdfast.core.draft import Draft
-from holdfast.core.model import ConflictInfo
+from holdfast.core.model import ConflictInfo, Conflicts
 from holdfast.core.time import iso
 from holdfast.core.words import conflict_sentences
 from holdfast.gate.blocking import BLOCKED
@@ -236,12 +236,13 @@ def item_data(item: WorkItem) -> dict[str, Any]:
 
 def _behind(now: Moment, conflicts: list[ConflictInfo]) -> dict[str, Any]:
     shown = conflicts[:WHY_MAX]
+    more = conflicts.more if isinstance(conflicts, Conflicts) else 0
     return {
         "waits_for": LOCKS,
         "why": [{**conflict_data(one), "name": now.name(one.holder)} for one in shown],
-        "why_more": len(conflicts) - len(shown),
+        "why_more": len(conflicts) - len(shown) + more,
         "for": list(dict.fromkeys(now.name(one.holder) for one in conflicts))[:WHY_MAX],
-        "sentence": conflict_sentences(conflicts, now.now),
+        "sentence": conflict_sentences(conflicts, now.now, more=more),
     }
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import conflicts, draft, keys, rules, table, time, waiting
 from holdfast.core.draft import Draft
 from holdfast.core.events import ENDINGS
-from holdfast.core.model import SECOND, Event, Grant, Request, Ticket, Verdict, Witness
+from holdfast.core.model import SECOND, Conflicts, Event, Grant, Request, Ticket, Verdict, Witness
 from holdfast.store import memory, sqlite
 
 if TYPE_CHECKING:
-    from holdfast.core.model import ConflictInfo, Decision
+    from holdfast.core.model import Decision
     from holdfast.core.view import View
 
 Patch = tuple[Any, str, Any]
@@ -170,9 +170,9 @@ def same_name_same_holder() -> list[Patch]:
     """Holders are told apart by their name instead of their key. Caught by (1)."""
     original = conflicts.grants_in_the_way
 
-    def by_name(draft: Draft, request: Request) -> list[ConflictInfo]:
+    def by_name(draft: Draft, request: Request) -> Conflicts:
         found = original(draft, request)
-        return [conflict for conflict in found if conflict.holder != request.holder.id]
+        return Conflicts(conflict for conflict in found if conflict.holder != request.holder.id)
 
     return everywhere(original, by_name)
 
@@ -374,7 +374,7 @@ def reserve_at_once() -> list[Patch]:
 @mutant
 def blind_to_circles() -> list[Patch]:
     """Holders may wait for each other for ever. Caught by (12)."""
-    return everywhere(waiting.circle, lambda draft, request, conflicts: ())
+    return everywhere(waiting.circle, lambda *_: ())
 
 
 @mutant
