@@ -24,6 +24,7 @@ from bench import (
     cycle,
     dispatch,
     handover,
+    herd,
     hook,
     ledger,
     memory,
@@ -39,6 +40,7 @@ from bench.harness import Row, surroundings, table
 BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
     "cycle": cycle.run,
     "crowd": crowd.run,
+    "herd": herd.run,
     "handover": handover.run,
     "memory": memory.run,
     "ledger": ledger.run,

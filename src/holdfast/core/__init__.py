@@ -6,6 +6,7 @@ the standard library, because it is on the path of every hook.
 
     errors    what can go wrong, with stable codes
     keys      the text of one thing that can be held, and which of them overlap
+    overlaps  which of many keys overlap another one
     model     the values: Holder, Request, Grant, Ticket, Event, Decision
     events    the vocabulary of the ledger, and what each event changes
     view      what a decision may ask of a store

@@ -2,6 +2,7 @@
 
     manager    LockManager, which everybody uses
     grants     what it hands out
+    listing    all that is held, page by page
     data       values as plain data, for `--json` and the page
     asking     what may be asked for
     opening    where the ledger of a place is

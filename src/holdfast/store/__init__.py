@@ -11,6 +11,7 @@
     session    one process's open ledger: gate, connection and locks
     lockbytes  locks that no other code in the process can drop
     descriptors   numbers of open files, and whether they still mean what we opened
+    turns      how many processes are ahead at the gate
     forking    what a forked child must not inherit
     driver     SQLite for Python
     wake       how a process that waits is woken
