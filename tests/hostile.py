@@ -35,7 +35,7 @@ BY_HAND = "cannot be locked by hand"
 NO_CHARACTER = "no character"
 
 #: Kinds that only the program itself makes keys of, whichever they are.
-INTERNAL_KINDS = sorted(keys._KINDS - {*keys.GENERIC_KINDS, *keys.SERVICE_KINDS})
+INTERNAL_KINDS = sorted(keys.KINDS - {*keys.GENERIC_KINDS, *keys.SERVICE_KINDS})
 
 
 @dataclass(frozen=True)

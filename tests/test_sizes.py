@@ -21,7 +21,7 @@ from holdfast.core.keys import overlap
 from holdfast.core.model import Decision, Holder, Request
 from holdfast.core.overlaps import FEW, Overlaps
 from holdfast.manager import listing, services
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite import SCANNED_MAX, SqliteStore
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
@@ -202,21 +202,27 @@ def test_a_file_with_two_names_is_found_without_a_look_at_everything(tmp_path: P
     assert costs[1] < 1.3 * costs[0], costs
 
 
-def test_an_older_ledger_gets_the_index_of_files_with_two_names(tmp_path: Path) -> None:
-    import sqlite3
+def test_the_index_of_inodes_is_made_when_it_is_needed(tmp_path: Path) -> None:
+    root = tmp_path / "repo"
+    with opened("sqlite", root) as manager:
+        assert isinstance(manager.store, SqliteStore)
+        for name in ("one", "plain"):
+            (root / name).touch()
+        os.link(root / "one", root / "two")
 
-    opened("sqlite", tmp_path / "repo").close()
-    file = tmp_path / "repo/.holdfast/ledger.db"
-    with sqlite3.connect(file) as older:
-        older.execute("drop index live_by_inode")
-    older.close()
-    LockManager.open(tmp_path / "repo").close()
-    with sqlite3.connect(file) as newer:
-        plan = newer.execute(
-            "explain query plan select 1 from live where inode = 'inode:1-2'"
-        ).fetchone()
-    newer.close()
-    assert "live_by_inode" in plan[3]
+        def indexes() -> list[str]:
+            assert isinstance(manager.store, SqliteStore)
+            rows = manager.store.connection.execute(
+                "select name from sqlite_schema where type = 'index' and tbl_name = 'live'"
+            )
+            return [name for (name,) in rows if not name.startswith("sqlite_")]
+
+        taken(manager, write_paths=["one"])()
+        fill(manager, SCANNED_MAX)
+        taken(manager, write_paths=["plain"])()
+        assert indexes() == []
+        taken(manager, write_paths=["one"])()
+        assert indexes() == ["live_by_inode"]
 
 
 # Who is counted

@@ -35,8 +35,9 @@ def check(call: Call) -> int:
     if call.flag("json"):
         from holdfast.manager.data import conflict_data
 
+        more = {"more": conflicts.more} if conflicts.more else {}
         named = list(map(conflict_data, conflicts))
-        document({"free": not conflicts, "conflicts": named, "more": conflicts.more})
+        document({"free": not conflicts, "conflicts": named, **more})
     elif not conflicts:
         out("free")
     for conflict in () if call.flag("json") else conflicts:

@@ -29,7 +29,7 @@ from holdfast.store.gate import (
     pwrite,
 )
 from holdfast.store.rows import Rows
-from holdfast.store.schema import CHECKPOINT_PAGES, translated, trouble
+from holdfast.store.schema import CHECKPOINT_PAGES, INDEX, translated, trouble
 from holdfast.store.sections import Fence, Snapshot
 from holdfast.store.session import CLOSE_SECONDS, open_session
 from holdfast.store.sqlview import SqlView, build_or_fail
@@ -58,6 +58,9 @@ HISTORY = (
     "select e.seq, type, version, at, data, ifnull(count, 0) from events e"
     " left join repeats r on r.seq = e.seq where e.seq > ? order by e.seq limit ?"
 )
+#: So many rows are looked through for a file with several names; with more there is an index.
+SCANNED_MAX = 500
+MUCH = "select count(*) from (select 1 from live limit ?)"
 OPEN_SECONDS = 10.0
 TICK_NS = 50_000_000
 EVENTS_AT_ONCE = 500
@@ -115,6 +118,7 @@ class SqliteStore:
         self._anchor: Anchor | None = None
         self._new_anchor: Anchor | None = None
         self._writes = 0
+        self._has_index = False  # that we know of
         self._hinted = 0.0
         self._pid = getpid()
 
@@ -349,7 +353,11 @@ class SqliteStore:
                 self.ask(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
             return decision
 
-        return self._commit(write, deadline)
+        decision = self._commit(write, deadline)
+        if self._view.asked_by_inode and not self._has_index:
+            with self.engine:
+                self._index()
+        return decision
 
     def _commit(self, write: Callable[[], T], deadline: float) -> T:
         """Inside the gate: run a function in a transaction, whole or not at all, and once more if
@@ -384,6 +392,17 @@ class SqliteStore:
         self._view.forget()
         if self.connection.in_transaction:
             self.ask("rollback")
+
+    def _index(self) -> None:
+        """A file with several names was asked for: make sure that the next time is quick."""
+        try:
+            (held,) = self.ask(MUCH, (SCANNED_MAX,)).fetchone()
+            if held == SCANNED_MAX:
+                self.ask(INDEX)
+                self._has_index = True
+        except driver.Error:
+            pass  # what was decided is committed; it only takes longer without
+        self._view.asked_by_inode = False
 
     def _begin(self, deadline: float) -> None:
         """No process of ours is inside: another program may keep us waiting."""

@@ -66,8 +66,9 @@ class SqlView:
     """What it says of the moment is set by the store at the start of each transaction."""
 
     __slots__ = (
-        "_ask", "_bodies", "_folder", "_fresh", "_path", "_tickets", "anybody_waits", "crowded",
-        "dead", "head", "last_token", "now", "slept", "stirs", "stirs_at", "wall", "wanting",
+        "_ask", "_bodies", "_folder", "_fresh", "_path", "_tickets", "anybody_waits",
+        "asked_by_inode", "crowded", "dead", "head", "last_token", "now", "slept", "stirs",
+        "stirs_at", "wall", "wanting",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +86,8 @@ class SqlView:
         self._bodies = bodies
         self._fresh = fresh
         self._tickets: dict[int, Ticket] = {}
+        #: Whether a file with several names was asked for, which may have looked at everything.
+        self.asked_by_inode = False
         #: Where a lot was found to be held in this transaction.
         self.crowded: list[str] | None = None
         #: What was asked and answered in this transaction, by the identity of what was asked.
@@ -159,6 +162,7 @@ class SqlView:
             self.crowded = at  # who asks once more has no use for the same answer
             return None
         if at and at[-1][:6] == "inode:":
+            self.asked_by_inode = True
             for key in at:
                 if key[:6] == "inode:":
                     found += self._ask(BY_INODE, (key,)).fetchall()
