@@ -323,12 +323,18 @@ def in_the_way(draft: Draft, request: Request, arrival: int = LAST) -> Conflicts
     return found
 
 
-def one_of_each_holder(draft: Draft, request: Request, arrival: int) -> list[ConflictInfo]:
-    """One conflict for each holder in the way of a request, however many there are."""
-    found: dict[str, ConflictInfo] = {}
-    for grant, (held_key, held_mode, _id), place in clashes(draft, request):
-        if grant.holder.key not in found:
-            found[grant.holder.key] = held_conflict(
-                draft, grant, held_key, held_mode, request.paths[place], request.modes[place]
-            )
-    return [*found.values(), *reservations_in_the_way(draft, request, arrival)]
+def of_those_who_wait(draft: Draft, request: Request, arrival: int) -> list[ConflictInfo]:
+    """One conflict with each holder in the way of a request that waits itself, however many others
+    there are: those who wait are few beside all that may be held."""
+    waiting = {ticket.request.holder.key for ticket in draft.view.queue()}
+    waiting.discard(request.holder.key)
+    met = Meeting(draft, request)
+    found = []
+    for holder_key in sorted(waiting):
+        for row in draft.rows_of(holder_key):
+            grant, places = met.clash(row)
+            if grant is not None:
+                path, mode = request.paths[places[0]], request.modes[places[0]]
+                found.append(held_conflict(draft, grant, row[0], row[1], path, mode))
+                break
+    return [*found, *reservations_in_the_way(draft, request, arrival)]

@@ -173,6 +173,18 @@ class Draft:
         ]
         return sorted(found)
 
+    def rows_of(self, holder_key: str) -> list[tuple[str, str, str]]:
+        """(key, mode, grant id) of all that one holder has."""
+        grants = [grant for grant in self.view.held_by(holder_key) if grant.id not in self._ended]
+        grants += [new for new in self._granted.values() if new.holder.key == holder_key]
+        return sorted(
+            {
+                (key, mode, grant.id)
+                for grant in grants
+                for key, mode in zip(grant.keys, grant.modes, strict=True)
+            }
+        )
+
     def ticket(self, id: str) -> Ticket | None:
         """A ticket that still waits."""
         if id in self._dropped or not (self._queued or self.view.anybody_waits):

@@ -210,6 +210,8 @@ def _is_upgrade(draft: Draft, request: Request, conflicts: Conflicts) -> bool:
 
     Two of those would wait for each other for ever.
     """
+    if WRITE not in request.modes:
+        return False
     if conflicts.more:
         found = clashes(draft, request)
         contested = {request.paths[place] for _, row, place in found if row[1] == READ}

@@ -97,4 +97,4 @@ if TYPE_CHECKING:
             """The tickets of one holder, by rank."""
 
         def queue(self) -> list[Ticket]:
-            """All tickets, by rank. For people; no rule asks for it."""
+            """All tickets, by rank. For people; a rule asks for it only if very much is held."""

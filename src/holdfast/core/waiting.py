@@ -16,7 +16,7 @@ it, except those of holders that it waits for. So nothing starves as long as gra
 
 from __future__ import annotations
 
-from holdfast.core.conflicts import in_the_way, one_of_each_holder, waiter_is_dead
+from holdfast.core.conflicts import in_the_way, of_those_who_wait, waiter_is_dead
 from holdfast.core.draft import reach
 from holdfast.core.overlaps import Overlaps
 
@@ -144,5 +144,5 @@ def circle(
 def _all(
     draft: Draft, request: Request, arrival: int, conflicts: Conflicts
 ) -> Sequence[ConflictInfo]:
-    """What may not be left out: each holder in the way may be part of a circle."""
-    return one_of_each_holder(draft, request, arrival) if conflicts.more else conflicts
+    """What may not be left out: each holder in the way that waits may be part of a circle."""
+    return of_those_who_wait(draft, request, arrival) if conflicts.more else conflicts
