@@ -6,6 +6,7 @@
     schema     its file, and everything that can be wrong with it
     sqlview    its state, to read
     rows       its tables, to write
+    transaction   a transaction that writes, done again if a fork tears it
     sections   two ways into it: to read it as it is, and to keep it as it is
     gate       a lock around every write, with a deadline that holds
     session    one process's open ledger: gate, connection and locks

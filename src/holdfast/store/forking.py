@@ -8,11 +8,7 @@ anything else: later it may have closed all descriptors, as daemons do.
 A fork happens at any moment: another thread may be inside SQLite, in a fenced section, or at the
 gate; this very thread may be inside a view. A fork waits only while another thread is inside
 SQLite, and the mutexes of the child are new ones: a call that was under way is the parent's.
-
-A signal's handler may fork in the middle of a transaction of its own thread. The child must not
-inherit it: closing the connection rolls it back, and what SQLite then tidies up in the log's index
-is memory that the parent shares, with frames that the parent may have committed by then. So the
-transaction is rolled back before the fork, and the parent decides again.
+A signal's handler may fork in the middle of a transaction of its own thread: see `transaction`.
 """
 
 from __future__ import annotations
@@ -70,7 +66,7 @@ def _before_fork() -> None:
     _forks[get_ident()] = (stopped, _count() > 0)
     for store in stores:
         if store.engine._is_owned():
-            store.let_fork()
+            store.before_fork()
         elif store.engine.acquire(timeout=WAIT_SECONDS):
             stopped.append(store.engine)
 
@@ -82,7 +78,7 @@ def _after_fork_in_parent() -> None:
     for known in list(_stores):
         store = known()
         if store is not None and store.engine._is_owned():
-            store.go_on_after_fork()
+            store.after_fork()
 
 
 def _after_fork_in_child() -> None:

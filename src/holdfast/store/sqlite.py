@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from os import getpid
-from time import monotonic, sleep, time_ns
+from time import monotonic, time_ns
 
 from holdfast.core.draft import reach
 from holdfast.core.errors import StoreBusyError, StoreError
@@ -29,10 +29,11 @@ from holdfast.store.gate import (
     pwrite,
 )
 from holdfast.store.rows import Rows
-from holdfast.store.schema import CHECKPOINT_PAGES, INDEX, translated, trouble
+from holdfast.store.schema import CHECKPOINT_PAGES, INDEX
 from holdfast.store.sections import Fence, Snapshot
 from holdfast.store.session import CLOSE_SECONDS, open_session
 from holdfast.store.sqlview import SqlView, build_or_fail
+from holdfast.store.transaction import Transaction
 from holdfast.store.wake import FOLLOWER, WAITER, PooledMailbox, Post
 
 TYPE_CHECKING = False
@@ -84,9 +85,6 @@ class SqliteStore:
         #: Held while SQLite works for this store. A fork by another thread waits for it.
         self.engine = Mutex()
         self.in_fence = False
-        #: Whether the thread that has the engine is in a transaction that writes, and whether a
-        #: fork has torn it.
-        self.writing = self.torn = False
         self._pid = 0
         self._closed = False
         self._token_floor = 0
@@ -107,6 +105,7 @@ class SqliteStore:
         self.gate = session.gate
         self.connection: Connection = session.connection
         self.ask = session.cursor.execute
+        self.transaction = Transaction(session)
         self._post = post
         self._bodies.clear()
         self._fresh.clear()
@@ -154,12 +153,22 @@ class SqliteStore:
         except driver.Error:
             return 0
 
+    def before_fork(self) -> None:
+        """In the thread that has the engine."""
+        if self._pid:  # else this store is just being opened, and writes nothing of ours
+            self.transaction.tear()
+
+    def after_fork(self) -> None:
+        """The same, in the parent."""
+        if self._pid:
+            self.transaction.go_on()
+
     def leave_to_parent(self) -> None:
         """In a forked child: its first call opens a session of its own. A call that the fork
         interrupted keeps the parent's mutex, and fails in the child."""
         self.mutex = Mutex()
         self.engine = Mutex()
-        self.in_fence = self.writing = False
+        self.in_fence = False
 
     # Inside
 
@@ -353,45 +362,18 @@ class SqliteStore:
                 self.ask(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
             return decision
 
-        decision = self._commit(write, deadline)
+        decision = self.transaction.run(write, self._forget, deadline)
         if self._view.asked_by_inode and not self._has_index:
             with self.engine:
                 self._index()
         return decision
 
-    def _commit(self, write: Callable[[], T], deadline: float) -> T:
-        """Inside the gate: run a function in a transaction, whole or not at all, and once more if
-        a fork tore the transaction (see `forking`)."""
-        try:
-            with self.engine:
-                while True:
-                    self.writing, self.torn = True, False
-                    try:
-                        self._begin(deadline)
-                        done = write()
-                        if not self.torn:
-                            self.ask("commit")
-                        if not self.torn:
-                            return done
-                        self._roll_back()
-                    except BaseException as error:
-                        self._roll_back()
-                        if not self.torn or not isinstance(error, Exception):
-                            raise
-                    finally:
-                        self.writing = False
-        except driver.Error as error:
-            raise translated(error, self.path) from error
-        except OSError as error:  # of the gate's file
-            raise trouble(error, self.path) from error
-
-    def _roll_back(self) -> None:
+    def _forget(self) -> None:
+        """What was read in a transaction that was given up may never have been."""
         self._head_known = None
         self._anchor = None
         self._bodies.clear()
         self._view.forget()
-        if self.connection.in_transaction:
-            self.ask("rollback")
 
     def _index(self) -> None:
         """A file with several names was asked for: make sure that the next time is quick."""
@@ -403,31 +385,6 @@ class SqliteStore:
         except driver.Error:
             pass  # what was decided is committed; it only takes longer without
         self._view.asked_by_inode = False
-
-    def _begin(self, deadline: float) -> None:
-        """No process of ours is inside: another program may keep us waiting."""
-        while True:
-            try:
-                self.ask("begin immediate")
-                return
-            except driver.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != driver.SQLITE_BUSY or monotonic() >= deadline:
-                    raise
-            sleep(0.005)
-
-    # Forking
-
-    def let_fork(self) -> None:
-        """Before a fork by the thread that is in the middle of a transaction: a child that
-        inherited it would roll it back in memory that it shares with its parent."""
-        if self.writing and self.connection.in_transaction:
-            self.torn = True
-            self.ask("rollback")
-
-    def go_on_after_fork(self) -> None:
-        """In the parent: what is left of the torn transaction goes into one that is given up."""
-        if self.writing and self.torn and not self.connection.in_transaction:
-            self.ask("begin immediate")
 
     # The rest of the contract
 
@@ -511,7 +468,7 @@ class SqliteStore:
         deadline = monotonic() + OPEN_SECONDS
         mutex = self.enter(deadline)
         try:
-            return self._commit(write, deadline)
+            return self.transaction.run(write, self._forget, deadline)
         finally:
             self.leave(mutex)
 

@@ -1,0 +1,92 @@
+"""One transaction that writes: whole or not at all, and once more if a fork tore it.
+
+A signal's handler may fork while its own thread is in the middle of a transaction. The child must
+not inherit it: closing the child's copy of the connection would roll it back, and what SQLite then
+tidies up in the log's index is memory that the parent shares, with frames that the parent may have
+committed by then. So the transaction is rolled back before the fork. What the parent still writes
+into it goes into another one, which is given up, and then all of it is done again.
+"""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+
+from holdfast.store.driver import driver
+from holdfast.store.schema import translated, trouble
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final, TypeVar
+
+    from holdfast.store.session import Session
+
+    T = TypeVar("T")
+
+_PAUSE_SECONDS = 0.005
+
+
+class Transaction:
+    """The transactions of one session. At most one thread is in one, inside the gate."""
+
+    __slots__ = ("_ask", "_connection", "_engine", "_path", "_torn", "_writing")
+
+    def __init__(self, session: Session) -> None:
+        self._ask: Final = session.cursor.execute
+        self._connection: Final = session.connection
+        self._engine: Final = session.engine
+        self._path: Final = session.path
+        self._writing = self._torn = False
+
+    def run(self, write: Callable[[], T], forget: Callable[[], None], deadline: float) -> T:
+        """Run a function and commit what it wrote. It may be called more than once; `forget`
+        forgets what it read or wrote in a transaction that was given up."""
+        try:
+            with self._engine:
+                while True:
+                    self._writing, self._torn = True, False
+                    try:
+                        self._begin(deadline)
+                        done = write()
+                        if not self._torn:
+                            self._ask("commit")
+                        if not self._torn:
+                            return done
+                        self._roll_back(forget)
+                    except BaseException as error:
+                        self._roll_back(forget)
+                        if not self._torn or not isinstance(error, Exception):
+                            raise
+                    finally:
+                        self._writing = False
+        except driver.Error as error:
+            raise translated(error, self._path) from error
+        except OSError as error:  # of the gate's file
+            raise trouble(error, self._path) from error
+
+    def tear(self) -> None:
+        """Before a fork by the thread that has the engine."""
+        if self._writing and self._connection.in_transaction:
+            self._torn = True
+            self._ask("rollback")
+
+    def go_on(self) -> None:
+        """After that fork, in the parent."""
+        if self._writing and self._torn and not self._connection.in_transaction:
+            self._ask("begin immediate")
+
+    def _begin(self, deadline: float) -> None:
+        """No process of ours is inside: another program may keep us waiting."""
+        while True:
+            try:
+                self._ask("begin immediate")
+                return
+            except driver.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != driver.SQLITE_BUSY or monotonic() >= deadline:
+                    raise
+            sleep(_PAUSE_SECONDS)
+
+    def _roll_back(self, forget: Callable[[], None]) -> None:
+        forget()
+        if self._connection.in_transaction:
+            self._ask("rollback")
