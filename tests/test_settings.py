@@ -194,6 +194,8 @@ WORK_PARTS = st.sampled_from(
 @given(st.lists(WORK_PARTS, max_size=10).map("".join))
 @example('[gate]\nwake = true\n[work]\nprompt = """\n[gate]\nwake = false\n"""\n')
 @example('[work.analyze]\ncommand = [\n["a"],\n]\n[gate]\nwake = true\n')
+@example('[work]\n["gate"]\n')
+@example("[work]\n[[gate]]\n")
 def test_the_plain_reader_passes_over_the_tables_of_work(text: str) -> None:
     found = plain_tables(text)
     if found is None:

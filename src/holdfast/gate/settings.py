@@ -327,6 +327,8 @@ def _without_work(text: str) -> str | None:
                 name, bracket, rest = words[1:].partition("]")
                 if bracket and _is_remark(rest) and all(map(_is_bare, name.split("."))):
                     inside = name.partition(".")[0] == WORK
+                elif inside and _is_remark(words.rpartition("]")[2]):
+                    return None  # a head that is more than plain, or the last item of a list
             if not inside:
                 kept.append(line)
             if not inside or words.startswith("#") or not ('"""' in words or "'''" in words):
