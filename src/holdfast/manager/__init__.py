@@ -11,6 +11,9 @@
     realpath   where a path really leads
     controls   files that control us or a client: the one table of them
     liveness   who is proven to be dead
+    keepsakes  the files that a grant may write, as they were before its work began
+    settling   an owner whose files are kept does not count as dead
+    forks      whether a call still runs in the process that made it
     processes  the tree of processes above a command
     orders     a small process beside ours, and how it is told what to do
     identity   whose lock it is when somebody types a command

@@ -24,7 +24,7 @@ from holdfast.core.model import (
     Request,
     Waiting,
 )
-from holdfast.manager import asking, realpath
+from holdfast.manager import asking, forks, realpath
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.grants import GrantSnapshot, LockGrant
 from holdfast.manager.identity import process_holder
@@ -128,21 +128,21 @@ class LockManager:
         reason: str = "",
     ) -> LockGrant | None:
         """All of it now, or None. Raises OverLockError for a write on a folder."""
-        pid = os.getpid()
+        call = forks.count()
         request = self.request(holder, read_paths, write_paths, ttl, reason)
         try:  # here and not in `_put`: an interrupt may come on the way back from it
             outcome = self._decide(
-                pid, lambda view: rules.acquire(view, request, wait=False, again=False)
+                call, lambda view: rules.acquire(view, request, wait=False, again=False)
             )
             if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
-                outcome = self._decide(pid, lambda view: rules.acquire(view, request, wait=False))
+                outcome = self._decide(call, lambda view: rules.acquire(view, request, wait=False))
             grant = LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else None
-            _refuse_in_child(pid)
+            forks.refuse_in_child(call)
             return grant
         except StoreBusyError:
             raise  # nothing was decided
         except BaseException:
-            self._give_up(request.id, pid)
+            self._give_up(request.id, call)
             raise
 
     def ask(
@@ -155,25 +155,25 @@ class LockManager:
         reason: str = "",
     ) -> LockGrant | Refusal:
         """All of it now, or the refusal with everything that stands in the way."""
-        pid = os.getpid()
+        call = forks.count()
         request = self.request(holder, read_paths, write_paths, ttl, reason)
         return self._put(
-            pid, request, lambda view: rules.acquire(view, request, wait=False, again=False)
+            call, request, lambda view: rules.acquire(view, request, wait=False, again=False)
         )
 
-    def _put(self, pid: int, request: Request, decide: Any) -> LockGrant | Refusal:
+    def _put(self, call: int, request: Request, decide: Any) -> LockGrant | Refusal:
         """Decide about a request that does not wait. Interrupted, it leaves nothing behind."""
         try:
-            outcome: Grant | Refusal = self._decide(pid, decide)
+            outcome: Grant | Refusal = self._decide(call, decide)
             if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
-                outcome = self._decide(pid, decide)
+                outcome = self._decide(call, decide)
             told = LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else outcome
-            _refuse_in_child(pid)
+            forks.refuse_in_child(call)
             return told
         except StoreBusyError:
             raise  # nothing was decided
         except BaseException:
-            self._give_up(request.id, pid)
+            self._give_up(request.id, call)
             raise
 
     def acquire(
@@ -193,27 +193,27 @@ class LockManager:
         Raises LockCycleError at once if waiting would close a circle, LockConflictError if it
         would upgrade a read that others share. After `patience` seconds nobody passes any more.
         """
-        pid = os.getpid()
+        call = forks.count()
         end = monotonic() + asking.seconds(timeout, "timeout")
         request = self.request(
             holder, read_paths, write_paths, ttl, reason, priority=priority, patience=patience
         )
         try:
             # Usually nobody has to wait, and then nothing is needed that a waiter needs.
-            outcome = self._decide(pid, lambda view: rules.at_once(view, request))
+            outcome = self._decide(call, lambda view: rules.at_once(view, request))
             if outcome is not None:
                 grant = LockGrant(outcome, self._has_ended)
             else:
-                grant = self._stand_in_line(pid, request, end, timeout)
-            _refuse_in_child(pid)
+                grant = self._stand_in_line(call, request, end, timeout)
+            forks.refuse_in_child(call)
             return grant
         except Refused:
             raise  # and so it has ended
         except BaseException:
-            self._give_up(request.id, pid)
+            self._give_up(request.id, call)
             raise
 
-    def _stand_in_line(self, pid: int, request: Request, end: float, timeout: float) -> LockGrant:
+    def _stand_in_line(self, call: int, request: Request, end: float, timeout: float) -> LockGrant:
         waiter = self.store.waiter()
         try:
             me = own_witness()
@@ -222,7 +222,7 @@ class LockManager:
                 wake=waiter.address,
                 grace=GRACE,
             )
-            grant = self._wait_for(pid, patient, waiter, end, timeout)
+            grant = self._wait_for(call, patient, waiter, end, timeout)
         except Refused:
             waiter.close()
             raise
@@ -235,10 +235,10 @@ class LockManager:
         return grant
 
     def _wait_for(
-        self, pid: int, request: Request, waiter: Waiter, end: float, timeout: float
+        self, call: int, request: Request, waiter: Waiter, end: float, timeout: float
     ) -> LockGrant:
         while True:
-            outcome = self._decide(pid, lambda view: rules.acquire(view, request, wait=True))
+            outcome = self._decide(call, lambda view: rules.acquire(view, request, wait=True))
             if not isinstance(outcome, Waiting):
                 break
             if settles(self, outcome.conflicts):
@@ -252,7 +252,7 @@ class LockManager:
             return self._lock_grant(outcome)
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
-        late = self._decide(pid, lambda view: rules.cancel(view, request.id, "timeout"))
+        late = self._decide(call, lambda view: rules.cancel(view, request.id, "timeout"))
         if late is not None:
             return self._lock_grant(late)
         raise words.timeout_error(
@@ -272,9 +272,9 @@ class LockManager:
                     return grant
         return None  # look again: woken to try, or a moment before the grant can be seen
 
-    def _give_up(self, id: str, pid: int) -> None:
+    def _give_up(self, id: str, call: int) -> None:
         """Leave nothing behind: neither a ticket nor a grant that no caller knows of."""
-        if pid != os.getpid():
+        if call != forks.count():
             return  # a child that was forked during the call, which goes on in its parent
         if not self._gave_up(id):
             from holdfast.manager.keeper import keep_trying
@@ -301,9 +301,9 @@ class LockManager:
         reason: str = "",
     ) -> LockGrant:
         """A grant of this holder that covers all of it: one that it has already, or a new one."""
-        pid = os.getpid()
+        call = forks.count()
         request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
-        outcome = self._put(pid, request, lambda view: rules.ensure(view, request))
+        outcome = self._put(call, request, lambda view: rules.ensure(view, request))
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
         return outcome
@@ -318,9 +318,9 @@ class LockManager:
         reason: str = "",
     ) -> LockGrant:
         """Take over what has expired. LockConflictError if it is live, LockNotHeldError if free."""
-        pid = os.getpid()
+        call = forks.count()
         request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
-        outcome = self._put(pid, request, lambda view: rules.steal(view, request))
+        outcome = self._put(call, request, lambda view: rules.steal(view, request))
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
         return outcome
@@ -400,9 +400,11 @@ class LockManager:
 
         A holder that is given must be the one who holds it, else LockNotHeldError.
         """
-        pid = os.getpid()
+        call = forks.count()
         key = None if holder is None else self.holder(holder).key
-        outcome: bool | Refusal = self._decide(pid, lambda view: rules.release(view, grant_id, key))
+        outcome: bool | Refusal = self._decide(
+            call, lambda view: rules.release(view, grant_id, key)
+        )
         if isinstance(outcome, Refusal):
             raise self._error(outcome)
         return outcome
@@ -481,9 +483,9 @@ class LockManager:
         """Somebody by name is that name in this process; another process is somebody else."""
         if not isinstance(holder, str):
             return holder
-        if self._holders_of != os.getpid():  # a forked child is somebody else
+        if self._holders_of != forks.count():  # a forked child is another holder
             self._holders.clear()
-            self._holders_of = os.getpid()
+            self._holders_of = forks.count()
         known = self._holders.get(holder)
         if known is None:
             if len(self._holders) >= REMEMBERED_MAX:
@@ -521,18 +523,18 @@ class LockManager:
         )
 
     def _transact(self, decide: Any) -> Any:
-        return self._decide(os.getpid(), decide)
+        return self._decide(forks.count(), decide)
 
-    def _decide(self, pid: int, decide: Any) -> Any:
+    def _decide(self, call: int, decide: Any) -> Any:
         """Decide in the process that made the call, once. The handler of a signal may fork at any
         moment, and its child comes back into the same call, with the same request in its hands."""
 
         def decide_here(view: Any) -> Any:
-            _refuse_in_child(pid)
+            forks.refuse_in_child(call)
             return decide(view)
 
         outcome = self.store.transact(decide_here, deadline=monotonic() + DEADLINE_SECONDS)
-        _refuse_in_child(pid)
+        forks.refuse_in_child(call)
         return outcome
 
     def _deadline(self) -> float:
@@ -548,11 +550,3 @@ class LockManager:
 
     def _error(self, refusal: Refusal, requester: str = "") -> Exception:
         return words.refusal_error(refusal, now=self.now(), requester=requester)
-
-
-def _refuse_in_child(pid: int) -> None:
-    if pid != os.getpid():
-        raise StoreError(
-            "this process was forked in the middle of a call that its parent had made",
-            hint="the parent's call goes on in the parent; make another one here",
-        )

@@ -37,9 +37,10 @@ def identity_of(number: int) -> Identity:
 def is_ours(number: int, opened: Identity) -> bool:
     """Whether a descriptor is still open on what we opened."""
     try:
-        return identity_of(number) == opened
+        status = fstat(number)
     except OSError:
         return False
+    return (status.st_dev, status.st_ino) == opened
 
 
 def close(number: int, opened: Identity) -> None:

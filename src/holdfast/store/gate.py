@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import os
 from _weakref import ref
-from os import fstat
 from time import monotonic, sleep
 
 from holdfast.core.errors import StoreBusyError
-from holdfast.store.descriptors import close, identity_of
+from holdfast.store.descriptors import close, identity_of, is_ours
 from holdfast.store.turns import Turn, is_crowded
 
 try:
@@ -85,11 +84,7 @@ class Gate:
 
     def is_ours(self) -> bool:
         """Whether the descriptor is still open on the gate, and its number on no other file."""
-        try:
-            status = fstat(self.fd)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self.inode
+        return is_ours(self.fd, self.inode)
 
     def try_enter(self) -> bool:
         """Go in, if nobody is inside."""

@@ -16,6 +16,7 @@ from holdfast.core.draft import reach
 from holdfast.core.errors import StoreBusyError, StoreError
 from holdfast.core.model import Event, Grant
 from holdfast.core.time import Anchor, ledger_time
+from holdfast.store.descriptors import is_ours
 from holdfast.store.driver import driver
 from holdfast.store.forking import Mutex, forked, watch
 from holdfast.store.gate import (
@@ -180,11 +181,13 @@ class SqliteStore:
         try:
             if self._pid != getpid() or not mutex.acquire(False):
                 self._lock(deadline)
-            self._refuse_unusable()
+            gate = self.gate
+            if self._closed or not is_ours(gate.fd, gate.inode):
+                self._refuse_unusable()
             try:
-                flock(self.gate.fd, LOCK_EX | LOCK_NB)
+                flock(gate.fd, LOCK_EX | LOCK_NB)
             except BlockingIOError:
-                self.gate.enter(deadline)
+                gate.enter(deadline)
             return mutex
         except BaseException as error:
             if mutex is not self.mutex:

@@ -46,7 +46,10 @@ class Transaction:
                 while True:
                     self._writing, self._torn = True, False
                     try:
-                        self._begin(deadline)
+                        try:
+                            self._ask("begin immediate")
+                        except driver.OperationalError:
+                            self._begin(deadline)
                         done = write()
                         if not self._torn:
                             self._ask("commit")
