@@ -245,7 +245,7 @@ def test_a_format_that_is_not_known_is_refused_by_its_number(world: World, text:
 def test_a_format_that_is_no_number_is_damage(world: World, text: str) -> None:
     (world.control / "format_version").write_text(text)
     before = picture(world.root)
-    with pytest.raises(TreeDamagedError, match="which is no format"):
+    with pytest.raises(TreeDamagedError, match="which is not a format number"):
         Repository.open(str(world.root))
     assert picture(world.root) == before
 

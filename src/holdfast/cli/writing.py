@@ -52,7 +52,7 @@ def _grant(call: Call) -> tuple[str, int | None]:
         return grant, token
     if not (told.isascii() and told.isdigit()):
         raise UsageError(
-            f"{TOKEN_VARIABLE} is {told[:40]!r}, which is no token",
+            f"{TOKEN_VARIABLE} is {told[:40]!r}, which is not a token",
             hint="leave it as the runner set it, or give --token N",
         )
     return grant, int(told)

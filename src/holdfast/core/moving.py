@@ -79,7 +79,7 @@ def together(requests: Sequence[Request]) -> Request:
 
 
 def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> Conflicts:
-    """All of it by name: whoever asks for many files at once must know which of them are free."""
+    """All of it by name: a caller that asks for many files must know which of them are free."""
     found = Conflicts()
     for request in requests:
         conflicts = in_the_way(draft, request)

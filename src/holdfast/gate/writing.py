@@ -283,7 +283,7 @@ def live_grant(manager: LockManager, grant_id: str, path: str = "") -> Grant:
 
 
 def is_foreign(holder: Holder) -> bool:
-    """Whether a holder is certainly somebody else than whoever calls.
+    """Whether a holder is certainly another one than the caller.
 
     A holder is the caller by being the same process, one above it, or the same one at the command
     line (`holdfast.manager.identity`). Of a holder without a process nothing is certain, nor

@@ -205,7 +205,7 @@ class Keepsake:
         if stat.S_ISLNK(now.st_mode):
             return {"kind": LINK, "to": os.readlink(full)}
         if not stat.S_ISREG(now.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", full)
+            raise OSError(errno.EINVAL, "it is not a regular file", full)
         source = os.open(full, os.O_RDONLY | _NO_LINK)
         try:
             copy = f"{self._before}/{number}"

@@ -118,11 +118,11 @@ class _Audit:
             for name in look(self._folder):
                 path = f"{place}/{name}"
                 if place == codec.LEDGER and codec.is_event_of_af(name):
-                    told = f"{path} is spelled like an event of af, which nobody reads here"
+                    told = f"{path} is named like an event of af, which Holdfast does not read"
                     yield Finding("foreign-event", ERROR, told, None, _MOVE, files=[path])
                 else:
                     severity = NOTE if name.startswith(".") or place == own else WARNING
-                    told = f"{path} is not understood, and nobody reads it"
+                    told = f"{path} is not understood, and Holdfast does not read it"
                     yield Finding("unknown-file", severity, told, None, _MOVE, files=[path])
         names = strangers.beside(self._folder)
         if names:

@@ -60,7 +60,7 @@ def check_new(root: str) -> None:
     others = sorted(name for name in names if name[0] != "." and name not in known)
     if others and not _is_marked(root):
         raise NoProofError(
-            f"{root} is no proof and not empty: it has {listed(others)}",
+            f"{root} is not a proof, and is not empty: it has {listed(others)}",
             hint=f"nothing was changed; make one in a folder of its own: "
             f"holdfast proof init {os.path.join(root, 'NAME')}",
         )

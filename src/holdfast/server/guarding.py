@@ -6,7 +6,7 @@ every user of the machine.
 - A page of another site that sends a form or a script's request here says its origin, and is
   refused. Nothing is changed by a GET, nor by a body that a form could send.
 - Where others can reach the server, and wherever one is given, a token is asked for.
-- Whoever asks for a change must know the page's own secret. It is made up by each server, is
+- A request for a change must carry the page's own secret. It is made up by each server, is
   nowhere but in its memory and in the address that it prints, and no request is answered with it:
   agents on this machine can reach the server too, and may look, but decide nothing. It stands
   behind the `#` of the address, and the page sends it in a header: a cookie would go to every

@@ -5,7 +5,7 @@ the process closes *any* descriptor of that file (a backup, a walk over the tree
 all of them, and a forked child has none although SQLite's memory says that it has. The next
 process to close the ledger then takes itself for the last one and removes a log that is in use.
 
-These are open-file-description locks. They belong to one open file that nobody else knows, and
+These are open-file-description locks. They belong to one open file that no other code knows, and
 last until its last descriptor is closed. Read locks on the same bytes are enough: they keep every
 other connection from the write locks that it needs before it removes the log, resets the index, or
 overwrites a frame that a reader still needs.

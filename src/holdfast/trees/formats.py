@@ -48,7 +48,7 @@ _OF_JVS = ("repo_id", "worktrees", "repo_mode", "restore-plans", "recovery-plans
 #: Folders that both have, and that are always empty in ours.
 _FILLED_BY_JVS = ("refs", "gc")
 
-#: Whoever only wants to read does not wait longer than this for a process that was stopped.
+#: A reader does not wait longer than this for a process that was stopped.
 _GUARD_SECONDS = 2.0
 
 
@@ -132,7 +132,7 @@ def _number(path: str) -> tuple[int, TreeDamagedError | None]:
     if 0 < len(text) < 10 and text.isdecimal():
         return int(text), None
     return 0, TreeDamagedError(
-        f"{path} says {text[:40]!r}, which is no format",
+        f"{path} says {text[:40]!r}, which is not a format number",
         hint="nothing was changed; put it back from a backup",
     )
 

@@ -214,7 +214,7 @@ class Desk:
         hold: bool = False,
     ) -> WorkItem | None:
         """Give the locks back and be done, in one step: completed, or an error with its reason.
-        None if somebody else has ended it, or has it now: it is recorded once. With `hold` the
+        None if another dispatcher has ended it, or has it now: it is recorded once. With `hold` the
         locks stay, because its files could not be put back."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
