@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from holdfast import LockManager
-from holdfast.manager import manager
+from holdfast.manager import forks
 from holdfast.store import lockbytes
 from holdfast.store.descriptors import identity
 from holdfast.store.session import Session
@@ -44,7 +44,7 @@ def answer_before_commit() -> AbstractContextManager[None]:
 
 def blind_to_forks() -> AbstractContextManager[None]:
     """A child that was forked in the middle of a call makes its parent's request once more."""
-    return patched([(manager, "_refuse_in_child", lambda pid: None)])
+    return patched([(forks, "refuse_in_child", lambda of_caller: None)])
 
 
 BUGS: dict[str, Callable[[], AbstractContextManager[None]]] = {

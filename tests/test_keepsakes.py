@@ -213,7 +213,7 @@ def test_what_an_agent_had_written_is_left_for_a_person_to_see(root: Path) -> No
 
 def test_what_cannot_be_kept_is_refused_before_anything_begins(root: Path) -> None:
     keepsake = Keepsake(str(root), "item")
-    with pytest.raises(KeepsakeError, match="no regular file"):
+    with pytest.raises(KeepsakeError, match="not a regular file"):
         keepsake.keep(["empty", "bin"])
     assert not keepsake.is_there
 

@@ -139,7 +139,7 @@ def test_a_view_stays_as_it_is_when_another_thread_closes_the_files(
     with LockManager.open(root) as other:
         for id in ids[:40]:
             other.release(id)
-        with closing(sqlite3.connect(ledger(root))) as database:
+        with closing(sqlite3.connect(ledger(root), timeout=0.1)) as database:
             database.execute("pragma wal_checkpoint(truncate)")
     program.tell()
     assert program.wait_for("over") == sorted(ids), program.story()

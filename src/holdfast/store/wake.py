@@ -87,20 +87,21 @@ class Mailbox:
 
     def wait(self, timeout: float) -> bool:
         """Wait to be called, at most so many seconds; look again soon if nobody can call."""
-        if self._socket is None:
+        own = self._socket  # a signal's handler may fork, and its child forgets what is open
+        if own is None:
             from time import sleep
 
             sleep(max(0.0, min(timeout, 0.02)))
             return True
         try:
-            self._socket.settimeout(max(0.0, timeout))
-            self._socket.recv(1)
+            own.settimeout(max(0.0, timeout))
+            own.recv(1)
         except (BlockingIOError, TimeoutError):
             return False
         except OSError:
             if self._socket is not None:
                 raise
-            # A signal's handler has forked, and this is the child: the wait is the parent's.
+            # This is such a child: the wait is the parent's.
         return True
 
     def reset(self) -> bool:
