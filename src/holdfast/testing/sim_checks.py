@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
 
 LAST = 1 << 62
+#: A refusal names so many conflicts, and counts the rest.
+NAMED_MAX = 20
 
 
 def check_answer(model: Model, ask: Ask, verb: str, outcome: object, *, first: bool = True) -> None:
@@ -30,7 +32,7 @@ def check_answer(model: Model, ask: Ask, verb: str, outcome: object, *, first: b
     elif isinstance(outcome, Waiting):
         if verb != "wait" or not (ask.id in model.tickets or ask.id in model.grants):
             raise Broken("ticket and grant", f"{ask.id} waits without a ticket")
-        check_conflicts(model, ask, wanted, outcome.conflicts)
+        check_conflicts(model, ask, wanted, outcome.conflicts, outcome.more)
         _check_no_circle(model, ask)
     elif isinstance(outcome, Refusal):
         _check_refused(model, ask, wanted, verb, outcome)
@@ -66,16 +68,17 @@ def _check_refused(model: Model, ask: Ask, wanted: Footprint, verb: str, refusal
         return
     if not refusal.conflicts:
         raise Broken("refused for nothing (6)", f"{ask.id}: {refusal.code}")
-    check_conflicts(model, ask, wanted, refusal.conflicts)
+    check_conflicts(model, ask, wanted, refusal.conflicts, refusal.more)
     if refusal.code == "E_LOCK_CYCLE":
         model.count("circles refused")
         _check_circle(model, ask, refusal.circle)
 
 
 def check_conflicts(
-    model: Model, ask: Ask, wanted: Footprint, conflicts: Sequence[ConflictInfo]
+    model: Model, ask: Ask, wanted: Footprint, conflicts: Sequence[ConflictInfo], more: int = 0
 ) -> None:
-    """All that is named stands in the way, and all that stands in the way is named."""
+    """All that is named stands in the way, and all that stands in the way is named, or counted if
+    there is too much of it."""
     handed_over = model.granted_now > 0
     own = model.tickets.get(ask.id)
     arrival = LAST if own is None else own.arrival
@@ -92,14 +95,18 @@ def check_conflicts(
             _check_reservation(model, ask, wanted, queued, arrival)
     if handed_over:
         return
-    for held in model.grants.values():
-        if (
-            held.id not in named
-            and held.holder != ask.holder
-            and wanted.meets(held.footprint)
-            and (held.footprint.steal_only or model.is_live(held))
-        ):
-            raise Broken("all conflicts are named", f"{ask.id} was not told of {held.id}")
+    untold = [
+        held.id
+        for held in model.grants.values()
+        if held.id not in named
+        and held.holder != ask.holder
+        and wanted.meets(held.footprint)
+        and (held.footprint.steal_only or model.is_live(held))
+    ]
+    if untold and len(conflicts) < NAMED_MAX:
+        raise Broken("all conflicts are named", f"{ask.id} was not told of {untold}")
+    if len(untold) > more:
+        raise Broken("all conflicts are counted", f"{ask.id}: {len(untold)}, told {more}")
 
 
 def _check_holder(model: Model, ask: Ask, held: Held, conflict: ConflictInfo) -> None:
