@@ -124,7 +124,7 @@ def fight(crowd: Crowd, root: Path, replace: Replace, *, workers: int, rounds: i
     (root.parent / "over").touch()
     for child in children:
         child.wait_for("over", seconds=60)
-    notes = [json.loads(line) for record in records for line in record.read_text().splitlines()]
+    notes = [note for record in records for note in read(record)]
     with LockManager.open(root) as manager:
         check(notes, replaced, manager)
     for child in children:
@@ -132,9 +132,15 @@ def fight(crowd: Crowd, root: Path, replace: Replace, *, workers: int, rounds: i
         child.done()
 
 
+def read(record: Path, last: int = 0) -> list[dict[str, Any]]:
+    """The notes of a process, but for one that it is just writing."""
+    lines = record.read_text().split("\n")[:-1]
+    return [json.loads(line) for line in lines[-last:]]
+
+
 def has_worked(record: Path, since: Replaced, child: Child) -> bool:
     assert child.process.poll() is None, child.story()
-    notes = [json.loads(line) for line in record.read_text().splitlines()[-40:]]
+    notes = read(record, last=40)
     return sum(note["what"] == "taken" and note["began"] > since.ended for note in notes) >= 4
 
 

@@ -323,10 +323,13 @@ def in_the_way(draft: Draft, request: Request, arrival: int = LAST) -> Conflicts
     return found
 
 
-def of_those_who_wait(draft: Draft, request: Request, arrival: int) -> list[ConflictInfo]:
-    """One conflict with each holder in the way of a request that waits itself, however many others
-    there are: those who wait are few beside all that may be held."""
+def of_those_who_wait(
+    draft: Draft, request: Request, arrival: int, about_to_wait: str
+) -> list[ConflictInfo]:
+    """One conflict with each holder in the way of a request that waits itself, or is about to,
+    however many others there are: those who wait are few beside all that may be held."""
     waiting = {ticket.request.holder.key for ticket in draft.view.queue()}
+    waiting.add(about_to_wait)
     waiting.discard(request.holder.key)
     met = Meeting(draft, request)
     found = []

@@ -121,13 +121,14 @@ def circle(
     if not draft.view.anybody_waits:
         return ()
     asked: set[str] = set()
+    me = request.holder.key
     trails: list[tuple[ConflictInfo, ...]] = [
-        (conflict,) for conflict in _all(draft, request, arrival, conflicts)
+        (conflict,) for conflict in _all(draft, request, arrival, conflicts, me)
     ]
     while trails:
         trail = trails.pop()
         holder_key = trail[-1].holder_key
-        if holder_key == request.holder.key:
+        if holder_key == me:
             return trail
         if holder_key in asked:
             continue
@@ -136,13 +137,15 @@ def circle(
             if waiter_is_dead(draft, ticket):
                 continue
             behind = in_the_way(draft, ticket.request, ticket.arrival)
-            for conflict in _all(draft, ticket.request, ticket.arrival, behind):
+            for conflict in _all(draft, ticket.request, ticket.arrival, behind, me):
                 trails.append((*trail, conflict))
     return ()
 
 
 def _all(
-    draft: Draft, request: Request, arrival: int, conflicts: Conflicts
+    draft: Draft, request: Request, arrival: int, conflicts: Conflicts, about_to_wait: str
 ) -> Sequence[ConflictInfo]:
     """What may not be left out: each holder in the way that waits may be part of a circle."""
-    return of_those_who_wait(draft, request, arrival) if conflicts.more else conflicts
+    if not conflicts.more:
+        return conflicts
+    return of_those_who_wait(draft, request, arrival, about_to_wait)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: A clean end waits so long for the gate, and then leaves the log to the next process.
 CLOSE_SECONDS = 10.0
 #: A connection that a forked child cannot close within this time can never be closed there.
-BEQUEATH_SECONDS = 0.5
+BEQUEATH_SECONDS = 5.0
 _PAUSE_SECONDS = 0.002
 
 _open: list[ref[Session]] = []

@@ -317,4 +317,4 @@ class Commands:
             self.looking(view)
             conflicts = rules.look(view, ask.request)
         self.note(agent.name, "look", ask, len(conflicts))
-        checks.check_conflicts(self.model, ask, ask.footprint, conflicts)
+        checks.check_conflicts(self.model, ask, ask.footprint, conflicts, conflicts.more)

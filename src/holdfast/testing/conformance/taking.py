@@ -154,6 +154,17 @@ def a_cycle_is_seen_however_many_others_are_in_the_way(scene: Scene) -> None:
     assert [step.holder for step in refusal.circle] == ["bob", "ann"]
 
 
+def a_cycle_through_a_wide_wait_is_seen_by_the_one_who_closes_it(scene: Scene) -> None:
+    for number in range(30):
+        scene.take("many", writes=[f"d/{number:04}"])
+    scene.take("ann", writes=["d/zzz"])
+    scene.take("bob", writes=["x"])
+    scene.queue_up("bob", reads=["d/"])
+    outcome = scene.put(scene.request("ann", writes=["x"]), wait=True)
+    refusal = refused(outcome, "E_LOCK_CYCLE")
+    assert [step.holder for step in refusal.circle] == ["bob", "ann"]
+
+
 def a_holder_is_never_refused_by_its_own_grants(scene: Scene) -> None:
     first = scene.take("ann", ["a/"], ["x"])
     second = scene.take("ann", ["x"], ["a/b"])
