@@ -592,6 +592,43 @@ def test_a_close_that_a_fork_interrupts_ends_quietly_on_both_sides(
         Auditor().check(manager)
 
 
+FORKED_AT_THE_GATE = """
+import pathlib
+from holdfast import LockManager, StoreError
+from holdfast.store import sqlite
+root = pathlib.Path(sys.argv[1])
+manager = LockManager.open(root)
+is_ours, parent = sqlite.is_ours, os.getpid()
+
+
+def forks(number, opened):  # as a signal's handler may at this moment
+    sqlite.is_ours = is_ours
+    os.fork()
+    return is_ours(manager.store.gate.fd, opened)
+
+
+sqlite.is_ours = forks
+try:
+    grant = manager.try_acquire(holder="program", write_paths=[root / "x"])
+    say("granted", "parent" if os.getpid() == parent else "child")
+except StoreError as error:
+    say("failed", "parent" if os.getpid() == parent else "child")
+    grant = manager.try_acquire(holder="program", write_paths=[root / "y"])
+    say("again", manager.verify(grant.id, token=grant.token).allowed)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_child_forked_at_the_gate_has_a_ledger_after_the_call_that_failed(
+    crowd: Crowd, root: Path
+) -> None:
+    program = crowd.start(FORKED_AT_THE_GATE, root).done()
+    assert program.words("granted") == [["parent"]], program.story()
+    assert program.words("failed") == [["child"]], program.story()
+    assert program.words("again") == [["True"]], program.story()
+
+
 #: The module's own lock is what another thread holds while it imports: held here without one.
 IMPORTING = """
 import pathlib, threading

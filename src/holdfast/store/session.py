@@ -170,6 +170,8 @@ class Session:
         self.gate.close()
 
     def _lose(self) -> None:
+        if self.has_ended:  # by a fork a moment ago: this child has nothing of it any more
+            return
         _lost.add(self.files[0])
         _leak(self.connection)
         if self.pid == getpid():
