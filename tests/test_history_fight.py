@@ -29,7 +29,7 @@ def assert_legal(history: History) -> None:
 def test_processes_that_walk_fork_daemonise_are_stopped_and_killed_have_a_legal_history(
     tmp_path: Path,
 ) -> None:
-    fight = ProcessFight(tmp_path, seconds=6)
+    fight = ProcessFight(tmp_path, seconds=4)
     history = fight.run()
     assert fight.troubles() == ""
     assert_legal(history)
@@ -39,7 +39,7 @@ def test_processes_that_walk_fork_daemonise_are_stopped_and_killed_have_a_legal_
 
 
 def test_threads_on_the_memory_store_have_a_legal_history(tmp_path: Path) -> None:
-    fight = ThreadFight(tmp_path, seconds=3)
+    fight = ThreadFight(tmp_path, seconds=2)
     history = fight.run(8)
     assert_legal(history)
     assert len(history.operations) > 500
