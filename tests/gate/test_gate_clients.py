@@ -284,7 +284,7 @@ def test_the_life_of_codex(data: dict[str, Any], event: str, agent: str) -> None
 # What the real programs said
 
 
-SAMPLES = sorted((Path(__file__).parent / "clients" / "samples").glob("*.json"))
+SAMPLES = sorted((Path(__file__).parents[1] / "clients" / "samples").glob("*.json"))
 EXPECTED = {
     "Stop": "stop", "StopFailure": "failed", "SubagentStart": "agent_start",
     "SubagentStop": "agent_stop", "SessionStart": "session_start", "SessionEnd": "session_end",

@@ -15,7 +15,7 @@ from holdfast.cli.helping import EXIT_CODES, command_line
 from holdfast.cli.parser import UsageError, duration
 from holdfast.core import errors
 
-GUIDE = (Path(__file__).parent.parent / "docs/commands.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs/commands.md").read_text()
 
 
 @pytest.mark.parametrize("command", everything(), ids=lambda command: command.name)

@@ -11,7 +11,7 @@ import holdfast
 from holdfast.cli import exit_code
 from holdfast.core.errors import HoldfastError
 
-GUIDE = Path(__file__).parent.parent / "docs/errors.md"
+GUIDE = Path(__file__).parents[2] / "docs/errors.md"
 #: What is not to be imported: programs run when they are, and one is for type checkers only.
 NO_MODULES = (
     "holdfast.__main__", "holdfast.gate.hook", "holdfast.gate.sandbox.launch",

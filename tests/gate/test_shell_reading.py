@@ -340,7 +340,7 @@ def test_reading_loads_nothing_that_slows_a_hook_down() -> None:
         "read('sed -i s/a/b/ *.py && git reset --hard', '/');"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
-    source = Path(__file__).parent.parent / "src"
+    source = Path(__file__).parents[2] / "src"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(source)],
         capture_output=True, text=True, timeout=60, check=True,

@@ -21,7 +21,7 @@ from holdfast.work.phases import MERGE_WORDS, PHASES, SCREEN_WORDS, Phase, defau
 from holdfast.work.templates import filled, gaps
 
 SHOW = Screen("show", "blog", "posts", "show", ("like",), ("lib/x.rb", "app/models/blog/post.rb"))
-GUIDE = (Path(__file__).parent.parent / "docs/dispatch.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs/dispatch.md").read_text()
 
 
 def load(root: Path, text: str, **environ: str) -> Layout:

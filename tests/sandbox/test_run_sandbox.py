@@ -147,7 +147,7 @@ def test_tools_that_rename_in_the_folder_are_refused_though_the_file_is_locked(
     assert _tree(room.root) == before
     assert room.plainly("sh", "-c", script).code == 0, "outside it works"
     assert _tree(room.root) != before
-    guide = Path(__file__).parent.parent / "docs/sandbox.md"
+    guide = Path(__file__).parents[2] / "docs/sandbox.md"
     assert f"`{tool}" in guide.read_text(), "the guide says so"
 
 

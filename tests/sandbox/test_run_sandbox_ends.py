@@ -294,6 +294,6 @@ def test_two_at_once_do_not_disturb_each_other(room: Room, started: list[int]) -
 def test_the_guide_s_requests_are_the_ones_that_are_answered() -> None:
     from holdfast.gate.sandbox.service import QUESTIONS
 
-    guide = (Path(__file__).parent.parent / "docs/sandbox.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs/sandbox.md").read_text()
     for name in QUESTIONS:
         assert json.dumps({"ask": name})[:-1] in guide
