@@ -503,6 +503,7 @@ def test_a_wait_that_a_fork_interrupts_is_the_parents_and_fails_in_the_child(
 STEPS = """
 import pathlib
 from holdfast import LockManager, StoreError
+from holdfast.manager import services
 root, way, step = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 manager = LockManager.open(root)
 parent, going_on = os.getpid(), getattr(manager.store, step)
@@ -517,9 +518,13 @@ def forks(*words, **rest):
 wanted = {"holder": "program", "write_paths": [root / "x"]}
 if way == "acquire":
     wanted["timeout"] = 20
+request = manager.request("program", (), [root / "x"], None, "")
 setattr(manager.store, step, forks)
 try:
-    grant = getattr(manager, way)(**wanted)
+    if way in ("queue", "ensure_each"):
+        grant = getattr(services, way)(manager, request if way == "queue" else [request])
+    else:
+        grant = getattr(manager, way)(**wanted)
     say("granted" if grant else "refused", "parent" if os.getpid() == parent else "child")
 except StoreError as error:
     say("failed", "parent" if os.getpid() == parent else "child", error.code)
@@ -533,6 +538,7 @@ if os.getpid() == parent:
     [
         ("try_acquire", "transact"), ("ask", "transact"), ("ensure", "transact"),
         ("acquire", "transact"), ("acquire", "waiter"),
+        ("queue", "transact"), ("ensure_each", "transact"),
     ],
 )  # fmt: skip
 def test_a_request_that_a_fork_interrupts_is_never_granted_to_the_child_as_well(

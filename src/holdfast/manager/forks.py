@@ -10,6 +10,17 @@ import os
 
 from holdfast.core.errors import StoreError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from holdfast.core.model import Decision
+    from holdfast.core.view import View
+    from holdfast.store.contract import Store
+
+    T = TypeVar("T")
+
 _count = 0
 
 
@@ -25,6 +36,20 @@ def refuse_in_child(of_caller: int) -> None:
             "this process was forked in the middle of a call that its parent had made",
             hint="the parent's call goes on in the parent; make another one here",
         )
+
+
+def decide_once(
+    store: Store, of_caller: int, rule: Callable[[View], Decision[T]], deadline: float
+) -> T:
+    """What a rule decides, committed in the process that made the call and in no child of it."""
+
+    def decide_here(view: View) -> Decision[T]:
+        refuse_in_child(of_caller)
+        return rule(view)
+
+    outcome = store.transact(decide_here, deadline=deadline)
+    refuse_in_child(of_caller)
+    return outcome
 
 
 def _begin_child() -> None:

@@ -526,16 +526,7 @@ class LockManager:
         return self._decide(forks.count(), decide)
 
     def _decide(self, call: int, decide: Any) -> Any:
-        """Decide in the process that made the call, once. The handler of a signal may fork at any
-        moment, and its child comes back into the same call, with the same request in its hands."""
-
-        def decide_here(view: Any) -> Any:
-            forks.refuse_in_child(call)
-            return decide(view)
-
-        outcome = self.store.transact(decide_here, deadline=monotonic() + DEADLINE_SECONDS)
-        forks.refuse_in_child(call)
-        return outcome
+        return forks.decide_once(self.store, call, decide, monotonic() + DEADLINE_SECONDS)
 
     def _deadline(self) -> float:
         return monotonic() + DEADLINE_SECONDS

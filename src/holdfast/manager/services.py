@@ -9,6 +9,7 @@ from time import monotonic
 
 from holdfast.core import moving, rules
 from holdfast.core.model import Grant, Refusal, Waiting
+from holdfast.manager import forks
 from holdfast.manager.manager import DEADLINE_SECONDS
 from holdfast.manager.settling import settles
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 def decide(manager: LockManager, rule: Callable[[View], Decision[T]], deadline: float = 0) -> T:
     """What a rule decides on the present state, committed."""
     end = deadline or monotonic() + DEADLINE_SECONDS
-    return manager.store.transact(rule, deadline=end)
+    return forks.decide_once(manager.store, forks.count(), rule, end)
 
 
 def look(manager: LockManager, question: Callable[[View], T], deadline: float = 0) -> T:
