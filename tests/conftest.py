@@ -11,10 +11,14 @@ from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
+from holdfast.core.time import Clock  # noqa: E402
 from holdfast.manager.clock import FakeClock  # noqa: E402
 from holdfast.manager.manager import LockManager  # noqa: E402
 from holdfast.store import open_store  # noqa: E402
+from holdfast.store.contract import IsDead, Store  # noqa: E402
 from holdfast.testing.conformance import OpenStore, Processes, Scene  # noqa: E402
+from promises import NAMED  # noqa: E402
+from record import Record  # noqa: E402
 
 # How long an example takes says more about what else the machine is doing.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,15 +30,11 @@ APART = ("browser", "clients", "fights")
 
 STORES = ("memory", "sqlite")
 
-#: The tests that were collected, and how each of them ended; read by test_conformance_doc.py.
-COLLECTED: set[str] = set()
-OUTCOMES: dict[str, str] = {}
-
 
 def opener(store: str, folder: Path) -> OpenStore:
     """How to open stores of one kind below a folder."""
 
-    def open_one(name, *, clock, is_dead):
+    def open_one(name: str, *, clock: Clock, is_dead: IsDead) -> Store:
         url = "memory:" if store == "memory" else f"sqlite://{folder}/{name}/ledger.db"
         if store == "sqlite":
             (folder / name).mkdir(exist_ok=True)
@@ -94,32 +94,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(path.is_relative_to(folder) for path in asked) else True
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Put the tests that look back at the others last, after any shuffling."""
-    result = yield
-    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
-    COLLECTED.update(plain_id(item.nodeid) for item in items)
-    return result
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    id = plain_id(report.nodeid)
-    if report.when == "call" or report.outcome != "passed":
-        worst = max(OUTCOMES.get(id, "passed"), report.outcome, key=_RANK.index)
-        OUTCOMES[id] = worst
-
-
-_RANK = ("passed", "skipped", "failed")
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "last: run after all other tests")
-
-
-def plain_id(nodeid: str) -> str:
-    """A test's id from the root of the project, without its parameters."""
-    return nodeid.partition("[")[0]
+    """Keep the record in the process that the others report to, if there are several."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Record(NAMED), "record of what ran")
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

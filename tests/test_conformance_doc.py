@@ -5,30 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from conftest import APART, COLLECTED, OUTCOMES, plain_id
+from conftest import APART
+from promises import NAMED, ROOT, ROWS, TEST, TEXT, promises
 
-ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "docs/CONFORMANCE.md").read_text(encoding="utf-8")
-
-ROW = re.compile(r"^\| (\d{3}-P?\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-TEST = re.compile(r"`(tests/[\w/]+\.py::\w+)`")
 LATER = re.compile(r"not yet built \(([^)]+)\)")
 PARTS: tuple[str, ...] = ()
-
-ROWS = ROW.findall(TEXT)
-NAMED = sorted({test for _id, _promise, shown in ROWS for test in TEST.findall(shown)})
-
-
-def promises() -> list[str]:
-    """The number of every promise."""
-    counts = {"000": 26, "002": 29, "003": 17, "004": 36}
-    found = [f"{seed}-{n:02d}" for seed, count in counts.items() for n in range(1, count + 1)]
-    found += [f"001-P{n}" for n in range(1, 16)] + [f"001-{n}" for n in range(16, 23)]
-    return found
 
 
 def test_every_promise_is_there_once() -> None:
@@ -51,7 +35,7 @@ def test_every_promise_has_a_test_or_is_said_to_come_later() -> None:
 
 
 def test_what_comes_later_is_listed_once_more() -> None:
-    rows = {part: [] for part in PARTS}
+    rows: dict[str, list[str]] = {part: [] for part in PARTS}
     for id, _promise, shown in ROWS:
         for part in LATER.findall(shown):
             rows[part].append(id)
@@ -76,19 +60,3 @@ def test_tests_are_only_where_continuous_integration_runs_them() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
     for name in APART:
         assert f"stage '{name}' apart {name}" in script
-
-
-@pytest.mark.last
-def test_every_test_that_is_named_has_passed_in_this_session(
-    request: pytest.FixtureRequest,
-) -> None:
-    """Of those that were asked for: a part of the suite shows a part of the promises."""
-    if hasattr(request.config, "workerinput"):
-        pytest.skip("several processes share the tests, and none of them sees all that ran")
-    ran = {test: OUTCOMES.get(test, "not run") for test in NAMED if test in COLLECTED}
-    assert {test: how for test, how in ran.items() if how != "passed"} == {}
-
-
-@pytest.mark.last
-def test_the_record_of_what_ran_is_kept(request: pytest.FixtureRequest) -> None:
-    assert plain_id(request.node.nodeid) in COLLECTED

@@ -1,0 +1,46 @@
+"""What a mutant is, and the table of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+PACKAGE = "src/holdfast"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change that breaks a promise, and the tests that must fail for it."""
+
+    promise: str
+    #: What is wrong now, in words.
+    about: str
+    #: From the folder of the package.
+    file: str
+    #: Stands exactly once in that file.
+    old: str
+    new: str
+    #: Every one of them must fail. All are named for the promise in docs/CONFORMANCE.md.
+    tests: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What a run of it is called."""
+        return f"{self.promise} {self.about}"
+
+    def applied_to(self, source: str) -> str:
+        """The file's text with the promise broken."""
+        assert self.old != self.new, self.name
+        assert source.count(self.old) == 1, (
+            f"{self.name}: {source.count(self.old)} places in {self.file} have\n{self.old}"
+        )
+        return source.replace(self.old, self.new)
+
+
+def all_mutants() -> list[Mutant]:
+    """Every mutant, in the order of the promises."""
+    from mutants import seed_000, seed_001, seed_002, seed_003, seed_004
+
+    tables = (seed_000, seed_001, seed_002, seed_003, seed_004)
+    return [mutant for table in tables for mutant in table.MUTANTS]

@@ -1,0 +1,98 @@
+"""A copy of the project with an interpreter of its own, to break and to run tests in.
+
+The tests start many processes, some of them with an environment that they empty first. So the
+broken package cannot be put into their way by a variable: the copy has a virtual environment, whose
+`python` finds the copy's source, and after it the packages of whoever runs this.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mutants.table import PACKAGE, PROJECT, Mutant
+
+#: What of the project tests read.
+NEEDED = ("src", "tests", "docs", "bench", ".ci", "README.md", "CHANGELOG.md", "pyproject.toml", "check")  # fmt: skip
+#: Far more than any test in the table takes alone.
+PATIENCE_SECONDS = 300
+
+_OUTCOME = re.compile(r"^(PASSED|FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
+
+
+class Workshop:
+    """One copy. Not for two mutants at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = folder / "project"
+        ignored = shutil.ignore_patterns(
+            "__pycache__", "*.egg-info", ".pytest_cache", "samples.new"
+        )
+        self.project.mkdir(parents=True)
+        for name in NEEDED:
+            if (PROJECT / name).is_dir():
+                shutil.copytree(PROJECT / name, self.project / name, ignore=ignored)
+            else:
+                shutil.copy2(PROJECT / name, self.project / name)
+        self.python = self._environment(folder / "environment")
+        self._changes = itertools.count(1)
+
+    def _environment(self, home: Path) -> Path:
+        venv.create(home, symlinks=True)
+        libraries = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
+        behind = [
+            path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")
+        ]
+        lines = [str(self.project / "src"), *behind]
+        (libraries / "workshop.pth").write_text("".join(f"{line}\n" for line in lines))
+        command = home / "bin" / "holdfast"
+        command.write_text(f"#!{home}/bin/python\nfrom holdfast.cli import main\nmain()\n")
+        command.chmod(0o755)
+        return home / "bin" / "python"
+
+    @contextmanager
+    def broken(self, mutant: Mutant) -> Iterator[None]:
+        """One file of the copy is different inside."""
+        file = self.project / PACKAGE / mutant.file
+        before = file.read_text(encoding="utf-8")
+        self._write(file, mutant.applied_to(before))
+        try:
+            yield
+        finally:
+            self._write(file, before)
+
+    def _write(self, file: Path, text: str) -> None:
+        """Other bytes with another time: Python's cache compares nothing but size and second."""
+        file.write_text(text, encoding="utf-8")
+        moment = file.stat().st_mtime + next(self._changes) * 2
+        os.utime(file, (moment, moment))
+
+    def run(self, tests: tuple[str, ...]) -> dict[str, str]:
+        """How each of these tests ends, as pytest calls it. Of a test with parameters, the worst."""
+        words = ["-m", "pytest", "-q", "-rA", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider"]
+        ran = subprocess.run(
+            [str(self.python), *words, *tests],
+            cwd=self.project,
+            env={**os.environ, "PYTHONWARNINGS": ""},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        self.said = ran.stdout
+        outcomes: dict[str, str] = {}
+        for outcome, test in _OUTCOME.findall(ran.stdout):
+            if outcomes.get(test, "PASSED") == "PASSED":
+                outcomes[test] = outcome
+        return outcomes

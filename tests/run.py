@@ -1,0 +1,97 @@
+"""Runs the tests of one stage of `./check`, in several processes where they do not mind company.
+
+    python tests/run.py tests                 everything that is run every time
+    python tests/run.py tests gate cli        the tests of two rooms
+    python tests/run.py tests -k wake -n0     more words for pytest; here in one process
+    python tests/run.py fights                a stage that stands apart
+    python tests/run.py again fights          what failed of a stage, once more, one after the other
+
+What fails and then passes is flaky, and is named as such: it is a defect, in the test or in what it
+tests. The exit code is pytest's, or 0 if all that failed has passed now.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import no_skips
+
+HERE = Path(__file__).parent
+#: What pytest remembers of the last run.
+FAILED = HERE.parent / ".pytest_cache/v/cache/lastfailed"
+
+#: For every stage: its tests, its processes, and the minutes that it takes on two quiet cores.
+STAGES: dict[str, tuple[list[str], int, int]] = {
+    "tests": (["tests"], 3, 5),
+    "fights": (["tests/fights"], 1, 14),
+    "long": (["tests/fights"], 1, 60),
+    "clients": (["tests/clients"], 1, 7),
+    "browser": (["tests/browser"], 1, 1),
+}
+
+
+def rooms() -> list[str]:
+    """The folders of tests that the stage `tests` is made of."""
+    apart = {"fights", "clients", "browser"}
+    return sorted({file.parent.name for file in HERE.glob("*/test_*.py")} - apart)
+
+
+def run(stage: str, words: list[str]) -> int:
+    """Run the tests of a stage, or of the rooms in it that are named."""
+    paths, processes, minutes = STAGES[stage]
+    picked = [f"tests/{word}" for word in words if word in rooms()] if stage == "tests" else []
+    more = [word for word in words if f"tests/{word}" not in picked]
+    if not words:
+        print(f"about {minutes} min on two quiet cores, in {processes} process(es)", flush=True)
+    if any(word.partition("::")[0].endswith(".py") for word in more):
+        paths = []  # files are named
+    in_parallel = ["-n", str(processes), "--dist", "worksteal"] if processes > 1 else []
+    line = ["-p", "progress", "-o", "console_output_style=classic"]
+    return _pytest([*line, "--durations=20", *in_parallel, *(picked or paths), *more])
+
+
+def again(stage: str) -> int:
+    """Run what failed once more, and say what was flaky."""
+    before = _failed()
+    paths = STAGES[stage][0]
+    code = _pytest(["--last-failed", "--last-failed-no-failures=none", *paths])
+    after = _failed()
+    for test in sorted(before):
+        print(f"{'FAILED TWICE' if test in after else 'FLAKY'} {test}")
+    if before - after:
+        print("A test that fails and then passes is a defect, in the test or in what it tests.")
+    return code
+
+
+def _failed() -> set[str]:
+    return set(json.loads(FAILED.read_text())) if FAILED.exists() else set()
+
+
+def _pytest(words: list[str]) -> int:
+    # Whatever was started in the background ignores interrupts, and so would all that tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("SIGHUP", "SIGQUIT"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    strictly = ["-p", "no_skips"] if os.environ.get(no_skips.VARIABLE) == "1" else []
+    return int(pytest.main([*strictly, "-rfEs", *words]))
+
+
+def main(words: list[str]) -> int:
+    match words:
+        case ["again", stage] if stage in STAGES:
+            return again(stage)
+        case [stage, *more] if stage in STAGES:
+            return run(stage, more)
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
