@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
-from holdfast.core.time import Clock  # noqa: E402
 from holdfast.manager.clock import FakeClock  # noqa: E402
 from holdfast.manager.manager import LockManager  # noqa: E402
 from holdfast.store import open_store  # noqa: E402
-from holdfast.store.contract import IsDead, Store  # noqa: E402
 from holdfast.testing.conformance import OpenStore, Processes, Scene  # noqa: E402
 from promises import NAMED  # noqa: E402
 from record import Record  # noqa: E402
+
+if TYPE_CHECKING:
+    from holdfast.core.time import Clock
+    from holdfast.store.contract import IsDead, Store
 
 # How long an example takes says more about what else the machine is doing.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
