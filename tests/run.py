@@ -20,8 +20,6 @@ from pathlib import Path
 
 import pytest
 
-import no_skips
-
 HERE = Path(__file__).parent
 #: What pytest remembers of the last run.
 FAILED = HERE.parent / ".pytest_cache/v/cache/lastfailed"
@@ -79,7 +77,7 @@ def _pytest(words: list[str]) -> int:
     for name in ("SIGHUP", "SIGQUIT"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-    strictly = ["-p", "no_skips"] if os.environ.get(no_skips.VARIABLE) == "1" else []
+    strictly = ["-p", "no_skips"] if os.environ.get("HOLDFAST_NO_SKIPS") == "1" else []
     return int(pytest.main([*strictly, "-rfEs", *words]))
 
 
