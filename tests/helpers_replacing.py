@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,7 +118,7 @@ def fight(crowd: Crowd, root: Path, replace: Replace, *, workers: int, rounds: i
         replaced.append(Replaced(began, time.monotonic()))
         for record, child in zip(records, children, strict=True):
             until(
-                lambda record=record, child=child: has_worked(record, replaced[-1], child),
+                partial(has_worked, record, replaced[-1], child),
                 "each process has gone on with the new ledger",
                 60,
             )
@@ -141,7 +142,8 @@ def read(record: Path, last: int = 0) -> list[dict[str, Any]]:
 def has_worked(record: Path, since: Replaced, child: Child) -> bool:
     assert child.process.poll() is None, child.story()
     notes = read(record, last=40)
-    return sum(note["what"] == "taken" and note["began"] > since.ended for note in notes) >= 4
+    taken = [note for note in notes if note["what"] == "taken" and note["began"] > since.ended]
+    return len(taken) >= 4
 
 
 def check(notes: list[dict[str, Any]], replaced: list[Replaced], manager: LockManager) -> None:

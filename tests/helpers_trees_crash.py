@@ -159,7 +159,9 @@ def thieves(folder: Path, *, rounds: int, crowd_size: int = 6) -> None:
     world = World(folder)
     world.write("x", "one")
     world.lock(lease=0.15)
-    tokens = [status(world.main).record.fencing_token]
+    record = status(world.main).record
+    assert record is not None
+    tokens = [record.fencing_token]
     published = []
     with Crowd(folder) as crowd:
         children = [crowd.start(THIEF, world.root) for _ in range(crowd_size)]
@@ -168,7 +170,7 @@ def thieves(folder: Path, *, rounds: int, crowd_size: int = 6) -> None:
             for child in children:
                 child.tell()
             until(
-                lambda number=number: all(len(child.lines()) == number for child in children),
+                lambda: all(len(child.lines()) == number for child in children),  # noqa: B023
                 "everybody has tried",
             )
             answers = [child.lines()[-1].split() for child in children]

@@ -6,6 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -145,7 +146,7 @@ def test_the_parameters_of_the_manager_are_these(name: str) -> None:
     assert signature(getattr(LockManager, name)) == unquoted(f"(self{joint}{expected}")
 
 
-def signature(method: object) -> str:
+def signature(method: Callable[..., object]) -> str:
     return unquoted(str(inspect.signature(method)))
 
 

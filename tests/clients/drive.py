@@ -294,7 +294,8 @@ class _AppServer:
             answer = json.loads(line)
             if answer.get("id") == id:
                 assert "result" in answer, answer
-                return answer["result"]
+                result: dict[str, Any] = answer["result"]
+                return result
         raise EOFError(f"codex app-server ended before it answered {method}")
 
     def hooks(self) -> list[dict[str, Any]]:

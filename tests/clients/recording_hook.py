@@ -12,9 +12,9 @@ import os
 import sys
 
 
-def ancestors():
+def ancestors() -> list[dict[str, object]]:
     """The processes above this one, nearest first: pid and command line, where /proc tells."""
-    found = []
+    found: list[dict[str, object]] = []
     pid = os.getppid()
     while pid > 1 and len(found) < 20:
         try:
@@ -29,7 +29,7 @@ def ancestors():
     return found
 
 
-def main(log, answers):
+def main(log: str, answers: str) -> int:
     text = sys.stdin.buffer.read().decode(errors="surrogateescape")
     data = json.loads(text)
     record = {
@@ -49,7 +49,7 @@ def main(log, answers):
     answer = known.get(f"{event}:{data.get('tool_name', '')}") or known.get(event) or {}
     sys.stdout.write(answer.get("stdout", ""))
     sys.stderr.write(answer.get("stderr", ""))
-    return answer.get("code", 0)
+    return int(answer.get("code", 0))
 
 
 if __name__ == "__main__":

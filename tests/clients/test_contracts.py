@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def says(value: object, code: int = 0) -> dict[str, object]:
     return {"stdout": json.dumps(value), "code": code}
 
 
-def inside(value: dict[str, object], **more: object) -> dict[str, object]:
+def inside(value: dict[str, Any], **more: object) -> dict[str, object]:
     """A denial with more keys in its inner part."""
     return {"hookSpecificOutput": {**value["hookSpecificOutput"], **more}}
 
@@ -123,8 +124,8 @@ def test_claude_leaves_refused_files_alone_and_tells_the_model_why(
     repo: Path, hook: Recorder, anthropic: AnthropicServer
 ) -> None:
     hook.deny(REASON)
-    steps = [edit(repo / "a.txt", "old", "new"), bash("echo new > b.txt"), "Done."]
-    anthropic.scripts["main"] = steps
+    change, command = edit(repo / "a.txt", "old", "new"), bash("echo new > b.txt")
+    anthropic.scripts["main"] = [change, command, "Done."]
     settings = hooks_for(hook.command, ["PreToolUse"], matcher="Write|Edit|NotebookEdit|Bash")
     result = run_claude(repo, "[[main]]", anthropic, settings=settings)
     assert [(repo / name).read_text() for name in ("a.txt", "b.txt")] == ["old\n", "old\n"]

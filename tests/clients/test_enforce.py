@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,7 @@ def test_codex_runs_another_line_only_if_it_is_allowed(
     repo: Path, hook: Recorder, openai: OpenAIServer, mode: str, decision: str
 ) -> None:
     hook.set(PreToolUse=_says(**({"permissionDecision": decision} if decision else {})))
+    more: dict[str, Any]
     call, more = shell, {}
     if mode == "code":
         call, more = code_shell, {"model": CODEX_CODE_MODEL}

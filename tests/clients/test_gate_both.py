@@ -60,7 +60,10 @@ def test_with_wake_two_on_one_file_take_turns_at_once_and_no_edit_is_lost(
             home = gated.root.parent / who
             insert = crew.insert("a.txt", line, "end")
             agents.append(crew.start(f"{who}-{number}", insert, over.then(), home=home))
-        until(lambda n=number: len(gated.happened("contention_heartbeat")) > n, "one must wait")
+        until(
+            lambda: len(gated.happened("contention_heartbeat")) > number,  # noqa: B023
+            "one must wait",
+        )
         over.open()
         for agent in agents:
             said = agent.ends().stdout + "".join(agent.results)

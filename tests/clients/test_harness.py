@@ -20,7 +20,8 @@ def post(server: AnthropicServer, messages: list[dict[str, Any]]) -> list[dict[s
     body = json.dumps({"messages": messages, "tools": TOOLS}).encode()
     request = urllib.request.Request(f"{server.url}/v1/messages", data=body)
     with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)["content"]
+        content: list[dict[str, Any]] = json.load(answer)["content"]
+        return content
 
 
 def test_a_script_is_followed_by_what_the_conversation_says_not_by_counting() -> None:
@@ -30,7 +31,7 @@ def test_a_script_is_followed_by_what_the_conversation_says_not_by_counting() ->
         (again,) = post(server, begin)
         assert call["input"] == again["input"]
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": "[[more]] said it"}
-        so_far = [
+        so_far: list[dict[str, Any]] = [
             *begin,
             {"role": "assistant", "content": [call]},
             {"role": "user", "content": [result]},

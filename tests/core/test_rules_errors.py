@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -84,12 +85,13 @@ def test_a_refusal_says_who_since_when_until_when_why_and_what_next(
 def test_a_refusal_as_plain_data_can_be_written_as_json(scene: Scene, manager: LockManager) -> None:
     manager.try_acquire(holder=scene.holder("ann"), write_paths=["x"])
     errors = []
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: manager.ensure(holder=scene.holder("bob"), write_paths=["x"]),
         lambda: manager.acquire(holder=scene.holder("bob"), write_paths=["x"], timeout=0),
         lambda: manager.renew("never-was", holder=scene.holder("bob")),
         lambda: manager.try_acquire(holder=scene.holder("bob"), write_paths=["a/"]),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(HoldfastError) as caught:
             call()
         errors.append(caught.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -99,7 +100,7 @@ def test_nobody_steals_or_takes_or_gives_back_inside_a_fenced_section(
     grant = manager.try_acquire(holder=ann, write_paths=["x"], ttl=10)
     assert grant is not None
     before = scene.state()
-    attempts = {
+    attempts: dict[str, Callable[[], object]] = {
         "steal": lambda: manager.steal(holder=bob, write_paths=["x"]),
         "take": lambda: manager.try_acquire(holder=bob, write_paths=["x"]),
         "take something else": lambda: manager.try_acquire(holder=bob, write_paths=["y"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Event, Thread
+from typing import Any, cast
 
 import pytest
 
@@ -73,7 +74,7 @@ class Sleeper:
 
     def close(self) -> None: ...
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
 
@@ -81,7 +82,8 @@ def test_a_lease_counts_from_when_it_was_handed_over_and_not_from_when_we_woke(
     scene: Scene, manager: LockManager
 ) -> None:
     held = scene.take("ann", writes=["x"], ttl=None)
-    manager.store = store = Sleeper(manager.store)
+    store = Sleeper(manager.store)
+    manager.store = cast("Any", store)
     expected: list[bool] = []
 
     def hold() -> None:
@@ -138,7 +140,7 @@ class OutOfReach:
         self._store = store
         self.away = False
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
         if name != "transact":
             return found
@@ -159,7 +161,7 @@ def test_a_holder_that_cannot_reach_the_store_is_suspect_and_then_lost(
         store.away = True
         seen = []
         until(
-            lambda: (seen.append(grant.state), grant.state == "lost")[1],
+            lambda: seen.append(grant.state) or grant.state == "lost",  # type: ignore[func-returns-value]
             "the lease must have run out",
         )
         assert "suspect" in seen

@@ -19,12 +19,14 @@ from holdfast import (
     LockNotHeldError,
     Lost,
 )
-from holdfast.core.model import Ending, Grant
+from holdfast.core.model import TTL_DEFAULT_SECONDS, Ending, Grant
 from holdfast.testing.conformance import Scene, refused
 
 
-def taken(manager: LockManager, who: Holder, path: str = "x", **rest: float | None) -> LockGrant:
-    grant = manager.try_acquire(holder=who, write_paths=[path], **rest)
+def taken(
+    manager: LockManager, who: Holder, path: str = "x", ttl: float | None = TTL_DEFAULT_SECONDS
+) -> LockGrant:
+    grant = manager.try_acquire(holder=who, write_paths=[path], ttl=ttl)
     assert grant is not None
     return grant
 
@@ -132,6 +134,7 @@ def test_a_renewal_extends_by_the_leases_own_length(scene: Scene, manager: LockM
     grant = taken(manager, ann, ttl=100)
     scene.clock.advance(70)
     renewed = manager.renew(grant.id, holder=ann)
+    assert grant.expires_at is not None
     assert renewed.expires_at == grant.expires_at + timedelta(seconds=70)
     assert (renewed.id, renewed.token, renewed.acquired_at) == (
         grant.id, grant.token, grant.acquired_at,

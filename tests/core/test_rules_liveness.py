@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holder, LockManager
-from holdfast.core.model import Witness
+from holdfast.core.model import Grant, Witness
 from holdfast.manager.liveness import own_witness, witness_of
 from holdfast.testing.conformance import Scene, refused
 
@@ -39,7 +39,9 @@ def test_a_dead_owner_is_met_by_every_kind_of_request(scene: Scene) -> None:
         if ask is not None:
             assert scene.take("bob", writes=[path])
         else:
-            assert scene.ensure(scene.request("bob", [], [path])).holder.id == "bob"
+            grant = scene.ensure(scene.request("bob", [], [path]))
+            assert isinstance(grant, Grant)
+            assert grant.holder.id == "bob"
 
 
 def test_liveness_is_asked_inside_the_decision_each_time(scene: Scene) -> None:

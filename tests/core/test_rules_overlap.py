@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import LockManager, OverLockError
+from holdfast import Holder, LockGrant, LockManager, OverLockError
 from holdfast.core import keys
 from holdfast.core.model import Grant
 from holdfast.testing.conformance import Scene
@@ -36,9 +36,9 @@ def overlapping(one: str, other: str) -> bool:
     return mine[:shorter] == theirs[:shorter]
 
 
-def ask(manager: LockManager, who: object, shape: str, mode: str) -> object:
-    paths = {"read_paths" if mode == "r" else "write_paths": [shape]}
-    return manager.try_acquire(holder=who, **paths)
+def ask(manager: LockManager, who: Holder, shape: str, mode: str) -> LockGrant | None:
+    reads, writes = ([shape], []) if mode == "r" else ([], [shape])
+    return manager.try_acquire(holder=who, read_paths=reads, write_paths=writes)
 
 
 @pytest.mark.parametrize("held", SHAPES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from threading import Thread
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -435,12 +436,12 @@ def test_an_interrupted_wait_leaves_nothing(scene: Scene, manager: LockManager) 
     assert list(manager.events())[-1].data["why"] == "cancelled"
 
 
-def _with_waiter(store: object, waiter: object) -> object:
+def _with_waiter(store: object, waiter: object) -> Any:
     class Interrupted:
         def waiter(self) -> object:
             return waiter
 
-        def __getattr__(self, name: str) -> object:
+        def __getattr__(self, name: str) -> Any:
             return getattr(store, name)
 
     return Interrupted()

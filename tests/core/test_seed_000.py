@@ -4,13 +4,17 @@ them. A worktree lock is a write on the key `worktree:NAME`; its files and comma
 from __future__ import annotations
 
 from threading import Barrier, Thread
+from typing import TYPE_CHECKING
 
 import pytest
 
 import holdfast
 from holdfast import FencingError, LockExpiredError, LockManager, Lost
-from holdfast.core.model import Grant, Refusal
+from holdfast.core.model import Decision, Grant, Refusal
 from holdfast.testing.conformance import Scene, refused
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
 
 TREE = "worktree:main"
 
@@ -36,7 +40,7 @@ def test_seed000_05_acquire_is_atomic(scene: Scene) -> None:
 def test_seed000_05_a_lock_is_there_whole_or_not_at_all(embedded: Scene) -> None:
     """Whoever dies between asking and writing has taken nothing."""
 
-    def die(view: object) -> object:
+    def die(view: View) -> Decision[None]:
         raise SystemExit
 
     with pytest.raises(SystemExit):

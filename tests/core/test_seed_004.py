@@ -14,6 +14,7 @@ from conftest import until
 from holdfast import (
     ConflictInfo,
     GrantSnapshot,
+    Holder,
     LockCycleError,
     LockGrant,
     LockManager,
@@ -21,6 +22,12 @@ from holdfast import (
     OverLockError,
 )
 from holdfast.testing.conformance import Scene, refused
+
+
+def ask(manager: LockManager, who: Holder, mode: str, path: str) -> LockGrant | None:
+    """To read or to write one path."""
+    reads, writes = ([path], []) if mode == "r" else ([], [path])
+    return manager.try_acquire(holder=who, read_paths=reads, write_paths=writes)
 
 
 def test_seed004_01_many_may_read_files_and_folders(scene: Scene, manager: LockManager) -> None:
@@ -50,9 +57,8 @@ def test_seed004_01_a_write_lock_is_exclusive_and_on_files_only(
 def test_seed004_02_compatibility_matrix(
     scene: Scene, manager: LockManager, held: str, requested: str, granted: bool
 ) -> None:
-    names = {"r": "read_paths", "w": "write_paths"}
-    assert manager.try_acquire(holder=scene.holder("ann"), **{names[held]: ["x"]})
-    outcome = manager.try_acquire(holder=scene.holder("bob"), **{names[requested]: ["x"]})
+    assert ask(manager, scene.holder("ann"), held, "x")
+    outcome = ask(manager, scene.holder("bob"), requested, "x")
     assert (outcome is not None) is granted
 
 
@@ -77,10 +83,9 @@ def test_seed004_03_the_five_overlap_rules(
     ann, bob = scene.holder("ann"), scene.holder("bob")
     files = [path for path in (active, requested) if not path.endswith("/")]
     if files:  # one of them can be written: they exclude each other exactly if they overlap
-        mode = "write_paths" if active in files else "read_paths"
-        other = "read_paths" if active in files else "write_paths"
-        assert manager.try_acquire(holder=ann, **{mode: [active]})
-        assert (manager.try_acquire(holder=bob, **{other: [requested]}) is None) is overlap
+        mode, other = ("w", "r") if active in files else ("r", "w")
+        assert ask(manager, ann, mode, active)
+        assert (ask(manager, bob, other, requested) is None) is overlap
         return
     # Two folders are only ever read; whether they overlap shows in a file of the inner one.
     assert manager.try_acquire(holder=ann, read_paths=[active])
@@ -112,8 +117,8 @@ def test_seed004_17_a_request_is_granted_whole_or_refused_at_once(
 ) -> None:
     assert manager.try_acquire(holder=scene.holder("ann"), write_paths=["b"])
     begin = monotonic()
-    wanted = {"read_paths": ["a"], "write_paths": ["b", "c"]}
-    assert manager.try_acquire(holder=scene.holder("bob"), **wanted) is None
+    bob = scene.holder("bob")
+    assert manager.try_acquire(holder=bob, read_paths=["a"], write_paths=["b", "c"]) is None
     assert monotonic() - begin < 30  # not blocked
     assert manager.try_acquire(holder=scene.holder("cid"), write_paths=["a", "c"]) is not None
 

@@ -48,11 +48,12 @@ def tell(agent: Agent, event: str, **data: Any) -> dict[str, Any]:
         try:
             next(asked)
         except StopIteration as answer:
-            return answer.value
+            value: dict[str, Any] = answer.value
+            return value
 
 
 def refusal(answer: dict[str, Any]) -> str:
-    return answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
+    return str(answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", ""))
 
 
 def command(line: str) -> dict[str, Any]:

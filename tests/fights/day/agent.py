@@ -128,7 +128,9 @@ class Agent:
             self.write(path, line + blanks)
             self.record.wrote(path, self.who(agent), line)
         yield
-        more = {"tool_response": "Exit code: 0" if self.client.client == "codex" else {}}
+        more: dict[str, Any] = {
+            "tool_response": "Exit code: 0" if self.client.client == "codex" else {}
+        }
         yield from self.tell("PostToolUse", agent, **tool, **more)
         return ""
 
@@ -153,7 +155,7 @@ class Agent:
     ) -> Step:
         """A command that touches these files, and no others that are somebody's. Its exit code, or
         None if it was refused."""
-        tool = {"tool_name": "Bash", "tool_input": {"command": command}}
+        tool: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": command}}
         begun = self.record.now()
         if paths is None:
             answer = yield from self.tell("PreToolUse", agent, **tool)
@@ -172,7 +174,7 @@ class Agent:
             assert code is None or done.code == code, (command, done)
         yield
         if done.code and self.client.client == "claude":
-            failed = {"error": f"Exit code {done.code}", "is_interrupt": False}
+            failed: dict[str, Any] = {"error": f"Exit code {done.code}", "is_interrupt": False}
             yield from self.tell("PostToolUseFailure", agent, **tool, **failed)
         else:
             yield from self.tell("PostToolUse", agent, **tool, tool_response="")
@@ -345,7 +347,7 @@ class Agent:
     def tree(self, command: str, meets: list[str]) -> Step:
         """A verb on the whole tree that touches these files. Its code, None if it was refused."""
         begun = self.record.now()
-        tool = {"tool_name": "Bash", "tool_input": {"command": command}}
+        tool: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": command}}
         answer = yield from self.tell("PreToolUse", **tool)
         refused = answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
         self.record.judge(self.name, meets, begun, refused)
