@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -47,8 +48,14 @@ def test_what_comes_later_is_listed_once_more() -> None:
 @pytest.mark.parametrize("test", NAMED)
 def test_a_test_that_is_named_exists(test: str) -> None:
     file, _, name = test.partition("::")
+    assert name in functions(file)
+
+
+@cache
+def functions(file: str) -> frozenset[str]:
+    """The names of the functions at the top of a file."""
     body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
-    assert name in [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef))
 
 
 def test_tests_are_only_where_continuous_integration_runs_them() -> None:
