@@ -18,6 +18,7 @@ from holdfast.store import open_store  # noqa: E402
 from holdfast.testing.conformance import OpenStore, Processes, Scene  # noqa: E402
 from promises import NAMED  # noqa: E402
 from record import Record  # noqa: E402
+from run import APART  # noqa: E402
 
 if TYPE_CHECKING:
     from holdfast.core.time import Clock
@@ -28,9 +29,6 @@ settings.register_profile("steady", deadline=None, suppress_health_check=[Health
 settings.load_profile("steady")
 
 HERE = Path(__file__).parent
-#: Folders with tests that take long, or need what not everybody has. Each is a stage of `./check`.
-APART = ("browser", "clients", "fights")
-
 STORES = ("memory", "sqlite")
 
 

@@ -32,26 +32,27 @@ STAGES: dict[str, tuple[list[str], int, int]] = {
     "clients": (["tests/clients"], 1, 7),
     "browser": (["tests/browser"], 1, 1),
 }
+#: Folders with tests that take long, or need what not everybody has.
+APART = ("browser", "clients", "fights")
 
 
 def rooms() -> list[str]:
     """The folders of tests that the stage `tests` is made of."""
-    apart = {"fights", "clients", "browser"}
-    return sorted({file.parent.name for file in HERE.glob("*/test_*.py")} - apart)
+    return sorted({file.parent.name for file in HERE.glob("*/test_*.py")} - {*APART})
 
 
 def run(stage: str, words: list[str]) -> int:
     """Run the tests of a stage, or of the rooms in it that are named."""
     paths, processes, minutes = STAGES[stage]
-    picked = [f"tests/{word}" for word in words if word in rooms()] if stage == "tests" else []
-    more = [word for word in words if f"tests/{word}" not in picked]
     if not words:
         print(f"about {minutes} min on two quiet cores, in {processes} process(es)", flush=True)
-    if any(word.partition("::")[0].endswith(".py") for word in more):
-        paths = []  # files are named
+    if stage == "tests":
+        words = [f"tests/{word}" if word in rooms() else word for word in words]
+    if any(word.startswith("tests/") for word in words):
+        paths = []  # some of them are named
     in_parallel = ["-n", str(processes), "--dist", "worksteal"] if processes > 1 else []
     line = ["-p", "progress", "-o", "console_output_style=classic"]
-    return _pytest([*line, "--durations=20", *in_parallel, *(picked or paths), *more])
+    return _pytest([*line, "--durations=20", *in_parallel, *paths, *words])
 
 
 def again(stage: str) -> int:

@@ -9,8 +9,8 @@ from functools import cache
 
 import pytest
 
-from conftest import APART
 from promises import NAMED, ROOT, ROWS, TEST, TEXT, promises
+from run import APART
 
 LATER = re.compile(r"not yet built \(([^)]+)\)")
 PARTS: tuple[str, ...] = ()

@@ -90,6 +90,30 @@ def test_every_room_is_a_folder_and_every_stage_has_its_tests() -> None:
         assert minutes >= 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "paths"),
+    [
+        (["tests"], ["tests"]),
+        (["tests", "gate", "cli", "-k", "wake"], ["tests/gate", "tests/cli", "-k", "wake"]),
+        (["tests", "tests/test_readme.py::test_it"], ["tests/test_readme.py::test_it"]),
+        (["fights", "-k", "gate"], ["tests/fights", "-k", "gate"]),
+    ],
+)
+def test_a_room_is_named_by_its_name(
+    asked: list[str], paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def listen(words: list[str]) -> int:
+        told.extend(words)
+        return 0
+
+    monkeypatch.setattr(run, "_pytest", listen)
+    assert run.main(asked) == 0
+    assert told[-len(paths) :] == paths
+    assert ("tests" in told) is ("tests" in paths)
+
+
 def test_what_fails_and_then_passes_is_called_flaky(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
