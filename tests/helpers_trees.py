@@ -44,10 +44,15 @@ class World:
     """One repository with the worktree `main`, and a clock that the test moves."""
 
     def __init__(self, folder: Path, *, clock: FakeClock | None = None) -> None:
-        self.clock = clock
+        self._clock = clock
         self.repository = Repository.init(str(folder / "repo"), clock=clock)
         self.main = find(self.repository, "main")
         self._whole: set[str] = set()
+
+    @property
+    def clock(self) -> FakeClock:
+        assert self._clock is not None, "this one has the real clock"
+        return self._clock
 
     @property
     def root(self) -> Path:

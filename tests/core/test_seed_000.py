@@ -3,18 +3,20 @@ them. A worktree lock is a write on the key `worktree:NAME`; its files and comma
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
+from functools import partial
 from threading import Barrier, Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
 import holdfast
+from helpers_trees import LIVED, in_child
 from holdfast import FencingError, LockExpiredError, LockManager, Lost
-from holdfast.core.model import Decision, Grant, Refusal
+from holdfast.core.model import Grant, Refusal
+from holdfast.store.sqlite import SqliteStore
 from holdfast.testing.conformance import Scene, refused
-
-if TYPE_CHECKING:
-    from holdfast.core.view import View
 
 TREE = "worktree:main"
 
@@ -38,16 +40,34 @@ def test_seed000_05_acquire_is_atomic(scene: Scene) -> None:
 
 
 def test_seed000_05_a_lock_is_there_whole_or_not_at_all(embedded: Scene) -> None:
-    """Whoever dies between asking and writing has taken nothing."""
+    """Whoever dies in the middle, before whatever statement it is, has taken all of it or nothing:
+    the event, the grant, and each of its keys."""
 
-    def die(view: View) -> Decision[None]:
-        raise SystemExit
+    def take_and_die(before: int) -> None:
+        embedded.state()  # from here on the child has a connection of its own
+        statements = itertools.count()
+        store = embedded.store
+        assert isinstance(store, SqliteStore)
 
-    with pytest.raises(SystemExit):
-        embedded.do(die)
-    embedded.reopen()
-    assert embedded.state()[2] == []
-    embedded.take("ann", writes=[TREE])
+        def die(_sql: str) -> None:
+            if next(statements) == before:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        store.connection.set_trace_callback(die)
+        embedded.take("ann", writes=[TREE, "port:5432"])
+
+    for number in itertools.count():
+        code = in_child(partial(take_and_die, number), hook=lambda *_: None)
+        embedded.reopen()
+        grants = embedded.state()[2]
+        assert [event.type for event in embedded.history()] == ["lock_acquired"] * len(grants)
+        held = [bool(embedded.look(embedded.request("bob", [key]))) for key in (TREE, "port:5432")]
+        assert held == [bool(grants)] * 2
+        if code == LIVED:
+            break
+        assert code == -signal.SIGKILL
+    assert number > 4
+    assert grants
 
 
 def test_seed000_06_an_unexpired_lock_is_a_conflict(scene: Scene) -> None:

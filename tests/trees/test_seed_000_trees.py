@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import signal
 import uuid
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 
 from helpers_processes import until
-from helpers_trees import ANN, BOB, CID, World, picture, told, tree
+from helpers_trees import (
+    ANN,
+    BOB,
+    CID,
+    LIVED,
+    World,
+    in_child,
+    killed_at,
+    picture,
+    steps_of,
+    told,
+    tree,
+)
+from holdfast.cli.tree_desk import TreeDesk
 from holdfast.core.errors import (
     FencingError,
     HoldfastError,
@@ -27,9 +44,11 @@ from holdfast.trees import (
     Progress,
     Repository,
     TreeNotAllowedError,
+    Worktree,
     acquire,
     audit,
     create,
+    examine,
     find,
     in_place,
     release,
@@ -39,6 +58,7 @@ from holdfast.trees import (
     steal,
     take,
 )
+from holdfast.trees.guard import Guard
 
 FIELDS = [
     "lock_id", "worktree_id", "holder_id", "created_at", "last_renewed_at", "lease_expires_at",
@@ -57,7 +77,7 @@ def world(tmp_path: Path) -> World:
 class Meanwhile(Progress):
     """Does something in the middle of an operation, once."""
 
-    def __init__(self, doing) -> None:
+    def __init__(self, doing: Callable[[], object]) -> None:
         self._doing = doing
 
     def begin(self, task: str, files: int = 0, bytes: int = 0) -> None:
@@ -66,12 +86,21 @@ class Meanwhile(Progress):
             doing()
 
 
-def expire_and_steal(world: World, thief: str = BOB):
-    def doing() -> None:
-        world.clock.advance(301)
-        steal(world.main, thief)
+def expire_and_steal(world: World, thief: str = BOB) -> None:
+    world.clock.advance(301)
+    steal(world.main, thief)
 
-    return Meanwhile(doing)
+
+def just_before(monkeypatch: pytest.MonkeyPatch, doing: Callable[[], object]) -> None:
+    """Somebody else does something just before the next one enters the guard of a worktree."""
+    guard = Worktree.guard
+
+    def entered(worktree: Worktree) -> Guard:
+        monkeypatch.setattr(Worktree, "guard", guard)
+        doing()
+        return guard(worktree)
+
+    monkeypatch.setattr(Worktree, "guard", entered)
 
 
 def test_seed000_01_an_exclusive_worktree_has_one_writer(world: World) -> None:
@@ -102,19 +131,33 @@ def test_seed000_02_a_shared_worktree_enforces_nothing_and_is_marked(
         acquire(shared, ANN)
 
 
-def test_seed000_03_lock_records_are_files_below_jvs_locks(world: World) -> None:
-    acquire(world.main, ANN)
-    assert (world.control / "locks" / f"{world.main.id}.json").is_file()
+def test_seed000_03_lock_records_are_files_below_jvs_locks(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world.payload)
+    record = world.root / ".jvs" / "locks" / f"{world.main.id}.json"
+    assert tree("lock", "acquire", "--json") == 0
+    assert json.loads(record.read_text()) == told(capsys)["lock"]
+    assert not record.is_symlink()
+    assert tree("lock", "release") == 0
+    assert not record.exists()
 
 
 def test_seed000_04_a_lock_record_has_its_seven_fields(world: World) -> None:
     acquire(world.main, ANN)
-    record = json.loads((world.control / "locks" / f"{world.main.id}.json").read_text())
+    place = world.control / "locks" / f"{world.main.id}.json"
+    record = json.loads(place.read_text())
     assert list(record) == FIELDS
     assert str(uuid.UUID(record["lock_id"])) == record["lock_id"]
     assert record["worktree_id"] == world.main.id
     assert type(record["fencing_token"]) is int
     assert len(record["holder_id"].split(":")) == 4
+    assert record["created_at"] == record["last_renewed_at"] < record["lease_expires_at"]
+    world.clock.advance(20)
+    renew(world.main, ANN)
+    renewed = json.loads(place.read_text())
+    assert list(renewed) == FIELDS
+    assert record["created_at"] == renewed["created_at"] < renewed["last_renewed_at"]
 
 
 def test_seed000_04_the_holder_is_the_session_and_not_the_command(
@@ -145,6 +188,47 @@ def test_seed000_05_of_many_who_acquire_at_once_one_gets_it(world: World) -> Non
         thread.join(60)
     assert len(won) == 1
     assert status(world.main).record == won[0]
+
+
+def test_seed000_05_whoever_comes_a_moment_later_does_not_get_it_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    just_before(monkeypatch, lambda: acquire(world.main, BOB))
+    with pytest.raises(LockConflictError):
+        acquire(world.main, ANN)
+    record = status(world.main).record
+    assert record is not None
+    assert record.holder_id == BOB
+
+
+def test_seed000_05_whoever_dies_while_it_is_written_has_it_whole_or_not_at_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = os.write
+
+    def acquire_and_die(whole: int) -> None:
+        writes = itertools.count()
+
+        def half(descriptor: int, data: bytes) -> int:
+            if next(writes) < whole:
+                return written(descriptor, data)
+            written(descriptor, data[: len(data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+            return 0
+
+        monkeypatch.setattr(os, "write", half)
+        acquire(world.main, ANN)
+
+    seen = []
+    for number in itertools.count():
+        code = in_child(partial(acquire_and_die, number), hook=lambda *_: None)
+        seen.append(status(world.main).state)
+        if seen[-1] == "held":
+            release(world.main, ANN)
+        if code == LIVED:
+            break
+        assert code == -signal.SIGKILL
+    assert set(seen) == {"free", "held"}
 
 
 def test_seed000_06_acquire_on_a_live_lock_is_a_conflict_even_for_its_holder(world: World) -> None:
@@ -244,6 +328,19 @@ def test_seed000_12_a_steal_raises_the_token(world: World) -> None:
     assert tokens == sorted(set(tokens))
 
 
+def test_seed000_12_a_thief_who_comes_a_moment_later_gets_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire(world.main, ANN, lease_seconds=30)
+    world.clock.advance(30)
+    just_before(monkeypatch, lambda: steal(world.main, BOB))
+    with pytest.raises(LockConflictError):
+        steal(world.main, CID)
+    record = status(world.main).record
+    assert record is not None
+    assert record.holder_id == BOB
+
+
 def test_seed000_12_the_counter_outlives_the_record(world: World) -> None:
     tokens = []
     for holder in (ANN, BOB, ANN):
@@ -264,6 +361,25 @@ def test_seed000_13_a_steal_is_in_the_audit_log_with_both_parties(world: World) 
     assert line["reason"] == "ann went home"
 
 
+def test_seed000_13_no_steal_takes_effect_before_it_is_in_the_audit_log(
+    world: World, tmp_path: Path
+) -> None:
+    acquire(world.main, ANN, lease_seconds=30)
+    world.clock.advance(30)
+    steps = len(steps_of(lambda: steal(world.main, BOB), tmp_path / "steps"))
+    taken = set()
+    for step in range(steps + 1):
+        world.clock.advance(301)
+        thief = f"here:thief:{step}:1"
+        killed_at(step, partial(steal, world.main, thief))
+        log = [one for one in audit.records(world.repository) if one["event"] == "lock_stolen"]
+        record = status(world.main).record
+        assert record is not None
+        assert record.fencing_token in [one["fencing_token"] for one in log]
+        taken.add(record.holder_id == thief)
+    assert taken == {True, False}
+
+
 def test_seed000_14_only_the_holder_releases(world: World) -> None:
     acquire(world.main, ANN)
     with pytest.raises(LockNotHeldError):
@@ -277,7 +393,7 @@ def test_seed000_14_only_the_holder_releases(world: World) -> None:
 def test_seed000_15_a_snapshot_checks_the_token_again_at_its_commit(world: World) -> None:
     world.lock()
     with pytest.raises((FencingError, LockExpiredError)):
-        world.take(progress=expire_and_steal(world))
+        world.take(progress=Meanwhile(lambda: expire_and_steal(world)))
     assert world.snapshots() == []
     assert world.leftovers() == []
     assert world.main.head() == ""
@@ -289,7 +405,25 @@ def test_seed000_15_so_does_a_restore_in_place(world: World) -> None:
     world.write("later", "not in the snapshot")
     before = picture(world.payload)
     with pytest.raises((FencingError, LockExpiredError)):
-        world.in_place(id, progress=expire_and_steal(world))
+        world.in_place(id, progress=Meanwhile(lambda: expire_and_steal(world)))
+    assert picture(world.payload) == before
+    assert world.leftovers() == []
+
+
+def test_seed000_15_nobody_can_steal_between_the_check_and_the_commit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.lock()
+    id = world.take()
+    world.write("later", "not in the snapshot")
+    before = picture(world.payload)
+    just_before(monkeypatch, lambda: expire_and_steal(world))
+    with pytest.raises((FencingError, LockExpiredError)):
+        world.take()
+    just_before(monkeypatch, lambda: expire_and_steal(world, CID))
+    with pytest.raises((FencingError, LockExpiredError)):
+        world.in_place(id, holder=BOB)
+    assert world.snapshots() == [id]
     assert picture(world.payload) == before
     assert world.leftovers() == []
 
@@ -306,11 +440,21 @@ def test_seed000_16_a_stale_token_ends_with_a_code_and_publishes_nothing(
 ) -> None:
     monkeypatch.chdir(world.payload)
     assert tree("lock", "acquire") == 0
-    assert tree("snapshot", "--json", "--token", "17") == 4
-    assert tree("remove", "main") == 2
-    lines = capsys.readouterr().out.splitlines()
-    assert json.loads(lines[-1])["error"]["code"] == "E_FENCING_MISMATCH"
-    assert world.snapshots() == []
+    assert tree("snapshot") == 0
+    (id,) = world.snapshots()
+    world.write("later", "not in the snapshot")
+    before = picture(world.payload)
+    restore = ("restore", id, "--inplace", "--force", "--reason", "so")
+    for command in (("snapshot",), restore):
+        capsys.readouterr()
+        assert tree(*command, "--json", "--token", "17") == 4
+        assert told(capsys)["error"]["code"] == "E_FENCING_MISMATCH"
+        with monkeypatch.context() as told_by_run:
+            told_by_run.setenv("HOLDFAST_TREE_TOKEN", f"{world.main.id}:17")
+            assert tree(*command, "--json") == 4
+        assert told(capsys)["error"]["code"] == "E_FENCING_MISMATCH"
+    assert world.snapshots() == [id]
+    assert picture(world.payload) == before
     assert world.leftovers() == []
 
 
@@ -328,10 +472,21 @@ def test_seed000_16_removing_needs_lock_and_token_too(world: World) -> None:
         find(world.repository, "other")
 
 
-def test_seed000_17_quiesced_is_the_default_and_is_stored(world: World) -> None:
-    world.lock()
-    fields = json.loads(world.descriptor(world.take()).read_text())
+def test_seed000_17_quiesced_is_the_default_and_is_stored(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world.payload)
+    assert tree("snapshot") == 4
+    assert tree("lock", "acquire") == 0
+    capsys.readouterr()
+    assert tree("snapshot", "--json") == 0
+    made = told(capsys)["snapshot"]
+    assert made["consistency_level"] == "quiesced"
+    fields = json.loads(world.descriptor(made["snapshot_id"]).read_text())
     assert fields["consistency_level"] == "quiesced"
+    other = create(world.repository, "other").worktree
+    acquire(other, ANN)
+    assert take(other, ANN)["consistency_level"] == "quiesced"
 
 
 @pytest.mark.parametrize("how", ["more", "same size and time", "new", "gone", "swapped"])
@@ -381,6 +536,10 @@ def test_seed000_18_best_effort_goes_on_and_says_which_files(
     shown = told(capsys)
     assert shown["worktree"]["head"]["warning"] is True
     assert shown["warning"] is True
+    assert tree("history", holder=None) == 0
+    assert "best_effort" in capsys.readouterr().out
+    assert tree("info", holder=None) == 0
+    assert "warning: its latest snapshot is best_effort" in capsys.readouterr().err
     world.take()
     assert tree("history", "--json", holder=None) == 0
     assert [one["warning"] for one in told(capsys)["snapshots"]] == [False, True]
@@ -389,6 +548,11 @@ def test_seed000_18_best_effort_goes_on_and_says_which_files(
 def test_seed000_19_what_a_snapshot_needs_in_each_isolation(world: World) -> None:
     with pytest.raises(LockNotHeldError):
         world.take()
+    token = acquire(world.main, ANN).fencing_token
+    with pytest.raises(FencingError):
+        world.take(token=token - 1)
+    fields = take(world.main, ANN, token=token)
+    assert (fields["isolation"], fields["fencing_token"]) == ("exclusive", token)
     shared = create(world.repository, "open", isolation="shared").worktree
     for level in ("quiesced", "best_effort"):
         fields = take(shared, BOB, consistency=level)
@@ -404,13 +568,19 @@ def test_seed000_20_history_needs_no_lock_and_changes_nothing(
     ids = [world.take("first")]
     world.clock.advance(1)
     ids.append(world.take("second"))
-    before = picture(world.root)
+    release(world.main, ANN)
+    # What others have left behind is not touched either.
+    (world.control / "snapshots" / "0123456789abcdef0123.tmp").mkdir()
+    abandoned = {"operation": "snapshot", "worktree": "main", "worktree_id": world.main.id}
+    (world.control / "intents" / "0123456789abcdef0123.json").write_text(json.dumps(abandoned))
+    controls = world.payload / ".jvs-worktree"
+    before = picture(world.root), picture(controls)
     monkeypatch.chdir(world.payload)
     assert tree("history", "--json", holder=None) == 0
     assert [one["snapshot_id"] for one in told(capsys)["snapshots"]] == ids[::-1]
     assert tree("history", "--all", "--limit", "1", "--json", holder=None) == 0
     assert [one["snapshot_id"] for one in told(capsys)["snapshots"]] == ids[1:]
-    assert picture(world.root) == before
+    assert (picture(world.root), picture(controls)) == before
 
 
 def test_seed000_21_a_safe_restore_needs_no_lock_and_makes_a_new_worktree(
@@ -428,6 +598,10 @@ def test_seed000_21_a_safe_restore_needs_no_lock_and_makes_a_new_worktree(
     assert made["name"].startswith(shape)
     assert len(made["name"]) == len(shape) + len("YYYYMMDD-HHMMSS-abcd")
     assert picture(made["path"]) == before
+    assert tree("restore", id[:7], "--json", holder=None) == 0
+    again = told(capsys)["worktree"]
+    assert picture(again["path"]) == before
+    assert len({one["worktree_id"] for one in (made, again)} | {world.main.id}) == 3
     assert picture(world.payload) == after
     assert Path.cwd() == world.payload
 
@@ -487,14 +661,23 @@ def test_seed000_23_only_ready_snapshots_are_seen(world: World) -> None:
 def test_seed000_24_partial_ones_are_ignored_and_refused_by_name(
     world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    partial = world.control / "snapshots" / "0123456789abcdef0123.tmp"
-    (partial / "payload").mkdir(parents=True)
-    monkeypatch.chdir(world.payload)
-    assert tree("history", "--all", "--json", holder=None) == 0
-    assert told(capsys)["snapshots"] == []
-    assert tree("restore", "0123", "--json", holder=None) == 3
-    assert told(capsys)["error"]["code"] == "E_PARTIAL_SNAPSHOT"
     world.lock()
+    id = world.take()
+    snapshots, descriptors = world.control / "snapshots", world.control / "descriptors"
+    without_name, without_mark, without_descriptor, without_folder = (one * 20 for one in "0123")
+    (snapshots / f"{without_name}.tmp" / "payload").mkdir(parents=True)
+    (descriptors / f"{without_name}.json.tmp").write_text("{}")
+    (snapshots / without_mark / "payload").mkdir(parents=True)
+    (snapshots / without_descriptor / "payload").mkdir(parents=True)
+    (snapshots / without_descriptor / ".READY").write_text("{}")
+    (descriptors / f"{without_folder}.json").write_text(world.descriptor(id).read_text())
+    monkeypatch.chdir(world.payload)
+    for scope in ([], ["--all"]):
+        assert tree("history", *scope, "--json", holder=None) == 0
+        assert [one["snapshot_id"] for one in told(capsys)["snapshots"]] == [id]
+    for unfinished in (without_name, without_mark, without_descriptor):
+        assert tree("restore", unfinished[:10], "--json", holder=None) == 3
+        assert told(capsys)["error"]["code"] == "E_PARTIAL_SNAPSHOT"
     world.take()
 
 
@@ -516,6 +699,19 @@ def test_seed000_25_the_strict_doctor_reports_leftovers_and_cleans_them_if_told(
     assert tree("doctor", "--strict", "--clean", "--json", holder=None) == 0
     assert told(capsys)["findings"] == []
     assert picture(world.root) == before
+
+
+def test_seed000_25_what_somebody_is_at_is_no_leftover(world: World) -> None:
+    world.lock()
+    found = []
+
+    def clean() -> None:
+        found.extend(examine(world.repository, strict=True, clean=True))
+
+    id = world.take(progress=Meanwhile(clean))
+    world.in_place(id, progress=Meanwhile(clean))
+    assert found == []
+    assert world.snapshots() == [id]
 
 
 def test_seed000_26_the_six_error_classes_have_stable_codes() -> None:
@@ -553,3 +749,6 @@ def test_seed000_26_each_class_reaches_the_caller_as_json_with_its_exit_code(
         4, "E_FENCING_MISMATCH",
     )  # fmt: skip
     assert code("restore", "0123456789", holder=None) == (3, "E_PARTIAL_SNAPSHOT")
+    writes = Meanwhile(lambda: world.write("readme", "changed"))
+    monkeypatch.setattr(TreeDesk, "progress", lambda _desk: writes)
+    assert code("snapshot", holder="bob") == (3, "E_CONSISTENCY_UNAVAILABLE")

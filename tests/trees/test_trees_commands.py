@@ -167,11 +167,14 @@ def test_run_takes_the_lock_for_its_command_and_gives_it_back(world: World) -> N
 @LINUX_ONLY
 def test_run_uses_the_lock_of_its_caller_and_leaves_it(world: World) -> None:
     assert tree("lock", "acquire") == 0
-    token = status(world.main).record.fencing_token
+    mine = status(world.main).record
+    assert mine is not None
     done = run(world, "--holder", "ann", "--", "sh", "-c", "echo $HOLDFAST_TREE_TOKEN; exit 7")
     assert done.returncode == 7
-    assert done.stdout.strip() == f"{world.main.id}:{token}"
-    assert status(world.main).record.fencing_token == token
+    assert done.stdout.strip() == f"{world.main.id}:{mine.fencing_token}"
+    still = status(world.main).record
+    assert still is not None
+    assert (still.lock_id, still.fencing_token) == (mine.lock_id, mine.fencing_token)
 
 
 @LINUX_ONLY
@@ -197,10 +200,14 @@ def test_run_renews_the_lock_as_long_as_its_command_runs(world: World) -> None:
 
 @LINUX_ONLY
 def test_a_failed_renewal_ends_the_command_of_a_run(world: World, tmp_path: Path) -> None:
-    note = tmp_path / "started"
+    note, late = tmp_path / "started", tmp_path / "late"
+    program = (
+        "import pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text('yes\\n');"
+        "time.sleep(5); pathlib.Path(sys.argv[2]).write_text('it still writes')"
+    )
     with subprocess.Popen(
-        [*COMMAND, "tree", "run", "--lease", "1s", "--", "sh", "-c",
-         f"echo yes > {note}; exec sleep 60"],
+        [*COMMAND, "tree", "run", "--lease", "1s", "--", sys.executable, "-c", program,
+         str(note), str(late)],
         cwd=world.payload, env=environment(), stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         wait_for_file(note)
@@ -210,6 +217,7 @@ def test_a_failed_renewal_ends_the_command_of_a_run(world: World, tmp_path: Path
         _out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 4
     assert "is lost" in err
+    assert not late.exists()
 
 
 # People
