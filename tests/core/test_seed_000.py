@@ -7,16 +7,21 @@ import itertools
 import os
 import signal
 from functools import partial
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
+from typing import TYPE_CHECKING
 
 import pytest
 
 import holdfast
 from helpers_trees import LIVED, in_child
 from holdfast import FencingError, LockExpiredError, LockManager, Lost
-from holdfast.core.model import Grant, Refusal
+from holdfast.core import rules
+from holdfast.core.model import Decision, Grant, Refusal, Waiting
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing.conformance import Scene, refused
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
 
 TREE = "worktree:main"
 
@@ -37,6 +42,31 @@ def test_seed000_05_acquire_is_atomic(scene: Scene) -> None:
     assert sum(isinstance(outcome, Grant) for outcome in outcomes) == 1
     assert sum(isinstance(outcome, Refusal) for outcome in outcomes) == 7
     assert len(scene.state()[2]) == 1
+
+
+def test_seed000_05_nobody_asks_while_another_takes(scene: Scene) -> None:
+    anns, bobs = (scene.request(name, [], [TREE]) for name in ("ann", "bob"))
+    inside, asked, outcomes = Event(), Event(), []
+
+    def take_slowly(view: View) -> Decision[Grant | Waiting | Refusal]:
+        decision = rules.acquire(view, anns, wait=False)
+        inside.set()
+        asked.wait(0.2)  # in vain, if nobody comes in before this one is out
+        return decision
+
+    def ask(view: View) -> Decision[Grant | Waiting | Refusal]:
+        asked.set()
+        return rules.acquire(view, bobs, wait=False)
+
+    def come_late() -> None:
+        inside.wait(60)
+        outcomes.append(scene.do(ask))
+
+    thread = Thread(target=come_late)
+    thread.start()
+    assert isinstance(scene.do(take_slowly), Grant)
+    thread.join(60)
+    refused(outcomes[0], "E_LOCK_CONFLICT")
 
 
 def test_seed000_05_a_lock_is_there_whole_or_not_at_all(embedded: Scene) -> None:

@@ -223,6 +223,7 @@ def test_seed000_05_whoever_dies_while_it_is_written_has_it_whole_or_not_at_all(
     for number in itertools.count():
         code = in_child(partial(acquire_and_die, number), hook=lambda *_: None)
         seen.append(status(world.main).state)
+        assert seen[-1] in ("free", "held")
         if seen[-1] == "held":
             release(world.main, ANN)
         if code == LIVED:
@@ -261,6 +262,7 @@ def test_seed000_09_a_renewal_extends_the_lease(world: World) -> None:
     first = acquire(world.main, ANN, lease_seconds=30)
     world.clock.advance(20)
     renewed = renew(world.main, ANN)
+    assert status(world.main).record == renewed
     assert renewed.lease_expires_at > first.lease_expires_at
     assert (renewed.lock_id, renewed.fencing_token) == (first.lock_id, first.fencing_token)
     world.clock.advance(29)
@@ -289,6 +291,11 @@ def test_seed000_10_a_failed_renewal_stops_the_holders_writes(world: World) -> N
         world.take()
     with pytest.raises(FencingError):
         world.take(token=mine.fencing_token)
+    release(world.main, BOB)
+    acquire(world.main, ANN)
+    for doing in (renew, take):
+        with pytest.raises(FencingError):
+            doing(world.main, ANN, token=mine.fencing_token)
     assert world.snapshots() == []
 
 
