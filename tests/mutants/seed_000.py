@@ -613,6 +613,51 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-10",
+        "an operation does not hear of a failed renewal",
+        "trees/operating.py",
+        """\
+        locks.renew(self._worktree, self._holder_id, token=self.token, only_if_live=True)
+""",
+        """\
+        try:
+            locks.renew(self._worktree, self._holder_id, token=self.token, only_if_live=True)
+        except Exception:
+            return
+""",
+        (
+            "tests/trees/test_seed_000_trees.py::test_seed000_10_a_renewal_that_fails_in_the_middle_ends_an_operation_there",
+        ),
+    ),
+    Mutant(
+        "000-10",
+        "an operation never renews its lease",
+        "trees/operating.py",
+        """\
+        if now - self._renewed_at < self._lease_seconds * _RENEW_AFTER:
+""",
+        """\
+        if now - self._renewed_at < self._lease_seconds / _RENEW_AFTER:
+""",
+        (
+            "tests/trees/test_seed_000_trees.py::test_seed000_10_a_renewal_that_fails_in_the_middle_ends_an_operation_there",
+        ),
+    ),
+    Mutant(
+        "000-10",
+        "a restore does not keep its lease",
+        "trees/restoring.py",
+        """\
+            pulse = Pulse(progress, right.keep)
+""",
+        """\
+            pulse = Pulse(progress)
+""",
+        (
+            "tests/trees/test_seed_000_trees.py::test_seed000_10_a_renewal_that_fails_in_the_middle_ends_an_operation_there",
+        ),
+    ),
+    Mutant(
+        "000-10",
         "a run goes on without its lock",
         "cli/tree_running.py",
         """\
@@ -1624,7 +1669,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-23",
-        "a restore does not look for the mark",
+        "a snapshot without its mark is said to be damaged",
         "trees/descriptors.py",
         """\
     if not is_visible(repository, id):
@@ -1691,7 +1736,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-24",
-        "a mark without a descriptor is not looked for",
+        "only what is called unfinished is refused as partial",
         "trees/descriptors.py",
         """\
     for name in os.listdir(repository.path("snapshots")):
@@ -1911,6 +1956,15 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         'return {"kind": type(self).__name__, "message"',
         (
             "tests/core/test_seed_000.py::test_seed000_26_error_classes_are_stable_and_machine_readable",
+        ),
+    ),
+    Mutant(
+        "000-26",
+        "a command tells programs no code",
+        "manager/data.py",
+        'return {"code": error.code, "message"',
+        'return {"kind": type(error).__name__, "message"',
+        (
             "tests/trees/test_seed_000_trees.py::test_seed000_26_each_class_reaches_the_caller_as_json_with_its_exit_code",
         ),
     ),

@@ -299,6 +299,33 @@ def test_seed000_10_a_failed_renewal_stops_the_holders_writes(world: World) -> N
     assert world.snapshots() == []
 
 
+def test_seed000_10_a_renewal_that_fails_in_the_middle_ends_an_operation_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, begun = [0.0], []
+    monkeypatch.setattr("holdfast.trees.operating.monotonic", lambda: now[0])
+
+    class Robbed(Progress):
+        def begin(self, task: str, files: int = 0, bytes: int = 0) -> None:
+            begun.append(task)
+            if task in ("check", "restore"):
+                expire_and_steal(world)
+                now[0] += 100  # a third of the lease: it is time to renew
+
+    for number in range(64):
+        world.write(f"many/{number}")
+    world.lock()
+    id = world.take()
+    for doing in (world.take, partial(world.in_place, id)):
+        with pytest.raises((FencingError, LockExpiredError)):
+            doing(progress=Robbed())
+        release(world.main, BOB)
+        world.lock()
+    assert begun == ["snapshot", "check", "restore"]
+    assert world.snapshots() == [id]
+    assert world.leftovers() == []
+
+
 def test_seed000_11_nothing_is_stolen_before_it_has_expired(world: World) -> None:
     acquire(world.main, ANN, lease_seconds=30)
     world.clock.advance(29.999)
