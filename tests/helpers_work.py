@@ -95,6 +95,11 @@ class Application:
         assert self.pipeline.flows is not None
         return {name: flow.state for name, flow in self.pipeline.flows.all().items()}
 
+    def items(self) -> list[WorkItem]:
+        assert self.pipeline is not None
+        assert self.pipeline.desk is not None
+        return self.pipeline.desk.items()
+
     def reason(self, group: str) -> str:
         assert self.pipeline is not None
         assert self.pipeline.flows is not None

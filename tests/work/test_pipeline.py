@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from conftest import until
 from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import Application, manifest
 from holdfast import InvalidInput, LockViolationError
 from holdfast.manager.manager import LockManager
 from holdfast.work import states
+from holdfast.work.layout import Layout
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.pipeline import Pipeline
 from holdfast.work.report import report
@@ -28,6 +30,15 @@ from holdfast.work.states import TransitionError, follow, may_follow
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="launchers need Linux: subreaper, pidfd, Landlock"
 )
+
+#: What an agent may be told: to wait until the test lets it go on, and to find something.
+AFTER_GO = "while not (home / 'go').exists(): time.sleep(0.01)\n"
+FOUND = """
+screen = name.split("/")[2]
+targets = [f"app/{screen}.rb", "app/shared.rb"]
+found = {"screen": screen, "findings": ["tidy up"], "write_targets": targets}
+Path(files[0]).write_text(json.dumps(found))
+"""
 
 ONE = {"blog/posts": ["index"]}
 TWO = {"blog/posts": ["index", "show"], "shop/carts": ["index"]}
@@ -64,9 +75,14 @@ def test_every_screen_is_analysed_and_every_controller_merged(app: Application) 
 def test_seed004_05_an_analysis_reads_its_screen_and_writes_its_own_folder(
     small: Application,
 ) -> None:
-    small.order("analyze", "time.sleep(1000)")
-    pipeline = small.open()
-    pipeline.start()
+    """What belongs to its controller and what the manifest declares for it, and nothing else;
+    until it is done."""
+    declared = ["app/controllers/concerns/authentication.rb", "app/models/concerns/"]
+    screens = manifest(ONE)
+    screens["screens"][0]["reads_from"] = declared
+    small.manifest_file.write_text(json.dumps(screens))
+    small.order("analyze", "print(os.environ['HOLDFAST_GRANT'], flush=True)\n" + AFTER_GO + FOUND)
+    small.open(review=True).start()
     assert small.manager is not None
     manager = small.manager
     small.when(lambda: bool(manager.active_grants()), "it is out")
@@ -74,42 +90,123 @@ def test_seed004_05_an_analysis_reads_its_screen_and_writes_its_own_folder(
     assert grant.write_paths == (".analysis/blog/posts/index/findings.json",)
     assert set(grant.read_paths) == {
         "app/controllers/blog/posts_controller.rb", "app/views/blog/posts/",
-        "app/models/blog/post.rb",
+        "app/models/blog/post.rb", *declared,
     }  # fmt: skip
+    for path in (*grant.write_paths, declared[0], "app/models/concerns/x.rb",
+                 "app/controllers/blog/posts_controller.rb", "app/views/blog/posts/deep/x.erb",
+                 "app/models/blog/post.rb"):  # fmt: skip
+        assert manager.try_acquire(holder="bob", write_paths=[path]) is None, path
+    assert manager.try_acquire(holder="bob", read_paths=grant.read_paths) is not None
+    for path in ("app/shared.rb", "app/views/blog/pages/x.erb", "app/models/blog/page.rb",
+                 "app/controllers/concerns/x.rb", ".analysis/blog/posts/show/x.json"):  # fmt: skip
+        assert manager.try_acquire(holder="eve", write_paths=[path]) is not None, path
+    (small.home / "go").touch()
+    small.when(lambda: small.states() == {"blog/posts": "awaiting_decisions"}, "it is done")
+    assert {one.holder for one in manager.active_grants()} == {"bob", "eve"}
+    (log,) = (small.root / ".holdfast/runs").glob("*/analyze.log")
+    assert log.read_text().split() == [grant.id]
+    found = json.loads(small.read(".analysis/blog/posts/index/findings.json"))
+    assert found["write_targets"] == ["app/index.rb", "app/shared.rb"]
+    (item,) = small.items()
+    assert item.data["write_targets"] == found["write_targets"]
+
+
+def test_seed004_09_every_screen_has_an_item_and_all_of_them_are_out_at_once(
+    app: Application,
+) -> None:
+    app.order("analyze", AFTER_GO + FOUND)
+    app.open(review=True).start()
+    assert app.manager is not None
+    manager = app.manager
+    app.when(lambda: len(manager.active_grants()) == 3, "all are out")
+    screens = ScreenManifest.load(app.manifest_file)
+    assert {(one.workflow, one.phase): one.lock_request for one in app.items()} == {
+        (screen.workflow, "analyze"): Layout().analysis_request(screen) for screen in screens
+    }
+    (app.home / "go").touch()
+    waiting = {"blog/posts": "awaiting_decisions", "shop/carts": "awaiting_decisions"}
+    app.when(lambda: app.states() == waiting, "all are done")
+    assert manager.active_grants() == []
 
 
 def test_seed004_06_a_merge_locks_exactly_its_targets_from_apply_to_verify(
-    small: Application,
+    tmp_path: Path, made: list[Application]
 ) -> None:
-    small.settings("test ci verify")
-    held = "Path(files[0]).parents[2].joinpath('.holdfast')"
-    for phase in ("test", "ci", "verify"):
-        small.order(phase, f"print({held}); print(os.environ['HOLDFAST_GRANT'])")
-    small.order("apply", "print(os.environ['HOLDFAST_GRANT'])")
-    assert small.run() == {"blog/posts": "completed"}
-    phases = [phase for _name, phase, status in small.seen if status == "dispatched"]
-    assert phases == ["analyze", "apply", "test", "ci", "verify"]
-    (folder,) = (small.root / ".holdfast/runs").glob("blog-posts-[0-9]*")
-    grants = {(folder / f"{phase}.log").read_text().split()[-1] for phase in phases[1:]}
-    assert len(grants) == 1
-    assert small.manager is not None
-    events = list(small.manager.events())
-    (taken,) = [e for e in events if e.type == "lock_acquired" and e.data["id"] in grants]
-    writes = [
-        path
-        for path, mode in zip(taken.data["paths"], taken.data["modes"], strict=True)
-        if mode == "w"
-    ]
-    assert set(writes) == {"app/controllers/blog/posts_controller.rb", "app/shared.rb"}
-    (given,) = [e for e in events if e.type == "lock_released" and e.data["grant"] in grants]
+    """Those of all its screens; and it reads what their analyses have written."""
+    app = Application(tmp_path / "repository", {"blog/posts": ["index", "show"]})
+    made.append(app)
+    app.settings("test fix ci verify")
+    app.order("analyze", FOUND)
+    app.write("app/index.rb", "old")
+    told = "print(os.environ['HOLDFAST_GRANT'])\n"
+    app.order("apply", told)
+    app.order("test", f"{told}sys.exit('fixed' not in Path('app/index.rb').read_text())")
+    app.order("fix", f"{told}Path('app/index.rb').write_text('fixed')")
+    app.order("ci", told)
+    app.order("verify", told + AFTER_GO)
+    pipeline = app.open()
+    pipeline.start()
+    ways = ("verifying", *states.OVER)
+    app.when(lambda: app.states().get("blog/posts") in ways, "it is verified, or over")
+    assert app.states() == {"blog/posts": "verifying"}, app.reason("blog/posts")
+    assert app.manager is not None
+    manager = app.manager
+    (grant,) = manager.active_grants()
+    assert set(grant.write_paths) == {"app/index.rb", "app/show.rb", "app/shared.rb"}
+    assert set(grant.read_paths) == {".analysis/blog/posts/index/", ".analysis/blog/posts/show/"}
+    for path in (*grant.write_paths, ".analysis/blog/posts/show/findings.json"):
+        assert manager.try_acquire(holder="bob", write_paths=[path]) is None, path
+    (app.home / "go").touch()
+    app.when(pipeline.is_done, "all is done")
+    assert app.states() == {"blog/posts": "completed"}, app.reason("blog/posts")
+    assert manager.active_grants() == []
+    phases = [phase for name, phase, status in app.seen if status == "dispatched"]
+    assert phases == ["analyze", "analyze", "apply", "test", "fix", "test", "ci", "verify"]
+    (folder,) = (app.root / ".holdfast/runs").glob("blog-posts-[0-9]*")
+    said = [log.read_text().split() for log in folder.glob("*.log")]
+    assert said == [[grant.id]] * 6
+    events = list(manager.events())
+    assert [e.type for e in events if grant.id in (e.data.get("id"), e.data.get("grant"))] == [
+        "lock_acquired", "lock_released",
+    ]  # fmt: skip
+    (given,) = [e for e in events if e.data.get("grant") == grant.id]
     assert given.seq > max(e.seq for e in events if e.type == "work_dispatched")
 
 
+@pytest.mark.parametrize("phase", ["apply", "verify"])
+def test_seed004_06_after_an_error_the_locks_of_a_merge_are_free(
+    small: Application, phase: str
+) -> None:
+    small.settings("verify")
+    small.order("analyze", FOUND)
+    small.order(phase, "sys.exit(3)")
+    assert small.run() == {"blog/posts": "error"}
+    assert small.reason("blog/posts").startswith(f"blog/posts: {phase} failed with code 3")
+    assert small.manager is not None
+    assert small.manager.active_grants() == []
+    targets = ["app/index.rb", "app/shared.rb"]
+    assert small.manager.try_acquire(holder="bob", write_paths=targets) is not None
+
+
 def test_seed004_11_a_merge_begins_as_soon_as_its_own_screens_are_done(app: Application) -> None:
-    app.order("analyze-blog-posts-show", "while not (home / 'go').exists(): time.sleep(0.01)")
-    app.open().start()
-    app.when(lambda: app.states().get("shop/carts") == "completed", "the other is merged")
-    assert app.states()["blog/posts"] == "analyzing"
+    """Not later: one screen of the other controller is done only after it. And not earlier."""
+    app.order("analyze-blog-posts-show", "merged = Path('app/shared.rb')\n"
+              "end = time.monotonic() + 20\n"
+              "while not (merged.exists() and 'shop/carts' in merged.read_text()):\n"
+              "    assert time.monotonic() < end, 'the other is not merged'\n"
+              "    time.sleep(0.01)\n" + FOUND)  # fmt: skip
+    assert app.run() == {"blog/posts": "completed", "shop/carts": "completed"}
+    assert app.manager is not None
+    told = [(e.type, e.data["workflow"]) for e in app.manager.events() if "phase" in e.data]
+    order = [
+        told.index(one)
+        for one in (
+            ("work_ended", "shop/carts/index"), ("work_queued", "shop/carts"),
+            ("work_dispatched", "shop/carts"), ("work_ended", "blog/posts/show"),
+            ("work_queued", "blog/posts"),
+        )
+    ]  # fmt: skip
+    assert order == sorted(order)
 
 
 def test_seed004_12_a_later_phase_gets_the_slot_first(app: Application) -> None:
@@ -572,10 +669,33 @@ def test_seed004_27_the_grant_of_another_workflow_is_refused(app: Application) -
     (app.home / "go").touch()
 
 
-def test_seed004_14_no_more_agents_than_slots(app: Application) -> None:
-    app.settings("", "slots = 2")
+@pytest.mark.parametrize(("slots", "variable", "most"), [(2, "", 2), (3, "1", 1)])
+def test_seed004_14_no_more_agents_than_slots(
+    app: Application, slots: int, variable: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAX_CLAUDE_CONCURRENCY", variable)
+    app.settings("", f"slots = {slots}")
     app.run()
     out: set[str] = set()
+    counts = set()
     for name, _phase, status in app.seen:
         (out.add if status == "dispatched" else out.discard)(name)
-        assert len(out) <= 2
+        counts.add(len(out))
+    assert max(counts) == most
+
+
+# Waiting
+
+
+def test_seed004_18_one_that_never_gets_its_files_is_an_error_for_the_operator(
+    small: Application,
+) -> None:
+    small.settings("", "queue_seconds = 0.05\nretries = 1")
+    pipeline = small.open()
+    assert small.manager is not None
+    small.manager.acquire(holder="somebody", write_paths=["app/shared.rb"], ttl=None)
+    pipeline.start()
+    until(pipeline.is_done, "it is given up", 30)
+    assert small.states() == {"blog/posts": "error"}
+    assert "not free in 2 times 0.05 s: " in small.reason("blog/posts")
+    assert "somebody" in small.reason("blog/posts")

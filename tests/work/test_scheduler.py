@@ -81,6 +81,13 @@ def status(scheduler: Scheduler, item: WorkItem) -> str:
     return found.status if found is not None else ""
 
 
+def go_round(scheduler: Scheduler) -> None:
+    """Wait until the loop has seen to all that is due by now, and sent out all that can be."""
+    for _ in range(2):  # when the second round begins, the first is over
+        scheduler.look()
+        until(lambda: scheduler._look_at > 0, "it goes round")
+
+
 def ends(scheduler: Scheduler) -> None:
     assert scheduler.wait_until_idle(60)
     assert scheduler.error == ""
@@ -93,7 +100,7 @@ def test_seed004_10_an_item_is_sent_out_when_its_locks_and_a_slot_are_free(
     items = [put(scheduler, name, stop, f"{name}.py") for name in ("a", "b", "c")]
     assert (scheduler.queue_depth, scheduler.active_items) == (3, [])
     scheduler.start()
-    until(lambda: len(stop.came) == 2, "two are out")
+    go_round(scheduler)
     assert [item.workflow for item in scheduler.active_items] == ["a", "b"]
     assert scheduler.queue_depth == 1
     stop.let("a")
@@ -111,11 +118,29 @@ def test_seed004_10_one_that_cannot_start_does_not_hold_up_the_next(
     put(scheduler, "a", stop, "a.py")
     put(scheduler, "b", stop, "b.py")
     scheduler.start()
-    until(lambda: stop.came == ["b"], "the second is out")
+    go_round(scheduler)
+    assert [item.workflow for item in scheduler.active_items] == ["b"]
     ((waiting, conflicts),) = scheduler.waiting_items()
     assert (waiting.workflow, conflicts[0].holder) == ("a", "somebody")
     manager.release(held.id)
     until(lambda: "a" in stop.came, "the first is out, without anybody polling for it")
+    stop.let()
+    ends(scheduler)
+
+
+def test_seed004_10_two_that_want_one_file_are_not_out_together(
+    make: Callable[..., Scheduler], stop: Stop
+) -> None:
+    scheduler = make(slots=3)
+    for name, reads, writes in (("a", "", "x.py"), ("b", "", "x.py"), ("c", "x.py", "c.py")):
+        put(scheduler, name, stop, writes, reads=(reads,) if reads else ())
+    scheduler.start()
+    go_round(scheduler)
+    assert [item.workflow for item in scheduler.active_items] == ["a"]
+    stop.let("a")
+    until(lambda: "b" in stop.came, "the second is out")
+    go_round(scheduler)
+    assert [item.workflow for item in scheduler.active_items] == ["b"]
     stop.let()
     ends(scheduler)
 
@@ -127,9 +152,11 @@ def test_seed004_17_all_locks_or_none(
     scheduler = make()
     item = put(scheduler, "both", stop, "a.py", "b.py")
     scheduler.start()
-    until(lambda: bool(scheduler.waiting_items()[0][1]), "it was tried")
-    assert manager.check_conflicts(write_paths=["a.py"]) == []
+    go_round(scheduler)
     assert status(scheduler, item) == "queued"
+    ((waiting, conflicts),) = scheduler.waiting_items()
+    assert (waiting.id, [one.path for one in conflicts]) == (item.id, ["b.py"])
+    assert manager.check_conflicts(write_paths=["a.py"]) == []
 
 
 def test_seed004_23_and_24_what_an_item_tells(
@@ -290,14 +317,14 @@ def test_seed004_18_after_300_seconds_in_vain_it_has_one_retry_more_and_its_old_
     scheduler = make()
     item = put(scheduler, "a", stop, "a.py")
     scheduler.start()
-    until(lambda: bool(scheduler.waiting_items()[0][1]), "it was tried")
-    scene.clock.advance(299)
-    scheduler.look()
-    scene.clock.advance(1)
-    scheduler.look()
-    until(lambda: scheduler.waiting_items()[0][0].retries == 1, "its try is over")
-    waiting = scheduler.waiting_items()[0][0]
-    assert (waiting.arrival, waiting.queued) == (item.arrival, item.queued)
+    go_round(scheduler)
+    for seconds, retries in ((299, 0), (1, 1), (299, 1), (1, 2)):
+        scene.clock.advance(seconds)
+        go_round(scheduler)
+        ((waiting, _conflicts),) = scheduler.waiting_items()
+        assert (waiting.retries, waiting.status) == (retries, "queued")
+        assert (waiting.arrival, waiting.queued) == (item.arrival, item.queued)
+    assert "not free for 300 s: " in waiting.reason
     assert "somebody" in waiting.reason
 
 
@@ -308,19 +335,16 @@ def test_seed004_18_after_the_last_retry_it_is_an_error_that_says_who_is_in_the_
     scheduler = make(retries=2)
     item = put(scheduler, "a", stop, "a.py")
     scheduler.start()
+    go_round(scheduler)
     for retries in (0, 1, 2):
-        until(
-            lambda retries=retries: any(
-                one.retries == retries and why for one, why in scheduler.waiting_items()
-            ),
-            f"try {retries} was made",
-        )
+        ((waiting, _conflicts),) = scheduler.waiting_items()
+        assert waiting.retries == retries
         scene.clock.advance(300)
-        scheduler.look()
-    ends(scheduler)
+        go_round(scheduler)
     done = scheduler.desk.item(item.id)
     assert done is not None
     assert done.status == "error"
+    assert (scheduler.queue_depth, stop.came) == (0, [])
     assert done.reason.startswith("not free in 3 times 300 s: ")
     assert "somebody" in done.reason
 
@@ -351,11 +375,12 @@ def test_seed004_13_and_33_after_10_minutes_nobody_passes_it_any_more(
     scheduler = make(queue_seconds=10_000)
     put(scheduler, "both", stop, "a.py", "b.py")
     scheduler.start()
-    until(lambda: bool(scheduler.waiting_items()[0][1]), "it was tried")
     assert manager.try_acquire(holder="three", write_paths=["c.py"]) is not None
-    scene.clock.advance(600)
-    scheduler.look()
-    until(lambda: scheduler.waiting_items()[0][0].escalated, "it is escalated")
+    for seconds, escalated in ((599, False), (1, True)):
+        scene.clock.advance(seconds)
+        go_round(scheduler)
+        ((waiting, _conflicts),) = scheduler.waiting_items()
+        assert waiting.escalated is escalated
     manager.release(one.id)
     assert manager.try_acquire(holder="three", write_paths=["a.py"]) is None
     manager.release(two.id)

@@ -135,6 +135,13 @@ def test_seed004_14_the_environment_says_how_many_agents_run_at_once(tmp_path: P
         Layout.load(str(tmp_path), {"MAX_CLAUDE_CONCURRENCY": "lots"})
 
 
+def test_seed004_18_an_item_waits_300_seconds_unless_it_is_set(tmp_path: Path) -> None:
+    assert Layout.load(str(tmp_path), {}).queue_seconds == 300
+    (tmp_path / "holdfast.toml").write_text("[work]\nqueue_seconds = 20\nretries = 3\n")
+    set_here = Layout.load(str(tmp_path), {})
+    assert (set_here.queue_seconds, set_here.retries) == (20, 3)
+
+
 def test_seed004_28_an_analysis_puts_out_its_screen_findings_and_write_targets(
     manifest: ScreenManifest,
 ) -> None:
