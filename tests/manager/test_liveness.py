@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -604,6 +605,22 @@ def test_one_who_is_asked_for_often_is_watched_and_still_found_dead() -> None:
         process.wait()
     assert is_dead(witness, ())
     assert liveness._watched.get(witness) is None
+
+
+def test_many_threads_may_ask_for_one_who_is_watched() -> None:
+    process = subprocess.Popen(["sleep", "100"])
+    try:
+        witness = witness_of(process.pid)
+        assert witness is not None
+
+        def ask(_number: int) -> set[bool]:
+            return {is_dead(witness, ()) for _ in range(2000)}
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(ask, range(8))) == [{False}] * 8
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_stopped_process_that_is_watched_lives() -> None:

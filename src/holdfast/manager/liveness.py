@@ -183,8 +183,11 @@ def _is_watched_and_lives(witness: Witness) -> bool:
     watch = _watched.get(witness)
     if watch is None:
         return False
-    if watch.lives():
-        return True
+    try:
+        if watch.lives():
+            return True
+    except RuntimeError:  # another thread asks it at this very moment
+        return False
     _watched.pop(witness, None)
     return False
 
