@@ -118,11 +118,11 @@ def test_seed004_09_every_screen_has_an_item_and_all_of_them_are_out_at_once(
     app.open(review=True).start()
     assert app.manager is not None
     manager = app.manager
-    app.when(lambda: len(manager.active_grants()) == 3, "all are out")
     screens = ScreenManifest.load(app.manifest_file)
     assert {(one.workflow, one.phase): one.lock_request for one in app.items()} == {
         (screen.workflow, "analyze"): Layout().analysis_request(screen) for screen in screens
     }
+    app.when(lambda: len(manager.active_grants()) == 3, "all are out")
     (app.home / "go").touch()
     waiting = {"blog/posts": "awaiting_decisions", "shop/carts": "awaiting_decisions"}
     app.when(lambda: app.states() == waiting, "all are done")
@@ -146,9 +146,9 @@ def test_seed004_06_a_merge_locks_exactly_its_targets_from_apply_to_verify(
     app.order("verify", told + AFTER_GO)
     pipeline = app.open()
     pipeline.start()
-    ways = ("verifying", *states.OVER)
-    app.when(lambda: app.states().get("blog/posts") in ways, "it is verified, or over")
-    assert app.states() == {"blog/posts": "verifying"}, app.reason("blog/posts")
+    verifying = {"blog/posts": "verifying"}
+    app.when(lambda: app.states() == verifying or pipeline.is_done(), "it is verified")
+    assert app.states() == verifying, app.reason("blog/posts")
     assert app.manager is not None
     manager = app.manager
     (grant,) = manager.active_grants()
@@ -195,7 +195,10 @@ def test_seed004_11_a_merge_begins_as_soon_as_its_own_screens_are_done(app: Appl
               "while not (merged.exists() and 'shop/carts' in merged.read_text()):\n"
               "    assert time.monotonic() < end, 'the other is not merged'\n"
               "    time.sleep(0.01)\n" + FOUND)  # fmt: skip
-    assert app.run() == {"blog/posts": "completed", "shop/carts": "completed"}
+    pipeline = app.open()
+    pipeline.start()
+    app.when(lambda: pipeline.is_done() or "error" in app.states().values(), "all is done")
+    assert app.states() == {"blog/posts": "completed", "shop/carts": "completed"}
     assert app.manager is not None
     told = [(e.type, e.data["workflow"]) for e in app.manager.events() if "phase" in e.data]
     order = [
@@ -211,9 +214,14 @@ def test_seed004_11_a_merge_begins_as_soon_as_its_own_screens_are_done(app: Appl
 
 def test_seed004_12_a_later_phase_gets_the_slot_first(app: Application) -> None:
     app.settings("test", "slots = 1")
+    app.order("analyze", "found = {'screen': name.split('/')[2], 'findings': [], 'write_targets': "
+              "[f'app/{name}.rb']}\nPath(files[0]).write_text(json.dumps(found))")  # fmt: skip
     app.run()
-    out = [(name, phase) for name, phase, status in app.seen if status == "dispatched"]
-    assert out.index(("blog/posts", "test")) == out.index(("blog/posts", "apply")) + 1
+    assert [(name, phase) for name, phase, status in app.seen if status == "dispatched"] == [
+        ("blog/posts/index", "analyze"), ("blog/posts/show", "analyze"),
+        ("blog/posts", "apply"), ("blog/posts", "test"),
+        ("shop/carts/index", "analyze"), ("shop/carts", "apply"), ("shop/carts", "test"),
+    ]  # fmt: skip
 
 
 # What agents do wrong
@@ -695,7 +703,7 @@ def test_seed004_18_one_that_never_gets_its_files_is_an_error_for_the_operator(
     assert small.manager is not None
     small.manager.acquire(holder="somebody", write_paths=["app/shared.rb"], ttl=None)
     pipeline.start()
-    until(pipeline.is_done, "it is given up", 30)
+    until(pipeline.is_done, "it is given up", 20)
     assert small.states() == {"blog/posts": "error"}
     assert "not free in 2 times 0.05 s: " in small.reason("blog/posts")
     assert "somebody" in small.reason("blog/posts")
