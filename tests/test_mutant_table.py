@@ -22,6 +22,7 @@ def test_no_two_have_one_name() -> None:
 def test_a_mutant_fits_the_source_and_names_tests_of_its_promise(mutant: Mutant) -> None:
     source = (PROJECT / PACKAGE / mutant.file).read_text(encoding="utf-8")
     broken = mutant.applied_to(source)
-    ast.parse(broken)
+    if mutant.file.endswith(".py"):
+        ast.parse(broken)
     assert mutant.tests
     assert set(mutant.tests) <= set(SHOWN_BY[mutant.promise])

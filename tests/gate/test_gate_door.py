@@ -273,7 +273,10 @@ def test_with_a_grant_in_the_environment_that_grant_decides(ann: Client, root: P
         env = {"HOLDFAST_GRANT": grant.id, "HOLDFAST_TOKEN": str(grant.token)}
         assert ann.edit("app/x.rb", env) == ""
         assert "not covered" in ann.edit("lib/y.rb", env)
-        assert [event.data["path"] for event in manager.events() if event.type == "coverage_gap"]
+        (gap,) = [event.data for event in manager.events() if event.type == "coverage_gap"]
+        assert (gap["grant"], gap["path"]) == (grant.id, f"{root}/lib/y.rb")
+        assert "lib/y.rb" in gap["why"]
+        assert ann.edit("app/x.rb", env) == "", "the rest can be done"
         assert len(manager.active_grants()) == 1  # never a new lease
         assert ann.edit("app/x.rb", {**env, "HOLDFAST_TOKEN": str(grant.token - 1)})
 

@@ -21,6 +21,7 @@ from browser.scenes import analysed, crowd, workshop
 from conftest import until
 from helpers_cli import COMMAND, as_a_person, environment
 from holdfast.core.errors import InvalidInput
+from holdfast.core.events import ENDINGS
 from holdfast.gate.blocking import BLOCKED
 from holdfast.gate.door import GAP
 from holdfast.manager import services
@@ -535,6 +536,23 @@ def test_seed004_36_there_is_no_way_to_override_a_lock() -> None:
     for name in ("release", "force", "steal", "unlock", "grant"):
         assert name not in asked
         assert f"/{name}" not in "".join(file.read_text() for file in page.glob("*.js"))
+
+
+def test_seed004_36_whatever_is_asked_for_a_lock_stays_with_its_holder(
+    site: Server, manager: LockManager, root: Path
+) -> None:
+    assignment.assign(manager, ScreenManifest.load(str(root / "screens.json")), review=True)
+    grant = lock(manager, "app/shared.rb")
+    asked = {"grant": grant, "grant_id": grant, "force": True, "decision": "approve"}
+    others = {"locks", "grants", "release", "force", "steal", "unlock", "override", "reap"}
+    for name in sorted(others | set(web.Handler.posts)):
+        for path in (f"/{name}", f"/{name}/{grant}", f"/api/{name}/{grant}", f"/{name}/blog/posts"):
+            answer = post(site, path, asked)
+            assert answer.status == 404 or name not in others, path
+            for method in ("DELETE", "PUT", "PATCH"):
+                assert ask(site, path, method, headers=own_headers(site)).status == 501
+    assert [one.id for one in manager.active_grants()] == [grant]
+    assert {event.type for event in manager.events()}.isdisjoint(ENDINGS)
 
 
 # Who may ask

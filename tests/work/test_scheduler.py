@@ -167,10 +167,15 @@ def test_seed004_23_and_24_what_an_item_tells(
     assert item.lock_request == LockRequest(("docs/",), ("a.py",))
     assert (item.workflow, item.phase, item.status) == ("blog/posts", "apply", "queued")
     assert (item.dispatched_at, item.grant_id) == (None, "")
+    assert (scheduler.queue_depth, scheduler.active_items) == (1, [])
     scheduler.start()
     until(lambda: bool(stop.came), "it is out")
     (active,) = scheduler.active_items
+    assert scheduler.queue_depth == 0
     (grant,) = manager.active_grants()
+    assert (grant.read_paths, grant.write_paths) == (("docs/",), ("a.py",))
+    same = active.but(status="queued", dispatched=0, grant_id="", token=0)
+    assert same == item, "all else is as it was when it came"
     assert (active.status, active.grant_id, grant.holder) == ("dispatched", grant.id, item.id)
     assert active.dispatched_at is not None
     assert active.dispatched_at >= item.queued_at
@@ -190,6 +195,9 @@ def test_seed004_23_stop_waits_for_those_that_are_out_and_sends_nobody_more(
     until(lambda: stop.came == ["a"], "the first is out")
     stopper = threading.Thread(target=scheduler.stop)
     stopper.start()
+    until(lambda: scheduler._stopping, "it sends nobody out any more", 10)
+    stopper.join(0.1)
+    assert stopper.is_alive(), "it waits for the first"
     stop.let()
     stopper.join(60)
     assert not stopper.is_alive()
@@ -349,6 +357,21 @@ def test_seed004_18_after_the_last_retry_it_is_an_error_that_says_who_is_in_the_
     assert "somebody" in done.reason
 
 
+def test_seed004_32_an_item_has_what_somebody_leaked_when_its_ttl_is_over(
+    make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
+) -> None:
+    manager.acquire(holder="somebody", write_paths=["a.py"])
+    scheduler = make(queue_seconds=10_000, patience_seconds=10_000)
+    put(scheduler, "a", stop, "a.py")
+    scheduler.start()
+    until(lambda: bool(scheduler.waiting_items()[0][1]), "it was tried")
+    scene.clock.advance(30 * 60)
+    scheduler.look()
+    until(lambda: stop.came == ["a"], "it is out", 10)
+    stop.let()
+    ends(scheduler)
+
+
 def test_waiting_for_a_slot_uses_up_no_retries(
     make: Callable[..., Scheduler], stop: Stop, scene: Scene
 ) -> None:
@@ -500,7 +523,7 @@ def test_seed004_34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_not
         scheduler.start()
         until(lambda: bool(scheduler.error), "it broke")
     assert scheduler.error == "ZeroDivisionError: division by zero"
-    until(lambda: services.noted(manager, TROUBLE) is not None, "the ledger says so")
+    until(lambda: services.noted(manager, TROUBLE) is not None, "the ledger says so", 10)
     assert scheduler.queue_depth == 1
     stop.let()
     scheduler.start()

@@ -1,0 +1,612 @@
+"""Read and write locks, and the dispatcher: mutants for 004-19 to 004-36."""
+
+from __future__ import annotations
+
+from mutants.table import Mutant
+
+KERNEL = "tests/core/test_seed_004.py::test_seed004_"
+SCHEDULER = "tests/work/test_scheduler.py::test_seed004_"
+PIPELINE = "tests/work/test_pipeline.py::test_seed004_"
+WORK = "tests/work/test_seed_004_work.py::test_seed004_"
+SERVER = "tests/server/test_server.py::test_seed004_"
+DOOR = "tests/gate/test_gate_door.py::test_with_a_grant_in_the_environment_that_grant_decides"
+AMENDED = (
+    "tests/work/test_cli_dispatch.py::"
+    "test_what_an_agent_could_not_write_is_listed_and_amended_with_another_grant"
+)
+WRITES = (
+    "tests/gate/test_safe_write.py::"
+    "test_seed004_27_a_made_up_released_expired_or_foreign_grant_id_is_refused"
+)
+WHOLE = (
+    "tests/work/test_dispatch_whole.py::"
+    "test_a_merge_that_fails_leaves_its_files_as_they_were_before_another_has_them"
+)
+RESERVED = (
+    "tests/core/test_rules_waiting.py::"
+    "test_after_its_limit_a_ticket_is_a_reservation_that_nobody_passes"
+)
+
+MUTANTS: list[Mutant] = [
+    Mutant(
+        "004-19",
+        "what its holder leases later counts for the grant",
+        "core/rules.py",
+        "writes = [held for held, mode in zip(grant.keys, grant.modes, strict=True) if mode == WRITE]",
+        "writes = [held for held, mode, _id in draft.rows_of(grant.holder.key) if mode == WRITE]",
+        (f"{KERNEL}19_a_grants_footprint_never_grows",),
+    ),
+    Mutant(
+        "004-19",
+        "an agent that was sent out leases what its grant lacks",
+        "gate/door.py",
+        "if call.env.get(GRANT_VARIABLE):",
+        "if call.env.get(SOCKET_VARIABLE):",
+        (DOOR,),
+    ),
+    Mutant(
+        "004-19",
+        "a merge is given more files while its agent is out",
+        "work/pipeline.py",
+        "if known(view, group).state not in states.OVER:",
+        "if known(view, group).state == states.QUEUED:",
+        (f"{PIPELINE}19_a_merge_that_is_out_is_given_no_more_files",),
+    ),
+    Mutant(
+        "004-19",
+        "a gap is no finding: only what a grant covers is told",
+        "work/report.py",
+        'if item is None or (item.id, data["path"]) in self._told:',
+        'if item is None or data["path"] not in item.lock_request.write_paths:',
+        (AMENDED,),
+    ),
+    Mutant(
+        "004-20",
+        "who waits gives up after 30 seconds",
+        "manager/manager.py",
+        "timeout: float = 300,\n"
+        "        ttl: float | None = TTL_DEFAULT_SECONDS,\n"
+        '        reason: str = "",\n'
+        "        priority",
+        "timeout: float = 30,\n"
+        "        ttl: float | None = TTL_DEFAULT_SECONDS,\n"
+        '        reason: str = "",\n'
+        "        priority",
+        (f"{KERNEL}20_the_interface_of_the_manager",),
+    ),
+    Mutant(
+        "004-20",
+        "giving back twice is an error",
+        "core/rules.py",
+        "    if not isinstance(grant, Grant):\n        return Decision(False)\n",
+        "    if not isinstance(grant, Grant):\n        return Decision(lost(grant, id))\n",
+        (f"{KERNEL}20_what_the_methods_answer",),
+    ),
+    Mutant(
+        "004-20",
+        "a look takes reads for writes",
+        "manager/manager.py",
+        "request = self.request(nobody, read_paths, write_paths)",
+        "request = self.request(nobody, (), [*read_paths, *write_paths])",
+        (f"{KERNEL}20_what_the_methods_answer",),
+    ),
+    Mutant(
+        "004-20",
+        "a wait in vain ends as a conflict",
+        "core/words.py",
+        "return LockTimeoutError(",
+        'return error_of("E_LOCK_CONFLICT")(',
+        (f"{KERNEL}20_what_the_methods_answer",),
+    ),
+    Mutant(
+        "004-21",
+        "a grant lasts for three minutes",
+        "core/model.py",
+        "TTL_DEFAULT_SECONDS = 30 * 60",
+        "TTL_DEFAULT_SECONDS = 3 * 60",
+        (f"{KERNEL}21_the_fields_of_a_grant",),
+    ),
+    Mutant(
+        "004-21",
+        "what may be written is said to be read too",
+        "manager/grants.py",
+        "if held == mode and kind(key) != INODE",
+        "if held in (mode, WRITE) and kind(key) != INODE",
+        (f"{KERNEL}21_the_fields_of_a_grant",),
+    ),
+    Mutant(
+        "004-21",
+        "a grant never learns that it was released",
+        "manager/grants.py",
+        "return self._has_ended(self.id)",
+        "return GrantSnapshot.released",
+        (f"{KERNEL}21_the_fields_of_a_grant",),
+    ),
+    Mutant(
+        "004-21",
+        "the id is no UUID",
+        "manager/ids.py",
+        'return f"{time[:8]}-{time[8:]}-7{chance[:3]}-8{chance[3:6]}-{chance[6:]}"',
+        'return f"{time}-{chance}"',
+        (f"{KERNEL}21_the_fields_of_a_grant",),
+    ),
+    Mutant(
+        "004-22",
+        "a thread goes on though another is inside",
+        "store/memory.py",
+        "        if not self._mutex.acquire(False):\n            self._enter(deadline)\n",
+        "        self._mutex.acquire(False)\n",
+        (f"{KERNEL}22_the_manager_is_safe_for_threads",),
+    ),
+    Mutant(
+        "004-23",
+        "stop does not wait for those that are out",
+        "work/scheduler.py",
+        "        self._hands.finish()  # last: until now the loop may have sent something out\n",
+        "",
+        (f"{SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
+    ),
+    Mutant(
+        "004-23",
+        "stop lets all be done that waits",
+        "work/scheduler.py",
+        "        self.drain()\n        with self._lock:\n            loop, following",
+        "        self.wait_until_idle()\n        self.drain()\n"
+        "        with self._lock:\n            loop, following",
+        (f"{SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
+    ),
+    Mutant(
+        "004-23",
+        "those that are out count as waiting",
+        "work/scheduler.py",
+        "return len(self._queue)\n",
+        "return len(self._queue) + len(self._active)\n",
+        (f"{SCHEDULER}23_and_24_what_an_item_tells",),
+    ),
+    Mutant(
+        "004-24",
+        "an item does not know when it was sent out",
+        "work/desk.py",
+        "token=grant.token, dispatched=view.now,",
+        "token=grant.token,",
+        (f"{SCHEDULER}23_and_24_what_an_item_tells",),
+    ),
+    Mutant(
+        "004-24",
+        "in the ledger reads and writes of an item change places",
+        "work/items.py",
+        'LockRequest(tuple(data["read_paths"]), tuple(data["write_paths"]))',
+        'LockRequest(tuple(data["write_paths"]), tuple(data["read_paths"]))',
+        (f"{SCHEDULER}23_and_24_what_an_item_tells",),
+    ),
+    Mutant(
+        "004-24",
+        "one that is done stays dispatched",
+        "work/desk.py",
+        "status=ERROR if reason else COMPLETED, reason=reason,",
+        "status=ERROR if reason else known.status, reason=reason,",
+        (f"{SCHEDULER}23_and_24_what_an_item_tells",),
+    ),
+    Mutant(
+        "004-25",
+        "a scheduler that is given is not told what the phases are",
+        "work/pipeline.py",
+        "            self.use(scheduler)\n            scheduler.serve",
+        "            self.desk = scheduler.desk\n            scheduler.serve",
+        (f"{PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
+    ),
+    Mutant(
+        "004-25",
+        "without launchers an agent is not told its grant",
+        "work/slots.py",
+        "environment={**environment, **told},",
+        "environment=environment,",
+        (f"{PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
+    ),
+    Mutant(
+        "004-25",
+        "without a lock manager there is one nevertheless",
+        "work/pipeline.py",
+        "        tree = lock_manager.tree if lock_manager is not None else None\n",
+        '        lock_manager = lock_manager or LockManager.open(root or ".")\n'
+        "        tree = lock_manager.tree\n",
+        (f"{PIPELINE}16_and_25_without_a_lock_manager_nothing_is_locked",),
+    ),
+    Mutant(
+        "004-26",
+        "an idle workflow may be analysed without having been queued",
+        "work/states.py",
+        "IDLE: (QUEUED, COMPLETED),",
+        "IDLE: (QUEUED, ANALYZING, COMPLETED),",
+        (f"{PIPELINE}26_queued_comes_between_idle_and_analyzing",),
+    ),
+    Mutant(
+        "004-26",
+        "one that waits for its locks is said to be analysed",
+        "work/pipeline.py",
+        "if item.status == DISPATCHED:\n            state",
+        "if not item.is_over:\n            state",
+        (f"{PIPELINE}26_a_workflow_is_queued_until_its_locks_are_free",),
+    ),
+    Mutant(
+        "004-26",
+        "any transition is allowed",
+        "work/states.py",
+        "    if not may_follow(state, to):\n",
+        "    if state not in STATES:\n",
+        ("tests/work/test_pipeline.py::test_an_illegal_transition_is_refused",),
+    ),
+    Mutant(
+        "004-27",
+        "an empty grant id means none, in a phase",
+        "work/pipeline.py",
+        "        if grant_id is None:\n            return\n",
+        "        if not grant_id:\n            return\n",
+        (f"{PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
+    ),
+    Mutant(
+        "004-27",
+        "a phase works under a grant that is out for another workflow",
+        "work/pipeline.py",
+        "if item is None or item.workflow != name:",
+        "if item is None:",
+        (f"{PIPELINE}27_the_grant_of_another_workflow_is_refused",),
+    ),
+    Mutant(
+        "004-27",
+        "a grant that nobody is out with means as before",
+        "work/pipeline.py",
+        "if item is None or item.workflow != name:",
+        "if item is not None and item.workflow != name:",
+        (f"{PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
+    ),
+    Mutant(
+        "004-27",
+        "the phases after the analysis look at no grant",
+        "work/pipeline.py",
+        "        screens = self._group(group)\n        self._check_grant(group, grant_id)\n",
+        "        screens = self._group(group)\n",
+        (f"{PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
+    ),
+    Mutant(
+        "004-27",
+        "fixing is done without a grant",
+        "work/pipeline.py",
+        "def run_fix(self, group: str, grant_id: str | None = None)",
+        'def run_fix(self, group: str, grant_id: str | None = "")',
+        (f"{PIPELINE}27_phases_take_the_grant_that_they_work_under",),
+    ),
+    Mutant(
+        "004-27",
+        "an empty grant id means none, for a write",
+        "gate/writing.py",
+        "    elif grant_id is not None:\n        current",
+        "    elif grant_id:\n        current",
+        (WRITES,),
+    ),
+    Mutant(
+        "004-27",
+        "whoever knows the id of another's grant writes with it",
+        "gate/writing.py",
+        "if token != known.token and is_foreign(known.holder):",
+        "if token not in (None, known.token) and is_foreign(known.holder):",
+        (
+            WRITES,
+            "tests/gate/test_safe_write.py::test_the_command_refuses_the_grant_of_another_process",
+        ),
+    ),
+    Mutant(
+        "004-28",
+        "an analysis need not say what it found",
+        "work/findings.py",
+        '_FIELDS = ("screen", "findings", "write_targets")',
+        '_FIELDS = ("screen", "write_targets")',
+        (f"{WORK}28_an_analysis_puts_out_its_screen_findings_and_write_targets",),
+    ),
+    Mutant(
+        "004-28",
+        "a folder is one only if it ends with a slash",
+        "work/findings.py",
+        'return place.path, "", place.folder',
+        'return place.path, "", text.endswith("/")',
+        (f"{WORK}28_a_folder_among_the_targets_is_an_over_lock_error",),
+    ),
+    Mutant(
+        "004-28",
+        "a folder among the targets is left out",
+        "work/findings.py",
+        "        if folders:\n            raise problems.error(\n                OverLockError,",
+        "        if folders and not targets:\n            raise problems.error(\n                OverLockError,",
+        (f"{WORK}28_a_folder_among_the_targets_is_an_over_lock_error",),
+    ),
+    Mutant(
+        "004-28",
+        "a merge has the targets of its first screen only",
+        "work/pipeline.py",
+        'dict.fromkeys(path for one in analyses for path in one.data["write_targets"])',
+        'dict.fromkeys(path for one in analyses[:1] for path in one.data["write_targets"])',
+        (f"{PIPELINE}28_a_merge_locks_the_targets_of_all_its_screens_each_once",),
+    ),
+    Mutant(
+        "004-28",
+        "a target of two screens is named twice",
+        "work/findings.py",
+        "return tuple(dict.fromkeys(path for output in outputs for path in output.write_targets))",
+        "return tuple(path for output in outputs for path in output.write_targets)",
+        (f"{WORK}28_the_targets_of_a_controller_are_those_of_its_screens",),
+    ),
+    Mutant(
+        "004-29",
+        "the state counts those in the kernel's line as the queue",
+        "server/board.py",
+        '"queue_depth": len(queued),',
+        '"queue_depth": len(tickets),',
+        (f"{SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
+    ),
+    Mutant(
+        "004-29",
+        "the state has no active items",
+        "server/board.py",
+        '"active_items": [item_data(item) for item in active],',
+        '"active": [item_data(item) for item in active],',
+        (f"{SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
+    ),
+    Mutant(
+        "004-29",
+        "work on merges is said to be analysis",
+        "server/board.py",
+        'return "analyzing" if merging == {ANALYZE} else "merging"',
+        'return "analyzing"',
+        (f"{SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
+    ),
+    Mutant(
+        "004-29",
+        "whatever keeps an item waiting, it waits for a slot",
+        "server/board.py",
+        "conflicts = [] if item.grant_id else self._question(item)(view)",
+        "conflicts = self._question(item)(view) if item.grant_id else []",
+        ("tests/server/test_server.py::test_the_state_says_why_an_item_waits_and_for_whom",),
+    ),
+    Mutant(
+        "004-30",
+        "a route does it at once, past the scheduler",
+        "work/pipeline.py",
+        "        if self.flows is None:\n            threading.Thread",
+        "        if self.flows is not None:\n            threading.Thread",
+        (
+            f"{SERVER}30_analyze_goes_through_the_scheduler",
+            f"{SERVER}30_without_a_scheduler_here_the_item_waits_for_a_dispatcher_elsewhere",
+        ),
+    ),
+    Mutant(
+        "004-30",
+        "nobody is told that a controller is being worked on already",
+        "work/pipeline.py",
+        "        if not self._queue_analyses(group, self._groups[group], over):\n"
+        "            raise self._busy(group)\n",
+        "        self._queue_analyses(group, self._groups[group], over)\n",
+        (f"{SERVER}30_without_a_scheduler_here_the_item_waits_for_a_dispatcher_elsewhere",),
+    ),
+    Mutant(
+        "004-30",
+        "the server's own pipeline is passed over",
+        "server/orders.py",
+        "        pipeline = self._pipeline\n        if pipeline is None:\n",
+        "        pipeline = self._pipeline\n        if pipeline is None or pipeline.flows is None:\n",
+        (f"{SERVER}30_a_pipeline_without_locks_does_it_at_once",),
+    ),
+    Mutant(
+        "004-31",
+        "the locks of one that failed stay",
+        "work/desk.py",
+        "given = Decision(new) if hold else _released(view, known, new)",
+        "given = Decision(new) if hold or reason else _released(view, known, new)",
+        (f"{SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
+    ),
+    Mutant(
+        "004-31",
+        "a callback that exits takes the scheduler down",
+        "work/scheduler.py",
+        "        except BaseException as error:\n            return self._failed(",
+        "        except Exception as error:\n            return self._failed(",
+        (f"{SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
+    ),
+    Mutant(
+        "004-31",
+        "what a crashed agent wrote stays when its locks come free",
+        "work/pipeline.py",
+        "            run.put_back()\n",
+        "            run.forget()\n",
+        (
+            f"{PIPELINE}31_an_agent_that_is_killed_is_tried_again_with_its_files_as_they_were",
+            WHOLE,
+        ),
+    ),
+    Mutant(
+        "004-31",
+        "an agent that is killed is tried once more than it may",
+        "work/pipeline.py",
+        "item.retries < CRASHES_MAX)",
+        "item.retries <= CRASHES_MAX)",
+        (f"{PIPELINE}31_an_agent_that_is_always_killed_is_an_error_in_the_end",),
+    ),
+    Mutant(
+        "004-32",
+        "a living owner keeps its grant when the ttl is over",
+        "core/conflicts.py",
+        "    if expires_at is not None and draft.now >= expires_at:\n        return EXPIRED\n",
+        "    if draft.is_dead(grant.holder.witness) and draft.now >= (expires_at or 0):\n"
+        "        return EXPIRED\n",
+        (
+            f"{KERNEL}32_it_is_free_without_a_reaper_too",
+            f"{KERNEL}32_who_waits_has_it_when_its_ttl_is_over",
+        ),
+    ),
+    Mutant(
+        "004-32",
+        "a lease lasts for an hour",
+        "core/model.py",
+        "TTL_DEFAULT_SECONDS = 30 * 60",
+        "TTL_DEFAULT_SECONDS = 60 * 60",
+        (
+            f"{KERNEL}32_it_is_free_without_a_reaper_too",
+            f"{SCHEDULER}32_an_item_has_what_somebody_leaked_when_its_ttl_is_over",
+        ),
+    ),
+    Mutant(
+        "004-32",
+        "reaping looks for what is live",
+        "manager/manager.py",
+        "over = pages(self.store, DEADLINE_SECONDS, live=False)",
+        "over = pages(self.store, DEADLINE_SECONDS, live=True)",
+        (f"{KERNEL}32_a_grant_that_leaked_ends_with_its_ttl",),
+    ),
+    Mutant(
+        "004-33",
+        "a wait that closes a circle begins",
+        "core/waiting.py",
+        "        if holder_key == me:\n            return trail\n",
+        "        if holder_key == me:\n            continue\n",
+        (
+            f"{KERNEL}33_there_is_no_deadlock",
+            "tests/core/test_rules_circles.py::test_a_circle_of_three_is_refused_at_once",
+        ),
+    ),
+    Mutant(
+        "004-33",
+        "only a circle of two is seen",
+        "core/waiting.py",
+        "                trails.append((*trail, conflict))\n",
+        "                if conflict.holder_key == me:\n"
+        "                    return (*trail, conflict)\n",
+        ("tests/core/test_rules_circles.py::test_a_circle_of_three_is_refused_at_once",),
+    ),
+    Mutant(
+        "004-33",
+        "one that has waited for ten minutes is passed for fifty more",
+        "core/model.py",
+        "PATIENCE_DEFAULT_SECONDS = 10 * 60",
+        "PATIENCE_DEFAULT_SECONDS = 60 * 60",
+        (
+            f"{KERNEL}33_a_wide_request_does_not_starve",
+            RESERVED,
+        ),
+    ),
+    Mutant(
+        "004-33",
+        "a reservation keeps nobody away",
+        "core/conflicts.py",
+        "if ticket.arrival >= arrival or ticket.request.holder.key == request.holder.key:",
+        "if ticket.arrival <= arrival or ticket.request.holder.key == request.holder.key:",
+        (
+            f"{KERNEL}33_a_wide_request_does_not_starve",
+            RESERVED,
+        ),
+    ),
+    Mutant(
+        "004-34",
+        "a scheduler that broke cannot be started again",
+        "work/scheduler.py",
+        "if self._loop is not None and self._loop.is_alive():\n                return",
+        "if self._loop is not None:\n                return",
+        (f"{SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
+    ),
+    Mutant(
+        "004-34",
+        "when the loop breaks what waits is dropped",
+        "work/scheduler.py",
+        '            self.error = f"{type(error).__name__}: {error}"\n',
+        '            self.error = f"{type(error).__name__}: {error}"\n'
+        "            self._queue = Queue()\n",
+        (f"{SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
+    ),
+    Mutant(
+        "004-34",
+        "nobody else is told that the loop broke",
+        "work/scheduler.py",
+        'services.note(self._manager, BROKEN, {"error": self.error}, name=TROUBLE)',
+        'services.note(self._manager, BROKEN, {"error": self.error})',
+        (f"{SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
+    ),
+    Mutant(
+        "004-34",
+        "the trouble is told for ever",
+        "work/scheduler.py",
+        "services.note(self._manager, MENDED, {}, name=TROUBLE, over=True)",
+        "services.note(self._manager, MENDED, {}, name=TROUBLE)",
+        (f"{SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
+    ),
+    Mutant(
+        "004-35",
+        "a grant is good for every file",
+        "gate/door.py",
+        "manager.verify(grant, path, token=number)",
+        "manager.verify(grant, token=number)",
+        (DOOR,),
+    ),
+    Mutant(
+        "004-35",
+        "what is refused at the hook is recorded nowhere",
+        "gate/door.py",
+        "            services.note(manager, GAP, gap)\n",
+        "",
+        (DOOR,),
+    ),
+    Mutant(
+        "004-35",
+        "an agent that is out may write the whole tree",
+        "gate/sandbox/box.py",
+        "            places.add_targets(root, grant.write_paths)\n",
+        "            places.add_folder(root)\n",
+        (f"{PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
+    ),
+    Mutant(
+        "004-35",
+        "what the kernel refuses is recorded only if the grant covers it",
+        "gate/sandbox/gaps.py",
+        "        if not verdict:\n",
+        "        if verdict:\n",
+        (f"{PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
+    ),
+    Mutant(
+        "004-35",
+        "an agent that wants more than its targets is ended",
+        "work/slots.py",
+        '            if "gaps" in heard:\n',
+        '            if "gaps" in heard:\n                self.stop("it wrote what it may not")\n',
+        (f"{PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
+    ),
+    Mutant(
+        "004-36",
+        "the server releases locks of others",
+        "server/web.py",
+        'Handler.posts = {"analyze": Handler._analyze,',
+        'Handler.posts = {"release": lambda self, words: '
+        "self._json(self.site.board._manager.release(words[0])), "
+        '"analyze": Handler._analyze,',
+        (
+            f"{SERVER}36_there_is_no_way_to_override_a_lock",
+            f"{SERVER}36_whatever_is_asked_for_a_lock_stays_with_its_holder",
+        ),
+    ),
+    Mutant(
+        "004-36",
+        "the page has a button that releases what it shows",
+        "server/page/detail.js",
+        "    this.box.replaceChildren(close, ...body);\n",
+        "    const free = button('Release', () => fetch(`/release/${about.id}`, { method: 'POST' }));\n"
+        "    this.box.replaceChildren(close, free, ...body);\n",
+        (
+            f"{SERVER}36_there_is_no_way_to_override_a_lock",
+            "tests/browser/test_page.py::test_no_control_of_the_page_touches_a_lock",
+        ),
+    ),
+    Mutant(
+        "004-36",
+        "a decision takes away the locks that are in the way",
+        "server/orders.py",
+        "        with self._lock:\n            pipeline = self._known(group)\n            if pipeline.flows is None:",
+        "        with self._lock:\n            pipeline = self._known(group)\n            for grant in self._manager.active_grants():\n                self._manager.force(grant.id, by=self._by, reason=decision)\n            if pipeline.flows is None:",
+        (f"{SERVER}36_whatever_is_asked_for_a_lock_stays_with_its_holder",),
+    ),
+]
