@@ -8,12 +8,12 @@ import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic
 
 import pytest
 
-from conftest import until
+from conftest import STORES, opener, until
 from holdfast import (
     ConflictInfo,
     GrantSnapshot,
@@ -24,6 +24,9 @@ from holdfast import (
     LockTimeoutError,
     OverLockError,
 )
+from holdfast.core.model import Holder, Witness
+from holdfast.manager.clock import SystemClock
+from holdfast.manager.liveness import own_witness
 from holdfast.testing.conformance import Scene, refused
 
 
@@ -238,6 +241,42 @@ def test_seed004_22_the_manager_is_safe_for_threads(scene: Scene, manager: LockM
     assert trouble == []
     assert sum(counters.values()) == rounds * threads
     assert manager.active_grants() == []
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_seed004_22_while_one_thread_decides_no_other_does(tmp_path: Path, store: str) -> None:
+    """The first is stopped in the middle, when it has seen that the owner is dead."""
+    inside, go_on = Event(), Event()
+
+    def is_dead(_witness: Witness, _marks: tuple[str, ...] = ()) -> bool:
+        if not inside.is_set():
+            inside.set()
+            go_on.wait(20)
+        return True
+
+    ledger = opener(store, tmp_path)("ledger", clock=SystemClock(), is_dead=is_dead)
+    got: dict[str, object] = {}
+
+    def take(name: str) -> None:
+        try:
+            got[name] = manager.try_acquire(holder=Holder(id=name, key=name), write_paths=["x"])
+        except Exception as error:
+            got[name] = error
+
+    with LockManager(ledger) as manager:
+        assert manager.try_acquire(
+            holder=Holder(id="zoe", key="zoe", witness=own_witness()), write_paths=["x"]
+        )
+        ann, bob = (Thread(target=take, args=(name,)) for name in ("ann", "bob"))
+        ann.start()
+        assert inside.wait(20)
+        bob.start()
+        bob.join(0.3)  # it waits until the first has decided
+        go_on.set()
+        ann.join(20)
+        bob.join(20)
+        assert isinstance(got["ann"], LockGrant)
+        assert got["bob"] is None
 
 
 def test_seed004_32_a_grant_that_leaked_ends_with_its_ttl(

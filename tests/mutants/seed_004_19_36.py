@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mutants.table import Mutant
 
-KERNEL = "tests/core/test_seed_004.py::test_seed004_"
-SCHEDULER = "tests/work/test_scheduler.py::test_seed004_"
-PIPELINE = "tests/work/test_pipeline.py::test_seed004_"
-WORK = "tests/work/test_seed_004_work.py::test_seed004_"
-SERVER = "tests/server/test_server.py::test_seed004_"
+IN_CORE = "tests/core/test_seed_004.py::test_seed004_"
+IN_SCHEDULER = "tests/work/test_scheduler.py::test_seed004_"
+IN_PIPELINE = "tests/work/test_pipeline.py::test_seed004_"
+IN_WORK = "tests/work/test_seed_004_work.py::test_seed004_"
+IN_SERVER = "tests/server/test_server.py::test_seed004_"
 DOOR = "tests/gate/test_gate_door.py::test_with_a_grant_in_the_environment_that_grant_decides"
 AMENDED = (
     "tests/work/test_cli_dispatch.py::"
@@ -34,7 +34,7 @@ MUTANTS: list[Mutant] = [
         "core/rules.py",
         "writes = [held for held, mode in zip(grant.keys, grant.modes, strict=True) if mode == WRITE]",
         "writes = [held for held, mode, _id in draft.rows_of(grant.holder.key) if mode == WRITE]",
-        (f"{KERNEL}19_a_grants_footprint_never_grows",),
+        (f"{IN_CORE}19_a_grants_footprint_never_grows",),
     ),
     Mutant(
         "004-19",
@@ -50,7 +50,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "if known(view, group).state not in states.OVER:",
         "if known(view, group).state == states.QUEUED:",
-        (f"{PIPELINE}19_a_merge_that_is_out_is_given_no_more_files",),
+        (f"{IN_PIPELINE}19_a_merge_that_is_out_is_given_no_more_files",),
     ),
     Mutant(
         "004-19",
@@ -72,7 +72,7 @@ MUTANTS: list[Mutant] = [
         "        ttl: float | None = TTL_DEFAULT_SECONDS,\n"
         '        reason: str = "",\n'
         "        priority",
-        (f"{KERNEL}20_the_interface_of_the_manager",),
+        (f"{IN_CORE}20_the_interface_of_the_manager",),
     ),
     Mutant(
         "004-20",
@@ -80,7 +80,7 @@ MUTANTS: list[Mutant] = [
         "core/rules.py",
         "    if not isinstance(grant, Grant):\n        return Decision(False)\n",
         "    if not isinstance(grant, Grant):\n        return Decision(lost(grant, id))\n",
-        (f"{KERNEL}20_what_the_methods_answer",),
+        (f"{IN_CORE}20_what_the_methods_answer",),
     ),
     Mutant(
         "004-20",
@@ -88,7 +88,7 @@ MUTANTS: list[Mutant] = [
         "manager/manager.py",
         "request = self.request(nobody, read_paths, write_paths)",
         "request = self.request(nobody, (), [*read_paths, *write_paths])",
-        (f"{KERNEL}20_what_the_methods_answer",),
+        (f"{IN_CORE}20_what_the_methods_answer",),
     ),
     Mutant(
         "004-20",
@@ -96,7 +96,7 @@ MUTANTS: list[Mutant] = [
         "core/words.py",
         "return LockTimeoutError(",
         'return error_of("E_LOCK_CONFLICT")(',
-        (f"{KERNEL}20_what_the_methods_answer",),
+        (f"{IN_CORE}20_what_the_methods_answer",),
     ),
     Mutant(
         "004-21",
@@ -104,7 +104,7 @@ MUTANTS: list[Mutant] = [
         "core/model.py",
         "TTL_DEFAULT_SECONDS = 30 * 60",
         "TTL_DEFAULT_SECONDS = 3 * 60",
-        (f"{KERNEL}21_the_fields_of_a_grant",),
+        (f"{IN_CORE}21_the_fields_of_a_grant",),
     ),
     Mutant(
         "004-21",
@@ -112,7 +112,7 @@ MUTANTS: list[Mutant] = [
         "manager/grants.py",
         "if held == mode and kind(key) != INODE",
         "if held in (mode, WRITE) and kind(key) != INODE",
-        (f"{KERNEL}21_the_fields_of_a_grant",),
+        (f"{IN_CORE}21_the_fields_of_a_grant",),
     ),
     Mutant(
         "004-21",
@@ -120,7 +120,7 @@ MUTANTS: list[Mutant] = [
         "manager/grants.py",
         "return self._has_ended(self.id)",
         "return GrantSnapshot.released",
-        (f"{KERNEL}21_the_fields_of_a_grant",),
+        (f"{IN_CORE}21_the_fields_of_a_grant",),
     ),
     Mutant(
         "004-21",
@@ -128,15 +128,23 @@ MUTANTS: list[Mutant] = [
         "manager/ids.py",
         'return f"{time[:8]}-{time[8:]}-7{chance[:3]}-8{chance[3:6]}-{chance[6:]}"',
         'return f"{time}-{chance}"',
-        (f"{KERNEL}21_the_fields_of_a_grant",),
+        (f"{IN_CORE}21_the_fields_of_a_grant",),
     ),
     Mutant(
         "004-22",
-        "a thread goes on though another is inside",
+        "a thread decides while another is about to",
         "store/memory.py",
         "        if not self._mutex.acquire(False):\n            self._enter(deadline)\n",
         "        self._mutex.acquire(False)\n",
-        (f"{KERNEL}22_the_manager_is_safe_for_threads",),
+        (f"{IN_CORE}22_while_one_thread_decides_no_other_does",),
+    ),
+    Mutant(
+        "004-22",
+        "a thread that meets another inside the ledger is turned away",
+        "store/sqlite.py",
+        "if not mutex.acquire(False) and not mutex.acquire(timeout=max(0.0, deadline - monotonic())):",
+        "if not mutex.acquire(False):",
+        (f"{IN_CORE}22_while_one_thread_decides_no_other_does",),
     ),
     Mutant(
         "004-23",
@@ -144,7 +152,7 @@ MUTANTS: list[Mutant] = [
         "work/scheduler.py",
         "        self._hands.finish()  # last: until now the loop may have sent something out\n",
         "",
-        (f"{SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
+        (f"{IN_SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
     ),
     Mutant(
         "004-23",
@@ -153,7 +161,7 @@ MUTANTS: list[Mutant] = [
         "        self.drain()\n        with self._lock:\n            loop, following",
         "        self.wait_until_idle()\n        self.drain()\n"
         "        with self._lock:\n            loop, following",
-        (f"{SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
+        (f"{IN_SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
     ),
     Mutant(
         "004-23",
@@ -161,7 +169,7 @@ MUTANTS: list[Mutant] = [
         "work/scheduler.py",
         "return len(self._queue)\n",
         "return len(self._queue) + len(self._active)\n",
-        (f"{SCHEDULER}23_and_24_what_an_item_tells",),
+        (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
     ),
     Mutant(
         "004-24",
@@ -169,7 +177,7 @@ MUTANTS: list[Mutant] = [
         "work/desk.py",
         "token=grant.token, dispatched=view.now,",
         "token=grant.token,",
-        (f"{SCHEDULER}23_and_24_what_an_item_tells",),
+        (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
     ),
     Mutant(
         "004-24",
@@ -177,7 +185,7 @@ MUTANTS: list[Mutant] = [
         "work/items.py",
         'LockRequest(tuple(data["read_paths"]), tuple(data["write_paths"]))',
         'LockRequest(tuple(data["write_paths"]), tuple(data["read_paths"]))',
-        (f"{SCHEDULER}23_and_24_what_an_item_tells",),
+        (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
     ),
     Mutant(
         "004-24",
@@ -185,7 +193,7 @@ MUTANTS: list[Mutant] = [
         "work/desk.py",
         "status=ERROR if reason else COMPLETED, reason=reason,",
         "status=ERROR if reason else known.status, reason=reason,",
-        (f"{SCHEDULER}23_and_24_what_an_item_tells",),
+        (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
     ),
     Mutant(
         "004-25",
@@ -193,7 +201,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "            self.use(scheduler)\n            scheduler.serve",
         "            self.desk = scheduler.desk\n            scheduler.serve",
-        (f"{PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
+        (f"{IN_PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
     ),
     Mutant(
         "004-25",
@@ -201,7 +209,7 @@ MUTANTS: list[Mutant] = [
         "work/slots.py",
         "environment={**environment, **told},",
         "environment=environment,",
-        (f"{PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
+        (f"{IN_PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
     ),
     Mutant(
         "004-25",
@@ -210,7 +218,7 @@ MUTANTS: list[Mutant] = [
         "        tree = lock_manager.tree if lock_manager is not None else None\n",
         '        lock_manager = lock_manager or LockManager.open(root or ".")\n'
         "        tree = lock_manager.tree\n",
-        (f"{PIPELINE}16_and_25_without_a_lock_manager_nothing_is_locked",),
+        (f"{IN_PIPELINE}16_and_25_without_a_lock_manager_nothing_is_locked",),
     ),
     Mutant(
         "004-26",
@@ -218,7 +226,7 @@ MUTANTS: list[Mutant] = [
         "work/states.py",
         "IDLE: (QUEUED, COMPLETED),",
         "IDLE: (QUEUED, ANALYZING, COMPLETED),",
-        (f"{PIPELINE}26_queued_comes_between_idle_and_analyzing",),
+        (f"{IN_PIPELINE}26_queued_comes_between_idle_and_analyzing",),
     ),
     Mutant(
         "004-26",
@@ -226,7 +234,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "if item.status == DISPATCHED:\n            state",
         "if not item.is_over:\n            state",
-        (f"{PIPELINE}26_a_workflow_is_queued_until_its_locks_are_free",),
+        (f"{IN_PIPELINE}26_a_workflow_is_queued_until_its_locks_are_free",),
     ),
     Mutant(
         "004-26",
@@ -242,7 +250,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "        if grant_id is None:\n            return\n",
         "        if not grant_id:\n            return\n",
-        (f"{PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
+        (f"{IN_PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
     ),
     Mutant(
         "004-27",
@@ -250,7 +258,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "if item is None or item.workflow != name:",
         "if item is None:",
-        (f"{PIPELINE}27_the_grant_of_another_workflow_is_refused",),
+        (f"{IN_PIPELINE}27_the_grant_of_another_workflow_is_refused",),
     ),
     Mutant(
         "004-27",
@@ -258,7 +266,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "if item is None or item.workflow != name:",
         "if item is not None and item.workflow != name:",
-        (f"{PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
+        (f"{IN_PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
     ),
     Mutant(
         "004-27",
@@ -266,7 +274,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "        screens = self._group(group)\n        self._check_grant(group, grant_id)\n",
         "        screens = self._group(group)\n",
-        (f"{PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
+        (f"{IN_PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
     ),
     Mutant(
         "004-27",
@@ -274,7 +282,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "def run_fix(self, group: str, grant_id: str | None = None)",
         'def run_fix(self, group: str, grant_id: str | None = "")',
-        (f"{PIPELINE}27_phases_take_the_grant_that_they_work_under",),
+        (f"{IN_PIPELINE}27_phases_take_the_grant_that_they_work_under",),
     ),
     Mutant(
         "004-27",
@@ -301,7 +309,7 @@ MUTANTS: list[Mutant] = [
         "work/findings.py",
         '_FIELDS = ("screen", "findings", "write_targets")',
         '_FIELDS = ("screen", "write_targets")',
-        (f"{WORK}28_an_analysis_puts_out_its_screen_findings_and_write_targets",),
+        (f"{IN_WORK}28_an_analysis_puts_out_its_screen_findings_and_write_targets",),
     ),
     Mutant(
         "004-28",
@@ -309,7 +317,7 @@ MUTANTS: list[Mutant] = [
         "work/findings.py",
         'return place.path, "", place.folder',
         'return place.path, "", text.endswith("/")',
-        (f"{WORK}28_a_folder_among_the_targets_is_an_over_lock_error",),
+        (f"{IN_WORK}28_a_folder_among_the_targets_is_an_over_lock_error",),
     ),
     Mutant(
         "004-28",
@@ -317,7 +325,7 @@ MUTANTS: list[Mutant] = [
         "work/findings.py",
         "        if folders:\n            raise problems.error(\n                OverLockError,",
         "        if folders and not targets:\n            raise problems.error(\n                OverLockError,",
-        (f"{WORK}28_a_folder_among_the_targets_is_an_over_lock_error",),
+        (f"{IN_WORK}28_a_folder_among_the_targets_is_an_over_lock_error",),
     ),
     Mutant(
         "004-28",
@@ -325,7 +333,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         'dict.fromkeys(path for one in analyses for path in one.data["write_targets"])',
         'dict.fromkeys(path for one in analyses[:1] for path in one.data["write_targets"])',
-        (f"{PIPELINE}28_a_merge_locks_the_targets_of_all_its_screens_each_once",),
+        (f"{IN_PIPELINE}28_a_merge_locks_the_targets_of_all_its_screens_each_once",),
     ),
     Mutant(
         "004-28",
@@ -333,7 +341,7 @@ MUTANTS: list[Mutant] = [
         "work/findings.py",
         "return tuple(dict.fromkeys(path for output in outputs for path in output.write_targets))",
         "return tuple(path for output in outputs for path in output.write_targets)",
-        (f"{WORK}28_the_targets_of_a_controller_are_those_of_its_screens",),
+        (f"{IN_WORK}28_the_targets_of_a_controller_are_those_of_its_screens",),
     ),
     Mutant(
         "004-29",
@@ -341,7 +349,7 @@ MUTANTS: list[Mutant] = [
         "server/board.py",
         '"queue_depth": len(queued),',
         '"queue_depth": len(tickets),',
-        (f"{SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
+        (f"{IN_SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
     ),
     Mutant(
         "004-29",
@@ -349,7 +357,7 @@ MUTANTS: list[Mutant] = [
         "server/board.py",
         '"active_items": [item_data(item) for item in active],',
         '"active": [item_data(item) for item in active],',
-        (f"{SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
+        (f"{IN_SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
     ),
     Mutant(
         "004-29",
@@ -357,7 +365,7 @@ MUTANTS: list[Mutant] = [
         "server/board.py",
         'return "analyzing" if merging == {ANALYZE} else "merging"',
         'return "analyzing"',
-        (f"{SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
+        (f"{IN_SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
     ),
     Mutant(
         "004-29",
@@ -374,8 +382,8 @@ MUTANTS: list[Mutant] = [
         "        if self.flows is None:\n            threading.Thread",
         "        if self.flows is not None:\n            threading.Thread",
         (
-            f"{SERVER}30_analyze_goes_through_the_scheduler",
-            f"{SERVER}30_without_a_scheduler_here_the_item_waits_for_a_dispatcher_elsewhere",
+            f"{IN_SERVER}30_analyze_goes_through_the_scheduler",
+            f"{IN_SERVER}30_without_a_scheduler_here_the_item_waits_for_a_dispatcher_elsewhere",
         ),
     ),
     Mutant(
@@ -385,7 +393,7 @@ MUTANTS: list[Mutant] = [
         "        if not self._queue_analyses(group, self._groups[group], over):\n"
         "            raise self._busy(group)\n",
         "        self._queue_analyses(group, self._groups[group], over)\n",
-        (f"{SERVER}30_without_a_scheduler_here_the_item_waits_for_a_dispatcher_elsewhere",),
+        (f"{IN_SERVER}30_without_a_scheduler_here_the_item_waits_for_a_dispatcher_elsewhere",),
     ),
     Mutant(
         "004-30",
@@ -393,7 +401,7 @@ MUTANTS: list[Mutant] = [
         "server/orders.py",
         "        pipeline = self._pipeline\n        if pipeline is None:\n",
         "        pipeline = self._pipeline\n        if pipeline is None or pipeline.flows is None:\n",
-        (f"{SERVER}30_a_pipeline_without_locks_does_it_at_once",),
+        (f"{IN_SERVER}30_a_pipeline_without_locks_does_it_at_once",),
     ),
     Mutant(
         "004-31",
@@ -401,7 +409,7 @@ MUTANTS: list[Mutant] = [
         "work/desk.py",
         "given = Decision(new) if hold else _released(view, known, new)",
         "given = Decision(new) if hold or reason else _released(view, known, new)",
-        (f"{SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
+        (f"{IN_SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
     ),
     Mutant(
         "004-31",
@@ -409,7 +417,7 @@ MUTANTS: list[Mutant] = [
         "work/scheduler.py",
         "        except BaseException as error:\n            return self._failed(",
         "        except Exception as error:\n            return self._failed(",
-        (f"{SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
+        (f"{IN_SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
     ),
     Mutant(
         "004-31",
@@ -418,7 +426,7 @@ MUTANTS: list[Mutant] = [
         "            run.put_back()\n",
         "            run.forget()\n",
         (
-            f"{PIPELINE}31_an_agent_that_is_killed_is_tried_again_with_its_files_as_they_were",
+            f"{IN_PIPELINE}31_an_agent_that_is_killed_is_tried_again_with_its_files_as_they_were",
             WHOLE,
         ),
     ),
@@ -428,7 +436,7 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "item.retries < CRASHES_MAX)",
         "item.retries <= CRASHES_MAX)",
-        (f"{PIPELINE}31_an_agent_that_is_always_killed_is_an_error_in_the_end",),
+        (f"{IN_PIPELINE}31_an_agent_that_is_always_killed_is_an_error_in_the_end",),
     ),
     Mutant(
         "004-32",
@@ -438,8 +446,8 @@ MUTANTS: list[Mutant] = [
         "    if draft.is_dead(grant.holder.witness) and draft.now >= (expires_at or 0):\n"
         "        return EXPIRED\n",
         (
-            f"{KERNEL}32_it_is_free_without_a_reaper_too",
-            f"{KERNEL}32_who_waits_has_it_when_its_ttl_is_over",
+            f"{IN_CORE}32_it_is_free_without_a_reaper_too",
+            f"{IN_CORE}32_who_waits_has_it_when_its_ttl_is_over",
         ),
     ),
     Mutant(
@@ -449,8 +457,8 @@ MUTANTS: list[Mutant] = [
         "TTL_DEFAULT_SECONDS = 30 * 60",
         "TTL_DEFAULT_SECONDS = 60 * 60",
         (
-            f"{KERNEL}32_it_is_free_without_a_reaper_too",
-            f"{SCHEDULER}32_an_item_has_what_somebody_leaked_when_its_ttl_is_over",
+            f"{IN_CORE}32_it_is_free_without_a_reaper_too",
+            f"{IN_SCHEDULER}32_an_item_has_what_somebody_leaked_when_its_ttl_is_over",
         ),
     ),
     Mutant(
@@ -459,7 +467,7 @@ MUTANTS: list[Mutant] = [
         "manager/manager.py",
         "over = pages(self.store, DEADLINE_SECONDS, live=False)",
         "over = pages(self.store, DEADLINE_SECONDS, live=True)",
-        (f"{KERNEL}32_a_grant_that_leaked_ends_with_its_ttl",),
+        (f"{IN_CORE}32_a_grant_that_leaked_ends_with_its_ttl",),
     ),
     Mutant(
         "004-33",
@@ -468,7 +476,7 @@ MUTANTS: list[Mutant] = [
         "        if holder_key == me:\n            return trail\n",
         "        if holder_key == me:\n            continue\n",
         (
-            f"{KERNEL}33_there_is_no_deadlock",
+            f"{IN_CORE}33_there_is_no_deadlock",
             "tests/core/test_rules_circles.py::test_a_circle_of_three_is_refused_at_once",
         ),
     ),
@@ -488,7 +496,7 @@ MUTANTS: list[Mutant] = [
         "PATIENCE_DEFAULT_SECONDS = 10 * 60",
         "PATIENCE_DEFAULT_SECONDS = 60 * 60",
         (
-            f"{KERNEL}33_a_wide_request_does_not_starve",
+            f"{IN_CORE}33_a_wide_request_does_not_starve",
             RESERVED,
         ),
     ),
@@ -499,7 +507,7 @@ MUTANTS: list[Mutant] = [
         "if ticket.arrival >= arrival or ticket.request.holder.key == request.holder.key:",
         "if ticket.arrival <= arrival or ticket.request.holder.key == request.holder.key:",
         (
-            f"{KERNEL}33_a_wide_request_does_not_starve",
+            f"{IN_CORE}33_a_wide_request_does_not_starve",
             RESERVED,
         ),
     ),
@@ -509,7 +517,7 @@ MUTANTS: list[Mutant] = [
         "work/scheduler.py",
         "if self._loop is not None and self._loop.is_alive():\n                return",
         "if self._loop is not None:\n                return",
-        (f"{SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
+        (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
         "004-34",
@@ -518,7 +526,7 @@ MUTANTS: list[Mutant] = [
         '            self.error = f"{type(error).__name__}: {error}"\n',
         '            self.error = f"{type(error).__name__}: {error}"\n'
         "            self._queue = Queue()\n",
-        (f"{SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
+        (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
         "004-34",
@@ -526,7 +534,7 @@ MUTANTS: list[Mutant] = [
         "work/scheduler.py",
         'services.note(self._manager, BROKEN, {"error": self.error}, name=TROUBLE)',
         'services.note(self._manager, BROKEN, {"error": self.error})',
-        (f"{SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
+        (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
         "004-34",
@@ -534,7 +542,7 @@ MUTANTS: list[Mutant] = [
         "work/scheduler.py",
         "services.note(self._manager, MENDED, {}, name=TROUBLE, over=True)",
         "services.note(self._manager, MENDED, {}, name=TROUBLE)",
-        (f"{SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
+        (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
         "004-35",
@@ -558,7 +566,7 @@ MUTANTS: list[Mutant] = [
         "gate/sandbox/box.py",
         "            places.add_targets(root, grant.write_paths)\n",
         "            places.add_folder(root)\n",
-        (f"{PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
+        (f"{IN_PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
     ),
     Mutant(
         "004-35",
@@ -566,7 +574,7 @@ MUTANTS: list[Mutant] = [
         "gate/sandbox/gaps.py",
         "        if not verdict:\n",
         "        if verdict:\n",
-        (f"{PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
+        (f"{IN_PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
     ),
     Mutant(
         "004-35",
@@ -574,7 +582,7 @@ MUTANTS: list[Mutant] = [
         "work/slots.py",
         '            if "gaps" in heard:\n',
         '            if "gaps" in heard:\n                self.stop("it wrote what it may not")\n',
-        (f"{PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
+        (f"{IN_PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
     ),
     Mutant(
         "004-36",
@@ -585,8 +593,8 @@ MUTANTS: list[Mutant] = [
         "self._json(self.site.board._manager.release(words[0])), "
         '"analyze": Handler._analyze,',
         (
-            f"{SERVER}36_there_is_no_way_to_override_a_lock",
-            f"{SERVER}36_whatever_is_asked_for_a_lock_stays_with_its_holder",
+            f"{IN_SERVER}36_there_is_no_way_to_override_a_lock",
+            f"{IN_SERVER}36_whatever_is_asked_for_a_lock_stays_with_its_holder",
         ),
     ),
     Mutant(
@@ -597,7 +605,7 @@ MUTANTS: list[Mutant] = [
         "    const free = button('Release', () => fetch(`/release/${about.id}`, { method: 'POST' }));\n"
         "    this.box.replaceChildren(close, free, ...body);\n",
         (
-            f"{SERVER}36_there_is_no_way_to_override_a_lock",
+            f"{IN_SERVER}36_there_is_no_way_to_override_a_lock",
             "tests/browser/test_page.py::test_no_control_of_the_page_touches_a_lock",
         ),
     ),
@@ -607,6 +615,6 @@ MUTANTS: list[Mutant] = [
         "server/orders.py",
         "        with self._lock:\n            pipeline = self._known(group)\n            if pipeline.flows is None:",
         "        with self._lock:\n            pipeline = self._known(group)\n            for grant in self._manager.active_grants():\n                self._manager.force(grant.id, by=self._by, reason=decision)\n            if pipeline.flows is None:",
-        (f"{SERVER}36_whatever_is_asked_for_a_lock_stays_with_its_holder",),
+        (f"{IN_SERVER}36_whatever_is_asked_for_a_lock_stays_with_its_holder",),
     ),
 ]

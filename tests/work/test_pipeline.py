@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from conftest import until
-from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import Application, manifest
 from holdfast import InvalidInput, LockViolationError
 from holdfast.manager.manager import LockManager
 from holdfast.work import states
-from holdfast.work.layout import Layout
 from holdfast.work.flows import STATE_CHANGED
+from holdfast.work.layout import Layout
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.pipeline import Pipeline
 from holdfast.work.report import report

@@ -1,4 +1,4 @@
-"""Read and write locks, and the dispatcher: a mutant for every promise of 004."""
+"""Read and write locks, and the dispatcher: mutants for 004-01 to 004-18."""
 
 from __future__ import annotations
 
