@@ -17,7 +17,6 @@ from conftest import STORES, opener, until
 from holdfast import (
     ConflictInfo,
     GrantSnapshot,
-    Holder,
     LockCycleError,
     LockGrant,
     LockManager,

@@ -138,7 +138,10 @@ def test_the_lease_hangs_on_the_clients_life_and_not_on_the_hooks(ann: Client, b
 
 
 def test_a_file_outside_of_any_repository_passes(ann: Client, tmp_path: Path) -> None:
-    data = {"tool_name": "Write", "tool_input": {"file_path": str(tmp_path / "x"), "content": ""}}
+    data: dict[str, Any] = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": str(tmp_path / "x"), "content": ""},
+    }
     assert ann.tell("PreToolUse", **data) == {}
 
 
@@ -147,7 +150,10 @@ def test_a_file_of_another_repository_has_that_ones_gate(
 ) -> None:
     (tmp_path / "other" / ".holdfast").mkdir(parents=True)
     (tmp_path / "other" / "holdfast.toml").write_text("[gate]\nretry_seconds = 300\n")
-    data = {"tool_name": "Write", "tool_input": {"file_path": str(tmp_path / "other/x")}}
+    data: dict[str, Any] = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": str(tmp_path / "other/x")},
+    }
     assert ann.tell("PreToolUse", **data) == {}
     assert refusal(bob.tell("PreToolUse", **data))
     assert owners(tmp_path / "other") == {"x": "claude:ann-sess"}
@@ -193,7 +199,7 @@ def test_a_broken_ledger_refuses_edits_and_says_what_to_do(ann: Client, root: Pa
     assert "ledger.db" in reason
     assert "holdfast doctor" in reason
     assert ann.tell("Stop") == {}  # what cannot write is not in anybody's way
-    shell = {"tool_name": "Bash", "tool_input": {"command": "holdfast status"}}
+    shell: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "holdfast status"}}
     assert ann.tell("PreToolUse", **shell) == {}
     assert refusal(ann.tell("PreToolUse", tool_name="Bash", tool_input={"command": "make"}))
 

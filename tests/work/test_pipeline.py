@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import until
+from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import Application, manifest
 from holdfast import InvalidInput, LockViolationError
@@ -743,7 +744,7 @@ def test_seed004_27_the_grant_of_another_workflow_is_refused(app: Application) -
     # if it were not refused it would wait for the other's agent
     first = threading.Thread(target=ask, daemon=True)
     first.start()
-    first.join(15)
+    first.join(PATIENCE_SECONDS / 2)
     assert ended == [None], "it went to work with the grant of another"
     refusals(pipeline, "blog/posts", grant.id, "foreign")
     with pytest.raises(LockViolationError):
