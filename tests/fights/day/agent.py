@@ -322,7 +322,9 @@ class Agent:
         command = "git pull -q --no-rebase --no-edit origin main"
         if self.day.topic:
             command = f"git fetch -q && {command}"
-        yield from self.shell(command)
+        code = yield from self.shell(command, code=None)
+        # What a refused commit had added stays in the index, and then git merges nothing.
+        assert code in (0, None) or self.day.git("diff", "--cached", "--name-only").strip(), code
         if not self.day.topic and self.random.random() < 0.5:
             yield from self.shell("git push -q origin main", code=None)
 
