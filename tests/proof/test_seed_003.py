@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
 
@@ -24,8 +27,12 @@ from holdfast.proof import (
     ProofLedger,
     SequenceMismatch,
     make_proof,
+    verify,
     writelock,
 )
+from holdfast.proof.audit import ERROR
+from holdfast.proof.folder import Draft
+from holdfast.proof.writelock import WriteLock
 
 linux_only = pytest.mark.skipif(
     sys.platform != "linux", reason="needs Linux's /proc to prove that a process is gone"
@@ -116,33 +123,48 @@ def test_seed003_01_whoever_has_made_it_is_respected(root: Path, ledger: ProofLe
     assert ledger.append({"type": "x"}) == 1
 
 
-def test_seed003_02_the_defaults_are_10_ms_and_5_seconds(root: Path) -> None:
-    assert writelock.POLL_SECONDS == 0.010
-    assert writelock.WAIT_SECONDS == 5.0
+class Passing:
+    """In place of the module `time` for those who wait: time passes only while they pause."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.pauses: list[float] = []
+        #: What happens when so much has passed, once.
+        self.then: tuple[float, Callable[[], None]] | None = None
+
+    def monotonic(self) -> float:
+        return 1000 + self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.seconds += seconds
+        if self.then is not None and self.seconds >= self.then[0]:
+            happens, self.then = self.then[1], None
+            happens()
+
+
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> Passing:
+    made = Passing()
+    monkeypatch.setattr(writelock, "time", made)
+    return made
+
+
+def test_seed003_02_the_defaults_are_10_ms_and_5_seconds(root: Path, passing: Passing) -> None:
     (root / "ledger/ledger.lock").mkdir()
-    began = time.monotonic()
     with pytest.raises(LockTimeoutError, match=r"^timeout waiting for lock"):
         ProofLedger(root).append({"type": "x"})
-    assert 5 <= time.monotonic() - began < 8
+    assert 5 <= passing.seconds <= 5.010
+    assert max(passing.pauses) <= 0.010
+    assert min(passing.pauses[-100:]) >= 0.005, "who has waited for long does not try without pause"
 
 
-def test_seed003_02_it_is_taken_soon_after_it_came_free(root: Path) -> None:
+def test_seed003_02_it_is_taken_soon_after_it_came_free(root: Path, passing: Passing) -> None:
     lock = root / "ledger/ledger.lock"
     lock.mkdir()
-    got: list[float] = []
-
-    def append() -> None:
-        ProofLedger(root, sync=False).append({"type": "x"})
-        got.append(time.monotonic())
-
-    thread = Thread(target=append)
-    thread.start()
-    _until_in_line(root, 1)
-    lock.rmdir()
-    freed = time.monotonic()
-    thread.join(60)
-    assert got
-    assert got[0] - freed < 1
+    passing.then = 4.9, lock.rmdir
+    assert ProofLedger(root, sync=False).append({"type": "x"}) == 1
+    assert 4.9 <= passing.seconds <= 4.910
 
 
 def test_seed003_03_releasing_deletes_it(root: Path, ledger: ProofLedger) -> None:
@@ -289,7 +311,8 @@ def test_seed003_07_the_state_is_the_replay_of_the_events(root: Path, claims: Cl
     put(root, 5, type="lock_acquired", node_id="1", owner="b", expires_at=late)
     put(root, 6, type="lock_acquired", node_id="1.3", owner="c", expires_at=late)
     put(root, 7, type="lock_reaped", node_id="1.3", owner="c")
-    assert [(one.node, one.owner) for one in claims.active()] == [("1", "b"), ("1.1", "a")]
+    put(root, 8, type="lock_acquired", node_id="1.1", owner="d", expires_at=late)
+    assert [(one.node, one.owner) for one in claims.active()] == [("1", "b"), ("1.1", "d")]
 
 
 def test_seed003_07_expired_ones_are_filtered(root: Path, claims: Claims, clock: FakeClock) -> None:
@@ -363,13 +386,14 @@ def test_seed003_09_a_stale_file_never_ends_the_claim_of_a_successor(
 ) -> None:
     claims.claim("1", owner="new")
     (root / "locks").mkdir()
+    claims.claim("2", owner="new")
     (root / "locks/1.lock").write_text(
         '{"node_id":"1","owner":"old","acquired_at":"2020-01-15T10:30:00Z",'
         '"expires_at":"2020-01-15T10:35:00Z"}'
     )
     assert claims.reap() == []
     assert claims.get("1") is not None
-    assert list(root.glob("locks/*")) == []
+    assert [path.name for path in root.glob("locks/*")] == ["2.lock"]
 
 
 def test_seed003_10_a_claimed_node_is_refused(claims: Claims) -> None:
@@ -459,11 +483,21 @@ def test_seed003_13_an_event_is_written_aside_synced_and_published_whole(
     assert [path.name for path in root.glob("ledger/.*")] == []
 
 
-def test_seed003_13_it_never_replaces_an_event(root: Path, ledger: ProofLedger) -> None:
+def test_seed003_13_it_never_replaces_an_event(
+    root: Path, ledger: ProofLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger.append({"type": "x"})
     put(root, 2, type="theirs")  # by somebody who knows no lock
-    assert ledger.append({"type": "ours"}) == 3
-    assert event(root, 2)["type"] == "theirs"
+    real = Draft.publish
+
+    def publish(self: Draft, sequence: int) -> bool:
+        if sequence == 3:  # and once more, after we have looked
+            put(root, 3, type="theirs")
+        return real(self, sequence)
+
+    monkeypatch.setattr(Draft, "publish", publish)
+    assert ledger.append({"type": "ours"}) == 4
+    assert [event(root, number)["type"] for number in (2, 3, 4)] == ["theirs", "theirs", "ours"]
 
 
 def test_seed003_14_readers_need_no_lock(root: Path, ledger: ProofLedger) -> None:
@@ -500,6 +534,33 @@ def test_seed003_15_a_writer_that_meets_a_mismatch_looks_again_and_succeeds(root
         thread.join(60)
     events = list(ProofLedger(root).read())
     assert [one.data["after"] for one in events] == list(range(20))
+
+
+def test_seed003_15_it_compares_and_appends_under_the_lock_and_releases_it(
+    root: Path, ledger: ProofLedger, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, rival = root / "ledger/ledger.lock", ProofLedger(root, sync=False, clock=clock)
+    real_acquire, real_publish = WriteLock.acquire, Draft.publish
+    published: list[tuple[int, bool]] = []
+
+    def acquire(self: WriteLock) -> None:
+        monkeypatch.setattr(WriteLock, "acquire", real_acquire)
+        rival.append({"type": "theirs"})  # we have looked, and now wait for the lock
+        real_acquire(self)
+
+    def publish(self: Draft, sequence: int) -> bool:
+        published.append((sequence, lock.exists()))
+        return real_publish(self, sequence)
+
+    monkeypatch.setattr(WriteLock, "acquire", acquire)
+    monkeypatch.setattr(Draft, "publish", publish)
+    with pytest.raises(SequenceMismatch):
+        ledger.append_if_sequence({"type": "ours"}, 0)
+    assert not lock.exists()
+    assert ledger.append_if_sequence({"type": "ours"}, 1) == 2
+    assert published == [(1, True), (2, True)]
+    names = sorted(path.name for path in root.glob("ledger/*"))
+    assert names == ["event-000001.json", "event-000002.json"]
 
 
 # 16 and 17: what it is for
@@ -588,6 +649,53 @@ def test_seed003_17_claims_of_different_nodes_never_get_in_each_others_way(root:
 def test_seed003_17_serial_writes_nothing_lost_and_safe_after_crashes(tmp_path: Path) -> None:
     ring = fight(tmp_path, ours=2, shells=1, plains=1, seconds=2, between=0.4)
     assert ring.killed
+
+
+#: What an append changes on the disk, it changes by one of these.
+STEPS = ("open", "write", "ftruncate", "fsync", "link", "unlink")
+
+
+def _appended_by_one_who_is_killed(root: Path, step: int) -> bool:
+    """Let a process append that is killed at some step, in the middle of a write; False if it came
+    to its end before that."""
+    child = os.fork()
+    if not child:
+        left = step
+
+        def dying(name: str) -> Callable[..., Any]:
+            real = getattr(os, name)
+
+            def call(*words: Any, **more: Any) -> Any:
+                nonlocal left
+                left -= 1
+                if not left:
+                    if name == "write":
+                        real(words[0], words[1][: len(words[1]) // 2])
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*words, **more)
+
+            return call
+
+        try:
+            for name in STEPS:
+                setattr(os, name, dying(name))
+            ProofLedger(root).append({"type": "killed"})
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@linux_only
+def test_seed003_17_a_writer_that_is_killed_at_any_step_leaves_whole_events(root: Path) -> None:
+    ledger, step, length = ProofLedger(root, sync=False), 1, 0
+    while _appended_by_one_who_is_killed(root, step):
+        assert ledger.append({"type": "next"}) in (length + 1, length + 2)
+        length, step = ledger.head, step + 1
+        assert [one.sequence for one in ledger.read()] == list(range(1, length + 1))
+    assert step > 10
+    assert [one for one in verify(ledger) if one.severity == ERROR] == []
+    killed = [one for one in ledger.read() if one.type == "killed"]
+    assert 1 < len(killed) < step, "some were killed before their event was there, some after"
 
 
 @linux_only
