@@ -1,7 +1,833 @@
-"""Spec locks: a mutant for every promise of 001."""
+"""Spec locks: a mutant for every promise of 001.
+
+What 001-22 promises are tests, so its mutants break those.
+"""
 
 from __future__ import annotations
 
 from mutants.table import Mutant
 
-MUTANTS: list[Mutant] = []
+MUTANTS: list[Mutant] = [
+    Mutant(
+        "001-P1",
+        "the lock file has another name",
+        "specs/lockfile.py",
+        'NAME = ".lock"',
+        'NAME = "lock.json"',
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p1_locking_makes_a_valid_lock_file",
+            "tests/specs/test_spec_files.py::test_the_file_is_byte_for_byte_what_the_other_program_writes",
+        ),
+    ),
+    Mutant(
+        "001-P1",
+        "the file says the machine's id instead of its host name",
+        "specs/locks.py",
+        "hostname=machine.hostname,",
+        "hostname=machine.id,",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p1_locking_makes_a_valid_lock_file",
+            "tests/specs/test_spec_files.py::test_the_file_is_byte_for_byte_what_the_other_program_writes",
+        ),
+    ),
+    Mutant(
+        "001-P1",
+        "the version is not written",
+        "specs/codec.py",
+        "        version=_text(lock.version),\n",
+        "",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p1_locking_makes_a_valid_lock_file",
+            "tests/specs/test_spec_files.py::test_the_file_is_byte_for_byte_what_the_other_program_writes",
+        ),
+    ),
+    Mutant(
+        "001-P1",
+        "the moment is written without milliseconds",
+        "specs/moments.py",
+        '{at.tm_sec:02d}.{fraction:03d}Z"',
+        '{at.tm_sec:02d}Z"',
+        (
+            "tests/specs/test_spec_files.py::test_the_file_is_byte_for_byte_what_the_other_program_writes",
+        ),
+    ),
+    Mutant(
+        "001-P2",
+        "another machine's lock is taken for damaged, and replaced",
+        "specs/locks.py",
+        """\
+                if lock is not None:
+                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
+""",
+        """\
+                if lock is not None and self.is_owned(lock):
+                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
+""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p2_another_machine_is_refused_with_the_lock_that_is_there",
+            "tests/specs/test_spec_locks.py::test_of_many_machines_that_lock_at_once_one_wins",
+        ),
+    ),
+    Mutant(
+        "001-P2",
+        "the refusal does not say which lock is there",
+        "specs/locks.py",
+        "error=ALREADY_LOCKED, existing_lock=lock)",
+        "error=ALREADY_LOCKED)",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p2_another_machine_is_refused_with_the_lock_that_is_there",
+        ),
+    ),
+    Mutant(
+        "001-P2",
+        "a lock is put over one that another program has made meanwhile",
+        "specs/locks.py",
+        """\
+            if files.publish(spec_name, lock):
+                return LockResult(True, lock=lock)
+            self._notes.forget(spec_name)
+            return None
+""",
+        """\
+            files.remove(spec_name)
+            files.publish(spec_name, lock)
+            return LockResult(True, lock=lock)
+""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p2_so_it_is_by_a_lock_that_was_made_after_it_looked",
+        ),
+    ),
+    Mutant(
+        "001-P3",
+        "blanks around a reason are removed",
+        "specs/locks.py",
+        """\
+            reason=reason,
+            timeout=hours,""",
+        """\
+            reason=reason and reason.strip(),
+            timeout=hours,""",
+        ("tests/specs/test_seed_001.py::test_seed001_p3_the_reason_is_kept_exactly",),
+    ),
+    Mutant(
+        "001-P3",
+        "an empty reason is read as none",
+        "specs/codec.py",
+        "reason=reason if isinstance(reason, str) else None",
+        "reason=reason if reason and isinstance(reason, str) else None",
+        ("tests/specs/test_seed_001.py::test_seed001_p3_the_reason_is_kept_exactly",),
+    ),
+    Mutant(
+        "001-P4",
+        "the file stays",
+        "specs/locks.py",
+        """\
+        files.remove(spec_name)
+        self._notes.forget(spec_name)
+        return UnlockResult(True, forced=force""",
+        """\
+        self._notes.forget(spec_name)
+        return UnlockResult(True, forced=force""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p4_the_owner_gives_back_and_the_file_is_gone",
+        ),
+    ),
+    Mutant(
+        "001-P4",
+        "what kept other programs out stays",
+        "specs/lockfile.py",
+        """\
+        self._let_pass(spec_name)
+        path = self.path(spec_name)
+        try:
+            os.unlink(path)""",
+        """\
+        path = self.path(spec_name)
+        try:
+            os.unlink(path)""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p4_the_owner_gives_back_and_the_file_is_gone",
+        ),
+    ),
+    Mutant(
+        "001-P5",
+        "any machine unlocks without force",
+        "specs/locks.py",
+        """\
+        if not self.is_owned(lock):
+            return OTHER_MACHINE
+        noted""",
+        "        noted",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p5_another_machine_gives_back_with_force_only",
+        ),
+    ),
+    Mutant(
+        "001-P5",
+        "force is ignored",
+        "specs/locks.py",
+        'refused = "" if force else self._refusal(spec_name, lock)',
+        "refused = self._refusal(spec_name, lock)",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p5_another_machine_gives_back_with_force_only",
+        ),
+    ),
+    Mutant(
+        "001-P6",
+        "only this machine's locks are listed",
+        "specs/locks.py",
+        "[status for status in found if status.locked]",
+        "[status for status in found if status.is_owned_by_me]",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_tells_everything_of_all_that_are_locked",
+        ),
+    ),
+    Mutant(
+        "001-P6",
+        "a status does not say since when",
+        "specs/locks.py",
+        "            duration=_held_for(lock, now),\n",
+        "",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_tells_everything_of_all_that_are_locked",
+        ),
+    ),
+    Mutant(
+        "001-P6",
+        "a status does not say whose it is",
+        "specs/locks.py",
+        "            is_owned_by_me=self.is_owned(lock),\n",
+        "",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_tells_everything_of_all_that_are_locked",
+        ),
+    ),
+    Mutant(
+        "001-P7",
+        "the timeout is taken as minutes",
+        "specs/moments.py",
+        "held > lock.timeout * HOUR",
+        "held > lock.timeout * 60_000",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p7_a_lock_is_stale_exactly_when_it_is_older_than_its_timeout",
+            "tests/specs/test_seed_001.py::test_seed001_p7_at_the_very_moment_of_its_timeout_it_is_still_within_it",
+        ),
+    ),
+    Mutant(
+        "001-P7",
+        "a lock is stale at the moment of its timeout already",
+        "specs/moments.py",
+        "held > lock.timeout * HOUR",
+        "held >= lock.timeout * HOUR",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p7_at_the_very_moment_of_its_timeout_it_is_still_within_it",
+        ),
+    ),
+    Mutant(
+        "001-P7",
+        "a status takes every timeout for the default one",
+        "specs/locks.py",
+        "            is_stale=moments.is_stale(lock, now),",
+        "            is_stale=(moments.age(lock, now) or 0) > TIMEOUT_HOURS_DEFAULT * moments.HOUR,",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p7_a_lock_is_stale_exactly_when_it_is_older_than_its_timeout",
+        ),
+    ),
+    Mutant(
+        "001-P7",
+        "a lock whose moment cannot be read is stale",
+        "specs/moments.py",
+        "return held is not None and held >",
+        "return held is None or held >",
+        ("tests/specs/test_spec_files.py::test_what_is_no_moment_is_none_and_never_stale",),
+    ),
+    Mutant(
+        "001-P7",
+        "the age of a lock from the future is below zero",
+        "specs/moments.py",
+        "None if taken is None or taken > now else",
+        "None if taken is None else",
+        ("tests/specs/test_spec_files.py::test_a_lock_from_the_future_is_never_stale",),
+    ),
+    Mutant(
+        "001-P8",
+        "a clean-up removes all locks",
+        "specs/locks.py",
+        "if seen is None or lock is None or not moments.is_stale(lock, self._now()):",
+        "if seen is None or lock is None:",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p8_a_clean_up_removes_the_stale_locks_and_no_others",
+        ),
+    ),
+    Mutant(
+        "001-P8",
+        "a clean-up removes only this machine's locks",
+        "specs/locks.py",
+        "if seen is None or lock is None or not moments.is_stale(lock, self._now()):",
+        "if seen is None or lock is None or not self.is_owned(lock) or not moments.is_stale(lock, self._now()):",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p8_a_clean_up_removes_the_stale_locks_and_no_others",
+        ),
+    ),
+    Mutant(
+        "001-P8",
+        "a clean-up says what it would remove, and removes nothing",
+        "specs/locks.py",
+        "if not self.files.is_still(spec_name, seen) or not self.files.remove(spec_name):",
+        "if not self.files.is_still(spec_name, seen):",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p8_a_clean_up_removes_the_stale_locks_and_no_others",
+        ),
+    ),
+    Mutant(
+        "001-P9",
+        "the host name decides, not the id",
+        "specs/locks.py",
+        "return known is not None and known.id == lock.machine_id",
+        "return known is not None and known.hostname == lock.hostname",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p9_a_lock_is_mine_exactly_when_the_machine_matches",
+        ),
+    ),
+    Mutant(
+        "001-P9",
+        "the beginning of the id decides",
+        "specs/locks.py",
+        "return machine.get_machine_id().id == lock.machine_id",
+        "return lock.machine_id.startswith(machine.get_machine_id().id[:1])",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p9_a_lock_is_mine_exactly_when_the_machine_matches",
+        ),
+    ),
+    Mutant(
+        "001-P10",
+        "the id is made up and not kept",
+        "specs/machine.py",
+        "files.publish(self._file, codec.machine_bytes(self.generate_machine_id()))",
+        "self._known = self.generate_machine_id()",
+        ("tests/specs/test_seed_001.py::test_seed001_p10_the_machine_id_is_the_same_for_ever",),
+    ),
+    Mutant(
+        "001-P10",
+        "every process has an id of its own",
+        "specs/machine.py",
+        'FILE = "machine-id.json"',
+        'FILE = f"machine-id-{os.getpid()}.json"',
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p10_the_machine_id_is_the_same_for_ever",
+            "tests/specs/test_spec_machines.py::test_ten_processes_that_start_at_once_are_one_machine",
+        ),
+    ),
+    Mutant(
+        "001-P11",
+        "the host name is left out",
+        "specs/machine.py",
+        'id=f"{name}-{uuid4()}"',
+        "id=str(uuid4())",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p11_a_machine_id_is_the_host_name_and_a_uuid",
+            "tests/specs/test_spec_machines.py::test_a_machine_without_a_name_gets_one",
+        ),
+    ),
+    Mutant(
+        "001-P11",
+        "what is unique follows from the host name",
+        "specs/machine.py",
+        """\
+        from uuid import uuid4
+
+        name = host_name()
+""",
+        """\
+        from random import Random
+        from uuid import UUID
+
+        name = host_name()
+
+        def uuid4() -> UUID:
+            return UUID(int=Random(name).getrandbits(128), version=4)
+
+""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p11_a_machine_id_is_the_host_name_and_a_uuid",
+        ),
+    ),
+    Mutant(
+        "001-P11",
+        "a machine without a name has an empty one",
+        "specs/machine.py",
+        "return name.strip() or NO_HOST",
+        "return name.strip()",
+        ("tests/specs/test_spec_machines.py::test_a_machine_without_a_name_gets_one",),
+    ),
+    Mutant(
+        "001-P12",
+        "parts of hours are lost",
+        "specs/codec.py",
+        "timeout=number(lock.timeout)",
+        "timeout=number(int(lock.timeout))",
+        ("tests/specs/test_seed_001.py::test_seed001_p12_what_is_written_is_read_back_the_same",),
+    ),
+    Mutant(
+        "001-P12",
+        "the version that was written is not read",
+        "specs/codec.py",
+        "version=version if isinstance(version, str) else VERSION",
+        "version=VERSION",
+        ("tests/specs/test_seed_001.py::test_seed001_p12_what_is_written_is_read_back_the_same",),
+    ),
+    Mutant(
+        "001-P12",
+        "half pairs of surrogates are written as they are",
+        "specs/codec.py",
+        """\
+    if spelled.isascii():
+        return spelled
+""",
+        "    return spelled\n",
+        ("tests/specs/test_seed_001.py::test_seed001_p12_what_is_written_is_read_back_the_same",),
+    ),
+    Mutant(
+        "001-P13",
+        "a file without a host name or a moment is a lock",
+        "specs/codec.py",
+        "if not owner or not machine or host is None or timestamp is None:",
+        "if not owner or not machine:",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_no_lock_and_a_new_one_can_be_taken",
+        ),
+    ),
+    Mutant(
+        "001-P13",
+        "JSON that is nested too deep is an error",
+        "specs/codec.py",
+        "except (ValueError, RecursionError):",
+        "except ValueError:",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_no_lock_and_a_new_one_can_be_taken",
+        ),
+    ),
+    Mutant(
+        "001-P13",
+        "a damaged file keeps new locks out",
+        "specs/locks.py",
+        """\
+                if not patience.is_damaged(seen) or not files.keep_aside(spec_name, seen):
+                    return None
+""",
+        """\
+                if not patience.is_damaged(seen):
+                    return None
+                return LockResult(False, error=ALREADY_LOCKED)
+""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_no_lock_and_a_new_one_can_be_taken",
+            "tests/specs/test_spec_files.py::test_something_else_in_its_place_is_kept_aside",
+        ),
+    ),
+    Mutant(
+        "001-P14",
+        "a missing version is empty",
+        "specs/codec.py",
+        "version=version if isinstance(version, str) else VERSION",
+        'version=version if isinstance(version, str) else ""',
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p14_optional_fields_that_are_missing_get_their_defaults",
+        ),
+    ),
+    Mutant(
+        "001-P14",
+        "a lock without a reason cannot be read",
+        "specs/codec.py",
+        'fields.get("reason"), fields.get("version")',
+        'fields["reason"], fields.get("version")',
+        (
+            "tests/specs/test_seed_001.py::test_seed001_p14_optional_fields_that_are_missing_get_their_defaults",
+        ),
+    ),
+    Mutant(
+        "001-P15",
+        "without a file a spec counts as locked",
+        "specs/locks.py",
+        "return LockStatus(spec_name, False), None",
+        "return LockStatus(spec_name, seen is None), None",
+        ("tests/specs/test_seed_001.py::test_seed001_p15_without_a_file_a_spec_is_not_locked",),
+    ),
+    Mutant(
+        "001-P15",
+        "without a file a status has an error",
+        "specs/locks.py",
+        "return LockStatus(spec_name, False), None",
+        "return LockStatus(spec_name, False, error=NOT_LOCKED), None",
+        ("tests/specs/test_seed_001.py::test_seed001_p15_without_a_file_a_spec_is_not_locked",),
+    ),
+    Mutant(
+        "001-16",
+        "a method of the lock manager has another name",
+        "specs/locks.py",
+        "def is_locked_by_me(",
+        "def is_mine(",
+        ("tests/specs/test_seed_001.py::test_seed001_16_the_three_interfaces_have_their_methods",),
+    ),
+    Mutant(
+        "001-16",
+        "a method of the machine identifier has another name",
+        "specs/machine.py",
+        "def get_machine_info(",
+        "def machine_info(",
+        ("tests/specs/test_seed_001.py::test_seed001_16_the_three_interfaces_have_their_methods",),
+    ),
+    Mutant(
+        "001-16",
+        "the first parameter of the lock manager has another name",
+        "specs/locks.py",
+        """\
+        workspace_root: str | os.PathLike[str],
+        machine: Machine | None = None,
+""",
+        """\
+        machine: Machine | None = None,
+        workspace_root: str | os.PathLike[str] = ".",
+""",
+        ("tests/specs/test_seed_001.py::test_seed001_16_the_three_interfaces_have_their_methods",),
+    ),
+    Mutant(
+        "001-16",
+        "deleting what is not there says that it was",
+        "specs/lockfile.py",
+        """\
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+""",
+        """\
+            os.unlink(path)
+        except FileNotFoundError:
+            return True
+""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_16_a_lock_file_is_written_read_listed_and_deleted",
+        ),
+    ),
+    Mutant(
+        "001-16",
+        "all specs are listed, locked or not",
+        "specs/lockfile.py",
+        "[name for name in self._specs() if self._has_file(name)]",
+        "self._specs()",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_16_a_lock_file_is_written_read_listed_and_deleted",
+        ),
+    ),
+    Mutant(
+        "001-16",
+        "a second write is lost",
+        "specs/lockfile.py",
+        "files.replace(path, codec.lock_bytes(metadata))",
+        "files.publish(path, codec.lock_bytes(metadata))",
+        ("tests/specs/test_seed_001.py::test_seed001_16_a_second_write_replaces_the_first",),
+    ),
+    Mutant(
+        "001-17",
+        "the default timeout is 8 hours",
+        "specs/shapes.py",
+        "TIMEOUT_HOURS_DEFAULT = 24",
+        "TIMEOUT_HOURS_DEFAULT = 8",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_17_the_timeout_is_24_hours_unless_one_is_given",
+            "tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",
+        ),
+    ),
+    Mutant(
+        "001-17",
+        "the command has a default timeout of its own",
+        "cli/spec.py",
+        "        return TIMEOUT_HOURS_DEFAULT\n",
+        "        return 1\n",
+        ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
+    ),
+    Mutant(
+        "001-17",
+        "the command ignores the reason",
+        "cli/spec.py",
+        'reason=call.text("reason"), ',
+        "",
+        ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
+    ),
+    Mutant(
+        "001-17",
+        "the command ignores the timeout",
+        "cli/spec.py",
+        ", timeout=_hours(call))",
+        ")",
+        ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
+    ),
+    Mutant(
+        "001-17",
+        "the command ignores force",
+        "cli/spec.py",
+        "locks.release_lock(name, force=force)",
+        "locks.release_lock(name)",
+        ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
+    ),
+    Mutant(
+        "001-17",
+        "the command that cleans up only says what is there",
+        "cli/spec.py",
+        "    result = _locks(call).cleanup_stale_locks()\n",
+        """\
+    from holdfast.specs.shapes import CleanupResult
+
+    result = CleanupResult()
+""",
+        ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
+    ),
+    Mutant(
+        "001-17",
+        "the command that says who this is is called differently",
+        "cli/families/spec.py",
+        'Command("spec whoami"',
+        'Command("spec machine"',
+        ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
+    ),
+    Mutant(
+        "001-17",
+        "git is not asked for the owner's name",
+        "specs/owners.py",
+        "named = _from_git(workspace)",
+        'named = ""',
+        ("tests/specs/test_spec_machines.py::test_the_owner_is_git_s_name_else_the_users",),
+    ),
+    Mutant(
+        "001-18",
+        "fields are spelled with underscores",
+        "specs/shapes.py",
+        """\
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+""",
+        "    return name\n",
+        ("tests/specs/test_seed_001.py::test_seed001_18_the_shapes_have_their_fields",),
+    ),
+    Mutant(
+        "001-18",
+        "what could not be cleaned up is counted as cleaned",
+        "specs/shapes.py",
+        "= len(cleaned_locks)",
+        "= len(cleaned_locks) + len(errors)",
+        ("tests/specs/test_seed_001.py::test_seed001_18_the_shapes_have_their_fields",),
+    ),
+    Mutant(
+        "001-18",
+        "milliseconds are taken for microseconds",
+        "specs/locks.py",
+        "duration((now - taken) * 1000)",
+        "duration(now - taken)",
+        ("tests/specs/test_seed_001.py::test_seed001_18_the_duration_is_for_people",),
+    ),
+    Mutant(
+        "001-18",
+        "the kind of system is told instead of the platform",
+        "specs/machine.py",
+        "platform=sys.platform",
+        "platform=os.name",
+        ("tests/specs/test_seed_001.py::test_seed001_18_the_machine_info_is_for_people",),
+    ),
+    Mutant(
+        "001-19",
+        "a machine takes again what it has",
+        "specs/locks.py",
+        """\
+                if lock is not None:
+                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
+""",
+        """\
+                if lock is not None and not self.is_owned(lock):
+                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
+""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_19_already_locked_also_for_the_machine_that_has_it",
+        ),
+    ),
+    Mutant(
+        "001-19",
+        "the text for a locked spec is another one",
+        "specs/errors.py",
+        'ALREADY_LOCKED = "Spec is already locked"',
+        'ALREADY_LOCKED = "The spec is locked"',
+        (
+            "tests/specs/test_seed_001.py::test_seed001_19_already_locked_also_for_the_machine_that_has_it",
+        ),
+    ),
+    Mutant(
+        "001-19",
+        "a spec that is not there is made",
+        "specs/lockfile.py",
+        """\
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            raise""",
+        """\
+        os.makedirs(folder, exist_ok=True)
+        if os.path.islink(folder):
+            raise""",
+        ("tests/specs/test_seed_001.py::test_seed001_19_a_spec_that_is_not_there_is_not_found",),
+    ),
+    Mutant(
+        "001-19",
+        "names that begin with a dot are accepted",
+        "specs/names.py",
+        'not text or text.isspace() or text[0] == ".":',
+        "not text or text.isspace():",
+        ("tests/specs/test_seed_001.py::test_seed001_19_a_name_that_leads_elsewhere_is_invalid",),
+    ),
+    Mutant(
+        "001-19",
+        "names with slashes are accepted",
+        "specs/names.py",
+        '    if "/" in text or "\\\\" in text or not',
+        "    if not",
+        ("tests/specs/test_seed_001.py::test_seed001_19_a_name_that_leads_elsewhere_is_invalid",),
+    ),
+    Mutant(
+        "001-19",
+        "a folder that may not be written is an exception",
+        "specs/files.py",
+        "(errno.EACCES, errno.EPERM, errno.EROFS)",
+        "(errno.EPERM, errno.EROFS)",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_19_a_folder_that_may_not_be_written_is_permission_denied",
+        ),
+    ),
+    Mutant(
+        "001-20",
+        "to unlock what is not locked is an error",
+        "specs/locks.py",
+        """\
+        if seen is None or lock is None:
+            return UnlockResult(True, message=NOT_LOCKED)
+""",
+        """\
+        if seen is None or lock is None:
+            return UnlockResult(False, error=NOT_FOUND)
+""",
+        ("tests/specs/test_seed_001.py::test_seed001_20_to_give_back_what_nobody_has_is_no_error",),
+    ),
+    Mutant(
+        "001-20",
+        "a file that cannot be removed is an exception",
+        "specs/locks.py",
+        """\
+        except OSError:
+            return UnlockResult(False, error=NOT_REMOVED)
+""",
+        """\
+        except FileNotFoundError:
+            return UnlockResult(False, error=NOT_REMOVED)
+""",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_20_a_file_that_cannot_be_removed_is_an_error_and_stays",
+        ),
+    ),
+    Mutant(
+        "001-20",
+        "the command hides why",
+        "cli/spec.py",
+        'told, hint = f"{error}: {plain(name)}", _HINTS[error]',
+        'told, hint = f"cannot do that: {plain(name)}", _HINTS[error]',
+        (
+            "tests/specs/test_seed_001.py::test_seed001_20_the_texts_of_the_errors_reach_the_command_line",
+        ),
+    ),
+    Mutant(
+        "001-20",
+        "another machine's lock ends with the code of a refusal",
+        "specs/errors.py",
+        "class SpecNotOwnedError(Lost):",
+        "class SpecNotOwnedError(Refused):",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_20_the_texts_of_the_errors_reach_the_command_line",
+        ),
+    ),
+    Mutant(
+        "001-21",
+        "a file without an owner is a lock",
+        "specs/codec.py",
+        "if not owner or not machine or",
+        "if owner is None or not machine or",
+        ("tests/specs/test_spec_files.py::test_a_field_of_the_wrong_kind_makes_it_no_lock",),
+    ),
+    Mutant(
+        "001-21",
+        "a timeout that is no number is accepted",
+        "specs/codec.py",
+        """\
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or hours != hours:
+        return None
+""",
+        """\
+    if not isinstance(hours, int | float):
+        hours = 24
+""",
+        ("tests/specs/test_spec_files.py::test_a_field_of_the_wrong_kind_makes_it_no_lock",),
+    ),
+    Mutant(
+        "001-21",
+        "a file that may not be read means unlocked",
+        "specs/locks.py",
+        "return LockStatus(spec_name, True, error=PERMISSION_DENIED), None",
+        "return LockStatus(spec_name, False, error=PERMISSION_DENIED), None",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_21_a_file_that_may_not_be_read_is_an_unknown_state",
+            "tests/specs/test_seed_001.py::test_seed001_21_the_command_warns_of_a_state_that_is_not_known",
+            "tests/specs/test_spec_gate.py::test_a_lock_that_may_not_be_read_refuses",
+        ),
+    ),
+    Mutant(
+        "001-21",
+        "the command does not warn",
+        "cli/spec.py",
+        "    _warn(all_found)\n",
+        "",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_21_the_command_warns_of_a_state_that_is_not_known",
+        ),
+    ),
+    Mutant(
+        "001-21",
+        "an agent may write where nobody knows",
+        "specs/locks.py",
+        "        if not status.locked:\n",
+        "        if not status.locked or status.lock is None:\n",
+        ("tests/specs/test_spec_gate.py::test_a_lock_that_may_not_be_read_refuses",),
+    ),
+    Mutant(
+        "001-22",
+        "a property has only four examples",
+        "../../tests/specs/test_seed_001.py",
+        "@given(hosts, st.lists(st.integers(0, 10_000), min_size=1, max_size=4))",
+        '@given(st.just("pc"), st.lists(st.integers(1, 4), min_size=1, max_size=1))',
+        (
+            "tests/specs/test_seed_001.py::test_seed001_22_every_property_is_tagged_and_tried_a_hundred_times",
+        ),
+    ),
+    Mutant(
+        "001-22",
+        "properties are tried fifty times",
+        "../../tests/specs/test_seed_001.py",
+        "EXAMPLES = 100\n",
+        "EXAMPLES = 50\n",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_22_every_property_is_tagged_and_tried_a_hundred_times",
+        ),
+    ),
+    Mutant(
+        "001-22",
+        "a property has no tag",
+        "../../tests/specs/test_seed_001.py",
+        "@tagged(15)\n",
+        "@settings(max_examples=EXAMPLES)\n",
+        (
+            "tests/specs/test_seed_001.py::test_seed001_22_every_property_is_tagged_and_tried_a_hundred_times",
+        ),
+    ),
+]

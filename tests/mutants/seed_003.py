@@ -4,4 +4,799 @@ from __future__ import annotations
 
 from mutants.table import Mutant
 
-MUTANTS: list[Mutant] = []
+MUTANTS: list[Mutant] = [
+    Mutant(
+        "003-01",
+        "the lock says its moment as a number",
+        "proof/codec.py",
+        '"acquired_at": acquired}',
+        '"acquired_at": now}',
+        (
+            "tests/proof/test_seed_003.py::test_seed003_01_the_lock_is_a_json_file_with_who_and_since_when",
+        ),
+    ),
+    Mutant(
+        "003-01",
+        "the lock says who has it under another name",
+        "proof/codec.py",
+        '_encode({"agent_id": agent,',
+        '_encode({"agent": agent,',
+        (
+            "tests/proof/test_seed_003.py::test_seed003_01_the_lock_is_a_json_file_with_who_and_since_when",
+        ),
+    ),
+    Mutant(
+        "003-01",
+        "everybody may read the lock",
+        "proof/writelock.py",
+        "os.open(self._seat, NEW, 0o600)",
+        "os.open(self._seat, NEW, 0o644)",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_01_the_lock_is_a_json_file_with_who_and_since_when",
+        ),
+    ),
+    Mutant(
+        "003-01",
+        "the lock has another name",
+        "proof/codec.py",
+        'LOCK = "ledger.lock"',
+        'LOCK = "write.lock"',
+        (
+            "tests/proof/test_seed_003.py::test_seed003_01_the_lock_is_a_json_file_with_who_and_since_when",
+            "tests/proof/test_seed_003.py::test_seed003_01_whoever_has_made_it_is_respected",
+        ),
+    ),
+    Mutant(
+        "003-01",
+        "the lock is put over another's",
+        "proof/writelock.py",
+        "os.link(self._seat, self._folder.lock)",
+        "os.replace(self._seat, self._folder.lock)",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_01_making_it_is_exclusive",
+            "tests/proof/test_seed_003.py::test_seed003_01_whoever_has_made_it_is_respected",
+        ),
+    ),
+    Mutant(
+        "003-02",
+        "it is given up after a second",
+        "proof/writelock.py",
+        "WAIT_SECONDS = 5.0",
+        "WAIT_SECONDS = 1.0",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",
+            "tests/proof/test_seed_003.py::test_seed003_02_it_is_taken_soon_after_it_came_free",
+        ),
+    ),
+    Mutant(
+        "003-02",
+        "it is waited for without an end that was promised",
+        "proof/writelock.py",
+        "WAIT_SECONDS = 5.0",
+        "WAIT_SECONDS = 30.0",
+        ("tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",),
+    ),
+    Mutant(
+        "003-02",
+        "it is tried every tenth of a second",
+        "proof/writelock.py",
+        "POLL_SECONDS = 0.010",
+        "POLL_SECONDS = 0.100",
+        ("tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",),
+    ),
+    Mutant(
+        "003-02",
+        "the pauses grow and grow",
+        "proof/writelock.py",
+        "pause = min(_PAUSE_SECONDS + (now - turn_since) / 8, POLL_SECONDS)",
+        "pause = _PAUSE_SECONDS + (now - turn_since) / 8",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",
+            "tests/proof/test_seed_003.py::test_seed003_02_it_is_taken_soon_after_it_came_free",
+        ),
+    ),
+    Mutant(
+        "003-02",
+        "it is tried without a pause",
+        "proof/writelock.py",
+        "pause = min(_PAUSE_SECONDS + (now - turn_since) / 8, POLL_SECONDS)",
+        "pause = _PAUSE_SECONDS",
+        ("tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",),
+    ),
+    Mutant(
+        "003-02",
+        "the error has other words",
+        "proof/writelock.py",
+        'f"timeout waiting for lock: {found.holder()}',
+        'f"gave up: {found.holder()}',
+        ("tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",),
+    ),
+    Mutant(
+        "003-03",
+        "the lock stays",
+        "proof/writelock.py",
+        """\
+                return False
+            os.unlink(self._folder.lock)
+""",
+        "                return False\n",
+        ("tests/proof/test_seed_003.py::test_seed003_03_releasing_deletes_it",),
+    ),
+    Mutant(
+        "003-04",
+        "a lock is taken away for its age",
+        "proof/writelock.py",
+        "return found is not None and found.is_dead and _remove_lock(self._folder, found)",
+        """\
+if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
+            return False
+        return _remove_lock(self._folder, found)""",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_04_it_does_not_expire",
+            "tests/proof/test_seed_003.py::test_seed003_04_that_of_a_crashed_process_of_ours_is_recovered",
+        ),
+    ),
+    Mutant(
+        "003-04",
+        "nobody recovers the lock of a process that was killed",
+        "proof/writelock.py",
+        "if self._break_dead():",
+        "if self._wait_seconds > 60 and self._break_dead():",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_04_that_of_a_crashed_process_of_ours_is_recovered",
+        ),
+    ),
+    Mutant(
+        "003-04",
+        "a lock of 3 seconds can be broken",
+        "proof/writelock.py",
+        "BREAK_SECONDS = 30.0",
+        "BREAK_SECONDS = 3.0",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_04_that_of_another_program_only_when_it_is_old_and_somebody_says_so",
+        ),
+    ),
+    Mutant(
+        "003-04",
+        "the lock of a process that lives can be broken once it is old",
+        "proof/writelock.py",
+        "if found.owner is not None and found.owner.host == own_witness().host and not found.is_dead:",
+        "if found.owner is not None and found.owner.host != own_witness().host and not found.is_dead:",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_04_nobody_breaks_the_lock_of_a_process_that_lives",
+        ),
+    ),
+    Mutant(
+        "003-04",
+        "whatever lock is there is removed, not the one that was looked at",
+        "proof/writelock.py",
+        """\
+        if same:
+            os.unlink""",
+        """\
+        if there.st_nlink:
+            os.unlink""",
+        (
+            "tests/proof/test_proof_lock.py::test_who_comes_late_does_not_break_the_lock_of_a_successor",
+        ),
+    ),
+    Mutant(
+        "003-04",
+        "an agent may break a lock",
+        "cli/proof.py",
+        '    person("break a ledger\'s lock", "wait for it, or let a person do it", at_a_terminal=False)\n',
+        "",
+        (
+            "tests/proof/test_proof_cli.py::test_doctor_breaks_the_lock_of_another_program_only_for_a_person",
+        ),
+    ),
+    Mutant(
+        "003-05",
+        "a reaping is recorded under another type",
+        "proof/codec.py",
+        'REAPED = "lock_reaped"',
+        'REAPED = "lock_expired"',
+        (
+            "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
+        ),
+    ),
+    Mutant(
+        "003-05",
+        "a reaping names whoever reaps",
+        "proof/claims.py",
+        '{"type": codec.REAPED, "node_id": claim.node, "owner": claim.owner}',
+        '{"type": codec.REAPED, "node_id": claim.node, "owner": "holdfast"}',
+        (
+            "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
+        ),
+    ),
+    Mutant(
+        "003-05",
+        "a claim has a field more",
+        "proof/claims.py",
+        '                    "expires_at": codec.moment_text(now + length),\n',
+        """\
+                    "expires_at": codec.moment_text(now + length),
+                    "timeout": length // codec.SECOND,
+""",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
+        ),
+    ),
+    Mutant(
+        "003-05",
+        "a claim does not say until when",
+        "proof/claims.py",
+        '                    "expires_at": codec.moment_text(now + length),\n',
+        '                    "expires_at": codec.moment_text(now),\n',
+        (
+            "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
+        ),
+    ),
+    Mutant(
+        "003-06",
+        "the default is 10 minutes",
+        "proof/codec.py",
+        "TIMEOUT_DEFAULT = 5 * 60 * SECOND",
+        "TIMEOUT_DEFAULT = 10 * 60 * SECOND",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_06_the_timeout_of_claims_comes_from_meta_json",
+        ),
+    ),
+    Mutant(
+        "003-06",
+        "what meta.json says is ignored",
+        "proof/claims.py",
+        "            self._ledger.folder.timeout()\n",
+        "            codec.TIMEOUT_DEFAULT\n",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_06_the_timeout_of_claims_comes_from_meta_json",
+            "tests/proof/test_seed_003.py::test_seed003_06_it_lies_between_a_second_and_an_hour",
+            "tests/proof/test_seed_003.py::test_seed003_06_a_meta_json_that_cannot_be_read_is_no_default",
+        ),
+    ),
+    Mutant(
+        "003-06",
+        "less than a second is allowed",
+        "proof/codec.py",
+        "TIMEOUT_MIN = SECOND\n",
+        "TIMEOUT_MIN = SECOND // 2\n",
+        ("tests/proof/test_seed_003.py::test_seed003_06_it_lies_between_a_second_and_an_hour",),
+    ),
+    Mutant(
+        "003-06",
+        "two hours are allowed",
+        "proof/codec.py",
+        "TIMEOUT_MAX = 3600 * SECOND",
+        "TIMEOUT_MAX = 7200 * SECOND",
+        ("tests/proof/test_seed_003.py::test_seed003_06_it_lies_between_a_second_and_an_hour",),
+    ),
+    Mutant(
+        "003-06",
+        "an hour is too long already",
+        "proof/codec.py",
+        "if not TIMEOUT_MIN <= length <= TIMEOUT_MAX:",
+        "if not TIMEOUT_MIN <= length < TIMEOUT_MAX:",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_06_the_timeout_of_claims_comes_from_meta_json",
+        ),
+    ),
+    Mutant(
+        "003-06",
+        "a meta.json that cannot be read means the default",
+        "proof/codec.py",
+        """\
+        raise BadTimeoutError(
+            "meta.json is no JSON object", hint='put it right: {"lock_timeout": "5m"}'
+        )
+""",
+        "        return TIMEOUT_DEFAULT\n",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_06_a_meta_json_that_cannot_be_read_is_no_default",
+        ),
+    ),
+    Mutant(
+        "003-07",
+        "a reaped claim goes on",
+        "proof/claims.py",
+        "elif type in (codec.RELEASED, codec.REAPED):",
+        "elif type == codec.RELEASED:",
+        ("tests/proof/test_seed_003.py::test_seed003_07_the_state_is_the_replay_of_the_events",),
+    ),
+    Mutant(
+        "003-07",
+        "the first claim of a node stays for ever",
+        "proof/claims.py",
+        "claims[node] = Claim(",
+        "claims[node] = claims.get(node) or Claim(",
+        ("tests/proof/test_seed_003.py::test_seed003_07_the_state_is_the_replay_of_the_events",),
+    ),
+    Mutant(
+        "003-07",
+        "a claim lasts until the moment after its end",
+        "proof/claims.py",
+        "self.expires_at is None or self.expires_at > now",
+        "self.expires_at is None or self.expires_at >= now",
+        ("tests/proof/test_seed_003.py::test_seed003_07_expired_ones_are_filtered",),
+    ),
+    Mutant(
+        "003-07",
+        "expired claims are listed",
+        "proof/claims.py",
+        "return [claim for claim in self.known() if claim.is_live(now)]",
+        "return self.known()",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_07_expired_ones_are_filtered",
+            "tests/proof/test_proof_claims.py::test_the_fold_of_the_events_is_the_live_state",
+        ),
+    ),
+    Mutant(
+        "003-08",
+        "claim files have microseconds",
+        "proof/codec.py",
+        '    return f"{_second_text(whole)}.{part:09d}Z"',
+        '    return f"{_second_text(whole)}.{part // 1000:06d}Z"',
+        ("tests/proof/test_seed_003.py::test_seed003_08_claim_files_have_nanoseconds",),
+    ),
+    Mutant(
+        "003-08",
+        "claim files do not say since when",
+        "proof/codec.py",
+        """\
+            "acquired_at": moment_text_nano(acquired_at),
+            "expires_at": moment""",
+        '            "expires_at": moment',
+        ("tests/proof/test_seed_003.py::test_seed003_08_claim_files_have_nanoseconds",),
+    ),
+    Mutant(
+        "003-08",
+        "a claim file outlives its claim",
+        "proof/claims.py",
+        "self._commit(lambda: [event], check, lambda numbers: mirror.remove(self._ledger, node))",
+        "self._commit(lambda: [event], check, lambda numbers: None)",
+        ("tests/proof/test_seed_003.py::test_seed003_08_claim_files_have_nanoseconds",),
+    ),
+    Mutant(
+        "003-08",
+        "claim files are made where nobody wants them",
+        "proof/mirror.py",
+        """\
+    if not os.path.isdir(folder) or claim.acquired_at is None or claim.expires_at is None:
+        return
+""",
+        """\
+    if claim.acquired_at is None or claim.expires_at is None:
+        return
+    os.makedirs(folder, exist_ok=True)
+""",
+        ("tests/proof/test_seed_003.py::test_seed003_08_they_are_optional_and_only_a_mirror",),
+    ),
+    Mutant(
+        "003-09",
+        "claims that live are reaped",
+        "proof/claims.py",
+        "if not claim.is_live(now) and claim.is_whole]",
+        "if claim.is_whole]",
+        ("tests/proof/test_seed_003.py::test_seed003_09_stale_claims_are_removed_and_recorded",),
+    ),
+    Mutant(
+        "003-09",
+        "a reaping only removes files",
+        "proof/claims.py",
+        "reaped = [claim for claim in found if self._reap_one(claim)]",
+        "reaped = found",
+        ("tests/proof/test_seed_003.py::test_seed003_09_stale_claims_are_removed_and_recorded",),
+    ),
+    Mutant(
+        "003-09",
+        "stale files stay",
+        "proof/claims.py",
+        "        mirror.tidy(self._ledger)\n",
+        "",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_that_the_ledger_does_not_know_is_only_removed",
+            "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_never_ends_the_claim_of_a_successor",
+        ),
+    ),
+    Mutant(
+        "003-09",
+        "files of claims that live are removed",
+        "proof/mirror.py",
+        """\
+            if not claim.is_live(now):
+                remove(ledger, claim.node)""",
+        "            remove(ledger, claim.node)",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_never_ends_the_claim_of_a_successor",
+        ),
+    ),
+    Mutant(
+        "003-09",
+        "what was claimed again meanwhile is reaped",
+        "proof/claims.py",
+        "            if self._state.get(claim.node) != claim:\n",
+        "            if claim.node not in self._state:\n",
+        ("tests/proof/test_proof_claims.py::test_what_came_between_is_not_reaped",),
+    ),
+    Mutant(
+        "003-10",
+        "a node is claimed twice",
+        "proof/claims.py",
+        "lambda at: self._check_free(node, owner, at)",
+        "lambda at: None",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_10_a_claimed_node_is_refused",
+            "tests/proof/test_proof_cli.py::test_claims_from_claim_to_release",
+            "tests/proof/test_proof_claims.py::test_a_claim_that_came_between_is_seen_under_the_lock",
+        ),
+    ),
+    Mutant(
+        "003-10",
+        "whoever has a node claims it again",
+        "proof/claims.py",
+        "if found is None or not found.is_live(at):",
+        "if found is None or found.owner == owner or not found.is_live(at):",
+        ("tests/proof/test_seed_003.py::test_seed003_10_a_claimed_node_is_refused",),
+    ),
+    Mutant(
+        "003-10",
+        "the refusal has other words",
+        "proof/claims.py",
+        'f"node already locked: {found.owner}',
+        'f"node is taken: {found.owner}',
+        (
+            "tests/proof/test_seed_003.py::test_seed003_10_a_claimed_node_is_refused",
+            "tests/proof/test_proof_cli.py::test_claims_from_claim_to_release",
+        ),
+    ),
+    Mutant(
+        "003-10",
+        "whether a node is free is looked at only before the lock is taken",
+        "proof/ledger.py",
+        """\
+                    check(head)
+                    if self.now()""",
+        "                    if self.now()",
+        (
+            "tests/proof/test_proof_claims.py::test_a_claim_that_came_between_is_seen_under_the_lock",
+        ),
+    ),
+    Mutant(
+        "003-11",
+        "a number that is passed already is accepted",
+        "proof/ledger.py",
+        "if_sequence is not None and head != if_sequence",
+        "if_sequence is not None and head < if_sequence",
+        ("tests/proof/test_seed_003.py::test_seed003_11_append_at_the_expected_number_only",),
+    ),
+    Mutant(
+        "003-11",
+        "that there is no event yet cannot be expected",
+        "proof/ledger.py",
+        "if if_sequence is not None and head != if_sequence",
+        "if if_sequence and head != if_sequence",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_11_append_at_the_expected_number_only",
+            "tests/proof/test_proof_ledger.py::test_and_then_the_expected_number_is_no_longer_the_expected_one",
+            "tests/proof/test_proof_cli.py::test_append_if_sequence_is_refused_with_3",
+        ),
+    ),
+    Mutant(
+        "003-11",
+        "the numbers are compared only before the lock is taken",
+        "proof/ledger.py",
+        """\
+                    check(head)
+                    if self.now()""",
+        "                    if self.now()",
+        (
+            "tests/proof/test_proof_ledger.py::test_and_then_the_expected_number_is_no_longer_the_expected_one",
+        ),
+    ),
+    Mutant(
+        "003-11",
+        "the command ignores the expected number",
+        "cli/proof.py",
+        "number = ledger.append_if_sequence(event, expected)",
+        "number = ledger.append(event)",
+        ("tests/proof/test_proof_cli.py::test_append_if_sequence_is_refused_with_3",),
+    ),
+    Mutant(
+        "003-12",
+        "numbers have eight digits",
+        "proof/codec.py",
+        'f"event-{sequence:06d}.json"',
+        'f"event-{sequence:08d}.json"',
+        ("tests/proof/test_seed_003.py::test_seed003_12_event_files_are_padded_to_six_digits",),
+    ),
+    Mutant(
+        "003-12",
+        "a number of seven digits is none",
+        "proof/codec.py",
+        "[1-9][0-9]{0,17})",
+        "[1-9][0-9]{0,5})",
+        ("tests/proof/test_seed_003.py::test_seed003_12_they_still_sort_past_999999",),
+    ),
+    Mutant(
+        "003-12",
+        "events sort by their names",
+        "proof/folder.py",
+        "sorted(filter(None, map(codec.sequence_of, names)))",
+        "list(filter(None, map(codec.sequence_of, sorted(names))))",
+        ("tests/proof/test_seed_003.py::test_seed003_12_they_still_sort_past_999999",),
+    ),
+    Mutant(
+        "003-13",
+        "an event is not synced",
+        "proof/folder.py",
+        """\
+        if sync:
+            os.fsync(descriptor)
+        return os""",
+        "        return os",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_13_an_event_is_written_aside_synced_and_published_whole",
+        ),
+    ),
+    Mutant(
+        "003-13",
+        "the folder is not synced",
+        "proof/ledger.py",
+        """\
+            if self._sync:
+                self.folder.sync()
+""",
+        "            pass\n",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_13_an_event_is_written_aside_synced_and_published_whole",
+        ),
+    ),
+    Mutant(
+        "003-13",
+        "an event is written in its place",
+        "proof/folder.py",
+        "os.link(self.path, self._folder.event(sequence))",
+        "write_new(self._folder.event(sequence), self.data)",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_13_an_event_is_written_aside_synced_and_published_whole",
+        ),
+    ),
+    Mutant(
+        "003-13",
+        "what was written aside stays",
+        "proof/ledger.py",
+        """\
+            for draft in drafts:
+                draft.discard()
+            self.mutex""",
+        "            self.mutex",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_13_an_event_is_written_aside_synced_and_published_whole",
+        ),
+    ),
+    Mutant(
+        "003-13",
+        "an event replaces another",
+        "proof/folder.py",
+        "os.link(self.path, self._folder.event(sequence))",
+        "os.replace(self.path, self._folder.event(sequence))",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_13_it_never_replaces_an_event",
+            "tests/proof/test_seed_003.py::test_seed003_13_an_event_is_written_aside_synced_and_published_whole",
+        ),
+    ),
+    Mutant(
+        "003-14",
+        "readers take the lock",
+        "proof/ledger.py",
+        """\
+        for sequence, data, _status in raw(self.folder, after):
+            yield""",
+        """\
+        with self.locked():
+            found = list(raw(self.folder, after))
+        for sequence, data, _status in found:
+            yield""",
+        ("tests/proof/test_seed_003.py::test_seed003_14_readers_need_no_lock",),
+    ),
+    Mutant(
+        "003-14",
+        "looking makes a folder",
+        "proof/folder.py",
+        "        dialect.check(self)\n",
+        """\
+        dialect.check(self)
+        self.make_own()
+""",
+        ("tests/proof/test_seed_003.py::test_seed003_14_and_leave_nothing_behind",),
+    ),
+    Mutant(
+        "003-15",
+        "a writer takes no lock",
+        "proof/ledger.py",
+        """\
+                self._lock.acquire()
+                try:
+                    dialect""",
+        """\
+                try:
+                    dialect""",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_15_it_compares_and_appends_under_the_lock_and_releases_it",
+        ),
+    ),
+    Mutant(
+        "003-15",
+        "a writer compares only before it has the lock",
+        "proof/ledger.py",
+        """\
+                    check(head)
+                    if self.now()""",
+        "                    if self.now()",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_15_it_compares_and_appends_under_the_lock_and_releases_it",
+        ),
+    ),
+    Mutant(
+        "003-15",
+        "a writer that is refused keeps the lock",
+        "proof/ledger.py",
+        """\
+                finally:
+                    kept = self._lock.release()
+""",
+        """\
+                except OSError:
+                    self._lock.release()
+                    raise
+                else:
+                    kept = self._lock.release()
+""",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_15_it_compares_and_appends_under_the_lock_and_releases_it",
+        ),
+    ),
+    Mutant(
+        "003-15",
+        "a writer whose number was taken gives up",
+        "proof/ledger.py",
+        "_TRIES = 50",
+        "_TRIES = 1",
+        (
+            "tests/proof/test_proof_ledger.py::test_a_number_that_somebody_took_without_the_lock_is_left_to_it",
+        ),
+    ),
+    Mutant(
+        "003-15",
+        "a mismatch of one is passed over",
+        "proof/ledger.py",
+        "head != if_sequence",
+        "head > if_sequence + 1",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_15_it_compares_and_appends_under_the_lock_and_releases_it",
+        ),
+    ),
+    Mutant(
+        "003-16",
+        "anybody releases and refreshes",
+        "proof/claims.py",
+        "if found is None or found.owner != owner:",
+        "if found is None:",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_16_only_the_owner_refreshes_and_releases",
+            "tests/proof/test_seed_003.py::test_seed003_16_a_late_release_frees_no_successor",
+        ),
+    ),
+    Mutant(
+        "003-16",
+        "an expired claim is refreshed and released",
+        "proof/claims.py",
+        """\
+        if not found.is_live(self._ledger.now()):
+            raise LockExpiredError(""",
+        """\
+        if found.expires_at is None:
+            raise LockExpiredError(""",
+        ("tests/proof/test_seed_003.py::test_seed003_16_an_expired_claim_is_usable_by_nobody",),
+    ),
+    Mutant(
+        "003-16",
+        "an expired claim keeps others out",
+        "proof/claims.py",
+        "if found is None or not found.is_live(at):",
+        "if found is None:",
+        ("tests/proof/test_seed_003.py::test_seed003_16_an_expired_claim_is_usable_by_nobody",),
+    ),
+    Mutant(
+        "003-16",
+        "a refresh changes nothing",
+        "proof/claims.py",
+        "claims[node] = Claim(",
+        "claims[node] = claims.get(node) or Claim(",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_16_a_refresh_is_a_new_lock_acquired_by_the_same_owner",
+        ),
+    ),
+    Mutant(
+        "003-16",
+        "a proof of af is taken for one of ours",
+        "proof/folder.py",
+        "        dialect.check(self)\n",
+        "",
+        (
+            "tests/proof/test_proof_dialect.py::test_every_command_refuses_a_proof_of_af_before_it_writes_a_byte",
+        ),
+    ),
+    Mutant(
+        "003-17",
+        "of many who claim a node at once several get it",
+        "proof/ledger.py",
+        """\
+                    check(head)
+                    if self.now()""",
+        "                    if self.now()",
+        (
+            "tests/proof/test_proof_claims.py::test_a_claim_that_came_between_is_seen_under_the_lock",
+        ),
+    ),
+    Mutant(
+        "003-17",
+        "any claim keeps all nodes",
+        "proof/claims.py",
+        """\
+        found = self._state.get(node)
+        if found is None or not found.is_live(at):""",
+        """\
+        found = next(iter(self._state.values()), None)
+        if found is None or not found.is_live(at):""",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_17_claims_of_different_nodes_never_get_in_each_others_way",
+        ),
+    ),
+    Mutant(
+        "003-17",
+        "an event can be there in part",
+        "proof/folder.py",
+        "os.link(self.path, self._folder.event(sequence))",
+        "write_new(self._folder.event(sequence), self.data)",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_17_a_writer_that_is_killed_at_any_step_leaves_whole_events",
+        ),
+    ),
+    Mutant(
+        "003-17",
+        "a writer that was killed locks all others out",
+        "proof/writelock.py",
+        "if self._break_dead():",
+        "if self._wait_seconds > 60 and self._break_dead():",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_17_a_writer_that_is_killed_at_any_step_leaves_whole_events",
+        ),
+    ),
+    Mutant(
+        "003-17",
+        "the last one in the line is the first",
+        "proof/line.py",
+        "self._place <= 1 or self._is_free(self._file(), 1, self._place - 1)",
+        "self._is_free(self._file(), self._place + 1, 1 << 20)",
+        ("tests/proof/test_seed_003.py::test_seed003_17_fair_among_ours_in_the_order_of_arrival",),
+    ),
+    Mutant(
+        "003-17",
+        "a batch is appended in part",
+        "proof/ledger.py",
+        "return self.commit(lambda: batch, at_the_expected)",
+        "return self.commit(lambda: batch[:2], at_the_expected)",
+        (
+            "tests/proof/test_proof_ledger.py::test_any_interleaving_of_appenders_gives_all_numbers_without_gap",
+        ),
+    ),
+    Mutant(
+        "003-17",
+        "claims never expire",
+        "proof/claims.py",
+        "self.expires_at is None or self.expires_at > now",
+        "self.expires_at is None or self.expires_at > 0",
+        ("tests/proof/test_seed_003.py::test_seed003_07_expired_ones_are_filtered",),
+    ),
+]

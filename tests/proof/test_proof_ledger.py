@@ -59,8 +59,10 @@ def test_any_interleaving_of_appenders_gives_all_numbers_without_gap(
         make_proof(root)
         appenders = [ProofLedger(root, sync=False) for _ in range(4)]
         said: list[int] = []
+        meant: list[int] = []
         for at, (who, what) in enumerate(steps):
             event, ours = {"type": "x", "at": at}, appenders[who]
+            meant += [at] * {"wrong": 0, "batch": 3}.get(what, 1)
             if what == "append":
                 said.append(ours.append(event))
             elif what == "right":
@@ -75,7 +77,9 @@ def test_any_interleaving_of_appenders_gives_all_numbers_without_gap(
         assert said == list(range(1, len(said) + 1))
         for one in appenders:
             assert one.head == len(said)
-            assert [event.sequence for event in one.read()] == said
+            found = list(one.read())
+            assert [event.sequence for event in found] == said
+            assert [event.data["at"] for event in found] == meant
         assert sorted(path.name for path in root.glob("ledger/*")) == [
             f"event-{number:06d}.json" for number in said
         ]
@@ -131,9 +135,12 @@ def test_a_reader_reads_only_what_is_new(
     ledger.append({"type": "new"})
     looked: list[str] = []
     real = os.open
-    monkeypatch.setattr(
-        os, "open", lambda path, *more: looked.append(str(path)) or real(path, *more)
-    )
+
+    def open_noted(path: str, *more: int) -> int:
+        looked.append(path)
+        return real(path, *more)
+
+    monkeypatch.setattr(os, "open", open_noted)
     monkeypatch.setattr(os, "listdir", lambda path: pytest.fail("it listed the folder"))
     assert [one.type for one in reader.read(after=50)] == ["new"]
     assert reader.head == 51
@@ -148,11 +155,17 @@ def test_an_append_lists_nothing_and_looks_at_no_old_event(
     ledger.append_batch([{"type": "x"}] * 20)
     fresh = ProofLedger(root, sync=False)  # as a command that has just started
     (root / ".holdfast-proof/seats").mkdir(exist_ok=True)
-    real_lstat, seen = os.lstat, []
+    seen: list[str] = []
+    real = os.lstat
+
+    def lstat(path: str) -> os.stat_result:
+        seen.append(path)
+        return real(path)
+
     monkeypatch.setattr(
         os, "listdir", lambda path: [] if "seats" in str(path) else pytest.fail("listed")
     )
-    monkeypatch.setattr(os, "lstat", lambda path: seen.append(str(path)) or real_lstat(path))
+    monkeypatch.setattr(os, "lstat", lstat)
     assert fresh.append({"type": "x"}) == 21
     old = [path for path in seen if "event-" in path and path < str(root / "ledger/event-000020")]
     assert old == []
