@@ -291,10 +291,10 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P9",
-        "the beginning of the id decides",
+        "the host name decides for a machine that was handed in",
         "specs/locks.py",
         "return machine.get_machine_id().id == lock.machine_id",
-        "return lock.machine_id.startswith(machine.get_machine_id().id[:1])",
+        "return machine.get_machine_id().hostname == lock.hostname",
         (
             "tests/specs/test_seed_001.py::test_seed001_p9_a_lock_is_mine_exactly_when_the_machine_matches",
         ),
