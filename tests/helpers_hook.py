@@ -1,0 +1,213 @@
+"""Agents whose clients tell the hook what real clients tell it.
+
+What is told are the samples that were recorded from the clients, with the session, the folder and
+the file of a test put into them, and only what the client would call the hook for: the events and
+the tools that `init` names to it. An agent lives as long as a real process does.
+
+    AtTheDoor    the function that the hook calls, so that a test can move the clock
+    InProcesses  the program that clients start, once for each event
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers_guard import refusal
+from holdfast import LockManager
+from holdfast.core.model import Event
+from holdfast.gate import clients, door, hook
+from holdfast.gate.committing import release
+from holdfast.manager.clock import FakeClock
+
+HOOK = Path(hook.__file__)
+SAMPLES = Path(__file__).parent / "clients/samples"
+
+
+def sample(client: str, name: str) -> dict[str, Any]:
+    """What a client was heard to tell its hook."""
+    found = json.loads((SAMPLES / f"{client}-{name}.json").read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+class Agent:
+    """One session of a client; how its hook is called is up to the kinds of it."""
+
+    def __init__(self, root: Path, session: str, client: str = "claude") -> None:
+        self.root = root
+        self.session = session
+        self.client = client
+        self.process = subprocess.Popen(["sleep", "600"])
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What the client puts into the environment of its hooks."""
+        if self.client == "codex":
+            return {}
+        return {"CLAUDE_PID": str(self.process.pid), "CLAUDE_PROJECT_DIR": str(self.root)}
+
+    def told(self, name: str, **more: Any) -> bytes | None:
+        """What the hook is told at an event; None if the client was not asked to tell it."""
+        said = {**sample(self.client, name), "session_id": self.session, "cwd": str(self.root)}
+        said.update(more)
+        adapter = clients.adapter(self.client)
+        assert adapter is not None
+        if said["hook_event_name"] not in adapter.EVENTS:
+            return None
+        matcher = adapter.EVENTS[said["hook_event_name"]]
+        if matcher is not None and not re.fullmatch(matcher, said["tool_name"]):
+            return None
+        return json.dumps(said).encode()
+
+    def tell(self, name: str, **more: Any) -> dict[str, Any]:
+        """What the hook answers to an event, by the name of its sample."""
+        told = self.told(name, **more)
+        return {} if told is None else self.asked(told)
+
+    def asked(self, told: bytes) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def ask(self, path: str, text: str = "new\n", **more: Any) -> dict[str, Any]:
+        """The answer to an agent that wants to write a file."""
+        return self.tell("PreToolUse-Write", tool_input=self._file(path, text), **more)
+
+    def edit(self, path: str, text: str = "new\n", **more: Any) -> str:
+        """Why a file may not be written; if it may, it is."""
+        why = refusal(self.ask(path, text, **more))
+        if not why:
+            file = self.root / path
+            fresh = file.with_name(f".{file.name}.new")  # as clients do: a new file, renamed
+            fresh.write_text(text)
+            fresh.replace(file)
+            self.tell("PostToolUse-Write", tool_input=self._file(path, text), **more)
+        return why
+
+    def _file(self, path: str, text: str) -> dict[str, str]:
+        return {"file_path": f"{self.root}/{path}", "content": text}
+
+    def commit(self, *paths: str) -> None:
+        """Commit files, with what git's hook does after it."""
+        self._git("init", "--quiet")
+        self._git("add", "--", *paths)
+        self._git("commit", "--quiet", "-m", "a commit", "--", *paths)
+        # of all that is above the tests only this is taken for a client
+        shell = {"CLAUDE_CODE_SESSION_ID": self.session, "CLAUDE_PID": str(os.getppid())}
+        release(str(self.root), shell)
+
+    def _git(self, *words: str) -> None:
+        named = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.hooksPath=/dev/null")
+        nobodys = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+        subprocess.run(
+            ["git", *named, *words], cwd=self.root, env={**os.environ, **nobodys}, check=True,
+            timeout=60,
+        )  # fmt: skip
+
+
+class AtTheDoor(Agent):
+    """Its hook is the function that the program calls, on a clock that a test moves."""
+
+    def __init__(self, scene: Scene, session: str, client: str = "claude") -> None:
+        super().__init__(scene.root, session, client)
+        self.scene = scene
+        #: Whether a refused call is held open until the retry; the clock goes on meanwhile.
+        self.held_open = False
+
+    def asked(self, told: bytes) -> dict[str, Any]:
+        pause = self.wait if self.held_open else None
+        reply = door.answer(self.client, told, self.env, pause=pause)
+        assert (reply.code, reply.stderr) == (0, "")
+        found = json.loads(reply.stdout) if reply.stdout else {}
+        assert isinstance(found, dict)
+        return found
+
+    def wait(self, seconds: float, waiter: object) -> bool:
+        self.scene.clock.advance(seconds)
+        return False
+
+
+class InProcesses(Agent):
+    """Its hook is the program that clients start."""
+
+    def start(self, told: bytes | None) -> subprocess.Popen[bytes]:
+        """The hook, told something."""
+        assert told is not None
+        kept = {name: value for name, value in os.environ.items() if "CLAUDE" not in name}
+        started = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(HOOK), self.client], cwd="/", env={**kept, **self.env},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert started.stdin is not None
+        started.stdin.write(told)
+        started.stdin.close()
+        started.stdin = None
+        return started
+
+    def asked(self, told: bytes) -> dict[str, Any]:
+        return answer_of(self.start(told))
+
+
+def answer_of(started: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """What a hook has printed when it ends."""
+    out, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (0, b"")
+    found = json.loads(out) if out.strip() else {}
+    assert isinstance(found, dict)
+    return found
+
+
+class Scene:
+    """A repository with a ledger, and the agents in it."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.monkeypatch = monkeypatch
+        self.agents: list[Agent] = []
+        (root / ".holdfast").mkdir()
+
+    @property
+    def clock(self) -> FakeClock:
+        """The clock of everybody in this process, which stands still from its first use."""
+        if not hasattr(self, "_clock"):
+            self._clock = FakeClock(time.time_ns() // 1000)
+            self.monkeypatch.setattr("holdfast.manager.manager.SystemClock", lambda: self._clock)
+        return self._clock
+
+    def at_the_door(self, session: str, client: str = "claude") -> AtTheDoor:
+        assert self.clock
+        made = AtTheDoor(self, session, client)
+        self.agents.append(made)
+        return made
+
+    def in_processes(self, session: str, client: str = "claude") -> InProcesses:
+        made = InProcesses(self.root, session, client)
+        self.agents.append(made)
+        return made
+
+    def owners(self) -> dict[str, str]:
+        """Who holds which file."""
+        with LockManager.open(self.root) as manager:
+            return {path: one.holder for one in manager.active_grants() for path in one.write_paths}
+
+    def events(self, *types: str) -> list[Event]:
+        with LockManager.open(self.root) as manager:
+            return [event for event in manager.events() if not types or event.type in types]
+
+    def close(self) -> None:
+        for agent in self.agents:
+            agent.kill()
+
+
+__all__ = ["Agent", "AtTheDoor", "InProcesses", "Scene", "answer_of", "refusal", "sample"]
