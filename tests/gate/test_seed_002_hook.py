@@ -176,6 +176,15 @@ def test_seed002_08_the_next_edit_has_a_dead_owners_file_at_once(scene: Scene) -
     assert scene.events("lock_reaped")[0].data["why"] == "owner dead"
 
 
+@LINUX_ONLY
+def test_seed002_08_a_client_that_was_killed_and_not_waited_for_is_dead_too(scene: Scene) -> None:
+    ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
+    ann.edit("app/x.rb")
+    ann.process.kill()
+    os.waitid(os.P_PID, ann.process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is there
+    assert bob.edit("app/x.rb") == ""
+
+
 # Heartbeat, and one retry
 
 
