@@ -813,6 +813,7 @@ def test_seed002_fr8_a_dirty_main_stays_a_dirty_main(repo: Repo, ann: Actor, bob
     assert repo.git("status", "--porcelain").split("\n")[:-1] == [
         "M  b.py", " M c.py", "?? new.py",
     ]  # fmt: skip
+    assert repo.held() == {"b.py": BOB_ID, "c.py": ANN_ID, "new.py": BOB_ID}
 
 
 def test_a_commit_is_not_slowed_down_for_long(repo: Repo, ann: Actor, bob: Actor) -> None:
