@@ -315,6 +315,16 @@ def test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard(scene
     assert bob.edit("lib/y.rb") == ""
 
 
+def test_seed002_16_nothing_is_kept_for_an_agent_that_failed_hard(scene: Scene) -> None:
+    ann, bob, cid = (scene.at_the_door(name) for name in (ANN, BOB, "cid-session"))
+    ann.edit("app/x.rb")
+    assert bob.edit("app/x.rb")  # and stands in line
+    failed(bob)
+    ann.tell("SessionEnd")
+    assert scene.owners() == {}
+    assert cid.edit("app/x.rb") == ""
+
+
 def test_seed002_16_of_a_sub_agent_that_failed_hard_only_its_own(scene: Scene) -> None:
     ann = scene.at_the_door(ANN)
     child = {"agent_id": "a0000000000000001", "agent_type": "general-purpose"}
@@ -521,9 +531,9 @@ def test_seed002_24_of_agents_that_ask_at_the_same_moment_one_may_change_the_fil
     scene: Scene,
 ) -> None:
     (scene.root / "holdfast.toml").write_text(NOT_HELD)
-    agents = [scene.in_processes(f"{number}-session") for number in range(8)]
-    agents[0].tell("SessionStart")  # makes the ledger
+    scene.in_processes(ANN).tell("SessionStart")  # makes the ledger
     for path in ("app/x.rb", "lib/y.rb", "new.rb"):
+        agents = [scene.in_processes(f"{number}-{path}") for number in range(8)]
         answers = asked_at_once(scene, agents, path)
         allowed = [name for name, said in answers.items() if not refusal(said)]
         assert len(allowed) == 1, path

@@ -541,7 +541,15 @@ MUTANTS: list[Mutant] = [
         "gate/leases.py",
         "            self._manager, lambda view: view.held_by(self.holder.key), self._deadline\n",
         "            self._manager, lambda view: view.held_by(self.holder.id), self._deadline\n",
-        (GATE + "test_seed002_fr6_2_a_hard_failure_frees_everything_of_the_agent",),
+        (HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",),
+    ),
+    Mutant(
+        "002-16",
+        "an agent that failed still stands in line",
+        "gate/leases.py",
+        '        for event in self._notes():\n            self._leave_line(event, "failed")\n',
+        "",
+        (HOOK + "test_seed002_16_nothing_is_kept_for_an_agent_that_failed_hard",),
     ),
     Mutant(
         "002-17",
@@ -576,10 +584,7 @@ MUTANTS: list[Mutant] = [
         "gate/leases.py",
         "lambda view: view.held_within(start), self._deadline)",
         "lambda view: view.held_by(start), self._deadline)",
-        (
-            GATE + "test_seed002_fr6_3_the_end_of_a_session_frees_everything_of_its_agents",
-            HOOK + "test_seed002_17_the_hook_frees_everything_when_a_session_ends",
-        ),
+        (HOOK + "test_seed002_17_the_hook_frees_everything_when_a_session_ends",),
     ),
     Mutant(
         "002-17",
@@ -643,7 +648,6 @@ MUTANTS: list[Mutant] = [
         "        idle_seconds: float = 30,",
         "        idle_seconds: float = 60,",
         (
-            GATE + "test_seed002_fr6_5_thirty_seconds_after_a_stop_the_leases_are_free",
             HOOK + "test_seed002_19_thirty_seconds_after_a_stop_the_hook_lets_others_edit",
             HOOK + "test_seed002_19_a_stop_in_a_process_of_its_own_starts_the_timer",
         ),
@@ -654,10 +658,7 @@ MUTANTS: list[Mutant] = [
         "core/conflicts.py",
         "draft.now >= grant.idle_at:",
         "draft.now > grant.idle_at:",
-        (
-            GATE + "test_seed002_fr6_5_thirty_seconds_after_a_stop_the_leases_are_free",
-            HOOK + "test_seed002_19_thirty_seconds_after_a_stop_the_hook_lets_others_edit",
-        ),
+        (HOOK + "test_seed002_19_thirty_seconds_after_a_stop_the_hook_lets_others_edit",),
     ),
     Mutant(
         "002-19",
@@ -673,10 +674,7 @@ MUTANTS: list[Mutant] = [
         "core/moving.py",
         "    idle_at = None if length is None else draft.now + length\n    left = []",
         "    idle_at = draft.now + (length or 30_000_000)\n    left = []",
-        (
-            GATE + "test_seed002_fr6_5_anything_that_the_agent_does_stops_the_timer",
-            HOOK + "test_seed002_19_whatever_the_agent_does_stops_the_timer",
-        ),
+        (HOOK + "test_seed002_19_whatever_the_agent_does_stops_the_timer",),
     ),
     # The report
     Mutant(
@@ -886,10 +884,7 @@ MUTANTS: list[Mutant] = [
         "core/conflicts.py",
         "            return [place for place in places if modes[place] != READ]\n        return places\n",
         "            return [place for place in places if modes[place] != READ]\n        return []\n",
-        (
-            GATE + "test_seed002_verification_1_two_agents_cannot_both_change_one_file",
-            HOOK + "test_seed002_24_of_agents_that_ask_at_the_same_moment_one_may_change_the_file",
-        ),
+        (HOOK + "test_seed002_24_of_agents_that_ask_at_the_same_moment_one_may_change_the_file",),
     ),
     Mutant(
         "002-25",
@@ -988,10 +983,7 @@ MUTANTS: list[Mutant] = [
         "gate/leases.py",
         "        services.rest(self._manager, self.holder, length, self._deadline)\n",
         "",
-        (
-            GATE + "test_seed002_verification_5_stop_and_30_idle_seconds_free_the_lease",
-            HOOK + "test_seed002_28_through_the_hook_a_stop_and_30_idle_seconds_free_the_file",
-        ),
+        (HOOK + "test_seed002_28_through_the_hook_a_stop_and_30_idle_seconds_free_the_file",),
     ),
     Mutant(
         "002-29",

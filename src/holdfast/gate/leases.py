@@ -434,7 +434,9 @@ class Gate:
         family.forget(self._manager, start)
 
     def fail(self) -> None:
-        """The agent failed for good: everything of it is free."""
+        """The agent failed for good: everything of it is free, and it stands in no line."""
+        for event in self._notes():
+            self._leave_line(event, "failed")
         held = services.look(
             self._manager, lambda view: view.held_by(self.holder.key), self._deadline
         )
