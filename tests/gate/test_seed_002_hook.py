@@ -9,8 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Barrier, get_ident
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from helpers_hook import Agent, InProcesses, Scene, answer_of, refusal, sample
 from helpers_processes import LINUX_ONLY
 from holdfast.core.model import SECOND, Event
 from holdfast.core.time import iso
+from holdfast.store.sqlite import SqliteStore
 from stage import settled
 
 ANN, BOB = "ann-session", "bob-session"
@@ -532,12 +535,11 @@ def test_seed002_24_of_agents_that_ask_at_the_same_moment_one_may_change_the_fil
 ) -> None:
     (scene.root / "holdfast.toml").write_text(NOT_HELD)
     scene.in_processes(ANN).tell("SessionStart")  # makes the ledger
-    for path in ("app/x.rb", "lib/y.rb", "new.rb"):
-        agents = [scene.in_processes(f"{number}-{path}") for number in range(8)]
-        answers = asked_at_once(scene, agents, path)
-        allowed = [name for name, said in answers.items() if not refusal(said)]
-        assert len(allowed) == 1, path
-        assert scene.owners()[path] == f"claude:{allowed[0][:8]}"
+    agents = [scene.in_processes(f"{number}-session") for number in range(8)]
+    answers = asked_at_once(scene, agents, "app/x.rb")
+    allowed = [name for name, said in answers.items() if not refusal(said)]
+    assert len(allowed) == 1
+    assert scene.owners() == {"app/x.rb": f"claude:{allowed[0][:8]}"}
 
 
 def asked_at_once(scene: Scene, agents: list[InProcesses], path: str) -> dict[str, dict[str, Any]]:
@@ -556,6 +558,27 @@ def stands_at(gate: Path, pid: int) -> bool:
     except OSError:
         return False
     return str(gate) in opened
+
+
+def test_seed002_24_also_if_all_have_looked_before_any_of_them_takes_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = [scene.at_the_door(f"{number}-session") for number in range(4)]
+    agents[0].tell("SessionStart")  # makes the ledger
+    together, real = Barrier(len(agents)), SqliteStore.transact
+    arrived: set[int] = set()
+
+    def transact(store: SqliteStore, decide: Any, *, deadline: float) -> Any:
+        if get_ident() not in arrived:
+            arrived.add(get_ident())
+            together.wait(60)
+        return real(store, decide, deadline=deadline)
+
+    monkeypatch.setattr(SqliteStore, "transact", transact)
+    with ThreadPoolExecutor(len(agents)) as threads:
+        answers = list(threads.map(lambda agent: refusal(agent.ask("app/x.rb")), agents))
+    assert sorted(map(bool, answers)) == [False, True, True, True]
+    assert scene.owners() == {"app/x.rb": f"claude:{answers.index('')}-sessio"}
 
 
 def test_seed002_25_through_the_hook_contention_is_a_heartbeat_and_a_retry_at_180(

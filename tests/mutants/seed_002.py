@@ -876,7 +876,7 @@ MUTANTS: list[Mutant] = [
         "            return Decision(found.outcome, found.events, found.wake, found.hint)\n\n"
         "        is_free = not any(services.conflicts_of(self._manager, one) for one in wanted)\n"
         "        outcome = self._decide(at_once)\n",
-        (HOOK + "test_seed002_24_of_agents_that_ask_at_the_same_moment_one_may_change_the_file",),
+        (HOOK + "test_seed002_24_also_if_all_have_looked_before_any_of_them_takes_it",),
     ),
     Mutant(
         "002-24",
