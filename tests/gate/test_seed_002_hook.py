@@ -383,6 +383,17 @@ def test_seed002_19_thirty_seconds_after_a_stop_the_hook_lets_others_edit(
     assert bob.edit("new.txt") == ""
 
 
+def test_seed002_19_an_interrupted_agent_has_stopped(scene: Scene) -> None:
+    cid, bob = scene.at_the_door("cid-session", "codex"), scene.at_the_door(BOB)
+    assert cid.tell("PreToolUse-apply_patch") == {}
+    (scene.root / "new.txt").write_text("new\n")
+    cid.tell("Stop", hook_event_name="Interrupt")
+    scene.clock.advance(29.999999)
+    assert "new.txt" in scene.owners()
+    scene.clock.advance(0.000001)
+    assert bob.edit("new.txt") == ""
+
+
 @pytest.mark.parametrize("name", ["UserPromptSubmit", "PostToolUse-Write", "SessionStart-resume"])
 def test_seed002_19_whatever_the_agent_does_stops_the_timer(scene: Scene, name: str) -> None:
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)

@@ -601,6 +601,7 @@ MUTANTS: list[Mutant] = [
         "        if why and not steal_only(grant):\n            draft.end",
         "        if why != OWNER_DEAD and why and not steal_only(grant):\n            draft.end",
         (
+            CORE + "test_seed002_06_non_live_owners_keep_nothing",
             LIFE + "test_a_dead_owner_is_reaped_in_the_step_that_grants_the_next",
             HOOK + "test_seed002_06_a_client_that_is_gone_keeps_no_file",
         ),
@@ -624,6 +625,14 @@ MUTANTS: list[Mutant] = [
             HOOK + "test_seed002_19_thirty_seconds_after_a_stop_the_hook_lets_others_edit",
             HOOK + "test_seed002_19_a_stop_in_a_process_of_its_own_starts_the_timer",
         ),
+    ),
+    Mutant(
+        "002-19",
+        "an agent that was interrupted goes on",
+        "gate/clients/codex.py",
+        '    "Interrupt": STOP,',
+        '    "Interrupt": OTHER,',
+        (HOOK + "test_seed002_19_an_interrupted_agent_has_stopped",),
     ),
     Mutant(
         "002-19",
