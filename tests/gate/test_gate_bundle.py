@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from marshal import dumps
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ import holdfast
 from holdfast.gate import bundle
 
 PACKAGE = Path(holdfast.__file__).parent
+#: What is compiled may come along, but for files that somebody is just writing.
+NOT_COPIED = ("testing", "cli", "*.bundle*", "*.pyc.*")
 EDIT = (
     b'{"session_id":"s","cwd":"%s","hook_event_name":"PreToolUse","tool_name":"Write",'
     b'"tool_input":{"file_path":"%s/app/x.rb"}}'
@@ -24,7 +27,19 @@ EDIT = (
 def package(tmp_path: Path) -> Path:
     """A copy of the package, so that its sources can be changed."""
     made = tmp_path / "lib" / "holdfast"
-    shutil.copytree(PACKAGE, made, ignore=shutil.ignore_patterns("__pycache__", "testing", "cli"))
+    shutil.copytree(PACKAGE, made, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    return made
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """The same rooms with next to nothing in them."""
+    made = tmp_path / "small" / "holdfast"
+    for room in bundle.ROOMS:
+        (made / room).mkdir(parents=True, exist_ok=True)
+        (made / room / "__init__.py").touch()
+    for source in ("gate/bundle.py", "gate/door.py", "gate/clients/claude.py"):
+        (made / source).touch()
     return made
 
 
@@ -81,7 +96,7 @@ def test_an_upgraded_package_has_no_use_for_its_old_bundle(
     """What is installed is replaced file by file, which its folders tell; looking at them is
     quicker than looking at every file."""
     installed = tmp_path / "lib" / "site-packages" / "holdfast"
-    installed.parent.mkdir()
+    installed.parent.mkdir(parents=True)
     package.rename(installed)
     assert run(installed, repository).returncode == 0  # now everything has been compiled
     bundle.write(str(installed))
@@ -93,18 +108,66 @@ def test_an_upgraded_package_has_no_use_for_its_old_bundle(
     assert any("rules" in name for name in imported_one_by_one(installed, repository))
 
 
+def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
+    small: Path, tmp_path: Path
+) -> None:
+    file = Path(bundle.file_of(str(small)))
+
+    def is_made_again() -> bool:
+        before = file.stat().st_ino
+        kept = tmp_path / "kept"
+        os.link(file, kept)  # so that its number is not given to another
+        assert bundle.write(str(small))
+        kept.unlink()
+        return file.stat().st_ino != before
+
+    assert bundle.write(str(small))
+    assert not is_made_again()
+    for source in ("gate/door.py", "gate/clients/claude.py", "__init__.py", "gate/bundle.py"):
+        with open(small / source, "a") as stream:
+            stream.write("\n")
+        assert is_made_again(), source
+    (small / "core/more.py").write_text("")
+    assert is_made_again()
+    (small / "core/more.py").unlink()
+    assert is_made_again()
+    for content in (b"", b"x", b"\xff" * 1000, file.read_bytes()[:500], dumps((1, 2, 3, 4, 5))):
+        file.write_bytes(content)
+        assert is_made_again()
+    assert not is_made_again()
+
+
+def test_the_bundle_of_an_installed_package_is_always_made_again(
+    tmp_path: Path, small: Path
+) -> None:
+    """It tells by its folders, and they do not tell that somebody has edited a file."""
+    installed = tmp_path / "lib" / "site-packages" / "holdfast"
+    installed.parent.mkdir(parents=True)
+    small.rename(installed)
+    assert bundle.write(str(installed))
+    before = Path(bundle.file_of(str(installed))).read_bytes()
+    with open(installed / "gate/door.py", "a") as stream:
+        stream.write("CHANGED = True\n")
+    assert bundle.write(str(installed))
+    assert Path(bundle.file_of(str(installed))).read_bytes() != before
+
+
 @pytest.mark.parametrize("content", [b"", b"x", b"\xff" * 1000, None])
 def test_a_broken_bundle_is_as_good_as_none(
     package: Path, repository: Path, content: bytes | None
 ) -> None:
-    bundle.write(str(package))
     file = Path(bundle.file_of(str(package)))
-    file.write_bytes(file.read_bytes()[:5000] if content is None else content)
+    file.parent.mkdir(exist_ok=True)
+    if content is None:
+        assert bundle.write(str(package))
+        content = file.read_bytes()[:5000]
+    file.write_bytes(content)
     done = run(package, repository)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_where_it_cannot_be_written_hooks_work_without_it(package: Path, repository: Path) -> None:
+    shutil.rmtree(package / "gate/__pycache__", ignore_errors=True)
     (package / "gate/__pycache__").write_text("in the way")
     assert not bundle.write(str(package))
     assert run(package, repository).returncode == 0

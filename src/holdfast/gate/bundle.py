@@ -145,9 +145,12 @@ def file_of(package: str) -> str:
 
 
 def write(package: str) -> bool:
-    """Make the bundle anew. False if it cannot be written: then hooks are slower, and work."""
+    """Make the bundle, unless it is there and true. False if it cannot be written: then hooks are
+    slower, and work."""
     import os
 
+    if _is_true(package):
+        return True
     sources = {name: _Source(package, name) for name in _names(package)}
     usual = list(_in_order(sources))
     files = [sources[name].file for name in usual]
@@ -172,6 +175,19 @@ def write(package: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_true(package: str) -> bool:
+    """Whether the bundle is made of every source as it is now. One that goes by folders tells too
+    little to know."""
+    try:
+        with open(file_of(package), "rb") as stream:
+            _code, made_for, stamps, _usual, rare = loads(stream.read())
+        made_of = {*stamps, *(stamp for _is_package, stamp, _code in rare.values())}
+        now = {_stamp(_place(package, name)[0]) for name in _names(package)}
+    except (OSError, ValueError, EOFError, TypeError, AttributeError):
+        return False
+    return made_for == f"{package}/gate" and made_of == now
 
 
 def _names(package: str) -> Iterator[str]:
@@ -202,17 +218,23 @@ def _in_order(sources: dict[str, _Source]) -> Iterator[str]:
         yield from visit(name)
 
 
+def _place(package: str, name: str) -> tuple[str, bool]:
+    """The file of a module, and whether it is a package."""
+    import os
+
+    path = "/".join([package, *name.split(".")[1:]])
+    is_package = os.path.isdir(path)
+    return (f"{path}/__init__.py" if is_package else f"{path}.py"), is_package
+
+
 class _Source:
     """A module's source, and its code without what a hook has no use for."""
 
     def __init__(self, package: str, name: str) -> None:
         import ast
-        import os
 
         self.name = name
-        path = "/".join([package, *name.split(".")[1:]])
-        self.is_package = os.path.isdir(path)
-        self.file = f"{path}/__init__.py" if self.is_package else f"{path}.py"
+        self.file, self.is_package = _place(package, name)
         with open(self.file, "rb") as stream:
             self._tree = ast.parse(stream.read(), self.file)
         _undress(self._tree)
@@ -242,6 +264,10 @@ def _undress(tree: ast.AST) -> None:
     import ast
 
     class Undresser(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            # Most of a source is expressions, and there is nothing to take away in them.
+            return node if isinstance(node, ast.expr) else super().visit(node)
+
         def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
             return None if node.module == "__future__" else node
 
@@ -263,4 +289,4 @@ def _undress(tree: ast.AST) -> None:
                 return ast.copy_location(ast.Pass(), node)
             return ast.copy_location(ast.Assign([node.target], node.value), node)
 
-    ast.fix_missing_locations(Undresser().visit(tree))
+    Undresser().visit(tree)
