@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
+from helpers_init import SOURCE, Site  # noqa: E402
 from holdfast.manager.clock import FakeClock  # noqa: E402
 from holdfast.manager.manager import LockManager  # noqa: E402
 from holdfast.store import open_store  # noqa: E402
@@ -83,6 +84,22 @@ def repository(tmp_path: Path) -> Path:
         (root / file).write_text("old\n")
     (root / ".git").mkdir()
     return root
+
+
+@pytest.fixture(scope="session")
+def stub_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A copy of the package, with a hook that only answers, that nobody changes."""
+    made = Site(tmp_path_factory.mktemp("stub-site"))
+    yield made
+    made.check()
+
+
+@pytest.fixture(scope="session")
+def real_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A copy of the package, with its own hook, that nobody changes."""
+    made = Site(tmp_path_factory.mktemp("real-site"), (SOURCE / "gate/hook.py").read_text())
+    yield made
+    made.check()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from helpers_init import SOURCE, Installation
+from helpers_init import SOURCE, Installation, Site
 from holdfast.gate.doctor import examine
 from holdfast.gate.doctor.finding import Finding
 
@@ -26,9 +26,10 @@ DENIAL = {
 class Clinic(Installation):
     """Holdfast with its hooks for both clients and git, to be broken."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        shutil.copy(SOURCE / "gate/hook.py", self.script)
+    def __init__(self, folder: Path, site: str | Site = "site") -> None:
+        super().__init__(folder, site)
+        if not self.is_shared:
+            shutil.copy(SOURCE / "gate/hook.py", self.script)
         self.tmp = folder / "tmp"
         self.tmp.mkdir()
         self.init("--client", "claude,codex", "--git")

@@ -29,17 +29,53 @@ THEIRS = (
 )
 
 
-class Installation:
-    """A copy of the package, to be moved, broken and made older; with a home and a repository."""
+#: Not copied: what is not needed, what is true for the original only, and what somebody is just
+#: writing. What is compiled comes along: it counts as long as a source is as it was.
+_NOT_COPIED = shutil.ignore_patterns("testing", "*.bundle*", "*.pyc.*")
 
-    def __init__(self, folder: Path, site: str = "site") -> None:
+
+class Site:
+    """A copy of the package that many tests use, and that none may change."""
+
+    def __init__(self, folder: Path, hook: str = STUB) -> None:
         self.folder = folder
-        self.site = folder / site
-        self.package = self.site / "holdfast"
-        ignored = shutil.ignore_patterns("__pycache__", "testing")
-        shutil.copytree(SOURCE, self.package, ignore=ignored)
+        self.package = copied(folder, hook)
+        self._stamps = self._now()
+
+    def check(self) -> None:
+        """Nobody may have changed it."""
+        assert self._now() == self._stamps, "a test has changed the package that it shares"
+
+    def _now(self) -> dict[Path, tuple[int, int]]:
+        found = {file: file.lstat() for file in self.package.rglob("*.py")}
+        return {file: (status.st_mtime_ns, status.st_size) for file, status in found.items()}
+
+
+def copied(site: Path, hook: str = STUB) -> Path:
+    """A copy of the package with that hook."""
+    package = site / "holdfast"
+    shutil.copytree(SOURCE, package, ignore=_NOT_COPIED)
+    (package / "gate/hook.py").write_text(hook)
+    return package
+
+
+class Installation:
+    """A package, a home and a repository.
+
+    The package is a copy of its own, to be moved, broken and made older, unless a shared one is
+    handed in.
+    """
+
+    def __init__(self, folder: Path, site: str | Site = "site") -> None:
+        self.folder = folder
+        self.is_shared = isinstance(site, Site)
+        if isinstance(site, Site):
+            site.check()
+            self.site, self.package = site.folder, site.package
+        else:
+            self.site = folder / site
+            self.package = copied(self.site)
         self.script = self.package / "gate/hook.py"
-        self.script.write_text(STUB)
         self.home = folder / "home"
         self.home.mkdir()
         self.bin = folder / "bin"
@@ -57,7 +93,8 @@ class Installation:
         assert not found, f"these tests need a system without {found} in {system}"
         return {
             "PYTHONPATH": str(self.site),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            # What a test changes twice in a second would be taken for what was compiled before.
+            "PYTHONDONTWRITEBYTECODE": "" if self.is_shared else "1",
             "HOME": str(self.home),
             "PATH": f"{self.bin}{os.pathsep}{system}",
         }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from helpers_doctor import (
     script,
     states,
 )
-from helpers_init import Installation, tree
+from helpers_init import Installation, Site, tree
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.core.model import Holder, agent_key
 from holdfast.gate.sandbox import landlock
@@ -33,15 +34,30 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a P
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Clinic:
+def here(tmp_path: Path, real_site: Site) -> Clinic:
+    return Clinic(tmp_path, real_site)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Clinic:
+    """With a package that may be changed."""
     return Clinic(tmp_path)
 
 
 # A guard that holds
 
 
-def test_everything_that_is_forbidden_is_tried_and_held(here: Clinic) -> None:
-    found = here.doctor(code=0)
+@pytest.fixture(scope="module")
+def found(
+    tmp_path_factory: pytest.TempPathFactory, real_site: Site
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """What is said of a guard with nothing amiss."""
+    return Clinic(tmp_path_factory.mktemp("clinic"), real_site).doctor(code=0)
+
+
+def test_everything_that_is_forbidden_is_tried_and_held(
+    found: dict[tuple[str, str], dict[str, Any]],
+) -> None:
     for client in ("claude", "codex"):
         assert {check: found[client, check]["state"] for check in (EDIT, SHELL, WORK, STORE)} == {
             EDIT: "held", SHELL: "held", WORK: "held", STORE: "held",
@@ -53,8 +69,9 @@ def test_everything_that_is_forbidden_is_tried_and_held(here: Clinic) -> None:
 
 
 @NEEDS_LANDLOCK
-def test_a_sandboxed_write_is_tried_where_the_kernel_can(here: Clinic) -> None:
-    found = here.doctor(code=0)
+def test_a_sandboxed_write_is_tried_where_the_kernel_can(
+    found: dict[tuple[str, str], dict[str, Any]],
+) -> None:
     assert found["sandbox", "a sandboxed write"]["state"] == "held"
     scoped = landlock.support().scopes_signals
     signal = found["sandbox", "a sandboxed signal"]
@@ -62,9 +79,9 @@ def test_a_sandboxed_write_is_tried_where_the_kernel_can(here: Clinic) -> None:
     assert scoped or "6.12" in signal["detail"]
 
 
-def test_people_get_a_table_and_the_fixes_whole(here: Clinic) -> None:
-    here.script.write_text(script("sys.exit(1)"))
-    answer = here.hold("doctor", env={"COLUMNS": "60"})
+def test_people_get_a_table_and_the_fixes_whole(own: Clinic) -> None:
+    own.script.write_text(script("sys.exit(1)"))
+    answer = own.hold("doctor", env={"COLUMNS": "60"})
     assert answer.code == 1
     table, _, rest = answer.out.partition("\n\n")
     assert table.startswith("WHO")
@@ -81,8 +98,8 @@ def test_a_wrapper_that_swallows_the_refusal_is_found(here: Clinic) -> None:
     assert states(found, "codex")[EDIT] == "held"
 
 
-def test_where_there_are_no_hooks_nothing_is_fine(tmp_path: Path) -> None:
-    bare = Installation(tmp_path)
+def test_where_there_are_no_hooks_nothing_is_fine(tmp_path: Path, stub_site: Site) -> None:
+    bare = Installation(tmp_path, stub_site)
     answer = bare.hold("doctor", "--json")
     assert answer.code == 1
     assert "there are no hooks here" in answer.out

@@ -19,6 +19,7 @@ from helpers_init import (
     THEIR_HOOK,
     THEIRS,
     Installation,
+    Site,
     commands,
     git,
     tree,
@@ -33,7 +34,13 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a P
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Installation:
+def here(tmp_path: Path, stub_site: Site) -> Installation:
+    return Installation(tmp_path, stub_site)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Installation:
+    """With a package that may be changed."""
     return Installation(tmp_path)
 
 
@@ -336,19 +343,19 @@ def test_settings_that_cannot_be_meant_are_refused_first(here: Installation) -> 
     ],
 )
 def test_a_command_that_does_not_work_is_never_written(
-    here: Installation, script: str | None, told: str
+    own: Installation, script: str | None, told: str
 ) -> None:
-    (here.root / "holdfast.toml").write_text("[gate]\ntimeout_seconds = 15\n")
+    (own.root / "holdfast.toml").write_text("[gate]\ntimeout_seconds = 15\n")
     if script is None:
-        here.script.unlink()
+        own.script.unlink()
     else:
-        here.script.write_text(script)
-    before = tree(here.root)
-    answer = here.hold("init", *BOTH)
+        own.script.write_text(script)
+    before = tree(own.root)
+    answer = own.hold("init", *BOTH)
     assert answer.code == 1
     assert told in answer.err
-    assert tree(here.root) == before
-    assert not (here.root / ".holdfast").exists()
+    assert tree(own.root) == before
+    assert not (own.root / ".holdfast").exists()
 
 
 def test_a_folder_that_cannot_be_made_leaves_everything_as_it_was(here: Installation) -> None:

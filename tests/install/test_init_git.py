@@ -9,6 +9,7 @@ import pytest
 
 from helpers_init import (
     Installation,
+    Site,
     commands,
     drifted,
     git,
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a P
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Installation:
-    return Installation(tmp_path)
+def here(tmp_path: Path, stub_site: Site) -> Installation:
+    return Installation(tmp_path, stub_site)
 
 
 def hook(here: Installation, name: str) -> Path:
