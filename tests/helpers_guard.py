@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import shlex
+import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +19,10 @@ from holdfast.gate import door, guard
 from holdfast.gate.intent import EDIT, EDITED, FAILED, SHELL, SHELLED, Answer, Intent
 from stage import Actor, Stage, settled
 
+#: First the Python that runs the tests, and none that has to look for one first.
+_PYTHONS = os.path.dirname(os.path.realpath(sys.executable))
 ENV = {
-    "PATH": os.environ["PATH"], "HOME": "/nonexistent", "LC_ALL": "C",
+    "PATH": f"{_PYTHONS}{os.pathsep}{os.environ['PATH']}", "HOME": "/nonexistent", "LC_ALL": "C",
     "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
     "GIT_COMMITTER_EMAIL": "a@b", "PYTHONDONTWRITEBYTECODE": "1",
@@ -34,6 +41,20 @@ def sh(root: Path, command: str, *, code: int | None = 0) -> str:
 
 def made_repository(root: Path) -> Path:
     """A small project with a branch `other` that differs in lib/y.py only."""
+    return copied(_model(), root)
+
+
+@functools.cache
+def _model() -> Path:
+    """That project, made once in this process."""
+    folder, maker = tempfile.mkdtemp(prefix="holdfast-model-"), os.getpid()
+
+    def clear() -> None:
+        if os.getpid() == maker:
+            shutil.rmtree(folder)
+
+    atexit.register(clear)
+    root = Path(folder, "model")
     for name in ("app/x.py", "app/z.py", "lib/y.py", "README.md"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"{name}\n")
@@ -41,6 +62,13 @@ def made_repository(root: Path) -> Path:
     sh(root, "git init -q -b main . && git add -A && git commit -qm one")
     sh(root, "git checkout -q -b other && echo other >> lib/y.py && git commit -qam two")
     sh(root, "git checkout -q main")
+    return root
+
+
+def copied(model: Path, root: Path) -> Path:
+    """A copy of a repository, in which git finds every file as it knows it."""
+    shutil.copytree(model, root, symlinks=True, dirs_exist_ok=True)
+    subprocess.run(["git", "update-index", "-q", "--refresh"], cwd=root, env=ENV, check=True)
     return root
 
 
@@ -190,6 +218,6 @@ def sneaky(path: str, what: str = "sneaky") -> str:
 
 
 __all__ = [
-    "EDIT", "EDITED", "Session", "Shop", "Worker", "context", "gated", "made_repository", "owners",
-    "refusal", "settled", "sh", "sneaky", "text",
+    "EDIT", "EDITED", "Session", "Shop", "Worker", "context", "copied", "gated", "made_repository",
+    "owners", "refusal", "settled", "sh", "sneaky", "text",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from helpers_guard import ENV, Session, gated, owners, refusal
+from helpers_guard import ENV, Session, copied, gated, owners, refusal
 from holdfast import LockManager
 from holdfast.gate import githooks
 from holdfast.gate.patched import outcome
@@ -22,16 +22,26 @@ LOCAL = ".claude/settings.local.json"
 HOOKS = ".codex/hooks.json"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = gated(tmp_path / "work")
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What every test begins with; none works in it."""
+    folder = tmp_path_factory.mktemp("model")
+    root = gated(folder / "work")
     (root / "holdfast.toml").unlink()
     (root / ".claude").mkdir()
     (root / LOCAL).write_text('{"permissions": {"allow": ["Bash(ls:*)"]}, "model": "small"}\n')
     subprocess.run(
         [sys.executable, "-m", "holdfast", "init", "--client", "claude,codex", "--git"],
-        cwd=root, env={**ENV, "HOME": str(tmp_path)}, check=True, capture_output=True, timeout=60,
+        cwd=root, env={**ENV, "HOME": str(folder)}, check=True, capture_output=True, timeout=60,
     )  # fmt: skip
+    return root
+
+
+@pytest.fixture
+def root(model: Path, tmp_path: Path) -> Path:
+    root = copied(model, tmp_path / "work")
+    record = root / ".holdfast/init.json"
+    record.write_text(record.read_text().replace(str(model), str(root)))
     return root
 
 
