@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from helpers_processes import state_of, until
 from holdfast import LockManager
 from holdfast.gate import githooks
 
@@ -136,7 +137,8 @@ class Actor:
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         assert self.process.stdout is not None
-        self.process.stdout.read()  # until it is gone
+        self.process.stdout.read()
+        until(lambda: state_of(self.pid) in "ZX", "it is gone")  # its files are closed before that
 
     def close(self) -> None:
         """Let it end, and wait for that."""
