@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from helpers_init import SOURCE, Site  # noqa: E402
+from holdfast.gate import bundle  # noqa: E402
 from holdfast.manager.clock import FakeClock  # noqa: E402
 from holdfast.manager.manager import LockManager  # noqa: E402
 from holdfast.store import open_store  # noqa: E402
@@ -100,6 +101,12 @@ def real_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made = Site(tmp_path_factory.mktemp("real-site"), (SOURCE / "gate/hook.py").read_text())
     yield made
     made.check()
+
+
+@pytest.fixture(scope="session")
+def bundled() -> None:
+    """Hooks of this very package start as quickly as init would have them."""
+    bundle.write(str(SOURCE))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

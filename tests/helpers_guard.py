@@ -61,7 +61,7 @@ def _model() -> Path:
     (root / ".gitignore").write_text(".holdfast/\n*.log\nbuild/\n")
     sh(root, "git init -q -b main . && git add -A && git commit -qm one")
     sh(root, "git checkout -q -b other && echo other >> lib/y.py && git commit -qam two")
-    sh(root, "git checkout -q main")
+    sh(root, "git checkout -q main && rm .git/hooks/*.sample")
     return root
 
 

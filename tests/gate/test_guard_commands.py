@@ -89,6 +89,8 @@ COMMANDS = [
     ("git clean -qfd", REFUSED),
     ("git -c rebase.autoStash=true rebase -q other", REFUSED),
 ]  # fmt: skip
+#: What another agent adds to each of its files.
+ANNS = "# ann foo\n"
 #: Refused although the files are as before in the end: they are away for a moment.
 FOR_A_MOMENT = ("autoStash",)
 
@@ -122,7 +124,7 @@ def ann_writes(root: Path) -> dict[str, str]:
     ann = Session("ann", root)
     for name in HELD:
         text = (root / name).read_text() if (root / name).exists() else ""
-        assert ann.write(root / name, f"{text}# ann foo\n") == ""
+        assert ann.write(root / name, f"{text}{ANNS}") == ""
     return anns(root)
 
 
@@ -133,7 +135,9 @@ def anns(root: Path) -> dict[str, str]:
 def really_changed(template: Path, root: Path, command: str) -> tuple[set[str], bool]:
     """What a command changes where there is no gate, and whether it succeeds."""
     shutil.copytree(template, root, symlinks=True)
-    ann_writes(root)
+    for name in HELD:
+        with open(root / name, "a") as file:
+            file.write(ANNS)
     before = look(root)
     succeeds = sh(root, f"({command}\n) > /dev/null 2>&1 && echo yes", code=None) == "yes\n"
     after = look(root)

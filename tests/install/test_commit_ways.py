@@ -15,7 +15,7 @@ pytestmark = LINUX_ONLY
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Iterator[Repo]:
+def repo(tmp_path: Path, bundled: None) -> Iterator[Repo]:
     made = Repo(tmp_path)
     yield made
     made.close()

@@ -28,7 +28,7 @@ OTHER_SUB = "4444dddd-0000-4000-8000-000000000004"
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Iterator[Repo]:
+def repo(tmp_path: Path, bundled: None) -> Iterator[Repo]:
     made = Repo(tmp_path)
     yield made
     made.close()
