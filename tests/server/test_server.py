@@ -147,6 +147,29 @@ def site(root: Path) -> Iterator[Server]:
         yield made
 
 
+class Shown:
+    """A server that is asked by many tests, because they change nothing; and what it shows."""
+
+    def __init__(self, root: Path, site: Server, manager: LockManager) -> None:
+        self.root, self.site, self.manager = root, site, manager
+        self.item = sent_out(manager, ["app/shared.rb"])
+        log = printed(root, self.item.id, b"text")
+        (log.parent / "before.json").write_text("{}")
+        (log.parent / "link.log").symlink_to(root / "holdfast.toml")
+        os.mkfifo(log.parent / "pipe.log")
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    root = workshop(tmp_path_factory.mktemp("shown") / "shop")
+    with (
+        LockManager.open(str(root)) as manager,
+        LockManager.open(str(root)) as own,
+        Server(own, port=0) as made,
+    ):
+        yield Shown(root, made, manager)
+
+
 def head(manager: LockManager) -> int:
     return services.look(manager, lambda view: view.head)
 
@@ -565,23 +588,24 @@ def test_seed004_36_whatever_is_asked_for_a_lock_stays_with_its_holder(
         "127.0.0.1.evil.example:{port}", "192.0.2.1:{port}", "localhost:{port}/x", "localhost:x",
     ],
 )  # fmt: skip
-def test_another_name_for_this_machine_is_refused(site: Server, host: str) -> None:
+def test_another_name_for_this_machine_is_refused(shown: Shown, host: str) -> None:
+    site = shown.site
     for method, path in (("GET", "/"), ("GET", "/api/state"), ("POST", "/stop")):
         answer = ask(site, path, method, headers={"Host": host.format(port=site.port)})
         assert (answer.status, answer.code) == (403, "E_FORBIDDEN")
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "127.0.0.9"])
-def test_the_names_of_this_machine_are_known(site: Server, host: str) -> None:
+def test_the_names_of_this_machine_are_known(shown: Shown, host: str) -> None:
+    site = shown.site
     assert ask(site, "/api/state", headers={"Host": f"{host}:{site.port}"}).status == 200
 
 
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "https://localhost:{port}", "http://localhost:1"]
 )
-def test_another_sites_page_may_neither_ask_nor_look(
-    site: Server, manager: LockManager, origin: str
-) -> None:
+def test_another_sites_page_may_neither_ask_nor_look(shown: Shown, origin: str) -> None:
+    site, manager = shown.site, shown.manager
     headers = {"Origin": origin.format(port=site.port), "Host": f"localhost:{site.port}"}
     assert post(site, "/stop", **headers).code == "E_FORBIDDEN"
     assert ask(site, "/api/state", headers=headers).code == "E_FORBIDDEN"
@@ -607,9 +631,8 @@ def test_a_form_cannot_change_anything(site: Server, manager: LockManager, root:
 
 @pytest.mark.parametrize("path", ["/stop", "/decide/blog/posts", "/analyze/blog/posts"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_no_get_changes_anything(
-    site: Server, manager: LockManager, path: str, method: str
-) -> None:
+def test_no_get_changes_anything(shown: Shown, path: str, method: str) -> None:
+    site, manager = shown.site, shown.manager
     before = head(manager)
     assert ask(site, f"{path}?decision=approve", method).status == 405
     assert head(manager) == before
@@ -758,8 +781,8 @@ def test_what_is_no_request_is_answered_as_json(site: Server) -> None:
         ("/api/items/", 404), ("/api/items/a/b", 404), ("/api/state?why=x", 400),
     ],
 )  # fmt: skip
-def test_every_error_is_json_with_a_code(site: Server, path: str, status: int) -> None:
-    answer = ask(site, path)
+def test_every_error_is_json_with_a_code(shown: Shown, path: str, status: int) -> None:
+    answer = ask(shown.site, path)
     assert answer.status == status
     assert answer.code.startswith("E_")
 
@@ -820,15 +843,9 @@ def test_output_is_streamed_while_the_agent_runs_and_ends_with_it(
         "%2e%2e/apply.log", "./apply.log", "{item}/pipe.log",
     ],
 )  # fmt: skip
-def test_nothing_but_output_can_be_read(
-    site: Server, manager: LockManager, root: Path, path: str
-) -> None:
-    item = sent_out(manager, ["app/shared.rb"])
-    log = printed(root, item.id, b"text")
-    (log.parent / "before.json").write_text("{}")
-    (log.parent / "link.log").symlink_to(root / "holdfast.toml")
-    os.mkfifo(log.parent / "pipe.log")
-    answer = ask(site, f"/api/output/{path.format(item=item.id)}")
+def test_nothing_but_output_can_be_read(shown: Shown, path: str) -> None:
+    assert ask(shown.site, f"/api/output/{shown.item.id}/apply.log").body == b"text"
+    answer = ask(shown.site, f"/api/output/{path.format(item=shown.item.id)}")
     assert (answer.status, answer.code) == (404, "E_NOT_FOUND")
 
 
@@ -848,7 +865,8 @@ def test_a_folder_of_output_that_is_a_link_is_not_followed(
 
 
 @pytest.mark.parametrize("path", sorted(web._ASSETS))
-def test_the_page_comes_whole_and_takes_nothing_from_elsewhere(site: Server, path: str) -> None:
+def test_the_page_comes_whole_and_takes_nothing_from_elsewhere(shown: Shown, path: str) -> None:
+    site = shown.site
     answer = ask(site, path)
     assert answer.status == 200
     text = answer.body.decode()
@@ -860,8 +878,8 @@ def test_the_page_comes_whole_and_takes_nothing_from_elsewhere(site: Server, pat
 
 
 @pytest.mark.parametrize("path", ["/", "/api/state", "/nothing", "/metrics", "/healthz"])
-def test_every_answer_has_the_headers_that_keep_others_out(site: Server, path: str) -> None:
-    headers = ask(site, path).headers
+def test_every_answer_has_the_headers_that_keep_others_out(shown: Shown, path: str) -> None:
+    headers = ask(shown.site, path).headers
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert "unsafe" not in headers["Content-Security-Policy"]

@@ -207,7 +207,9 @@ def test_a_launcher_that_is_well_is_used_again(bench: Bench) -> None:
 def test_launchers_are_there_before_they_are_needed(repository: Path) -> None:
     with LockManager.open(repository) as manager:
         pool = Launchers(manager, spare=2)
-        pool.warm()
+        pool.warm(1)
+        assert len(pool._idle) == 1
+        pool.warm(4)
         assert [launcher.is_well for launcher in pool._idle] == [True, True]
         lent: list[Launcher] = [pool.lend() for _ in range(3)]
         for launcher in lent:

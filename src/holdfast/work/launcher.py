@@ -118,14 +118,15 @@ class Launcher:
     def _put_back(self) -> None:
         """Our dispatcher is gone. If that was in the middle of an item, its files are put back at
         once, and not only when another holder wants them. What does not work stays held."""
-        from holdfast.work.desk import Desk
-
         assert self._manager.tree is not None
-        root, desk = self._manager.tree.root, Desk(self._manager)
+        root = self._manager.tree.root
         for name in _names(f"{root}/{FOLDER}"):
             keepsake = Keepsake(root, name)
             if not keepsake.is_there:
                 continue
+            from holdfast.work.desk import Desk  # most launchers end with nothing to put back
+
+            desk = Desk(self._manager)
             with suppress(HoldfastError, OSError):
                 item = desk.item(name)
                 if item is None or desk.owner(item) != own_witness():

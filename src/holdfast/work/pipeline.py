@@ -165,7 +165,7 @@ class Pipeline:
         """Begin, and queue all that is not done yet. What an earlier run left is taken up."""
         scheduler = self._need_scheduler()
         if self._launchers is not None:
-            self._launchers.warm()
+            self._launchers.warm(len(self._screens))
         # First, so that nothing that another dispatcher does from now on goes unheard.
         scheduler.start()
         for group in self._groups:

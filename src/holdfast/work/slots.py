@@ -223,9 +223,10 @@ class Launchers:
         self._idle: list[Launcher] = []
         self._lock = threading.Lock()
 
-    def warm(self) -> None:
-        """Start as many as are used at once, so that the first items need not wait for them."""
-        made = [self._start() for _ in range(self._spare - len(self._idle))]
+    def warm(self, most: int) -> None:
+        """Start as many as are used at once, so that the first items need not wait for them; no
+        more than there can be items."""
+        made = [self._start() for _ in range(min(self._spare, most) - len(self._idle))]
         with self._lock:
             self._idle += made
 
