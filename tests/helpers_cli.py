@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
 import pty
+import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +129,13 @@ class Repository:
         assert "Traceback" not in (err or ""), err
         return Answer(process.returncode, out or "", err or "")
 
+    def look(self, *words: object) -> Answer:
+        """Run a command that tells everybody the same."""
+        return quickly(words, self.root) or self.hold(*words)
+
     def grants(self, *words: str) -> list[dict[str, Any]]:
         """What is held."""
-        grants: list[dict[str, Any]] = self.hold("status", "--json", *words).json["grants"]
+        grants: list[dict[str, Any]] = self.look("status", "--json", *words).json["grants"]
         return grants
 
     def holders(self, path: str) -> list[str]:
@@ -140,12 +148,151 @@ class Repository:
 
     def waiting(self) -> list[dict[str, Any]]:
         """Who waits."""
-        waiting: list[dict[str, Any]] = self.hold("status", "--json").json["waiting"]
+        waiting: list[dict[str, Any]] = self.look("status", "--json").json["waiting"]
         return waiting
 
     def events(self) -> list[dict[str, Any]]:
         """The history."""
-        return [json.loads(line) for line in self.hold("log", "--json").out.splitlines()]
+        return [json.loads(line) for line in self.look("log", "--json").out.splitlines()]
+
+
+#: Has imported what most commands need, and forks for each that it is asked for. What it forks has
+#: the folder, the variables, the words and the streams that it was told.
+_STARTER = """
+import gc, json, os, socket, sys
+from holdfast import __main__ as program
+from holdfast.cli import helping, history, locks, looking, main, status
+from holdfast.manager import manager
+from holdfast.store import sqlite
+gc.collect()
+gc.freeze()  # to look at all that would copy its pages, for every command
+line = socket.socket(fileno=int(sys.argv[1]))
+while True:
+    said, streams, _, _ = socket.recv_fds(line, 1 << 17, 3)
+    if not said:
+        break
+    pid = os.fork()
+    if pid == 0:
+        line.close()
+        words, folder, variables = json.loads(said)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.argv = [program.__file__, *words]
+        try:
+            code = main()
+            sys.stdout.flush()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            code = 1
+        sys.stderr.flush()
+        os._exit(code)
+    for stream in streams:
+        os.close(stream)
+    line.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+_STARTER_BYTES_MAX = 1 << 16
+
+
+class Starter:
+    """Runs commands to their end, one at a time, each in a process of its own that need not import
+    anything first: that takes most of the time of a short command."""
+
+    def __init__(self) -> None:
+        #: Who has it may ask.
+        self.turn = threading.Lock()
+        self._line, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _STARTER, str(other.fileno())],
+                pass_fds=[other.fileno()], env=environment(), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,  # what it forks has pipes too
+            )  # fmt: skip
+        atexit.register(self.close)
+
+    def run(self, message: bytes) -> Answer:
+        """Words, folder and variables of a command as JSON. What came of it."""
+        (out, for_out), (err, for_err) = os.pipe(), os.pipe()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        try:
+            socket.send_fds(self._line, [message], [nothing, for_out, for_err])
+        finally:
+            for descriptor in (nothing, for_out, for_err):
+                os.close(descriptor)
+        said = _read_all(out, err)
+        self._line.settimeout(PATIENCE_SECONDS)
+        return Answer(int(self._line.recv(100)), said[out], said[err])
+
+    def close(self) -> None:
+        """End it, with the command that it waits for."""
+        with contextlib.suppress(OSError):
+            for pid in children_of(self._process.pid):
+                os.kill(pid, signal.SIGKILL)
+        self._line.close()
+        self._process.kill()
+        self._process.communicate()
+
+
+def _read_all(*descriptors: int) -> dict[int, str]:
+    """All that comes out of some pipes, which are closed afterwards."""
+    found = {descriptor: bytearray() for descriptor in descriptors}
+    with selectors.DefaultSelector() as selector:
+        for descriptor in descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(PATIENCE_SECONDS)
+            assert ready, "it neither ends nor says anything"
+            for key, _ in ready:
+                some = os.read(key.fd, 1 << 16)
+                found[key.fd] += some
+                if not some:
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+    return {one: bytes(said).decode("utf-8", "backslashreplace") for one, said in found.items()}
+
+
+_starter: list[Starter] = []
+
+
+def quickly(words: Sequence[object], folder: Path) -> Answer | None:
+    """A command, run to its end by a starter; None if that has something else to do, or the line
+    is too long for it. Not for tests about how a command starts, and who started it."""
+    message = json.dumps([list(map(str, words)), str(folder), environment()]).encode()
+    if len(message) > _STARTER_BYTES_MAX:
+        return None
+    if not _starter:
+        _starter.append(Starter())
+    starter = _starter[0]
+    if not starter.turn.acquire(blocking=False):  # another thread's command may wait for this one
+        return None
+    try:
+        answer = starter.run(message)
+    except BaseException:
+        _starter.remove(starter)
+        starter.close()
+        raise
+    finally:
+        starter.turn.release()
+    assert "Traceback" not in answer.err, answer.err
+    return answer
+
+
+class QuickRepository(Repository):
+    """A repository whose commands are run to their end by a starter, where that makes no
+    difference."""
+
+    def hold(
+        self,
+        *words: object,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> Answer:
+        answer = None if env or more else quickly(words, cwd or self.root)
+        return answer or super().hold(*words, cwd=cwd, env=env, **more)
 
 
 #: Starts an interactive shell on a terminal, as nobody's child: its parent is gone at once, so

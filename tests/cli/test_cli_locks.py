@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from helpers_cli import COMMAND, Repository, environment
+from helpers_cli import COMMAND, QuickRepository, Repository, environment
 from helpers_processes import until
 from holdfast import LockManager
 from holdfast.cli.commands import COMMANDS, FAMILIES, everything
@@ -23,7 +23,7 @@ ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "repo")
+    return QuickRepository(tmp_path / "repo")
 
 
 def test_a_lock_says_whose_it_is_until_when_and_how_to_give_it_back(repo: Repository) -> None:
@@ -151,7 +151,7 @@ def test_c_works_as_if_called_from_there_before_and_after_the_command(
 def test_a_path_elsewhere_uses_the_ledger_of_its_own_repository(
     repo: Repository, tmp_path: Path
 ) -> None:
-    other = Repository(tmp_path / "other")
+    other = QuickRepository(tmp_path / "other")
     assert repo.hold("lock", "../other/app/x.rb").code == 0
     assert repo.grants() == []
     assert [grant["write_paths"] for grant in other.grants()] == [["app/x.rb"]]
@@ -169,7 +169,7 @@ def test_a_path_in_no_repository_is_refused_and_gets_no_ledger(
 
 
 def test_without_git_the_ledger_is_made_where_the_caller_is(tmp_path: Path) -> None:
-    repo = Repository(tmp_path / "repo")
+    repo = QuickRepository(tmp_path / "repo")
     plain = tmp_path / "plain"
     (plain / "sub").mkdir(parents=True)
     assert repo.hold("lock", "sub/file", cwd=plain).code == 0
@@ -209,7 +209,7 @@ def test_the_store_can_be_chosen_by_option_and_by_environment(
 def test_the_ledger_of_another_repository_by_url_is_about_its_own_tree(
     repo: Repository, tmp_path: Path
 ) -> None:
-    other = Repository(tmp_path / "other")
+    other = QuickRepository(tmp_path / "other")
     other.hold("lock", "app/x.rb", "--holder", "bob")
     url = f"sqlite://{other.root}/.holdfast/ledger.db"
     assert repo.hold("check", other.root / "app/x.rb", "--store", url).code == 3
@@ -484,7 +484,8 @@ def test_a_reason_is_one_line_whatever_was_given(repo: Repository) -> None:
         ["--read", "lib", "app/x.rb"], ["a", "b", "c", "d", "e", "--holder", "ann"],
     ],
 )  # fmt: skip
-def test_the_hint_can_be_pasted_into_a_shell(repo: Repository, words: list[str]) -> None:
+def test_the_hint_can_be_pasted_into_a_shell(tmp_path: Path, words: list[str]) -> None:
+    repo = Repository(tmp_path / "repo")  # both commands must be started by the same program
     hint = repo.hold("lock", *words).err.splitlines()[-1]
     command = hint.removeprefix("  give it back: ")
     (repo.root / "bin").mkdir()
@@ -504,8 +505,8 @@ def test_help_and_version_go_to_the_standard_output(repo: Repository) -> None:
     assert json.loads(repo.hold("--version", "--json").out) == {"version": holdfast.__version__}
     listed = repo.hold("--help")
     assert listed.code == 0
-    for one in (*COMMANDS, *FAMILIES):
-        assert f"\n  {one.name} " in listed.out
+    for name in [*(one.name for one in COMMANDS), *(family.name for family in FAMILIES)]:
+        assert f"\n  {name} " in listed.out
     for family in FAMILIES:
         listed = repo.hold(family.name, "--help")
         assert (listed.code, listed.err) == (0, "")

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers_cli import COMMAND, Repository, Terminal
+from helpers_cli import COMMAND, QuickRepository, Repository, Terminal
 from helpers_processes import until
 from holdfast import LockManager
 from holdfast.cli.history import Teller
@@ -37,7 +37,7 @@ EVIL = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202egnorw\r\n\x08"
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "repo")
+    return QuickRepository(tmp_path / "repo")
 
 
 @pytest.fixture

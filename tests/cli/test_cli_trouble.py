@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast.cli as cli
-from helpers_cli import COMMAND, Repository, environment
+from helpers_cli import COMMAND, QuickRepository, Repository, environment
 from holdfast.cli.commands import COMMANDS, GLOBALS
 from holdfast.cli.parser import UsageError, parse
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "repo")
+    return QuickRepository(tmp_path / "repo")
 
 
 def both(repo: Repository, *words: str, code: int, error: str) -> None:
