@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from helpers_init import SOURCE, Site  # noqa: E402
+from helpers_processes import Crowd  # noqa: E402
 from holdfast.gate import bundle  # noqa: E402
 from holdfast.manager.clock import FakeClock  # noqa: E402
 from holdfast.manager.manager import LockManager  # noqa: E402
@@ -107,6 +108,21 @@ def real_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def bundled() -> None:
     """Hooks of this very package start as quickly as init would have them."""
     bundle.write(str(SOURCE))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with room for a ledger."""
+    folder = tmp_path / "repo"
+    (folder / ".holdfast").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Iterator[Crowd]:
+    """Processes that are started by the test, and are gone at its end."""
+    with Crowd(tmp_path) as made:
+        yield made
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -13,7 +13,9 @@ import pytest
 
 from helpers_cli import Answer, Repository, environment
 from helpers_processes import PATIENCE_SECONDS
+from holdfast import LockManager
 from holdfast.gate.sandbox import landlock
+from holdfast.manager.grants import GrantSnapshot
 
 NEEDS_LANDLOCK = pytest.mark.skipif(
     not landlock.support().is_enough, reason=f"needs Landlock: {landlock.support().lacks}"
@@ -94,6 +96,11 @@ class Room:
     def set(self, *write: str) -> None:
         """The settings."""
         (self.root / "holdfast.toml").write_text(f"[sandbox]\nwrite = {json.dumps(list(write))}\n")
+
+    def held(self) -> list[GrantSnapshot]:
+        """What is held."""
+        with LockManager.open(self.root) as manager:
+            return list(manager.active_grants())
 
     def left_over(self) -> list[str]:
         """What is in the place for temporary files."""

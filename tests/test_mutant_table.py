@@ -8,9 +8,13 @@ from collections import Counter
 import pytest
 
 from mutants.table import PACKAGE, PROJECT, Mutant, all_mutants
-from promises import SHOWN_BY
+from promises import SHOWN_BY, promises
 
 MUTANTS = all_mutants()
+
+
+def test_every_promise_has_a_mutant() -> None:
+    assert sorted({mutant.promise for mutant in MUTANTS}) == sorted(promises())
 
 
 def test_no_two_have_one_name() -> None:

@@ -26,7 +26,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
     made = Room(tmp_path)
     yield made
     assert made.left_over() == [], "the scratch folder is gone"
-    assert made.repo.grants() == [], "the lock is given back"
+    assert made.held() == [], "the lock is given back"
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,10 @@ HOOK = Path(hook.__file__)
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
+def room(tmp_path: Path) -> Room:
     made = Room(tmp_path)
     made.repo.hold("lock", "app/y.rb", "--holder", "bob", "--reason", "busy")
-    yield made
-    made.repo.hold("unlock", "app/y.rb", "--holder", "bob")
+    return made
 
 
 # Looking
@@ -78,7 +76,8 @@ def _kinds(value: Any, name: str = "") -> Any:
 def test_who_waits_is_shown_inside(room: Room) -> None:
     waiter = room.repo.start("lock", "app/y.rb", "--holder", "eve", "--wait", "60")
     try:
-        until(lambda: bool(room.repo.waiting()), "somebody waits")
+        with LockManager.open(room.root) as manager:
+            until(lambda: bool(manager.queue()), "somebody waits")
         (seen,) = room.run("--", *COMMAND, "status", "--json").json["waiting"]
         assert (seen["holder"], seen["behind"][0]["holder"]) == ("eve", "bob")
         shown = room.run("--", *COMMAND, "status").out

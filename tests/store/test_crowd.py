@@ -22,19 +22,6 @@ pytestmark = LINUX_ONLY
 HERD = 100
 
 
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    with Crowd(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "repo"
-    (root / ".holdfast").mkdir(parents=True)
-    return root
-
-
 # A herd
 
 

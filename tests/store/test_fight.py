@@ -16,7 +16,6 @@ import json
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -155,12 +154,6 @@ while not os.path.exists("over"):
 manager.close()
 say("ended")
 """
-
-
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    with Crowd(tmp_path) as made:
-        yield made
 
 
 class Arena:

@@ -10,7 +10,6 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,19 +30,6 @@ pytestmark = LINUX_ONLY
 THREADS = 16
 #: Each costs a new process; the first few tell enough.
 INTERRUPTS_LISTED_MAX = 5
-
-
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    with Crowd(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "repo"
-    (folder / ".holdfast").mkdir(parents=True)
-    return folder
 
 
 # Fork

@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -24,19 +23,6 @@ from holdfast.manager.liveness import is_dead
 from holdfast.store import open_store
 
 pytestmark = LINUX_ONLY
-
-
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    with Crowd(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "repo"
-    (folder / ".holdfast").mkdir(parents=True)
-    return folder
 
 
 def ledger(root: Path) -> Path:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,19 +20,6 @@ from holdfast import LockManager
 from holdfast.core.model import Holder
 
 pytestmark = LINUX_ONLY
-
-
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    with Crowd(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "repo"
-    (folder / ".holdfast").mkdir(parents=True)
-    return folder
 
 
 def ledger(root: Path) -> Path:

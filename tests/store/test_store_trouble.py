@@ -43,12 +43,6 @@ IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 @pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    with Crowd(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
 def root(tmp_path: Path) -> Path:
     folder = tmp_path / "repo"
     (folder / ".git").mkdir(parents=True)

@@ -6,11 +6,11 @@ is, the benchmarks measure.
 
 from __future__ import annotations
 
+import _socket
 import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,17 +41,6 @@ while True:
     manager.release(grant.id)
     say("released")
 """
-
-
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    with Crowd(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return made(tmp_path / "repo")
 
 
 def made(root: Path) -> Path:
@@ -337,10 +326,12 @@ def test_following_ends_at_its_time_with_the_head_that_is_there(root: Path) -> N
 def test_two_threads_that_call_for_the_first_time_leave_one_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, together, real = [], threading.Barrier(2, timeout=60), wake._socket
+    made: list[_socket.socket] = []
+    together, real = threading.Barrier(2, timeout=60), wake._socket
 
     def slow() -> object:
         one = real()
+        assert one is not None
         made.append(one)
         together.wait()
         return one
