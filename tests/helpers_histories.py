@@ -30,6 +30,8 @@ HABITS = (
     "daemonises", "daemonises", "threads", "is_signalled",
 )  # fmt: skip
 STEADY = 2
+#: What can happen to a program.
+HAPPENS = ("walked", "opened", "forked", "daemonised", "stopped", "killed")
 
 
 class ProcessFight:
@@ -52,14 +54,20 @@ class ProcessFight:
             for file in FILES:
                 (self.root / tree / file).touch()
 
-    def run(self, habits: tuple[str, ...] = HABITS, *, gently: bool = False) -> History:
-        """The fight; gently is without stopping and killing. The history of all who took part."""
+    def run(
+        self, habits: tuple[str, ...] = HABITS, *, gently: bool = False, operations: int = 0
+    ) -> History:
+        """The fight; gently is without stopping and killing. The history of all who took part.
+
+        With a number of operations it is over as soon as so many have been recorded and all that
+        can happen to a program has happened.
+        """
         try:
             for habit in habits:
                 self._start(habit)
             until(lambda: len(list(self.records.iterdir())) >= len(habits), "all have begun")
             end = time.monotonic() + self.seconds
-            while time.monotonic() < end:
+            while time.monotonic() < end and not (operations and self._has_met(operations)):
                 time.sleep(self.dice.uniform(0.01, 0.05))
                 if not gently:
                     self._disturb(habits)
@@ -67,10 +75,20 @@ class ProcessFight:
             self._await_the_end()
         finally:
             self._end_all()
+        self._count()
+        return read(self.records)
+
+    def _count(self) -> None:
         for what in ("walked", "opened", "forked", "forked-inside", "daemonised"):
             path = self.root / what
             self.counts[what] = path.stat().st_size if path.exists() else 0
-        return read(self.records)
+
+    def _has_met(self, operations: int) -> bool:
+        self._count()
+        if not all(self.counts[what] for what in HAPPENS):
+            return False
+        lines = sum(file.read_bytes().count(b"\n") for file in self.records.iterdir())
+        return lines > 2 * operations  # each has one for its beginning and one for its end
 
     def troubles(self) -> str:
         """What programs failed with."""
@@ -245,4 +263,4 @@ MET = (
     ("fenced", "entered"), ("fenced", "kept out"),
 )  # fmt: skip
 
-__all__ = ["BUGS", "HABITS", "MET", "ProcessFight", "ThreadFight", "kinds"]
+__all__ = ["BUGS", "HABITS", "HAPPENS", "MET", "ProcessFight", "ThreadFight", "kinds"]

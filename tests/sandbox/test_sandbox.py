@@ -262,7 +262,12 @@ def test_what_happens_is_noticed_though_the_folder_is_not_listed_again(
 ) -> None:
     lists: list[str] = []
     real = scratch._listed
-    monkeypatch.setattr(scratch, "_listed", lambda folder: lists.append(folder) or real(folder))
+
+    def listed(folder: str) -> list[str]:
+        lists.append(folder)
+        return real(folder)
+
+    monkeypatch.setattr(scratch, "_listed", listed)
     with Crowd(tmp_path) as crowd:
         first = crowd.start(OWNER, tmp_path)
         [one] = first.wait_for("made")
@@ -318,14 +323,20 @@ def test_closed_folders_are_emptied_as_well(old: Path, tmp_path: Path) -> None:
     assert os.listdir(old) == []
 
 
+#: Too deep for a function that calls itself, and for a path.
+DEEP = 1100
+assert sys.getrecursionlimit() < DEEP
+assert DEEP * len("deeper/") > os.pathconf("/", "PC_PATH_MAX")
+
+
 def test_folders_in_folders_without_end_are_removed(old: Path) -> None:
     made = scratch.Scratch(runner_holder("one")[0])
     for deep in (made.tmp, f"{made.tmp}/side"):
         os.makedirs(deep, exist_ok=True)
         fd = os.open(deep, os.O_RDONLY)
-        for _ in range(3000):
-            os.mkdir("d", dir_fd=fd)
-            inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+        for _ in range(DEEP):
+            os.mkdir("deeper", dir_fd=fd)
+            inner = os.open("deeper", os.O_RDONLY, dir_fd=fd)
             os.close(fd)
             fd = inner
         os.close(fd)

@@ -18,7 +18,7 @@ from helpers_guard import ENV, made_repository, sh
 from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK, without_call
 from holdfast.gate import door
-from holdfast.gate.sandbox import closing, landlock, line
+from holdfast.gate.sandbox import SandboxError, closing, landlock, line
 from holdfast.manager.manager import LockManager
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
@@ -81,12 +81,20 @@ def run(text: str, cwd: Path, *, shell: str = "bash") -> subprocess.CompletedPro
     )  # fmt: skip
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = made_repository(tmp_path / "repo")
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What every test has a copy of."""
+    made = made_repository(tmp_path_factory.mktemp("model") / "repo")
     (made / "holdfast.toml").write_text('[gate]\nshell = "enforce"\n')
     sh(made, "git add holdfast.toml && git commit -qm settings")
     (made / ".holdfast").mkdir()
+    return made
+
+
+@pytest.fixture
+def root(model: Path, tmp_path: Path) -> Path:
+    made = shutil.copytree(model, tmp_path / "repo", symlinks=True)
+    sh(made, "git update-index -q --refresh")
     return made
 
 
@@ -126,7 +134,7 @@ def test_a_program_is_put_into_a_sandbox_while_others_hold_something(
     ann: Agent, bob: Agent
 ) -> None:
     ann.edit("app/x.py")
-    more = {"description": "d", "run_in_background": True, "timeout": 5000}
+    more: dict[str, Any] = {"description": "d", "run_in_background": True, "timeout": 5000}
     said = bob.shell(PROGRAM, **more)
     assert "permissionDecision" not in said, "the client's own permissions stay in charge"
     given = said["updatedInput"]
@@ -417,7 +425,7 @@ def test_a_kernel_that_does_not_restrict_runs_nothing(root: Path, number: int) -
 @NEEDS_LANDLOCK
 def test_what_stays_open_in_spite_of_all_is_found_out(root: Path) -> None:
     closing.prove([str(root / "absent")])
-    with pytest.raises(closing.SandboxError, match="stays open"):
+    with pytest.raises(SandboxError, match="stays open"):
         closing.prove([str(root / "app/x.py")])
 
 

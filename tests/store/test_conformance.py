@@ -132,7 +132,7 @@ def test_a_store_with_a_fault_is_found_out(
 ) -> None:
     for module in ("scene", "waiting", "trouble"):  # a fault must not cost minutes
         name = f"holdfast.testing.conformance.{module}.PATIENT_SECONDS"
-        monkeypatch.setattr(name, 1.0)
+        monkeypatch.setattr(name, 0.3)
     with pytest.raises(ExceptionGroup, match="does not keep the contract") as caught:
         conformance.check_store(lambda name, **rest: fault(**rest))
     notes = [note for error in caught.value.exceptions for note in error.__notes__]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers_histories import MET, ProcessFight, ThreadFight, kinds
+from helpers_histories import HAPPENS, MET, ProcessFight, ThreadFight, kinds
 from helpers_processes import LINUX_ONLY
 from history_bugs import BUGS
 from holdfast.testing.histories import History, check
@@ -29,12 +29,12 @@ def assert_legal(history: History) -> None:
 def test_processes_that_walk_fork_daemonise_are_stopped_and_killed_have_a_legal_history(
     tmp_path: Path,
 ) -> None:
-    fight = ProcessFight(tmp_path, seconds=4)
-    history = fight.run()
+    fight = ProcessFight(tmp_path, seconds=20)
+    history = fight.run(operations=400)
     assert fight.troubles() == ""
     assert_legal(history)
     assert len(history.operations) > 200
-    for what in ("walked", "opened", "forked", "daemonised", "stopped", "killed"):
+    for what in HAPPENS:
         assert fight.counts[what], f"nothing {what}: that proves less than it says"
 
 
@@ -52,11 +52,11 @@ def test_threads_on_the_memory_store_have_a_legal_history(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("bug", ["forget_ancestors", "never_expires", "skip_liveness"])
 def test_each_seeded_bug_is_found_on_the_memory_store(tmp_path: Path, bug: str) -> None:
-    for attempt in range(ATTEMPTS):
+    for attempt in range(3 * ATTEMPTS):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         with BUGS[bug]():
-            history = ThreadFight(folder, seconds=1.5).run(6)
+            history = ThreadFight(folder, seconds=0.5).run(6)
         judgement = check(history)
         assert judgement.name != "undecided", str(judgement)
         if not judgement:
