@@ -229,8 +229,8 @@ MUTANTS: list[Mutant] = [
         "002-07",
         "who was alive twice is not looked for again",
         "manager/liveness.py",
-        "    if watch.lives():\n        return True\n    _watched.pop(witness, None)\n    return False\n",
-        "    return True\n",
+        "        if watch.lives():\n            return True\n    except RuntimeError:",
+        "        return True\n    except RuntimeError:",
         (HOOK + "test_seed002_07_the_hook_looks_for_the_owner_before_each_refusal",),
     ),
     Mutant(
