@@ -81,7 +81,7 @@ class Shop:
         self.root = locks.repository(folder)
         self.manager = LockManager.open(self.root)
         self.launchers = Launchers(self.manager, slots)
-        self.launchers.warm()
+        self.launchers.warm(slots)
         self.scheduler = Scheduler(lock_manager=self.manager, slots=slots, host=self.launchers.lend)
         self.command = list(command)
         self.scheduler.handle("apply", self._work)

@@ -20,6 +20,9 @@ _holdfast
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
+#: What can be typed first.
+NAMES = [*(one.name for one in COMMANDS), *(one.name for one in FAMILIES)]
+
 
 def needs(shell: str) -> str:
     """The shell, or no test."""
@@ -46,7 +49,7 @@ def completed(repo: Repository, *words: str, script: str = "") -> list[str]:
 
 
 def test_bash_offers_the_commands(repo: Repository) -> None:
-    assert completed(repo, "") == [one.name for one in (*COMMANDS, *FAMILIES)]
+    assert completed(repo, "") == NAMES
     assert completed(repo, "lo") == ["lock", "log"]
     assert completed(repo, "--json", "unl") == ["unlock"]
     assert completed(repo, "-C", "app", "sta") == ["status"]
@@ -152,7 +155,7 @@ def test_fish_offers_families_and_tells_their_commands_from_others(repo: Reposit
         repo, "holdfast ", "holdfast spec lock --t", "holdfast lock --t", "holdfast -C x spec u",
         *(f"holdfast {' '.join(words)} " for words in BEGINNINGS),
     )  # fmt: skip
-    assert {one.name for one in (*COMMANDS, *FAMILIES)} <= set(first)
+    assert set(NAMES) <= set(first)
     assert rest[:3] == [["--timeout"], ["--ttl"], ["unlock"]]
     for words, offered in zip(BEGINNINGS, rest[3:], strict=True):
         assert sorted(offered) == sorted(after(words))

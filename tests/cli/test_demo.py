@@ -148,7 +148,7 @@ def processes_below(folder: Path) -> list[str]:
 def test_elsewhere_it_says_what_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     assert main(["demo"]) == 1
     assert "needs Linux" in capsys.readouterr().err
 
@@ -310,7 +310,14 @@ TWO = acquired(3, "bob", 11, "a/x", "b")
 
 
 def completed(seq: int, workflow: str, token: int, *paths: str) -> list[Event]:
-    more = {"workflow": workflow, "phase": "verify", "token": token, "write_paths": list(paths)}
+    more: dict[str, Any] = {
+        "workflow": workflow, "phase": "verify", "token": token, "write_paths": list(paths),
+    }  # fmt: skip
+        "workflow": workflow,
+        "phase": "verify",
+        "token": token,
+        "write_paths": list(paths),
+    }
     return [
         work(seq, "work_queued", workflow, "queued", **more),
         work(seq + 1, "work_ended", workflow, "completed", **more),

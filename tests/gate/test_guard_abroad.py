@@ -262,7 +262,7 @@ def test_with_a_grant_another_repository_is_not_covered(here: Path, there: Path)
     from holdfast.gate import door
 
     with LockManager.open(here) as manager:
-        grant = manager.ask("ann", write_paths=["app/x.py"])
+        grant = manager.ensure(holder="ann", write_paths=["app/x.py"])
         env = {"HOLDFAST_GRANT": grant.id, "HOLDFAST_TOKEN": str(grant.token)}
         for command, refused in (("echo > app/x.py", False), ("echo > ../there/x", True)):
             said = {"session_id": "ann", "cwd": str(here), "hook_event_name": "PreToolUse",

@@ -17,6 +17,7 @@ import pytest
 from helpers_guard import Shop, made_repository, settled, sh, sneaky, text
 from holdfast.gate import guard
 from holdfast.gate.guard import aside, signs
+from holdfast.gate.intent import Answer
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_what_the_owner_does_itself_meanwhile_is_no_damage(shop: Shop) -> None:
     ann.write("app/z.py", "ann\n")
     bob.ask("make test")
     ann.write("app/x.py", "ann goes on\n")
-    assert bob.ended("make test") == guard.Answer("quiet")
+    assert bob.ended("make test") == Answer("quiet")
     assert shop.events("damage") == []
 
 
@@ -263,7 +264,8 @@ def test_old_things_are_swept_away(shop: Shop) -> None:
     id = shop.events("damage")[0].data["id"]
     for folder, age in (("running", 2), ("kept", 2), ("watch", 2), ("undo", 8)):
         old = time.time() - age * 86400
-        for file in [signs.aside(root, folder), *Path(signs.aside(root, folder)).rglob("*")]:
+        place = Path(signs.aside(root, folder))
+        for file in [place, *place.rglob("*")]:
             os.utime(file, (old, old))
     os.utime(signs.aside(root, "swept"), (0, 0))
     bob.run("make -v")

@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -716,7 +716,7 @@ echo "checked by the framework"
 
 
 @pytest.fixture
-def managers(repo: Repo) -> Iterator[Any]:
+def managers(repo: Repo) -> Callable[[], list[tuple[str, str]]]:
     def found() -> list[tuple[str, str]]:
         stashers = stashing_managers(str(repo.root))
         assert all(one.evidence for one in stashers)

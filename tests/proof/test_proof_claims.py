@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -121,8 +122,8 @@ def test_the_fold_of_the_events_is_the_live_state(
                     model[node] = (owner, now + seconds * codec.SECOND)
             now = ledger.now()
             expected = {one: who for one, (who, until) in model.items() if until > now}
-            for one in workers.values():
-                assert {claim.node: claim.owner for claim in one.active()} == expected
+            for worker in workers.values():
+                assert {claim.node: claim.owner for claim in worker.active()} == expected
             assert replayed(root, _key(codec.moment_text(now))) == expected
         assert verify(ledger) == []
 
@@ -131,12 +132,13 @@ def test_nodes_are_numbers_with_dots(ledger: ProofLedger) -> None:
     claims = Claims(ledger)
     for node in ("1", "1.2.3", "10.20", "1." * 99 + "1"):
         claims.claim(node, owner="a")
-    for node in (
+    wrong: tuple[Any, ...] = (
         "", "0", "01", "1.", ".1", "1..2", "1.0", "a", "1.a", "1/2", "../1", "1 ", "１", "-1",
         "1\n", "1." * 100 + "1", None, 1,
-    ):  # fmt: skip
+    )  # fmt: skip
+    for bad in wrong:
         with pytest.raises(BadNodeError):
-            claims.claim(node, owner="a")  # type: ignore[arg-type]
+            claims.claim(bad, owner="a")
     for owner in ("", " a", "a\n", "x" * 300):
         with pytest.raises(BadKeyError):
             claims.claim("2", owner=owner)
@@ -273,8 +275,13 @@ def reads(root: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> tupl
     """How many events a cold replay reads, and the nodes it finds."""
     opened: list[str] = []
     real = os.open
+
+    def open_and_tell(path: str, *more: Any) -> int:
+        opened.append(str(path))
+        return real(path, *more)
+
     with monkeypatch.context() as patch:
-        patch.setattr(os, "open", lambda path, *more: opened.append(str(path)) or real(path, *more))
+        patch.setattr(os, "open", open_and_tell)
         found = Claims(ProofLedger(root, clock=clock)).active()
     count = sum(1 for path in opened if "event-" in path and os.path.exists(path))
     return count, [one.node for one in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -130,7 +131,7 @@ def test_an_interrupt_while_waiting_leaves_no_lock_and_no_place(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(writelock.time, "sleep", interrupted)
+        patch.setattr(time, "sleep", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ledger.append({"type": "x"})
     lock.rmdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,7 @@ def test_something_else_in_its_place_is_kept_aside(
 ) -> None:
     file = demo / ".lock"
     (tmp_path / "elsewhere").write_bytes(foreign(tmp_path / "lock"))
-    make = {
+    make: dict[str, Callable[[], None]] = {
         "link": lambda: file.symlink_to(tmp_path / "elsewhere"),
         "dangling": lambda: file.symlink_to(tmp_path / "nowhere"),
         "loop": lambda: file.symlink_to(file),

@@ -80,8 +80,9 @@ def test_of_many_machines_that_lock_at_once_one_wins(
             for one in machines:
                 one.tell()
             until(
-                lambda tried=round: all(
-                    len(one.words("won") + one.words("lost")) == tried for one in machines
+                lambda: all(
+                    len(one.words("won") + one.words("lost")) == round  # noqa: B023
+                    for one in machines
                 ),
                 "all have tried",
             )

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
@@ -55,7 +56,7 @@ def test_a_new_worktree_that_is_killed_is_whole_or_not_there(tmp_path: Path) -> 
     seen = set()
     for step in range(0, 400, 12):
         name = f"w{step}"
-        dead = killed_at(step, lambda name=name: create(world.repository, name, snapshot_id=id))
+        dead = killed_at(step, partial(create, world.repository, name, snapshot_id=id))
         there = (world.root / "worktrees" / name).exists()
         if there:
             assert picture(world.root / "worktrees" / name) == expected
@@ -76,7 +77,7 @@ def test_a_removal_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
         name = f"w{step}"
         worktree = create(world.repository, name).worktree
         acquire(worktree, ANN)
-        dead = killed_at(step, lambda worktree=worktree: remove(worktree, ANN, force=True))
+        dead = killed_at(step, partial(remove, worktree, ANN, force=True))
         there = (world.root / "worktrees" / name).exists()
         world.codes(clean=True)
         assert world.codes() == []
@@ -93,7 +94,7 @@ def test_a_removal_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
 def test_a_repository_that_is_killed_at_its_making_is_no_repository(tmp_path: Path) -> None:
     for step in range(0, 200, 10):
         place = tmp_path / f"r{step}"
-        dead = killed_at(step, lambda place=place: Repository.init(str(place)))
+        dead = killed_at(step, partial(Repository.init, str(place)))
         try:
             find(Repository.open(str(place) if place.exists() else str(tmp_path)), "main")
         except NoTreeError:
@@ -301,6 +302,7 @@ def test_who_waited_for_a_guard_that_was_removed_takes_the_new_one(tmp_path: Pat
 
     def enter() -> None:
         with Guard(str(path), "it", 30) as guard:
+            assert guard._gate is not None
             inside.append((guard._gate.inode[1], path.stat().st_ino))
 
     def opened() -> int:

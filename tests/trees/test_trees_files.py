@@ -9,6 +9,7 @@ import stat
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,10 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def snapshot(world: World, **more: object) -> dict[str, object]:
+def snapshot(world: World, **more: Any) -> dict[str, Any]:
     id = world.take(**more)
-    return json.loads(world.descriptor(id).read_text())
+    descriptor: dict[str, Any] = json.loads(world.descriptor(id).read_text())
+    return descriptor
 
 
 def test_some_random_trees_come_back_in_bytes_and_metadata(tmp_path: Path) -> None:
@@ -228,7 +230,7 @@ def test_sharing_falls_back_to_copying_file_by_file(tmp_path: Path) -> None:
     """On a file system that can share and on one that cannot, the bytes are the same."""
     data = os.urandom((1 << 20) + 17)
     (tmp_path / "a").write_bytes(data)
-    counted = []
+    counted: list[int] = []
     with (tmp_path / "a").open("rb") as source, (tmp_path / "b").open("wb+") as target:
         engines.named("reflink-copy").copy(
             source.fileno(), target.fileno(), len(data), counted.append

@@ -16,7 +16,7 @@ from helpers_processes import LINUX_ONLY, until
 from helpers_trees import World, grow, old_enough, picture
 from holdfast.core.errors import HoldfastError
 from holdfast.manager import orders
-from holdfast.trees import ConsistencyError, files, linking, listing, verify
+from holdfast.trees import ConsistencyError, files, linker, linking, listing, verify
 
 pytestmark = LINUX_ONLY
 
@@ -222,7 +222,7 @@ def test_a_snapshot_that_was_killed_is_removed_while_the_other_process_still_lin
     building = tmp_path / "building"
     for number in range(20):
         (building / f"d{number}").mkdir(parents=True)
-    helper = orders.Helper(linking.linker.__file__)
+    helper = orders.Helper(str(linker.__file__))
     for number in range(20):
         before, copy = (os.open(one / f"d{number}", os.O_RDONLY) for one in (payload, building))
         wanted = [(path.name, 5) for path in (payload / f"d{number}").iterdir()]
@@ -253,7 +253,7 @@ def test_a_folder_that_somebody_fills_all_the_time_is_not_removed_for_ever(
 
 
 def test_the_other_process_goes_when_nobody_gives_it_orders() -> None:
-    helper = orders.Helper(linking.linker.__file__)
+    helper = orders.Helper(str(linker.__file__))
     helper.tell(())
     assert helper.hear() == ([], 0, "")
     pid = helper.pid
@@ -267,13 +267,13 @@ def test_an_order_arrives_whole_whatever_its_length(tmp_path: Path) -> None:
 
     ours, theirs = _socket.socketpair()
     data = {"names": [f"name-{number}\udc80" for number in range(50_000)]}
-    heard: list[object] = []
+    heard: list[Any] = []
     listener = threading.Thread(target=lambda: heard.append(orders.hear(theirs)))
     listener.start()
     with open(tmp_path / "file", "w+") as file:
         orders.tell(ours, data, (file.fileno(),))
         listener.join(30)
-        [(found, [descriptor])] = heard  # type: ignore[misc]
+        [(found, [descriptor])] = heard
         assert found == data
         assert os.fstat(descriptor).st_ino == os.fstat(file.fileno()).st_ino
         assert not os.get_inheritable(descriptor)

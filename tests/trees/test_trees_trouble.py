@@ -372,7 +372,9 @@ def test_a_lock_that_another_program_made_is_respected(world: World) -> None:
 
 
 def test_a_lost_counter_never_makes_a_token_smaller(world: World) -> None:
-    before = status(world.main).record.fencing_token
+    record = status(world.main).record
+    assert record is not None
+    before = record.fencing_token
     for counter in (world.control / "locks").glob("*.counter"):
         counter.write_text("garbage")
     (world.control / "locks" / f"{world.main.id}.json").unlink()

@@ -377,7 +377,8 @@ def kill_at_random_moments(
                     app.start()
                 if not app.goes_on(app.moment(dice)):
                     break
-                app.kill(dice.choice(app.running), itself=way["itself"], launchers=way["launchers"])
+                itself, launchers = bool(way["itself"]), bool(way["launchers"])
+                app.kill(dice.choice(app.running), itself=itself, launchers=launchers)
                 left -= 1
             app.finish()
             app.check()

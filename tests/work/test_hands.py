@@ -22,10 +22,15 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "a hand"]
 
 
+def waits(thing: threading.Barrier | threading.Event) -> None:
+    """Wait for a minute at most."""
+    thing.wait(60)
+
+
 def test_all_that_they_are_given_is_begun_at_once(hands: Hands) -> None:
     together = threading.Barrier(6, timeout=60)
     for _ in range(5):
-        hands.do(lambda: together.wait() and None)
+        hands.do(lambda: waits(together))
     together.wait()  # or it breaks, if one of them waits for another
     assert len(threads()) == 5
 
@@ -34,14 +39,14 @@ def test_one_after_the_other_is_done_by_the_same_thread(hands: Hands) -> None:
     found: list[int] = []
     for count in range(1, 21):
         hands.do(lambda: found.append(threading.get_ident()))
-        until(lambda count=count: len(found) == count and hands._idle == 1, "it is done")
+        until(lambda: len(found) == count and hands._idle == 1, "it is done")  # noqa: B023
     assert len(set(found)) == 1
     assert len(threads()) == 1
 
 
 def test_what_comes_when_all_are_busy_does_not_wait_for_them(hands: Hands) -> None:
     go_on, done = threading.Event(), threading.Event()
-    hands.do(lambda: go_on.wait(60) and None)
+    hands.do(lambda: waits(go_on))
     hands.do(done.set)
     assert done.wait(60)
     go_on.set()
@@ -91,7 +96,7 @@ def test_they_are_of_use_after_a_finish(hands: Hands) -> None:
 
 def test_one_that_began_before_a_finish_takes_nothing_that_came_after(hands: Hands) -> None:
     go_on, done = threading.Event(), threading.Event()
-    hands.do(lambda: go_on.wait(60) and None)
+    hands.do(lambda: waits(go_on))
     finisher = threading.Thread(target=hands.finish)
     finisher.start()
     until(lambda: not hands._threads, "finish has begun")

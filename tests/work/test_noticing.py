@@ -6,11 +6,13 @@ import errno
 import os
 import platform
 import signal
+import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -23,6 +25,8 @@ from holdfast.work.callbacks import Again
 from holdfast.work.slots import Ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="seccomp is part of Linux")
+
+Test = TypeVar("Test", bound=Callable[..., None])
 
 NEEDS_LISTENER = pytest.mark.skipif(
     sys.platform == "linux" and bool(seccomp.lacks()),
@@ -37,9 +41,10 @@ def bench(repository: Path) -> Iterator[Bench]:
     made.close()
 
 
-def real(function):  # type: ignore[no-untyped-def]
+def real(function: Test) -> Test:
     """A test that needs a kernel which can do it."""
-    return NEEDS_LANDLOCK(NEEDS_LISTENER(function))
+    marked: Test = NEEDS_LANDLOCK(NEEDS_LISTENER(function))
+    return marked
 
 
 # What is noticed
@@ -481,7 +486,7 @@ def test_the_filter_tells_exactly_what_writes(machine: str) -> None:
         data += b"".join(one.to_bytes(8, "little") for one in (*arguments, *[0] * 6)[:6])
         at = value = 0
         while True:
-            code, yes, no, k = seccomp.struct.unpack_from("=HBBI", steps, at * 8)
+            code, yes, no, k = struct.unpack_from("=HBBI", steps, at * 8)
             at += 1
             if code == 0x20:
                 value = int.from_bytes(data[k : k + 4], "little")

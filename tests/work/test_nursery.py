@@ -168,7 +168,7 @@ def test_when_a_launcher_is_killed_nothing_of_it_is_left(bench: Bench, tmp_path:
     os.kill(bench.pid, signal.SIGKILL)
     runner.join(60)
     for pid in children:
-        until(lambda pid=pid: not is_running(pid), "they are gone")
+        until(lambda: not is_running(pid), "they are gone")  # noqa: B023
 
 
 def _caught(function: object) -> None:
