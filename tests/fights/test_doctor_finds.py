@@ -29,11 +29,17 @@ from helpers_doctor import (
 from helpers_init import SOURCE, Installation, tree
 from helpers_processes import until
 from helpers_sandbox import OLD_KERNEL
-from test_doctor import here, leased, sleeper
+from test_doctor import leased, sleeper
 
-__all__ = ["here", "sleeper"]  # fixtures
+__all__ = ["sleeper"]  # a fixture
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a POSIX shell")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Clinic:
+    """With a package that may be changed."""
+    return Clinic(tmp_path)
 
 
 def test_a_kernel_that_cannot_is_told_and_is_no_failure(here: Clinic) -> None:
