@@ -315,7 +315,7 @@ def test_seed004_33_there_is_no_deadlock(scene: Scene, manager: LockManager) -> 
     assert manager.try_acquire(holder=bob, write_paths=["b"], ttl=None)
     scene.queue_up(ann, writes=["b"])
     with pytest.raises(LockCycleError):
-        manager.acquire(holder=bob, write_paths=["a"], timeout=5)
+        manager.acquire(holder=bob, write_paths=["a"], timeout=1)
 
 
 def test_seed004_33_a_wide_request_does_not_starve(scene: Scene) -> None:

@@ -132,10 +132,16 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-22",
-        "a thread decides while another is about to",
+        "what a thread decides is old when it is written down",
         "store/memory.py",
-        "        if not self._mutex.acquire(False):\n            self._enter(deadline)\n",
-        "        self._mutex.acquire(False)\n",
+        "        if not self._mutex.acquire(False):\n"
+        "            self._enter(deadline)\n"
+        "        try:\n"
+        "            decision = decide(self._view())\n",
+        "        decision = decide(self._view())\n"
+        "        if not self._mutex.acquire(False):\n"
+        "            self._enter(deadline)\n"
+        "        try:\n",
         (f"{IN_CORE}22_while_one_thread_decides_no_other_does",),
     ),
     Mutant(
@@ -278,7 +284,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "fixing is done without a grant",
+        "a phase that is given no grant takes that for one",
         "work/pipeline.py",
         "def run_fix(self, group: str, grant_id: str | None = None)",
         'def run_fix(self, group: str, grant_id: str | None = "")',
@@ -321,7 +327,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-28",
-        "a folder among the targets is left out",
+        "a folder among the targets is an error like any other",
         "work/findings.py",
         "        if folders:\n            raise problems.error(\n                OverLockError,",
         "        if folders and not targets:\n            raise problems.error(\n                OverLockError,",
@@ -334,14 +340,6 @@ MUTANTS: list[Mutant] = [
         'dict.fromkeys(path for one in analyses for path in one.data["write_targets"])',
         'dict.fromkeys(path for one in analyses[:1] for path in one.data["write_targets"])',
         (f"{IN_PIPELINE}28_a_merge_locks_the_targets_of_all_its_screens_each_once",),
-    ),
-    Mutant(
-        "004-28",
-        "a target of two screens is named twice",
-        "work/findings.py",
-        "return tuple(dict.fromkeys(path for output in outputs for path in output.write_targets))",
-        "return tuple(path for output in outputs for path in output.write_targets)",
-        (f"{IN_WORK}28_the_targets_of_a_controller_are_those_of_its_screens",),
     ),
     Mutant(
         "004-29",
@@ -578,10 +576,11 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "an agent that wants more than its targets is ended",
+        "an agent that wants more than its targets has failed",
         "work/slots.py",
-        '            if "gaps" in heard:\n',
-        '            if "gaps" in heard:\n                self.stop("it wrote what it may not")\n',
+        '                unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])\n',
+        '                unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])\n'
+        '                return Ended(1, "it wrote what it may not", 0, 0.0)\n',
         (f"{IN_PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
     ),
     Mutant(
