@@ -313,11 +313,6 @@ def completed(seq: int, workflow: str, token: int, *paths: str) -> list[Event]:
     more: dict[str, Any] = {
         "workflow": workflow, "phase": "verify", "token": token, "write_paths": list(paths),
     }  # fmt: skip
-        "workflow": workflow,
-        "phase": "verify",
-        "token": token,
-        "write_paths": list(paths),
-    }
     return [
         work(seq, "work_queued", workflow, "queued", **more),
         work(seq + 1, "work_ended", workflow, "completed", **more),
