@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from conftest import until
+from helpers_cli import COMMAND, Answer, as_a_person, environment, quickly
+from helpers_processes import PATIENCE_SECONDS
 from holdfast.manager.manager import LockManager
 from holdfast.work.items import WorkItem
 from holdfast.work.manifest import ScreenManifest
@@ -136,3 +140,96 @@ def manifest(screens: dict[str, list[str]]) -> dict[str, Any]:
             for name in names
         ],
     }  # fmt: skip
+
+
+#: Words that only a person may say; and a page with which one can decide is a person's too.
+FOR_PEOPLE = {"decide", "--amend", "--forget", "--serve=0"}
+#: What tells everybody the same.
+LOOKING = {"gaps", "log", "status"}
+
+
+class Desk:
+    """An application with agents, and the command line on it."""
+
+    def __init__(self, folder: Path, screens: dict[str, list[str]]) -> None:
+        self.app = Application(folder / "repository", screens)
+        self.root = self.app.root
+        #: Where agents and tests make each other signs.
+        self.signs = self.app.home / "signs"
+        self.signs.mkdir()
+        self.settings()
+        self._started: list[subprocess.Popen[str]] = []
+
+    def settings(self, phases: str = "", *, write: Sequence[Path] = ()) -> None:
+        """Which phases there are; agents may write these folders beside their signs."""
+        self.app.settings(phases)
+        places = [f"{self.signs}/", *(f"{place}/" for place in write)]
+        with open(self.root / "holdfast.toml", "a") as file:
+            file.write(f"[sandbox]\nwrite = {json.dumps(places)}\n")
+
+    def limit(self, seconds: float) -> None:
+        """How long the agent of an apply may take."""
+        file = self.root / "holdfast.toml"
+        limited = f"[work.apply]\ntimeout_seconds = {seconds}"
+        file.write_text(file.read_text().replace("[work.apply]", limited))
+
+    def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
+        line = [*COMMAND, *words]
+        process = subprocess.Popen(
+            as_a_person(*line) if FOR_PEOPLE.intersection(words) else line, cwd=self.root,
+            env=environment(**env), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def end(self, process: subprocess.Popen[str]) -> Answer:
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+        assert "Traceback" not in err, err
+        return Answer(process.returncode, out, err)
+
+    def run(self, *words: str, **env: str) -> Answer:
+        answer = quickly(words, self.root) if words[0] in LOOKING and not env else None
+        return answer or self.end(self.start(*words, **env))
+
+    def dispatch(self, *words: str) -> Answer:
+        """To its end, as a document."""
+        return self.run("dispatch", *words, "--json")
+
+    def when(self, condition: Callable[[], bool], what: str) -> None:
+        until(condition, what, PATIENCE_SECONDS)
+
+    def gaps(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.run("gaps", "--json").json["gaps"]
+        return found
+
+    def events(self, type: str) -> list[dict[str, Any]]:
+        lines = self.run("log", "--json").out.splitlines()
+        return [event for event in map(json.loads, lines) if event["type"] == type]
+
+    def kill(self, process: subprocess.Popen[str], *, launchers: bool) -> None:
+        """What `kill -9` does; the launchers first, so that they cannot see their parent go."""
+        for pid in launchers_of(process.pid) if launchers else []:
+            os.kill(pid, signal.SIGKILL)
+        process.kill()
+        process.communicate()
+
+    def close(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+def states(answer: Answer) -> dict[str, str]:
+    """The state of each workflow, as a dispatcher tells it in the end."""
+    return {name: flow["state"] for name, flow in answer.json["workflows"].items()}
+
+
+def launchers_of(pid: int) -> list[int]:
+    found = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        for word in file.read_text().split():
+            if b"holdfast.work.launcher" in Path(f"/proc/{word}/cmdline").read_bytes():
+                found.append(int(word))
+    return found

@@ -7,16 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers_cli import COMMAND, Answer, as_a_person, environment
-from helpers_processes import PATIENCE_SECONDS, until
+from helpers_cli import COMMAND, environment
+from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK, without_call
-from helpers_work import Application
+from helpers_work import Desk, states
 from holdfast.gate.sandbox import seccomp
 
 pytestmark = pytest.mark.skipif(
@@ -43,68 +43,16 @@ except OSError as error:
 """
 
 
-class Desk:
-    """An application, and the command line on it."""
-
-    def __init__(self, app: Application) -> None:
-        self.app = app
-        self.root = app.root
-        #: Where agents and tests make each other signs.
-        self.signs = app.home / "signs"
-        self.signs.mkdir()
-        with open(app.root / "holdfast.toml", "a") as file:
-            file.write(f'[sandbox]\nwrite = ["{self.signs}/"]\n')
-        self._started: list[subprocess.Popen[str]] = []
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        for_people = {"decide", "--amend", "--forget"}.intersection(words)
-        line = as_a_person(*COMMAND, *words) if for_people else [*COMMAND, *words]
-        process = subprocess.Popen(
-            line, cwd=self.root, env=environment(), text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self._started.append(process)
-        return process
-
-    def end(self, process: subprocess.Popen[str]) -> Answer:
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
-        assert "Traceback" not in err, err
-        return Answer(process.returncode, out, err)
-
-    def run(self, *words: str) -> Answer:
-        return self.end(self.start(*words))
-
-    def dispatch(self, *words: str) -> Answer:
-        """To its end, as a document."""
-        return self.run("dispatch", *words, "--json")
-
-    def when(self, condition: Callable[[], bool], what: str) -> None:
-        until(condition, what, PATIENCE_SECONDS)
-
-    def states(self, answer: Answer) -> Mapping[str, str]:
-        return {name: flow["state"] for name, flow in answer.json["workflows"].items()}
-
-    def gaps(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.run("gaps", "--json").json["gaps"]
-        return found
-
-    def close(self) -> None:
-        for process in self._started:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-
-
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(Application(tmp_path / "repository", ONE))
+    made = Desk(tmp_path, ONE)
     yield made
     made.close()
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(Application(tmp_path / "repository", TWO))
+    made = Desk(tmp_path, TWO)
     yield made
     made.close()
 
@@ -137,7 +85,7 @@ def test_what_fails_is_told_with_its_reason_and_a_code(desk: Desk) -> None:
     desk.app.order("apply", "sys.exit(3)")
     answer = desk.dispatch("screens.json")
     assert answer.code == 1
-    assert desk.states(answer) == {"blog/posts": "error"}
+    assert states(answer) == {"blog/posts": "error"}
     (failed,) = answer.json["failed"]
     assert (failed["workflow"], failed["phase"]) == ("blog/posts", "apply")
     assert "code 3" in failed["reason"]
@@ -200,7 +148,7 @@ def test_one_interrupt_waits_for_the_agents_that_are_out_and_a_second_ends_them(
     assert answer.code == 130
     assert "--resume" in answer.err
     (desk.app.home / "orders/analyze").unlink()
-    assert desk.states(desk.dispatch("--resume")) == {"blog/posts": "completed"}
+    assert states(desk.dispatch("--resume")) == {"blog/posts": "completed"}
 
 
 # Somebody decides
@@ -219,7 +167,7 @@ def test_with_review_a_merge_waits_for_a_decision(two: Desk) -> None:
     assert again.error["code"] == "E_TRANSITION"
     answer = two.end(work)
     assert answer.code == 0
-    assert two.states(answer) == {"blog/posts": "completed", "shop/carts": "idle"}
+    assert states(answer) == {"blog/posts": "completed", "shop/carts": "idle"}
     assert two.app.read("app/shared.rb") == "blog/posts\n"
 
 
@@ -234,7 +182,7 @@ def test_after_kill_9_it_goes_on_and_everything_is_done_once(two: Desk) -> None:
     first.communicate()
     (two.app.home / "orders/apply-blog-posts").unlink()
     answer = two.dispatch("--resume")
-    assert two.states(answer) == {"blog/posts": "completed", "shop/carts": "completed"}, answer
+    assert states(answer) == {"blog/posts": "completed", "shop/carts": "completed"}, answer
     assert two.app.read("app/controllers/blog/posts_controller.rb") == "old\nblog/posts\n"
     assert sorted(two.app.read("app/shared.rb").split()) == ["blog/posts", "shop/carts"]
     assert two.run("status", "--json").json["grants"] == []
@@ -249,7 +197,7 @@ def test_a_second_dispatcher_joins_and_each_item_is_done_once(two: Desk) -> None
     answers = [two.end(first), two.end(second)]
     for answer in answers:
         assert answer.code == 0, answer
-        assert two.states(answer) == {"blog/posts": "completed", "shop/carts": "completed"}
+        assert states(answer) == {"blog/posts": "completed", "shop/carts": "completed"}
     assert sorted(two.app.read("app/shared.rb").split()) == ["blog/posts", "shop/carts"]
 
 
@@ -281,7 +229,7 @@ def test_what_an_agent_could_not_write_is_listed_and_amended_with_another_grant(
 ) -> None:
     desk.app.order("apply", GREEDY)
     answer = desk.dispatch("screens.json")
-    assert desk.states(answer) == {"blog/posts": "completed"}, "it completes what it can"
+    assert states(answer) == {"blog/posts": "completed"}, "it completes what it can"
     assert not (desk.root / "app/missed.rb").exists()
     (gap,) = desk.gaps()
     assert (gap["path"], gap["workflow"], gap["phase"]) == ("app/missed.rb", "blog/posts", "apply")
@@ -312,7 +260,7 @@ def test_what_an_agent_could_not_write_is_listed_and_amended_with_another_grant(
 
 def _merges(desk: Desk) -> list[dict[str, Any]]:
     """The grants of merges."""
-    found = [event["data"] for event in _events(desk, "lock_acquired")]
+    found = [event["data"] for event in desk.events("lock_acquired")]
     return [grant for grant in found if grant.get("reason", "").startswith("apply")]
 
 
@@ -359,8 +307,3 @@ def test_where_nothing_can_be_noticed_that_is_said_once_and_nothing_fails(desk: 
     assert done.stderr.count("is not noticed") == 1
     assert not (desk.root / "app/missed.rb").exists()
     assert desk.gaps() == []
-
-
-def _events(desk: Desk, type: str) -> list[dict[str, Any]]:
-    lines = desk.run("log", "--json").out.splitlines()
-    return [event for event in map(json.loads, lines) if event["type"] == type]

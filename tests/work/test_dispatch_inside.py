@@ -9,16 +9,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers_cli import COMMAND, Answer, as_a_person, environment
-from helpers_processes import PATIENCE_SECONDS, until
+from helpers_cli import COMMAND, Answer, environment
+from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK, OLD_KERNEL, without_call
-from helpers_work import Application
+from helpers_work import Desk, states
 from holdfast.gate.sandbox import landlock
 
 pytestmark = pytest.mark.skipif(
@@ -42,44 +42,14 @@ Path(files[0]).write_text(json.dumps(found))
 """
 
 
-class Place:
-    """An application, agents, and the command line on it."""
+class Place(Desk):
+    """An application, agents, the command line, and a folder that is not for agents."""
 
     def __init__(self, folder: Path) -> None:
-        self.app = Application(folder / "repository", TWO)
-        self.root = self.app.root
-        self.signs = self.app.home / "signs"
-        self.signs.mkdir()
-        #: Not in the repository, and not for agents.
+        super().__init__(folder, TWO)
+        #: Not in the repository.
         self.outside = folder / "outside"
         self.outside.mkdir()
-        self.settings()
-        self._started: list[subprocess.Popen[str]] = []
-
-    def settings(self, *write: Path) -> None:
-        """As they are; agents may write these folders beside their signs."""
-        self.app.settings()
-        places = [f"{self.signs}/", *(f"{place}/" for place in write)]
-        with open(self.root / "holdfast.toml", "a") as file:
-            file.write(f"[sandbox]\nwrite = {json.dumps(places)}\n")
-
-    def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        for_people = {"decide", "--amend", "--forget", "--serve=0"}.intersection(words)
-        line = as_a_person(*COMMAND, *words) if for_people else [*COMMAND, *words]
-        process = subprocess.Popen(
-            line, cwd=self.root, env=environment(**env), text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self._started.append(process)
-        return process
-
-    def end(self, process: subprocess.Popen[str]) -> Answer:
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
-        assert "Traceback" not in err, err
-        return Answer(process.returncode, out, err)
-
-    def run(self, *words: str, **env: str) -> Answer:
-        return self.end(self.start(*words, **env))
 
     def without_landlock(self, *words: str) -> Answer:
         line = without_call(CREATE_RULESET, errno.ENOSYS, *COMMAND, *words)
@@ -90,27 +60,11 @@ class Place:
         assert "Traceback" not in done.stderr, done.stderr
         return Answer(done.returncode, done.stdout, done.stderr)
 
-    def states(self, answer: Answer) -> dict[str, str]:
-        return {name: flow["state"] for name, flow in answer.json["workflows"].items()}
-
-    def when(self, condition: Callable[[], bool], what: str) -> None:
-        until(condition, what, PATIENCE_SECONDS)
-
     def told(self, name: str) -> Any:
         """What an agent has written down, when it is there whole."""
         file = self.signs / name
         self.when(lambda: file.exists() and file.read_text().endswith(("}", "]")), "it was told")
         return json.loads(file.read_text())
-
-    def events(self, type: str) -> list[dict[str, Any]]:
-        lines = self.run("log", "--json").out.splitlines()
-        return [event for event in map(json.loads, lines) if event["type"] == type]
-
-    def close(self) -> None:
-        for process in self._started:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
 
 
 @pytest.fixture
@@ -137,10 +91,10 @@ except OSError as error:
     )
     work = place.start("dispatch", "screens.json", "--json")
     place.when((place.signs / "up").exists, "an agent is out")
-    place.settings(place.outside)
+    place.settings(write=[place.outside])
     (place.signs / "go").touch()
     answer = place.end(work)
-    assert place.states(answer) == {"blog/posts": "completed", "shop/carts": "completed"}
+    assert states(answer) == {"blog/posts": "completed", "shop/carts": "completed"}
     assert list(place.outside.iterdir()) == []
 
 
@@ -156,7 +110,7 @@ def test_an_analysis_that_names_a_control_file_is_an_error_and_its_merge_never_b
     place.app.order("apply-blog-posts", "Path(files[0]).write_text('[sandbox]')")
     answer = place.run("dispatch", "screens.json", "--json")
     assert answer.code == 1
-    assert place.states(answer) == {"blog/posts": "error", "shop/carts": "completed"}
+    assert states(answer) == {"blog/posts": "error", "shop/carts": "completed"}
     (failed,) = answer.json["failed"]
     assert failed["phase"] == "analyze"
     assert "E_CONTROL_FILE" in failed["reason"]

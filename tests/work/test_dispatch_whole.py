@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers_cli import COMMAND, Answer, environment
-from helpers_processes import PATIENCE_SECONDS, until
+from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK
-from helpers_work import Application, manifest
+from helpers_work import Application, Desk, manifest, states
 from holdfast.manager.manager import LockManager
 from holdfast.work.desk import Desk as WorkDesk
 from holdfast.work.items import WorkItem
@@ -55,82 +51,10 @@ while not (home / "signs/go").exists():
 """
 
 
-class Desk:
-    """An application with a shared file, and the command line on it."""
-
-    def __init__(self, folder: Path, screens: dict[str, list[str]]) -> None:
-        self.app = Application(folder / "repository", screens)
-        self.root = self.app.root
-        (self.root / SHARED).write_text("shared\n")
-        self.signs = self.app.home / "signs"
-        self.signs.mkdir()
-        self.settings()
-        self._started: list[subprocess.Popen[str]] = []
-
-    def settings(self, phases: str = "", work: str = "slots = 4", more: str = "") -> None:
-        self.app.settings(phases, work)
-        with open(self.root / "holdfast.toml", "a") as file:
-            file.write(f'{more}\n[sandbox]\nwrite = ["{self.signs}/"]\n')
-
-    def limit(self, seconds: float) -> None:
-        """How long the agent of an apply may take."""
-        file = self.root / "holdfast.toml"
-        limited = f"[work.apply]\ntimeout_seconds = {seconds}"
-        file.write_text(file.read_text().replace("[work.apply]", limited))
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, *words], cwd=self.root, env=environment(), text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self._started.append(process)
-        return process
-
-    def end(self, process: subprocess.Popen[str]) -> Answer:
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
-        assert "Traceback" not in err, err
-        return Answer(process.returncode, out, err)
-
-    def run(self, *words: str) -> Answer:
-        return self.end(self.start(*words))
-
-    def dispatch(self, *words: str) -> Answer:
-        """To its end, as a document."""
-        return self.run("dispatch", *words, "--json")
-
-    def when(self, condition: Callable[[], bool], what: str) -> None:
-        until(condition, what, PATIENCE_SECONDS)
-
-    def kill(self, process: subprocess.Popen[str], *, launchers: bool) -> None:
-        """What `kill -9` does; the launchers first, so that they cannot see their parent go."""
-        for pid in launchers_of(process.pid) if launchers else []:
-            os.kill(pid, signal.SIGKILL)
-        process.kill()
-        process.communicate()
-
-    def close(self) -> None:
-        for process in self._started:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-
-
-def states(answer: Answer) -> dict[str, str]:
-    return {name: flow["state"] for name, flow in answer.json["workflows"].items()}
-
-
-def launchers_of(pid: int) -> list[int]:
-    found = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        for word in file.read_text().split():
-            if b"holdfast.work.launcher" in Path(f"/proc/{word}/cmdline").read_bytes():
-                found.append(int(word))
-    return found
-
-
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(tmp_path, ONE)
+    (made.root / SHARED).write_text("shared\n")
     yield made
     made.close()
 
@@ -138,6 +62,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(tmp_path, TWO)
+    (made.root / SHARED).write_text("shared\n")
     yield made
     made.close()
 
