@@ -26,7 +26,7 @@ from holdfast.core.table import fold
 
 pytestmark = LINUX_ONLY
 
-SECONDS = 5.0
+SECONDS = 3.0
 FILES = [f"guarded/{folder}/{name}" for folder in "ab" for name in "012"]
 SHORT_TTL = 0.4
 
