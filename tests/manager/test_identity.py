@@ -37,12 +37,12 @@ SESSION = "8c1f0d52-aaaa-bbbb-cccc-0123456789ab"
 
 #: Asks who it is, writes the answer to a file, and ends: the short-lived command.
 PROBE = """
-import json, os, sys
-from holdfast.core.codec import holder_to_dict
+import os, sys
+from holdfast.core.codec import dumps, holder_to_dict
 from holdfast.manager.identity import whoami
 me = whoami(os.environ)
 with open(sys.argv[1] + ".new", "w") as file:
-    json.dump({"holder": holder_to_dict(me.holder), "how": me.how, "probe": os.getpid()}, file)
+    file.write(dumps({"holder": holder_to_dict(me.holder), "how": me.how, "probe": os.getpid()}))
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -127,6 +128,7 @@ def test_without_an_owner_it_is_whoever_calls(proof: Proof) -> None:
 
 def test_expired_claims_are_shown_and_reaped(proof: Proof) -> None:
     proof.hold("claim", "1", "--owner", "ann", "--timeout", "1s")
+    time.sleep(1)  # each look is a process
     until(lambda: proof.hold("status", "--json").json["claims"] == [], "the claim has expired")
     (expired,) = proof.hold("status", "--all", "--json").json["claims"]
     assert expired["state"] == "expired"
