@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import json
 import os
 import shlex
@@ -41,20 +39,15 @@ def sh(root: Path, command: str, *, code: int | None = 0) -> str:
 
 def made_repository(root: Path) -> Path:
     """A small project with a branch `other` that differs in lib/y.py only."""
-    return copied(_model(), root)
+    if not _models:  # made once in this process, beside the folders of its tests
+        _models.append(_model(Path(tempfile.mkdtemp(prefix="model-", dir=root.parent.parent))))
+    return copied(_models[0], root)
 
 
-@functools.cache
-def _model() -> Path:
-    """That project, made once in this process."""
-    folder, maker = tempfile.mkdtemp(prefix="holdfast-model-"), os.getpid()
+_models: list[Path] = []
 
-    def clear() -> None:
-        if os.getpid() == maker:
-            shutil.rmtree(folder)
 
-    atexit.register(clear)
-    root = Path(folder, "model")
+def _model(root: Path) -> Path:
     for name in ("app/x.py", "app/z.py", "lib/y.py", "README.md"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"{name}\n")
