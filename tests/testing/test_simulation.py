@@ -32,7 +32,7 @@ from holdfast.testing.sim_run import Simulation
 from holdfast.testing.sim_state import Broken
 
 #: Seeds that have met everything after half of these steps or little more.
-SEEDS = (52, 53, 48, 50, 11, 4)
+SEEDS = (53, 52, 48, 50, 35, 4)
 STEPS = 4_000
 
 #: A seeded bug must show within so many steps of one of these seeds, which the real code passes.
