@@ -80,7 +80,11 @@ def manager(scene: Scene) -> LockManager:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A folder with some files, and git's mark that it is a repository."""
-    root = tmp_path / "repository"
+    return furnish(tmp_path / "repository")
+
+
+def furnish(root: Path) -> Path:
+    """Put the files of a repository where nothing is yet."""
     for file in ("app/x.rb", "app/models/user.rb", "lib/y.rb"):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text("old\n")

@@ -28,11 +28,22 @@ class Bench:
         self.desk = Desk(self.manager)
         self.pool = Launchers(self.manager, spare=1)
         self.launcher = self.pool.lend()
+        self._claim()
+
+    def _claim(self) -> None:
         item = self.desk.enqueue("a", "apply", LockRequest.of((), ["app/x.rb", "new/made.rb"]))
         claimed = self.desk.claim(item, self.launcher.holder(item))
         assert isinstance(claimed, tuple)
         self.item: WorkItem = claimed[0]
-        self.output = root / ".holdfast/runs" / self.item.id / "output"
+        self.output = self.root / ".holdfast/runs" / self.item.id / "output"
+        self._begun = max(event.seq for event in self.manager.events())
+
+    def begin_anew(self) -> None:
+        """Another item, for the same launcher."""
+        self.desk.end(self.item)
+        self.launcher.leave()
+        self.launcher = self.pool.lend()
+        self._claim()
 
     # Agents
 
@@ -69,7 +80,9 @@ class Bench:
 
     @property
     def events(self) -> list[Event]:
-        return [event for event in self.manager.events() if event.type == "coverage_gap"]
+        """The gaps since the item began."""
+        found = self.manager.events(after=self._begun)
+        return [event for event in found if event.type == "coverage_gap"]
 
     @property
     def pid(self) -> int:
