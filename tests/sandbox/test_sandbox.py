@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers_cli import children_of
 from helpers_processes import Crowd, until
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.core import codec
@@ -98,11 +99,11 @@ def test_trouble_of_any_kind_before_the_start_ends_the_child(tmp_path: Path) -> 
 def test_a_command_that_cannot_be_executed_is_told(
     command: list[str], error: type[Exception]
 ) -> None:
+    before = children_of(os.getpid())
     # A folder that may not be entered would hide that there is no such command.
     with pytest.raises(error):
         start(command, {"PATH": os.defpath}, lambda: None)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert children_of(os.getpid()) == before
 
 
 def test_the_parent_stays_as_free_as_it_was(tmp_path: Path) -> None:
