@@ -30,9 +30,9 @@ class Sink(Protocol):
     def __call__(self, text: str) -> None: ...
 
 
-def events(feed: Feed, after: int | None, send: Sink) -> None:
-    """Everything after an event, for ever; with None what happens from now on."""
-    epoch, seq = feed.epoch, feed.head if after is None else after
+def events(feed: Feed, after: int, send: Sink) -> None:
+    """Everything after an event, for ever."""
+    epoch, seq = feed.epoch, after
     send(f"retry: {AGAIN_MILLISECONDS}\n\n")
     if not feed.has_been(seq):
         seq = _from_the_beginning(send)
