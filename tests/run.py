@@ -24,9 +24,11 @@ HERE = Path(__file__).parent
 #: What pytest remembers of the last run.
 FAILED = HERE.parent / ".pytest_cache/v/cache/lastfailed"
 
+#: One more than there are processors, since many tests wait for others.
+MANY = min((os.cpu_count() or 1) + 1, 9)
 #: For every stage: its tests, its processes, and the minutes that it takes on two quiet cores.
 STAGES: dict[str, tuple[list[str], int, int]] = {
-    "tests": (["tests"], 3, 5),
+    "tests": (["tests"], MANY, 5),
     "fights": (["tests/fights"], 1, 14),
     "long": (["tests/fights"], 1, 60),
     "clients": (["tests/clients"], 1, 7),
