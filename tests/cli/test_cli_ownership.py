@@ -190,6 +190,25 @@ def test_an_agents_program_above_the_terminal_is_enough_to_be_refused(
     assert repo.holders("app/x.rb") == ["bob"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["unlock app/x.rb --force --reason x", "resume", "off", "on", "init --undo"],
+)
+def test_below_a_runner_nobody_is_a_person_whatever_the_environment_says(
+    repo: Repository, terminal: Callable[..., Terminal], words: str
+) -> None:
+    repo.hold("lock", "app/x.rb", "--holder", "bob")
+    command = " ".join([*COMMAND, words])
+    run = " ".join(
+        [*COMMAND, "run", "--write", "app/y.rb", "--", "env", "-i", "PATH=$PATH", command]
+    )
+    answer = terminal().do(run)
+    assert answer.code == 2
+    assert "this was started by the agent of" in answer.err
+    assert repo.holders("app/x.rb") == ["bob"]
+    assert not (repo.root / ".holdfast/off").exists()
+
+
 def test_a_command_without_a_terminal_cannot_force(
     repo: Repository, terminal: Callable[..., Terminal]
 ) -> None:

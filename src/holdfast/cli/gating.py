@@ -64,13 +64,15 @@ def resume(call: Call) -> int:
     """Blocked agents may go on."""
     if len(call.words) > 1:
         raise UsageError("one agent at a time", hint="without a name all blocked agents go on")
-    me = person("let a blocked agent go on", "ask the person whom you work for",
-                at_a_terminal=False)  # fmt: skip
+    may, hint = "let a blocked agent go on", "ask the person whom you work for"
     agent = call.words[0] if call.words else ""
     root = find_root(Desk(call).folder)
     found: list[dict[str, Any]] = []
-    if root is not None:
+    if root is None:
+        person(may, hint, at_a_terminal=False)
+    else:
         with LockManager.open(root) as manager:
+            me = person(may, hint, at_a_terminal=False, manager=manager)
             found = let_go_on(manager, me.id, agent=agent)
     if call.flag("json"):
         document({"resumed": found})

@@ -185,9 +185,9 @@ def _steps(
 
 def _undo(call: Call, root: str) -> int:
     if not call.flag("dry-run"):
-        from holdfast.cli.person import person
+        from holdfast.cli.person import person_in
 
-        person("take the hooks away", "let a person do it", at_a_terminal=False)
+        person_in(root, "take the hooks away", "let a person do it", at_a_terminal=False)
     clients = _named(call)
     made = plan.undo(root, clients)
     with_git = not call.flag("no-git") and (call.flag("git") or clients is None)

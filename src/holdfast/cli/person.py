@@ -41,6 +41,23 @@ def person(
     return me
 
 
+def person_in(root: str, may: str, hint: str, *, at_a_terminal: bool = True) -> Holder:
+    """The person who types, in a repository that may have a ledger, and one that may be broken:
+    then only the environment tells who runs for an agent."""
+    from holdfast.core.errors import StoreError
+    from holdfast.manager.manager import LockManager
+    from holdfast.manager.paths import LEDGER_FOLDER
+
+    me = person(may, hint, at_a_terminal=at_a_terminal)
+    if os.path.exists(f"{root}/{LEDGER_FOLDER}"):
+        try:
+            with LockManager.open(root) as manager:
+                me = person(may, hint, at_a_terminal=at_a_terminal, manager=manager)
+        except StoreError:
+            pass
+    return me
+
+
 def _runner_above(manager: LockManager) -> str:
     """The name of a runner or a dispatched item that holds something, and that we run below."""
     from holdfast.manager.identity import OWNER_VARIABLE

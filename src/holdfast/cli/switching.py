@@ -9,7 +9,7 @@ from time import gmtime, strftime
 
 from holdfast.cli import DONE
 from holdfast.cli.opening import Desk
-from holdfast.cli.person import person
+from holdfast.cli.person import person_in
 from holdfast.cli.printing import document, out, plain, talk
 from holdfast.core.errors import StoreError
 from holdfast.gate.switch import Off, switch_off, switch_on, switched_off
@@ -28,7 +28,7 @@ GATE_ON = "gate_on"
 def off(call: Call) -> int:
     """Let everything pass, until it is switched on again."""
     root = home_root(Desk(call).folder)
-    me = person("switch the gate off", "ask the person whom you work for")
+    me = person_in(root, "switch the gate off", "ask the person whom you work for")
     before = switched_off(root)
     untold = ""
     if before is None:
@@ -51,7 +51,7 @@ def off(call: Call) -> int:
 def on(call: Call) -> int:
     """Guard again."""
     root = home_root(Desk(call).folder)
-    me = person("switch the gate on or off", "ask the person whom you work for")
+    me = person_in(root, "switch the gate on or off", "ask the person whom you work for")
     changed = switch_on(root)
     untold = _recorded(root, GATE_ON, {"by": me.id}) if changed else ""
     if call.flag("json"):
