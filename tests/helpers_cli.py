@@ -202,6 +202,7 @@ class Starter:
     anything first: that takes most of the time of a short command."""
 
     def __init__(self) -> None:
+        self._owner = os.getpid()
         #: Who has it may ask.
         self.turn = threading.Lock()
         self._line, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -227,7 +228,11 @@ class Starter:
         return Answer(int(self._line.recv(100)), said[out], said[err])
 
     def close(self) -> None:
-        """End it, with the command that it waits for."""
+        """End it, with the command that it waits for. It is ended once, and not by a child of who
+        made it."""
+        atexit.unregister(self.close)
+        if os.getpid() != self._owner:
+            return
         with contextlib.suppress(OSError):
             for pid in children_of(self._process.pid):
                 os.kill(pid, signal.SIGKILL)
@@ -261,7 +266,7 @@ def quickly(words: Sequence[object], folder: Path) -> Answer | None:
     """A command, run to its end by a starter; None if that has something else to do, or the line
     is too long for it. Not for tests about how a command starts, and who started it."""
     message = json.dumps([list(map(str, words)), str(folder), environment()]).encode()
-    if len(message) > _STARTER_BYTES_MAX:
+    if sys.platform != "linux" or len(message) > _STARTER_BYTES_MAX:
         return None
     if not _starter:
         _starter.append(Starter())
@@ -271,8 +276,9 @@ def quickly(words: Sequence[object], folder: Path) -> Answer | None:
     try:
         answer = starter.run(message)
     except BaseException:
-        _starter.remove(starter)
-        starter.close()
+        if starter in _starter:
+            _starter.remove(starter)
+            starter.close()
         raise
     finally:
         starter.turn.release()

@@ -54,7 +54,7 @@ def _model(root: Path) -> Path:
     (root / ".gitignore").write_text(".holdfast/\n*.log\nbuild/\n")
     sh(root, "git init -q -b main . && git add -A && git commit -qm one")
     sh(root, "git checkout -q -b other && echo other >> lib/y.py && git commit -qam two")
-    sh(root, "git checkout -q main && rm .git/hooks/*.sample")
+    sh(root, "git checkout -q main && rm -f .git/hooks/*.sample")
     return root
 
 

@@ -40,8 +40,8 @@ class Progress:
         if hasattr(report, "wasxfail"):
             return None
         if report.when == "call" or report.skipped:
-            return report.outcome, "", ""
-        return ("error", "", "") if report.failed else None
+            return report.outcome, "", report.outcome.upper()
+        return ("error", "", "ERROR") if report.failed else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

@@ -2,7 +2,8 @@
 
 A session fails if a test that docs/CONFORMANCE.md names was collected and did not pass: a promise
 is shown by a test that ran, and a skipped one shows nothing. A part of the suite shows a part of
-the promises, so what was not asked for is not missed.
+the promises, so what was not asked for is not missed. A session that lost tests, because the
+process that had them died, counts as interrupted: trying again only what failed would hide that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class Record:
 
     def __init__(self, named: Collection[str]) -> None:
         self.named = named
+        #: The ids of the tests, with their parameters.
         self.collected: set[str] = set()
         self.outcomes: dict[str, str] = {}
 
@@ -27,33 +29,50 @@ class Record:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
         """Collected here, after others have picked from them."""
         result = yield
-        self.collected.update(plain_id(item.nodeid) for item in items)
+        self.collected.update(item.nodeid for item in items)
         return result
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
         """Collected by another process."""
-        self.collected.update(plain_id(id) for id in ids)
+        self.collected.update(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.outcome != "passed":
-            id = plain_id(report.nodeid)
-            worst = max(self.outcomes.get(id, "passed"), report.outcome, key=_RANK.index)
-            self.outcomes[id] = worst
+            worst = max(self.outcomes.get(report.nodeid, "passed"), report.outcome, key=_RANK.index)
+            self.outcomes[report.nodeid] = worst
+
+    def not_run(self) -> list[str]:
+        """What was collected, and of which nothing was heard."""
+        return sorted(self.collected - self.outcomes.keys())
 
     def not_shown(self) -> dict[str, str]:
         """The tests that are named for a promise and did not pass, and how they ended."""
-        asked_for = sorted(self.collected.intersection(self.named))
-        ended = {test: self.outcomes.get(test, "not run") for test in asked_for}
-        return {test: how for test, how in ended.items() if how != "passed"}
+        ended = {id: self.outcomes.get(id, "not run") for id in sorted(self.collected)}
+        return {
+            id: how for id, how in ended.items() if how != "passed" and plain_id(id) in self.named
+        }
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if session.exitstatus == pytest.ExitCode.OK and self.not_shown():
+        """A session that was not told to stop has run all that it collected."""
+        if self._was_cut_short(session):
+            self.collected.intersection_update(self.outcomes)
+        elif self.not_run():
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+        elif session.exitstatus == pytest.ExitCode.OK and self.not_shown():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    def _was_cut_short(self, session: pytest.Session) -> bool:
+        asked_to_look = bool(session.config.option.collectonly)
+        return asked_to_look or bool(session.shouldstop) or bool(session.shouldfail)
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say which promises were not shown."""
+        """Say what did not run, and which promises were not shown."""
+        if lost := self.not_run():
+            terminalreporter.section(f"{len(lost)} tests were collected and did not run")
+            for test in lost[:20]:
+                terminalreporter.write_line(test)
         if missing := self.not_shown():
             terminalreporter.section("docs/CONFORMANCE.md names tests that did not pass")
             for test, how in missing.items():

@@ -1,8 +1,8 @@
-"""Runs the tests of one stage of `./check`, in several processes where they do not mind company.
+"""Runs the tests of one stage of `./check`, in parallel where nothing is measured.
 
     python tests/run.py tests                 everything that is run every time
     python tests/run.py tests gate cli        the tests of two rooms
-    python tests/run.py tests -k wake -n0     more words for pytest; here in one process
+    python tests/run.py tests -k wake -n0     then more words for pytest; here in one process
     python tests/run.py fights                a stage that stands apart
     python tests/run.py again fights          what failed of a stage, once more, one after the other
 
@@ -16,6 +16,7 @@ import json
 import os
 import signal
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ HERE = Path(__file__).parent
 FAILED = HERE.parent / ".pytest_cache/v/cache/lastfailed"
 
 #: One more than there are processors, since many tests wait for others.
-MANY = min((os.cpu_count() or 1) + 1, 9)
+PROCESSORS = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+MANY = min(PROCESSORS + 1, 9)
 #: For every stage: its tests, its processes, and the minutes that it takes on two quiet cores.
 STAGES: dict[str, tuple[list[str], int, int]] = {
     "tests": (["tests"], MANY, 5),
@@ -47,20 +49,24 @@ def run(stage: str, words: list[str]) -> int:
     """Run the tests of a stage, or of the rooms in it that are named."""
     paths, processes, minutes = STAGES[stage]
     if not words:
-        print(f"about {minutes} min on two quiet cores, in {processes} process(es)", flush=True)
-    if stage == "tests":
-        words = [f"tests/{word}" if word in rooms() else word for word in words]
-    if any(word.startswith("tests/") for word in words):
-        paths = []  # some of them are named
+        print(f"about {minutes} min on two quiet cores, processes: {processes}", flush=True)
+    named = list(takewhile(lambda word: not word.startswith("-"), words))
+    words = words[len(named) :]
+    if named:
+        known = rooms() if stage == "tests" else []
+        paths = [f"tests/{word}" if word in known else word for word in named]
     in_parallel = ["-n", str(processes), "--dist", "worksteal"] if processes > 1 else []
     line = ["-p", "progress", "-o", "console_output_style=classic"]
-    return _pytest([*line, "--durations=20", *in_parallel, *paths, *words])
+    code = _pytest([*line, "--durations=20", *in_parallel, *paths, *words])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        FAILED.unlink(missing_ok=True)  # not all have run, so there is nothing to try once more
+    return code
 
 
 def again(stage: str) -> int:
     """Run what failed once more, and say what was flaky."""
-    before = _failed()
     paths = STAGES[stage][0]
+    before = {test for test in _failed() if _is_of(stage, test)}
     code = _pytest(["--last-failed", "--last-failed-no-failures=none", *paths])
     after = _failed()
     for test in sorted(before):
@@ -68,6 +74,11 @@ def again(stage: str) -> int:
     if before - after:
         print("A test that fails and then passes is a defect, in the test or in what it tests.")
     return code
+
+
+def _is_of(stage: str, test: str) -> bool:
+    folder = test.split("/")[1]
+    return folder not in APART if stage == "tests" else test.startswith(STAGES[stage][0][0])
 
 
 def _failed() -> set[str]:

@@ -1,4 +1,7 @@
-"""docs/CONFORMANCE.md tells the truth: every promise is there, and every test it names passes."""
+"""docs/CONFORMANCE.md has every promise once, and every test that it names exists.
+
+That they pass is seen by `record.py` when a session ends.
+"""
 
 from __future__ import annotations
 

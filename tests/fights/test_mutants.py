@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from lengths import length
@@ -9,8 +11,9 @@ from mutants.table import Mutant, all_mutants
 from mutants.workshop import Workshop
 
 ALL = all_mutants()
-#: `./check fights` runs every twentieth.
-RUN = ALL[:: length(1, sample=20)]
+#: `./check fights` runs every twentieth, and begins at another one each day.
+STEP = length(1, sample=20)
+RUN = ALL[date.today().toordinal() % STEP :: STEP]
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def test_seed002_01_of_several_files_the_hook_leases_all_or_none(scene: Scene) -
 
 
 def test_seed002_01_a_command_that_plainly_writes_takes_a_lease_too(tmp_path: Path) -> None:
-    root = gated(tmp_path)
+    root = gated(tmp_path / "work")
     ann, bob = Session(ANN, root), Session(BOB, root)
     assert ann.ask("echo ann > app/x.py") == ""
     assert owners_of(root) == {"app/x.py": ANN_ID}

@@ -11,13 +11,16 @@ import itertools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import venv
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 from mutants.table import PACKAGE, PROJECT, Mutant
 
@@ -27,6 +30,7 @@ NEEDED = ("src", "tests", "docs", "bench", ".ci", "README.md", "CHANGELOG.md", "
 PATIENCE_SECONDS = 300
 
 _OUTCOME = re.compile(r"^(PASSED|FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
+_SKIPPED = re.compile(r"^SKIPPED .*$", re.MULTILINE)
 
 
 class Workshop:
@@ -48,14 +52,16 @@ class Workshop:
 
     def _environment(self, home: Path) -> Path:
         venv.create(home, symlinks=True)
-        libraries = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
+        libraries = Path(sysconfig.get_path("purelib", "venv", vars={"base": str(home)}))
         behind = [
             path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")
         ]
         lines = [str(self.project / "src"), *behind]
         (libraries / "workshop.pth").write_text("".join(f"{line}\n" for line in lines))
         command = home / "bin" / "holdfast"
-        command.write_text(f"#!{home}/bin/python\nfrom holdfast.cli import main\nmain()\n")
+        command.write_text(
+            f"#!{home}/bin/python\nfrom holdfast.cli import main\nraise SystemExit(main())\n"
+        )
         command.chmod(0o755)
         return home / "bin" / "python"
 
@@ -79,7 +85,7 @@ class Workshop:
     def run(self, tests: tuple[str, ...]) -> dict[str, str]:
         """How each of these tests ends, as pytest calls it. Of a test with parameters, the worst."""
         words = ["-m", "pytest", "-q", "-rA", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider"]
-        ran = subprocess.run(
+        process = subprocess.Popen(
             [str(self.python), *words, *tests],
             cwd=self.project,
             env={**os.environ, "PYTHONWARNINGS": ""},
@@ -87,12 +93,17 @@ class Workshop:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
+            start_new_session=True,
         )
-        self.said = ran.stdout
+        try:
+            self.said, _ = process.communicate(timeout=PATIENCE_SECONDS + 10 * len(tests))
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        if skipped := _SKIPPED.findall(self.said):
+            pytest.skip("; ".join(skipped))
         outcomes: dict[str, str] = {}
-        for outcome, test in _OUTCOME.findall(ran.stdout):
+        for outcome, test in _OUTCOME.findall(self.said):
             if outcomes.get(test, "PASSED") == "PASSED":
                 outcomes[test] = outcome
         return outcomes

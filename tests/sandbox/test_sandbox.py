@@ -326,11 +326,11 @@ def test_closed_folders_are_emptied_as_well(old: Path, tmp_path: Path) -> None:
 
 #: Too deep for a function that calls itself, and for a path.
 DEEP = 1100
-assert sys.getrecursionlimit() < DEEP
-assert DEEP * len("deeper/") > os.pathconf("/", "PC_PATH_MAX")
 
 
 def test_folders_in_folders_without_end_are_removed(old: Path) -> None:
+    assert sys.getrecursionlimit() < DEEP
+    assert DEEP * len("deeper/") > os.pathconf("/", "PC_PATH_MAX")
     made = scratch.Scratch(runner_holder("one")[0])
     for deep in (made.tmp, f"{made.tmp}/side"):
         os.makedirs(deep, exist_ok=True)

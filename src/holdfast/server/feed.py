@@ -26,7 +26,7 @@ KEPT_MAX = 5000
 #: How many are handed out at a time.
 BATCH_MAX = 500
 #: How long the thread waits before it looks whether it should end.
-WAIT_SECONDS = 0.1
+WAIT_SECONDS = 0.25
 
 #: An event's number, and the event as text.
 Line = tuple[int, str]

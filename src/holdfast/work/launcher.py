@@ -120,13 +120,14 @@ class Launcher:
         once, and not only when another holder wants them. What does not work stays held."""
         assert self._manager.tree is not None
         root = self._manager.tree.root
-        for name in _names(f"{root}/{FOLDER}"):
-            keepsake = Keepsake(root, name)
-            if not keepsake.is_there:
-                continue
-            from holdfast.work.desk import Desk  # most launchers end with nothing to put back
+        keepsakes = [(name, Keepsake(root, name)) for name in _names(f"{root}/{FOLDER}")]
+        kept = [(name, keepsake) for name, keepsake in keepsakes if keepsake.is_there]
+        if not kept:
+            return
+        from holdfast.work.desk import Desk  # most launchers end with nothing to put back
 
-            desk = Desk(self._manager)
+        desk = Desk(self._manager)
+        for name, keepsake in kept:
             with suppress(HoldfastError, OSError):
                 item = desk.item(name)
                 if item is None or desk.owner(item) != own_witness():
