@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -85,8 +86,20 @@ class Workshop:
     def run(self, tests: tuple[str, ...]) -> dict[str, str]:
         """How each of these tests ends, as pytest calls it. Of a test with parameters, the worst."""
         words = ["-m", "pytest", "-q", "-rA", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider"]
+        # Sessions that share a folder for temporary files clear it away under each other.
+        with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
+            self._run([str(self.python), *words, f"--basetemp={folder}/t", *tests], len(tests))
+        if skipped := _SKIPPED.findall(self.said):
+            pytest.skip("; ".join(skipped))
+        outcomes: dict[str, str] = {}
+        for outcome, test in _OUTCOME.findall(self.said):
+            if outcomes.get(test, "PASSED") == "PASSED":
+                outcomes[test] = outcome
+        return outcomes
+
+    def _run(self, command: list[str], count: int) -> None:
         process = subprocess.Popen(
-            [str(self.python), *words, *tests],
+            command,
             cwd=self.project,
             env={**os.environ, "PYTHONWARNINGS": ""},
             stdin=subprocess.DEVNULL,
@@ -96,14 +109,7 @@ class Workshop:
             start_new_session=True,
         )
         try:
-            self.said, _ = process.communicate(timeout=PATIENCE_SECONDS + 10 * len(tests))
+            self.said, _ = process.communicate(timeout=PATIENCE_SECONDS + 10 * count)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        if skipped := _SKIPPED.findall(self.said):
-            pytest.skip("; ".join(skipped))
-        outcomes: dict[str, str] = {}
-        for outcome, test in _OUTCOME.findall(self.said):
-            if outcomes.get(test, "PASSED") == "PASSED":
-                outcomes[test] = outcome
-        return outcomes
