@@ -194,17 +194,15 @@ def _force(desk: Desk) -> int:
     """Take grants away from whoever has them."""
     from holdfast.cli.naming import held
 
-    _person(desk)
-    reason = (desk.call.text("reason") or "").strip()
+    names = _names(desk)
+    manager = desk.find(names)
+    person, reason = _person(desk, manager), (desk.call.text("reason") or "").strip()
     if not reason:
         raise UsageError(
             "--force needs a reason", hint='say why, for whoever reads the log: --reason "…"'
         )
-    names = _names(desk)
-    manager = desk.find(names)
     if manager is None:
         raise nothing_held(desk.call.words[0])
-    person = _person(desk, manager)
     taken = [
         manager.force(grant.id, by=person, reason=" ".join(plain(reason).split()))
         for grant in held(manager, names)
@@ -218,14 +216,14 @@ def _force(desk: Desk) -> int:
     return DONE
 
 
-def _person(desk: Desk, manager: LockManager | None = None) -> Holder:
+def _person(desk: Desk, manager: LockManager | None) -> Holder:
     """The person who types. An agent that could force would, whenever a lock is in its way."""
     from holdfast.cli.person import person
 
     if desk.call.flag("holder"):
         raise UsageError("--force is done in one's own name", hint="leave out --holder")
     return person(
-        "take a lock away by force", "ask whoever holds it, wait for it, or let a person do it",
+        "take a lock away by force", "ask its holder, wait for it, or let a person do it",
         manager=manager,
     )  # fmt: skip
 

@@ -280,7 +280,7 @@ class Handler(BaseHTTPRequestHandler):
         _no_more(words)
         last = self.headers.get("Last-Event-ID")
         known = last is not None or "after" in self.query
-        # Before the answer begins: whoever has its first line misses nothing from then on.
+        # Before the answer begins: a client that has read its first line misses nothing.
         after = self._number("after", last) if known else self.site.feed.head
         self._stream(lambda send: streaming.events(self.site.feed, after, send))
 
