@@ -145,6 +145,8 @@ def spelled(type: str, grant: Grant, more: Mapping[str, Any]) -> dict[str, Any]:
         found["slept"] = grant.slept
     if grant.reason:
         found["reason"] = grant.reason
+    if grant.stamp:
+        found["stamp"] = grant.stamp
     if more:
         found.update(more)
     return found
@@ -172,6 +174,8 @@ def written(event: Event) -> str:
         rest = f'{rest},"slept":{grant.slept}'
     if grant.reason:
         rest = f'{rest},"reason":{quoted(grant.reason)}'
+    if grant.stamp:
+        rest = f'{rest},"stamp":{quoted(grant.stamp)}'
     return (
         f'{{"id":{quoted(grant.id)},"holder":{holder._json},"keys":{_listed(keys)},'
         f'"modes":"{grant.modes}","token":{grant.token},'
@@ -215,12 +219,13 @@ def grant_of(event: Event) -> Grant:
         expires_at=None if ttl is None else at + ttl,
         slept=data.get("slept", 0),
         reason=data.get("reason", ""),
+        stamp=data.get("stamp", ""),
     )
 
 
 def request_to_dict(request: Request) -> dict[str, Any]:
     """The whole request."""
-    return {
+    found = {
         "id": request.id,
         "holder": holder_to_dict(request.holder),
         "keys": request.keys,
@@ -235,6 +240,9 @@ def request_to_dict(request: Request) -> dict[str, Any]:
         "wake": request.wake,
         "grace": request.grace,
     }
+    if request.stamp:
+        found["stamp"] = request.stamp
+    return found
 
 
 def ticket_of(event: Event, *, reserved: bool = False) -> Ticket:
@@ -248,6 +256,7 @@ def ticket_of(event: Event, *, reserved: bool = False) -> Ticket:
         silent=tuple(data["silent"]),
         patience=data["patience"],
         waiter=witness_from_list(data["waiter"]),
+        stamp=data.get("stamp", ""),
         **{name: data[name] for name in plain},
     )
     return Ticket(request=request, added_at=event.at, arrival=event.seq, reserved=reserved)

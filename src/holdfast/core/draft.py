@@ -12,7 +12,7 @@ from holdfast.core.overlaps import Overlaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any, TypeVar
 
     from holdfast.core.view import View
@@ -98,6 +98,7 @@ def granted(view: View, request: Request, last_token: int) -> Grant:
         None,
         view.slept,
         request.reason,
+        request.stamp,
     )
 
 
@@ -105,7 +106,7 @@ class Draft:
     """What a decision has learnt and changed. Not for use after `done`."""
 
     __slots__ = (
-        "_dead", "_dropped", "_ended", "_granted", "_queued",
+        "_dead", "_dropped", "_ended", "_granted", "_notes", "_queued",
         "_token", "after_long", "events", "freed", "hint", "now", "view", "wake",
     )  # fmt: skip
 
@@ -122,6 +123,7 @@ class Draft:
         self._granted: dict[str, Grant] = {}
         self._queued: dict[str, Ticket] = {}
         self._dropped: set[str] = set()
+        self._notes: dict[str, Event | None] = {}
         self._dead: dict[tuple[Witness, tuple[str, ...]], bool] = {}
 
     def done(self, outcome: T) -> Decision[T]:
@@ -217,6 +219,42 @@ class Draft:
             return None
         return self._queued.get(ticket.id, ticket)
 
+    def held_by(self, holder_key: str) -> list[Grant]:
+        """What one holder has."""
+        return self._with_changes(
+            self.view.held_by(holder_key), lambda grant: grant.holder.key == holder_key
+        )
+
+    def held_within(self, start: str) -> list[Grant]:
+        """What all those agents have whose keys start like this."""
+        return self._with_changes(
+            self.view.held_within(start), lambda grant: grant.holder.key.startswith(start)
+        )
+
+    def _with_changes(self, known: list[Grant], is_meant: Callable[[Grant], bool]) -> list[Grant]:
+        if not (self._ended or self._granted):
+            return known
+        kept = {grant.id: grant for grant in known if grant.id not in self._ended}
+        kept.update((id, grant) for id, grant in self._granted.items() if is_meant(grant))
+        return list(kept.values())
+
+    def note(self, name: str) -> Event | None:
+        """The last word on something."""
+        return self._notes[name] if name in self._notes else self.view.note(name)
+
+    def notes(self, start: str) -> list[Event]:
+        """All notes whose names start like this, oldest first."""
+        known = self.view.notes(start)
+        if not self._notes:
+            return known
+        kept = [event for event in known if event.data["note"] not in self._notes]
+        new = [
+            event
+            for name, event in self._notes.items()
+            if event is not None and name.startswith(start)
+        ]
+        return kept + sorted(new, key=lambda event: event.seq)
+
     def is_dead(self, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool:
         """Whether a process, and all that carry its marks, are proven to be gone.
 
@@ -238,6 +276,22 @@ class Draft:
         seq = self.view.head + len(self.events) + 1
         event = Event(seq=seq, type=type, at=self.now, data=data, once=once, subject=subject)
         self.events.append(event)
+
+    def say(
+        self, type: str, data: Mapping[str, Any], *, name: str = "", over: bool = False
+    ) -> Event:
+        """Add an event of a service; with a name it is the last word on something, until it is
+        over."""
+        said = dict(data)
+        if name:
+            said["note"] = name
+            if over:
+                said["over"] = True
+        self.emit(type, said)
+        event = self.events[-1]
+        if name:
+            self._notes[name] = None if over else event
+        return event
 
     def admit(self, request: Request, *, ticket: bool) -> Grant:
         """Give a request what it wants."""

@@ -121,26 +121,17 @@ class Request(Value):
     `keys`, `modes` and `paths` belong together by position: the key to hold, `r` or `w`, and the
     spelling that was given, for people. `silent` are keys that the grant will carry but that are
     not looked up (the identity of a file that has only one name). During the first `grace` of a
-    wait it is woken when its turn comes; after that it is served whether awake or not.
+    wait it is woken when its turn comes; after that it is served whether awake or not. `stamp` is
+    what the requester saw of the file, in words of its own: the grant carries it, and so does
+    whatever the grant becomes when it changes hands.
 
     The id is made by the caller and becomes that of the ticket and of the grant, so a request
     that is repeated because its answer was lost finds what it made the first time.
     """
 
     __slots__ = (
-        "grace",
-        "holder",
-        "id",
-        "keys",
-        "modes",
-        "paths",
-        "patience",
-        "priority",
-        "reason",
-        "silent",
-        "ttl",
-        "waiter",
-        "wake",
+        "grace", "holder", "id", "keys", "modes", "paths", "patience", "priority", "reason",
+        "silent", "stamp", "ttl", "waiter", "wake",
     )  # fmt: skip
 
     def __init__(
@@ -158,6 +149,7 @@ class Request(Value):
         waiter: Witness | None = None,
         wake: str = "",
         grace: int = 0,
+        stamp: str = "",
     ) -> None:
         self.id: Final = id
         self.holder: Final = holder
@@ -172,38 +164,31 @@ class Request(Value):
         self.waiter: Final = waiter
         self.wake: Final = wake
         self.grace: Final = min(grace, patience)
+        self.stamp: Final = stamp
+
+    def but(self, **changes: Any) -> Request:
+        """The same request with other words in some places."""
+        return Request(**{**self._fields(), **changes})
 
     def aloud(self) -> Request:
         """The same request with all of its keys looked up."""
-        return Request(
-            self.id, self.holder, self.keys, self.modes, self.paths, (), self.ttl, self.reason,
-            self.priority, self.patience, self.waiter, self.wake, self.grace,
-        )  # fmt: skip
+        return self.but(silent=())
 
     def impatient(self, ttl: int | None) -> Request:
         """The same request as a reservation from the first moment on, for a lease of a length."""
-        return Request(
-            self.id, self.holder, self.keys, self.modes, self.paths, self.silent, ttl,
-            self.reason, self.priority, 0, self.waiter, self.wake, 0,
-        )  # fmt: skip
+        return self.but(ttl=ttl, patience=0, grace=0)
 
     def named(self, id: str) -> Request:
         """The same request under another id."""
-        return Request(
-            id, self.holder, self.keys, self.modes, self.paths, self.silent, self.ttl,
-            self.reason, self.priority, self.patience, self.waiter, self.wake, self.grace,
-        )  # fmt: skip
+        return self.but(id=id)
 
     def after(self, turns: int) -> Request:
         """The same request with a grace that is longer by the turns of those ahead."""
-        return self.waiting(waiter=self.waiter, wake=self.wake, grace=self.grace + turns)
+        return self.but(grace=self.grace + turns)
 
     def waiting(self, *, waiter: Witness | None, wake: str, grace: int) -> Request:
         """The same request by somebody who stands in line."""
-        return Request(
-            self.id, self.holder, self.keys, self.modes, self.paths, self.silent, self.ttl,
-            self.reason, self.priority, self.patience, waiter, wake, grace,
-        )  # fmt: skip
+        return self.but(waiter=waiter, wake=wake, grace=grace)
 
 
 class Grant(Value):
@@ -216,7 +201,7 @@ class Grant(Value):
 
     __slots__ = (
         "acquired_at", "expires_at", "holder", "id", "idle_at", "keys",
-        "modes", "paths", "reason", "slept", "token", "ttl",
+        "modes", "paths", "reason", "slept", "stamp", "token", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -233,6 +218,7 @@ class Grant(Value):
         idle_at: int | None = None,
         slept: int = 0,
         reason: str = "",
+        stamp: str = "",
     ) -> None:
         self.id: Final = id
         self.holder: Final = holder
@@ -246,13 +232,14 @@ class Grant(Value):
         self.idle_at: Final = idle_at
         self.slept: Final = slept
         self.reason: Final = reason
+        self.stamp: Final = stamp
 
     def extended(self, *, expires_at: int | None, idle_at: int | None, slept: int) -> Grant:
         """The same grant with other limits."""
         return Grant(
             id=self.id, holder=self.holder, keys=self.keys, modes=self.modes, paths=self.paths,
             token=self.token, acquired_at=self.acquired_at, ttl=self.ttl, expires_at=expires_at,
-            idle_at=idle_at, slept=slept, reason=self.reason,
+            idle_at=idle_at, slept=slept, reason=self.reason, stamp=self.stamp,
         )  # fmt: skip
 
 

@@ -34,22 +34,28 @@ def ensure_each(view: View, requests: Sequence[Request]) -> Decision[list[Grant]
     """A grant for each of these requests of one holder, or none at all: those that it has are
     kept, the others are new. Grants of their own can be given back one by one."""
     draft = Draft(view)
-    have = [_covering(draft, request) for request in requests]
+    found = take_each(draft, requests)
+    if not isinstance(found, Conflicts):
+        return draft.done(found)
+    refusal = Refusal(code=CONFLICT, conflicts=tuple(found), more=found.more)
+    missing = [request for request in requests if covering(draft, request) is None]
+    refused = record_refusal(draft, together(missing), None, refusal)
+    return Decision(refusal, refused.events, refused.wake, refused.hint)
+
+
+def take_each(draft: Draft, requests: Sequence[Request]) -> list[Grant] | Conflicts:
+    """The same as a part of a larger decision: the grants, or what stands in the way of some."""
+    have = [covering(draft, request) for request in requests]
     missing = [request for request, grant in zip(requests, have, strict=True) if grant is None]
-    if not missing:
-        return draft.done([grant for grant in have if grant is not None])
     conflicts = _all_in_the_way(draft, missing)
     while draft.freed:
         hand_over(draft)  # those who have waited for what was just reaped come first
         conflicts = _all_in_the_way(draft, missing)
     if conflicts:
-        refusal = Refusal(code=CONFLICT, conflicts=tuple(conflicts), more=conflicts.more)
-        refused = record_refusal(draft, together(missing), None, refusal)
-        return Decision(refusal, refused.events, refused.wake, refused.hint)
-    made = [
+        return conflicts
+    return [
         grant or draft.admit(request, ticket=False) for request, grant in _pairs(requests, have)
     ]
-    return draft.done(made)
 
 
 def _pairs(
@@ -88,7 +94,7 @@ def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> Conflicts:
     return found
 
 
-def _covering(draft: Draft, request: Request) -> Grant | None:
+def covering(draft: Draft, request: Request) -> Grant | None:
     """A live grant of the same holder that gives all that a request wants."""
     at, _below = reach(looked_up(request))
     for id in sorted({id for _key, _mode, id in draft.scopes(at, [])}):
@@ -128,6 +134,7 @@ def heir(
         tuple(path for _key, _mode, path in kept),
         ttl=None if for_life else grant.ttl,
         reason=grant.reason if reason is None else reason,
+        stamp=grant.stamp,
     )
 
 
@@ -157,12 +164,17 @@ def exchange(view: View, moves: Sequence[tuple[str, Request]]) -> Decision[list[
     for id, requests in heirs.items():
         grant = draft.live_grant(id)
         assert grant is not None
-        to = [{"holder": request.holder.id, "grant": request.id} for request in requests]
-        draft.end(grant, events.LOCK_MOVED, to=to)
-        for request in requests:
-            made[request.id] = draft.admit(request, ticket=False)
+        made.update((one.id, one) for one in move(draft, grant, requests))
     hand_over(draft)
     return draft.done([made[request.id] for _id, request in moves])
+
+
+def move(draft: Draft, grant: Grant, heirs: Sequence[Request]) -> list[Grant]:
+    """A grant ends, and what these want of it begins. The caller sees to it that they want no more
+    than that, and hands over what is left."""
+    to = [{"holder": request.holder.id, "grant": request.id} for request in heirs]
+    draft.end(grant, events.LOCK_MOVED, to=to)
+    return [draft.admit(request, ticket=False) for request in heirs]
 
 
 def release_each(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
@@ -179,14 +191,21 @@ def release_each(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
 
 
 def rest(view: View, holder_key: str, length: int | None) -> Decision[list[Grant]]:
-    """Let all that a holder has end so long from now; with None, let it be held on.
+    """Let all that a holder has end so long from now; with None, let it be held on."""
+    draft = Draft(view)
+    left = come_to_rest(draft, holder_key, length)
+    hand_over(draft)
+    return draft.done(left)
+
+
+def come_to_rest(draft: Draft, holder_key: str, length: int | None) -> list[Grant]:
+    """The same as a part of a larger decision.
 
     What has ended already stays ended: nobody wakes up a lease that others may have seen free.
     """
-    draft = Draft(view)
     idle_at = None if length is None else draft.now + length
     left = []
-    for grant in view.held_by(holder_key):
+    for grant in draft.held_by(holder_key):
         why = fate(draft, grant)
         if why in ("expired", "idle"):
             draft.end(grant, events.LOCK_REAPED, why=why)
@@ -194,8 +213,7 @@ def rest(view: View, holder_key: str, length: int | None) -> Decision[list[Grant
             left.append(draft.extend(grant, expires_at=grant.expires_at, idle_at=idle_at))
         else:
             left.append(grant)
-    hand_over(draft)
-    return draft.done(left)
+    return left
 
 
 def with_note(

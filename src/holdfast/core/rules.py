@@ -137,9 +137,14 @@ def record_refusal(
     if ticket is not None:
         draft.drop(ticket, "refused")
     hand_over(draft)
+    note_refusal(draft, request, refusal)
+    return draft.done(refusal)
+
+
+def note_refusal(draft: Draft, request: Request, refusal: Refusal) -> None:
+    """The event of a refusal, as the last of its decision."""
     data, once = _told(request, refusal)
     draft.emit(events.LOCK_REFUSED, data, once=once)
-    return draft.done(refusal)
 
 
 def _told(request: Request, refusal: Refusal) -> tuple[dict[str, Any], str]:
