@@ -22,6 +22,7 @@ from holdfast.testing.conformance import OpenStore, Processes, Scene  # noqa: E4
 from promises import NAMED  # noqa: E402
 from record import Record  # noqa: E402
 from run import APART  # noqa: E402
+from stage import Stage, settled  # noqa: E402
 
 if TYPE_CHECKING:
     from holdfast.core.time import Clock
@@ -81,6 +82,15 @@ def manager(scene: Scene) -> LockManager:
 def repository(tmp_path: Path) -> Path:
     """A folder with some files, and git's mark that it is a repository."""
     return furnish(tmp_path / "repository")
+
+
+@pytest.fixture
+def stage(repository: Path) -> Iterator[Stage]:
+    """A repository with agents in it, whose clock and processes the test moves."""
+    settled(repository / "app/x.rb", repository / "lib/y.rb")
+    made = Stage(repository)
+    yield made
+    made.close()
 
 
 def furnish(root: Path) -> Path:

@@ -18,21 +18,24 @@ from typing import NamedTuple
 
 from helpers_processes import state_of, until
 from holdfast import LockManager
+from holdfast.core.model import agent_key
 from holdfast.gate import githooks
 
-#: Runs what it is told, line by line, until nobody tells it anything any more.
+#: Runs what it is told, line by line, until nobody tells it anything any more. A terminal that it
+#: is given becomes its own, for it has none yet.
 PROGRAM = """
 import json, os, subprocess, sys
+terminal = [os.open(name, os.O_RDWR) for name in sys.argv[1:]]
 print(os.getpid(), flush=True)
 for line in sys.stdin:
     words, cwd, env, text = json.loads(line)
     done = subprocess.run(words, cwd=cwd, env=env, input=text, capture_output=True, text=True)
     print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
 """
-#: Sessions of two agents, and how they are called.
+#: Sessions of two agents, and their keys in the ledger.
 ANN = "1111aaaa-0000-4000-8000-000000000001"
 BOB = "2222bbbb-0000-4000-8000-000000000002"
-ANN_ID, BOB_ID = "claude:1111aaaa", "codex:2222bbbb"
+ANN_KEY, BOB_KEY = agent_key("claude", ANN), agent_key("codex", BOB)
 FOREIGN = ("CLAUDE", "CODEX", "GIT_", "HOLDFAST", "PRE_COMMIT", "AI_AGENT")
 
 
@@ -58,7 +61,7 @@ def environment(folder: Path) -> dict[str, str]:
 class Actor:
     """One program with a shell: an agent's client, or whatever a person types into."""
 
-    def __init__(self, repo: Repo, program: str, session: str = "") -> None:
+    def __init__(self, repo: Repo, program: str, session: str = "", terminal: str = "") -> None:
         self.repo = repo
         self.client = program if session else ""
         self.session = session
@@ -66,7 +69,8 @@ class Actor:
         script.parent.mkdir(exist_ok=True)
         script.write_text(PROGRAM)
         self.process = subprocess.Popen(
-            ["setsid", "--fork", sys.executable, str(script)], text=True, cwd=repo.folder,
+            ["setsid", "--fork", sys.executable, str(script), *([terminal] if terminal else ())],
+            text=True, cwd=repo.folder,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=repo.env,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -187,19 +191,26 @@ class Repo:
         states = {hook.state for hook in githooks.install(str(self.root))}
         assert states == {"installed"}
 
-    def actor(self, program: str, session: str = "") -> Actor:
-        made = Actor(self, program, session)
+    def actor(self, program: str, session: str = "", terminal: str = "") -> Actor:
+        made = Actor(self, program, session, terminal)
         self.actors.append(made)
         return made
 
     def held(self, at: Path | None = None) -> dict[str, str]:
-        """Who holds which file."""
+        """Who holds which file: agents by their keys."""
         with LockManager.open(at or self.root) as manager:
             return {
-                path: grant.holder
+                path: grant.owner.key if grant.owner.client else grant.holder
                 for grant in manager.active_grants()
                 for path in grant.write_paths
             }
+
+    def name(self, key: str) -> str:
+        """What an agent is called that holds something."""
+        with LockManager.open(self.root) as manager:
+            names = {grant.owner.id for grant in manager.active_grants() if grant.owner.key == key}
+        assert len(names) == 1, names
+        return names.pop()
 
     def side(self, *names: str, branch: str = "side") -> None:
         """A branch with one commit that changes these files; we stay where we are, a commit on."""

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import LockManager
+from holdfast.core.model import agent_key
 from holdfast.gate import door, guard
-from holdfast.gate.intent import EDIT, EDITED, FAILED, SHELL, SHELLED, Answer, Intent
+from holdfast.gate.intent import EDIT, EDITED, FAILED, SHELL, SHELLED, STOP, Answer, Intent
+from holdfast.gate.rulebook import records
+from holdfast.manager import services
 from stage import Actor, Stage, settled
 
 #: First the Python that runs the tests, and none that has to look for one first.
@@ -115,7 +118,18 @@ class Worker(Actor):
         return said
 
     def pending(self) -> str:
-        return guard.pending(self.stage.manager, self.holder)
+        """What it hears of damage with its next event."""
+        gate = self.gate()
+        told = guard.pending(self.stage.manager, gate)
+        gate.live_on()
+        return told()
+
+    def settle(self, event: str = STOP) -> str:
+        """What a person reads of its commands of whose end nobody heard."""
+        gate = self.gate()
+        told = guard.settle(self.intent(event, ""), gate, self.stage.manager)
+        gate.live_on()
+        return told()
 
 
 class Session:
@@ -186,16 +200,28 @@ def context(said: dict[str, Any]) -> str:
 
 
 def owners(root: Path) -> dict[str, str]:
-    """Who holds what in a repository."""
+    """Who holds what in a repository: agents by client and session, whatever they are called."""
     with LockManager.open(root) as manager:
-        return {path: one.holder for one in manager.active_grants() for path in one.write_paths}
+        return {
+            path: f"{one.owner.client}:{one.owner.session}" if one.owner.client else one.holder
+            for one in manager.active_grants()
+            for path in one.write_paths
+        }
+
+
+def called(root: Path, session: str, client: str = "claude") -> str:
+    """What people call a session in a repository."""
+    with LockManager.open(root) as manager:
+        known = services.look(manager, lambda view: records.known(view, agent_key(client, session)))
+    assert known.presence is not None
+    return known.presence.shown
 
 
 def gated(root: Path) -> Path:
     """A small project with a ledger, in which nobody is held for long."""
     made_repository(root)
     (root / ".holdfast").mkdir()
-    (root / "holdfast.toml").write_text("[gate]\nretry_seconds = 300\n")
+    (root / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\n")
     settled(root / "app/x.py", root / "lib/y.py")
     return root
 
@@ -211,6 +237,6 @@ def sneaky(path: str, what: str = "sneaky") -> str:
 
 
 __all__ = [
-    "EDIT", "EDITED", "Session", "Shop", "Worker", "context", "copied", "gated", "made_repository",
-    "owners", "refusal", "settled", "sh", "sneaky", "text",
+    "EDIT", "EDITED", "Session", "Shop", "Worker", "called", "context", "copied", "gated",
+    "made_repository", "owners", "refusal", "settled", "sh", "sneaky", "text",
 ]  # fmt: skip

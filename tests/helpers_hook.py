@@ -23,9 +23,11 @@ import pytest
 
 from helpers_guard import refusal
 from holdfast import LockManager
-from holdfast.core.model import Event
+from holdfast.core.model import Event, Grant, agent_key
 from holdfast.gate import clients, door, hook
 from holdfast.gate.committing import release
+from holdfast.gate.intent import Reply
+from holdfast.manager import services
 from holdfast.manager.clock import FakeClock
 
 HOOK = Path(hook.__file__)
@@ -46,18 +48,47 @@ class Agent:
         self.root = root
         self.session = session
         self.client = client
+        #: Whether a person sits before the client.
+        self.attended = True
         self.process = subprocess.Popen(["sleep", "600"])
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(60)
 
+    def close(self) -> None:
+        """Nothing of it is left."""
+        self.kill()
+
+    def restart(self) -> None:
+        """The session goes on in a new process of its client."""
+        self.kill()
+        self.process = subprocess.Popen(["sleep", "600"])
+
+    @property
+    def name(self) -> str:
+        """What people read for it."""
+        return self.name_of()
+
+    def name_of(self, agent: str = "") -> str:
+        """What people read for a sub-agent of it; empty if it was never heard of."""
+        key, found = agent_key(self.client, self.session, agent), ""
+        with LockManager.open(self.root) as manager:
+            for event in manager.events():
+                if event.type == "agent_present" and event.data["key"] == key:
+                    found = event.data["agent"]
+        return found
+
     @property
     def env(self) -> dict[str, str]:
         """What the client puts into the environment of its hooks."""
         if self.client == "codex":
             return {}
-        return {"CLAUDE_PID": str(self.process.pid), "CLAUDE_PROJECT_DIR": str(self.root)}
+        kind = "cli" if self.attended else "sdk-cli"
+        return {
+            "CLAUDE_PID": str(self.process.pid), "CLAUDE_PROJECT_DIR": str(self.root),
+            "CLAUDE_CODE_ENTRYPOINT": kind,
+        }  # fmt: skip
 
     def told(self, name: str, **more: Any) -> bytes | None:
         """What the hook is told at an event; None if the client was not asked to tell it."""
@@ -95,6 +126,17 @@ class Agent:
             self.tell("PostToolUse-Write", tool_input=self._file(path, text), **more)
         return why
 
+    def command(self, line: str, when: str = "PreToolUse-Bash", **more: Any) -> dict[str, Any]:
+        """What is said to a shell command of the agent, before it or after it."""
+        return self.tell(when, tool_input={"command": line}, **more)
+
+    def shell(self, line: str) -> subprocess.Popen[bytes]:
+        """A shell command of the agent, as its client starts it; it is not asked for."""
+        variable = "CODEX_SESSION_ID" if self.client == "codex" else "CLAUDE_CODE_SESSION_ID"
+        return subprocess.Popen(
+            ["sh", "-c", line], cwd=self.root, env={**os.environ, variable: self.session}
+        )
+
     def _file(self, path: str, text: str) -> dict[str, str]:
         return {"file_path": f"{self.root}/{path}", "content": text}
 
@@ -122,12 +164,16 @@ class AtTheDoor(Agent):
     def __init__(self, scene: Scene, session: str, client: str = "claude") -> None:
         super().__init__(scene.root, session, client)
         self.scene = scene
-        #: Whether a refused call is held open until the retry; the clock goes on meanwhile.
+        #: Whether calls and stops are held open; the clock goes on meanwhile.
         self.held_open = False
 
-    def asked(self, told: bytes) -> dict[str, Any]:
+    def reply(self, told: bytes) -> Reply:
+        """All that the hook says."""
         pause = self.wait if self.held_open else None
-        reply = door.answer(self.client, told, self.env, pause=pause)
+        return door.answer(self.client, told, self.env, pause=pause)
+
+    def asked(self, told: bytes) -> dict[str, Any]:
+        reply = self.reply(told)
         assert (reply.code, reply.stderr) == (0, "")
         found = json.loads(reply.stdout) if reply.stdout else {}
         assert isinstance(found, dict)
@@ -141,6 +187,25 @@ class AtTheDoor(Agent):
 class InProcesses(Agent):
     """Its hook is the program that clients start."""
 
+    def __init__(self, root: Path, session: str, client: str = "claude") -> None:
+        super().__init__(root, session, client)
+        self.hooks: list[subprocess.Popen[bytes]] = []
+
+    def close(self) -> None:
+        super().close()
+        for started in self.hooks:
+            if started.poll() is None:
+                started.kill()
+                started.communicate()
+
+    def begin(self, name: str, **more: Any) -> subprocess.Popen[bytes]:
+        """The hook of an event, which may be held open."""
+        return self.start(self.told(name, **more))
+
+    def begin_edit(self, path: str, text: str = "new\n") -> subprocess.Popen[bytes]:
+        """The hook of an edit, which may be held open."""
+        return self.begin("PreToolUse-Write", tool_input=self._file(path, text))
+
     def start(self, told: bytes | None) -> subprocess.Popen[bytes]:
         """The hook, told something."""
         assert told is not None
@@ -150,6 +215,7 @@ class InProcesses(Agent):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         assert started.stdin is not None
+        self.hooks.append(started)
         started.stdin.write(told)
         started.stdin.close()
         started.stdin = None
@@ -159,9 +225,9 @@ class InProcesses(Agent):
         return answer_of(self.start(told))
 
 
-def answer_of(started: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """What a hook has printed when it ends."""
-    out, err = started.communicate(timeout=60)
+def answer_of(started: subprocess.Popen[bytes], seconds: float = 60) -> dict[str, Any]:
+    """What a hook has printed when it ends, which it must within so many seconds."""
+    out, err = started.communicate(timeout=seconds)
     assert (started.returncode, err) == (0, b"")
     found = json.loads(out) if out.strip() else {}
     assert isinstance(found, dict)
@@ -196,10 +262,25 @@ class Scene:
         self.agents.append(made)
         return made
 
-    def owners(self) -> dict[str, str]:
-        """Who holds which file."""
+    def grants(self) -> list[Grant]:
+        """All that is held now."""
         with LockManager.open(self.root) as manager:
-            return {path: one.holder for one in manager.active_grants() for path in one.write_paths}
+            ids = [one.id for one in manager.active_grants()]
+            found = services.look(manager, lambda view: [view.grant(id) for id in ids])
+        return [one for one in found if isinstance(one, Grant)]
+
+    def owners(self) -> dict[str, str]:
+        """Whose each file is: the session, and for a sub-agent its id after it."""
+        return {
+            path: "/".join(filter(None, (one.holder.session, one.holder.agent)))
+            for one in self.grants()
+            for path in one.paths
+        }
+
+    def queue(self) -> list[str]:
+        """The sessions that stand in line."""
+        with LockManager.open(self.root) as manager:
+            return [ticket.request.holder.session for ticket in manager.queue()]
 
     def events(self, *types: str) -> list[Event]:
         with LockManager.open(self.root) as manager:
@@ -207,7 +288,7 @@ class Scene:
 
     def close(self) -> None:
         for agent in self.agents:
-            agent.kill()
+            agent.close()
 
 
 __all__ = ["Agent", "AtTheDoor", "InProcesses", "Scene", "answer_of", "refusal", "sample"]

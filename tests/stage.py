@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.core.model import SECOND, Event, Grant, Holder, Witness, agent_key
-from holdfast.gate import family
 from holdfast.gate.committer import Committer
 from holdfast.gate.committing import free
 from holdfast.gate.gitfiles import committed
@@ -36,6 +35,7 @@ class Stage:
         self.processes = Processes()
         self.settings = settings or Settings()
         self.clients: dict[str, Witness] = {}
+        self._later: list[tuple[int, Callable[[], object]]] = []
         (root / ".holdfast").mkdir(exist_ok=True)
         store = open_store(
             f"sqlite://{root}/.holdfast/ledger.db", clock=self.clock, is_dead=self.processes.is_dead
@@ -55,6 +55,23 @@ class Stage:
     def restart(self, session: str) -> None:
         """The session goes on in a new process."""
         self.clients[session] = self.processes.start()
+
+    def later(self, seconds: float, happens: Callable[[], object]) -> None:
+        """Something happens while a call or a stop is held open, so long from now."""
+        self._later.append((self.manager.now() + round(seconds * SECOND), happens))
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes, and with it happens what was to happen."""
+        self.clock.advance(seconds)
+        now = self.manager.now()
+        due = [one for one in self._later if one[0] <= now]
+        self._later = [one for one in self._later if one[0] > now]
+        for _at, happens in due:
+            happens()
+
+    def hide(self, session: str) -> None:
+        """From here on nobody can tell whether the client of a session lives."""
+        self.processes.hide(self.clients[session])
 
     def events(self, *types: str) -> list[Event]:
         return [event for event in self.manager.events() if event.type in types]
@@ -97,19 +114,32 @@ class Actor:
             parent=parent,
         )
 
-    def gate(self, *, hold: bool = False) -> Gate:
+    def gate(self, *, hold: bool = False, hold_seconds: float = 10_000) -> Gate:
         return Gate(
             self.stage.manager,
             self.holder,
             self.stage.settings,
-            hold_seconds=10_000 if hold else 0,
-            pause=self._pause,
+            hold_seconds=hold_seconds if hold else 0,
+            pause=self._pause if hold else None,
         )
 
     def _pause(self, seconds: float, waiter: object) -> bool:
         self.held_open.append(seconds)
-        self.stage.clock.advance(seconds)
+        self.stage.pass_time(seconds)
         return False
+
+    def stop(
+        self, *, hold: bool = False, may_go_on: bool = True, hold_seconds: float = 10_000
+    ) -> Answer:
+        """Nothing more to do; the hook may hold it."""
+        gate = self.gate(hold=hold, hold_seconds=hold_seconds)
+        if self.agent:
+            return gate.end_agent(may_go_on=may_go_on)
+        return gate.stop(may_go_on=may_go_on)
+
+    def waited(self) -> float:
+        """How long calls and stops of it were held open, in seconds."""
+        return sum(self.held_open)
 
     def edit(self, *paths: str, hold: bool = False, write: str | None = "new\n") -> Answer:
         """Ask the gate, and do it if it may be done."""
@@ -145,12 +175,12 @@ class Actor:
 
     def calls(self) -> None:
         """Call the tool that starts a sub-agent."""
-        family.called(self.stage.manager, self.holder)
+        self.gate().agent_call()
 
     def starts(self, child: Actor) -> None:
         """Start a sub-agent."""
         self.calls()
-        family.started(self.stage.manager, child.holder)
+        child.gate().agent_start()
 
     def held(self) -> list[str]:
         with self.stage.manager.store.view(deadline=time.monotonic() + 60) as view:

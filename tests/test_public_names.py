@@ -20,9 +20,9 @@ NAMES = [
     "BadKeyError", "ConflictInfo", "Event", "FencingError", "GrantSnapshot", "Holder",
     "HoldfastError", "InvalidInput", "LockConflictError", "LockCycleError", "LockExpiredError",
     "LockGrant", "LockManager", "LockNotHeldError", "LockTimeoutError", "LockViolationError",
-    "Lost", "OverLockError", "Refused", "StoreBusyError", "StoreCorruptError", "StoreError",
-    "StoreFullError", "StoreNetworkError", "StoreReadonlyError", "StoreVersionError", "Verdict",
-    "__version__", "safe_write",
+    "Lost", "OverLockError", "RecordVersionError", "Refused", "StoreBusyError",
+    "StoreCorruptError", "StoreError", "StoreFullError", "StoreNetworkError",
+    "StoreReadonlyError", "StoreVersionError", "Verdict", "__version__", "safe_write",
 ]  # fmt: skip
 
 SPEC_NAMES = [
@@ -81,7 +81,7 @@ SIGNATURES = {
     "verify": "grant_id: str, path: Path | None = None, *, token: int) -> Verdict",
 }
 #: Methods that turn what others say into the rulebook's terms: for the doors, not promised.
-INWARD = {"holder", "request"}
+INWARD = {"at", "holder", "place", "request"}
 
 
 def test_the_public_names_are_these() -> None:

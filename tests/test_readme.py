@@ -209,7 +209,7 @@ def all_kinds_of_events() -> list[Event]:
     manager.force(grant.id, by="eve", reason="in a hurry")
     (served,) = services.look(manager, lambda view: view.grants())
     moved = moving.heir(served, manager.holder("fay"), "moved")
-    services.exchange(manager, [(served.id, moved)])
+    services.decide(manager, lambda view: moving.exchange(view, [(served.id, moved)]))
     return list(manager.events())
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         LockViolationError,
         Lost,
         OverLockError,
+        RecordVersionError,
         Refused,
         StoreBusyError,
         StoreCorruptError,
@@ -45,9 +46,9 @@ _HOMES = {
     "holdfast.core.errors": (
         "BadKeyError", "FencingError", "HoldfastError", "InvalidInput", "LockConflictError",
         "LockCycleError", "LockExpiredError", "LockNotHeldError", "LockTimeoutError",
-        "LockViolationError", "Lost", "OverLockError", "Refused", "StoreBusyError",
-        "StoreCorruptError", "StoreError", "StoreFullError", "StoreNetworkError",
-        "StoreReadonlyError", "StoreVersionError",
+        "LockViolationError", "Lost", "OverLockError", "RecordVersionError", "Refused",
+        "StoreBusyError", "StoreCorruptError", "StoreError", "StoreFullError",
+        "StoreNetworkError", "StoreReadonlyError", "StoreVersionError",
     ),
     "holdfast.core.model": ("ConflictInfo", "Event", "Holder", "Verdict"),
     "holdfast.gate.writing": ("safe_write",),
@@ -59,9 +60,9 @@ __all__ = [
     "BadKeyError", "ConflictInfo", "Event", "FencingError", "GrantSnapshot", "Holder",
     "HoldfastError", "InvalidInput", "LockConflictError", "LockCycleError", "LockExpiredError",
     "LockGrant", "LockManager", "LockNotHeldError", "LockTimeoutError", "LockViolationError",
-    "Lost", "OverLockError", "Refused", "StoreBusyError", "StoreCorruptError", "StoreError",
-    "StoreFullError", "StoreNetworkError", "StoreReadonlyError", "StoreVersionError", "Verdict",
-    "__version__", "safe_write",
+    "Lost", "OverLockError", "RecordVersionError", "Refused", "StoreBusyError",
+    "StoreCorruptError", "StoreError", "StoreFullError", "StoreNetworkError",
+    "StoreReadonlyError", "StoreVersionError", "Verdict", "__version__", "safe_write",
 ]  # fmt: skip
 
 __version__ = "0.1.0"

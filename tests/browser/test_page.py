@@ -10,6 +10,7 @@ import pytest
 
 from browser.chromium import Chromium, found
 from browser.scenes import analysed, crowd, workshop
+from helpers_agents import Agent, blocked
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.server.server import Server
@@ -270,6 +271,47 @@ def test_contention_gaps_and_trouble(browser: Chromium, site: Server, manager: L
     shows(browser, "#list-trouble", "blog/posts", "lib/z.rb", "not covered", "it fell")
     visit(browser, site, "trouble")
     shows(browser, "#list-trouble", "lib/z.rb", "not covered · missed by list, show")
+
+
+def test_how_agents_stand_towards_files(
+    browser: Chromium, site: Server, manager: LockManager
+) -> None:
+    ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
+    ann.edit("app/x.rb")
+    ben.edit("app/y.rb")
+    visit(browser, site)
+    shows(browser, "#list-files", "x.rb", ann.name, "y.rb", ben.name)
+    ann.edit("app/y.rb")
+    shows(browser, "#list-queue .ticket", ann.name, f"{ben.name} has app/y.rb")
+    shows(browser, "#list-queue .ticket", "retry pending, due in 2 min 5")
+    ben.edit("app/x.rb")
+    shows(browser, "#list-queue .stray", ben.name, f"{ann.name} has app/x.rb")
+    shows(browser, "#list-queue .stray", "retry pending, in a circle, due in 2 min 5")
+    shows(browser, "#figures", "2 held", "2 waiting")
+    shows(browser, "#list-files .waits", "1 waiting")
+    browser.value("document.querySelector('#list-queue .stray').click()")
+    shows(browser, "#detail", "app/x.rb", "owned", "retry pending, in a circle, due in 2 min")
+    ben.gate.fail()
+    shows(browser, "#list-files .stands", "owned, handed over, unused, free in ")
+    asked = browser.value("performance.getEntriesByType('resource').map((e) => e.name)")
+    assert len([name for name in asked if name.endswith("/api/state")]) == 1
+    assert browser.complaints() == []
+
+
+def test_blocked_agents_are_told_apart_by_their_keys(
+    browser: Chromium, site: Server, manager: LockManager
+) -> None:
+    visit(browser, site, "trouble")
+    shows(browser, "#list-trouble", "nobody is blocked")
+    ann = Agent(manager, "ann")
+    ann.edit("app/x.rb", "app/y.rb")
+    agents = [blocked(manager, "eve", "app/x.rb"), blocked(manager, "bob", "app/y.rb")]
+    for agent in agents:
+        shows(browser, "#list-trouble", agent.name, "blocked, waits for its user", ann.name)
+    assert browser.value("document.querySelectorAll('#list-trouble .blocked').length") == 2
+    agents[0].gate.prompt()
+    browser.until("document.querySelectorAll('#list-trouble .blocked').length === 1", "one goes on")
+    shows(browser, "#list-trouble .blocked", agents[1].name, "app/y.rb")
 
 
 def test_a_keyboard_is_enough(browser: Chromium, site: Server, manager: LockManager) -> None:

@@ -47,6 +47,7 @@ def test_the_exit_codes_are_the_documented_ones() -> None:
         (errors.OverLockError, 2), (errors.BadKeyError, 2), (errors.LockViolationError, 3),
         (errors.StoreCorruptError, 1), (errors.StoreVersionError, 1), (errors.StoreBusyError, 1),
         (errors.StoreReadonlyError, 1), (errors.StoreFullError, 1), (errors.StoreNetworkError, 1),
+        (errors.RecordVersionError, 1),
     ],
 )  # fmt: skip
 def test_every_error_has_its_exit_code(error: type[errors.HoldfastError], code: int) -> None:

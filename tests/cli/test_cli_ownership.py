@@ -99,7 +99,10 @@ def test_an_agent_client_is_the_holder_and_another_session_of_it_is_another(
     one = {"CLAUDE_CODE_SESSION_ID": "11111111-aaaa-bbbb-cccc-000000000000"}
     two = {"CLAUDE_CODE_SESSION_ID": "22222222-aaaa-bbbb-cccc-000000000000"}
     found = repo.hold("whoami", "--json", env=one).json
-    assert (found["id"], found["client"]) == ("claude:11111111", "claude")
+    assert (found["client"], found["session"]) == ("claude", one["CLAUDE_CODE_SESSION_ID"])
+    assert found["key"] == f"@claude/{one['CLAUDE_CODE_SESSION_ID']}/"
+    broken = repo.hold("whoami", "--json", "--store", "odd://x", env=one)
+    assert broken.json["id"] == f"claude:{one['CLAUDE_CODE_SESSION_ID']}", "it needs no ledger"
     assert repo.hold("lock", "app/x.rb", env=one).code == 0
     assert repo.hold("lock", "app/x.rb", env=two).code == 3
     assert repo.hold("unlock", "app/x.rb", env=one).code == 0

@@ -14,11 +14,13 @@ import termios
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, QuickRepository, Repository, Terminal
 from helpers_processes import until
 from holdfast import LockManager
@@ -27,8 +29,14 @@ from holdfast.cli.tables import Cell, Column, cut, ended, render, shortened, wid
 from holdfast.core import rules
 from holdfast.core.events import ENDINGS
 from holdfast.core.model import Event, Holder, Request
+from holdfast.gate import door
+from holdfast.gate.guard import records, switches
+from holdfast.gate.rulebook import records as remembered
+from holdfast.gate.rulebook import states
+from holdfast.gate.settings import Settings
 from holdfast.manager.ids import new_id
 
+DOCS = Path(__file__).parents[2] / "docs"
 UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 LONG = "app/a_rather_long_folder_name/and_another_one_below_it/and_then_the_file_itself.rb"
 #: What a terminal would obey: colours, titles, C1 controls, text that runs backwards.
@@ -125,7 +133,9 @@ def test_a_reservation_is_marked(repo: Repository) -> None:
 def test_status_as_json_has_times_in_utc_and_whole_owners(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     found = repo.hold("status", "--json").json
-    assert set(found) == {"root", "store", "head", "now", "off", "grants", "waiting", "specs"}
+    assert set(found) == {
+        "root", "store", "head", "now", "off", "grants", "waiting", "agents", "specs",
+    }  # fmt: skip
     assert found["root"] == str(repo.root)
     assert UTC.fullmatch(found["now"])
     [grant] = found["grants"]
@@ -368,6 +378,161 @@ def test_an_event_of_a_later_version_is_shown_and_not_tripped_over(repo: Reposit
         line = Teller().line(Event(seq=1, type=type, at=0, data={}))
         assert line.startswith("     1  ")
     assert "does not know" in line
+
+
+def test_every_event_of_the_gate_is_a_sentence() -> None:
+    text = (DOCS / "ledger.md").read_text(encoding="utf-8")
+    table = text.partition("### Events of the gate")[2].partition("\n## ")[0]
+    types = [type for line in re.findall(r"^\| (`.*?) \|", table, re.M)
+             for type in re.findall(r"`(\w+)`", line)]  # fmt: skip
+    of_agents = {value for name, value in vars(remembered).items()
+                 if name.isupper() and name[0] != "_" and isinstance(value, str)}  # fmt: skip
+    assert {"contention_heartbeat", "agent_present", "blocker_free"} <= of_agents
+    known = [*of_agents, door.GAP, records.DAMAGE, records.TO_BE_TOLD, records.TOLD,
+             records.UNDONE, records.FORGOTTEN, switches.COMMAND_REFUSED,
+             switches.EDIT_REFUSED]  # fmt: skip
+    assert set(known) <= set(types)
+    for type in types:
+        line = Teller().line(Event(seq=1, type=type, at=0, data={}))
+        assert "does not know" not in line, line
+        assert "None" not in line
+
+
+FILE = {"path": "app/x.py", "owner": "claude:ann"}
+DAMAGE = {"id": "9c41d07e", "by": "claude:bob", "command": "make all"}
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "told"),
+    [
+        ("damage", {**DAMAGE, "files": [FILE]},
+         "while claude:bob ran `make all`, app/x.py (claude:ann) was changed: damage 9c41d07e"),
+        ("damage_to_be_told", {**DAMAGE, "paths": ["app/x.py"]},
+         "of damage 9c41d07e somebody has to hear: app/x.py"),
+        ("damage_told", {"id": "9c41d07e", "agent": "claude:ann"},
+         "claude:ann has heard of damage 9c41d07e"),
+        ("damage_undone", {**DAMAGE, "files": [], "restored": ["app/x.py"]},
+         "of damage 9c41d07e, app/x.py was put back"),
+        ("damage_undone", {**DAMAGE, "files": [FILE], "restored": []},
+         "of damage 9c41d07e, nothing was put back; left as it is: app/x.py"),
+        ("damage_forgotten", {"id": "9c41d07e"}, "damage 9c41d07e is too old to be undone"),
+        ("command_refused", {"agent": "claude:bob", "command": "git stash", "paths": ["x"]},
+         "claude:bob was refused a command: `git stash`"),
+        ("lock_moved", {"holder": "kid", "paths": ["x"], "to": [{"holder": "ann", "grant": "1"}]},
+         "kid passed x on to ann"),
+        ("lock_moved", {"holder": "ann", "paths": ["x"], "to": [{"holder": "ann", "grant": "1"}]},
+         "ann keeps x"),
+    ],
+)  # fmt: skip
+def test_damage_and_what_changes_hands_are_told_in_words(
+    type: str, data: dict[str, Any], told: str
+) -> None:
+    line = Teller().line(Event(seq=1, type=type, at=0, data=data))
+    assert line.endswith(f"  {told}")
+
+
+WAIT = {"agent": "claude:bob", "blocked": ["x.rb"], "owner": "claude:ann", "retry_seconds": 180}
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "told"),
+    [
+        ("contention_heartbeat", WAIT,
+         "claude:bob may not write x.rb, which claude:ann holds; its one retry is due in 180 s"),
+        ("contention_heartbeat", {**WAIT, "circle": [["x.rb", "claude:ann"]]},
+         ("claude:bob may not write x.rb, which claude:ann holds, and waiting would close a "
+          "circle; its one retry is due in 180 s")),
+        ("stop_held", WAIT, "claude:bob waits at its stop for x.rb"),
+        ("file_handed_over", {**WAIT, "cause": states.HANDED_OVER},
+         "claude:bob was given x.rb: it came free"),
+        ("file_handed_over", {**WAIT, "cause": states.RETRY_SUCCEEDED},
+         "claude:bob was given x.rb: its retry succeeded"),
+        ("contention_over", {"agent": "claude:bob", "cause": states.RETRY_FAILED, "blocked": True},
+         "claude:bob does not wait any more: its retry failed"),
+        ("contention_over", {"agent": "claude:bob", "cause": states.HANDED_OVER},
+         "claude:bob has what it waited for: it came free"),
+        ("contention_over", {"agent": "claude:bob"}, "claude:bob does not wait any more"),
+        ("agent_blocked",
+         {"agent": "claude:bob", "report": {"blocked_file": "x.rb", "owner": "claude:ann"}},
+         "claude:bob is blocked and waits for its user: claude:ann holds x.rb"),
+        ("blocker_free", {"agent": "claude:bob", "key": "@claude/bob/", "file": "x.rb"},
+         "x.rb is free again, by which claude:bob is blocked"),
+        ("agent_resting", {"agent": "claude:bob", "seconds": 30.0, "held_until": None},
+         "claude:bob came to rest: what it holds is free in 30 s, unless it goes on"),
+        ("agent_resting", {"agent": "claude:bob", "seconds": 200.0, "held_until": 5},
+         "claude:bob has nothing more to do, and its stop is held"),
+        ("agent_named", {"agent": "claude:bob", "key": "@claude/bob/"},
+         "claude:bob is the name of @claude/bob/"),
+        ("leases_limited", {"agent": "claude:bob"},
+         ("claude:bob cannot be seen by an agent that was refused: its leases end unless it is "
+          "heard of")),
+    ],
+)  # fmt: skip
+def test_the_life_of_an_agent_is_told_in_words(type: str, data: dict[str, Any], told: str) -> None:
+    line = Teller().line(Event(seq=1, type=type, at=0, data=data))
+    assert line.endswith(f"  {told}")
+
+
+# Agents
+
+
+def test_how_agents_stand_is_shown_beside_what_they_hold_and_wait_for(repo: Repository) -> None:
+    with LockManager.open(repo.root) as manager:
+        ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
+        ann.edit("x.rb")
+        ben.edit("y.rb")
+        ann.edit("y.rb")
+        ben.edit("x.rb")  # would close a circle, so it stands in no line
+        lines = repo.hold("status").out.splitlines()
+        assert lines[0] == f"2 locks, 2 waiting in {repo.root}"
+        due = r"due in (3 min|2 min \d+ s)"
+        [owned] = [line for line in lines if re.match(rf"x.rb +write +{ann.name} ", line)]
+        assert re.search(r"its end +owned +edit$", owned)
+        [waits] = [line for line in lines if re.match(rf"y.rb +write +{ann.name} ", line)]
+        assert re.search(rf" 1 +{ben.name} +retry pending, {due} +next edit$", waits)
+        [stray] = [line for line in lines if re.match(rf"x.rb +write +{ben.name} ", line)]
+        assert re.search(rf" {ann.name} +retry pending, in a circle, {due}$", stray)
+        found = repo.hold("status", "--json").json["agents"]
+        assert [(one["key"], one["file"], one["state"]) for one in found] == [
+            (ann.key, "x.rb", "owned"),
+            (ben.key, "y.rb", "owned"),
+            (ann.key, "y.rb", "retry_pending"),
+            (ben.key, "x.rb", "retry_pending"),
+        ]
+
+
+def test_a_blocked_agent_is_shown_also_when_nothing_is_locked_any_more(repo: Repository) -> None:
+    with LockManager.open(repo.root) as manager:
+        ann = Agent(manager, "ann")
+        ann.edit("x.rb")
+        eve = blocked(manager, "eve", "x.rb")
+        ann.gate.fail()
+        lines = repo.hold("status").out.splitlines()
+        assert lines[0] == f"nothing is locked, 1 blocked in {repo.root}"
+        assert re.match(r"BLOCKED AT +WHO +FOR +STATE$", lines[2])
+        told = rf"x.rb +{eve.name} +\d+ s +blocked, waits for its user, the file is free now$"
+        assert re.match(told, lines[3])
+
+
+def test_watch_tells_that_a_retry_is_overdue_and_that_an_agent_is_blocked(
+    repo: Repository,
+) -> None:
+    with LockManager.open(repo.root) as manager:
+        Agent(manager, "ann").edit("x.rb")
+        watcher = repo.start("status", "--watch", "--json")
+        assert watcher.stdout is not None
+        json.loads(watcher.stdout.readline())
+        ben = Agent(manager, "ben", Settings(retry_seconds=1.5))
+        ben.edit("x.rb")
+        words = [json.loads(watcher.stdout.readline())["agents"][-1]["words"]]
+        words.append(json.loads(watcher.stdout.readline())["agents"][-1]["words"])
+        ben.edit("x.rb")
+        words.append(json.loads(watcher.stdout.readline())["agents"][-1]["words"])
+        watcher.send_signal(signal.SIGINT)
+        watcher.communicate(timeout=30)
+    assert words[0].startswith("retry pending, due in ")
+    assert words[1].startswith("retry pending, overdue for ")
+    assert words[2] == "blocked, waits for its user"
 
 
 # Housekeeping

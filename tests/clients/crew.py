@@ -6,13 +6,14 @@ A `Crew` is all agents of one client, so that one story can be told of Claude Co
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from helpers_processes import until
 
 from .drive import CODEX_CODE_MODEL, CODEX_MODEL, Result, Running, start_claude, start_codex
-from .gated import Gated
+from .gated import HELD, Gated
 from .servers import (
     AnthropicServer,
     Call,
@@ -32,6 +33,9 @@ from .servers import (
 #: How every refusal begins, and how the hard stop does.
 REFUSED = "Refused: "
 BLOCKED = "state=waiting_for_instruction"
+
+#: A server, as far as the gate is concerned: says its pid, beside the repository, and goes on.
+SERVER = "echo $$ > ../pid.new; mv ../pid.new ../pid; exec sleep 600"
 
 
 class Gateway:
@@ -76,6 +80,11 @@ def when(ready: Callable[[], object], step: Turn | Call | str = "Done.") -> Step
     return wait
 
 
+def insist(call: Call) -> tuple[Step, Step]:
+    """Be refused, and make the one retry oneself as soon as it is due, with `gated.HELD`."""
+    return call, when(lambda: time.sleep(HELD["retry_seconds"] + 0.2), call)
+
+
 def is_refusal(result: str) -> bool:
     """Whether a tool's result is the gate's refusal."""
     return REFUSED in result or BLOCKED in result
@@ -96,7 +105,7 @@ class Agent:
     @property
     def name(self) -> str:
         """What the gate calls it."""
-        return f"{self._crew.client}:{self.session[:8]}"
+        return self._crew.gated.names(self.session)[""]
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -222,7 +231,8 @@ ROUNDS = 10
 
 
 def meet_on_one_file(one: Crew, two: Crew) -> None:
-    """Two agents at once, again and again: each time one edits and the other is stopped."""
+    """Two agents at once, again and again: each time one edits, and the other is refused, waits at
+    its stop for the one retry, and is blocked."""
     gated = one.gated
     gated.write("a.txt", "end\n")
     lines: list[str] = []
@@ -240,8 +250,10 @@ def meet_on_one_file(one: Crew, two: Crew) -> None:
         assert gated.text().splitlines() == [*lines, "end"]
         over.open()
         for line, player in players.items():
-            said = player.ends().stdout + "".join(player.results)
-            assert (BLOCKED in said) is (line != winner)
+            player.ends()
+            assert is_refusal("".join(player.results)) is (line != winner)
+        blocked = gated.blockers()[number:]
+        assert [(one["agent"], one["blocked_file"]) for one in blocked] == [(loser.name, "a.txt")]
         assert gated.held() == {}
     assert gated.text().splitlines() == [*lines, "end"]
 

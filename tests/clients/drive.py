@@ -179,16 +179,9 @@ def start_claude(
     words += ["--permission-mode", "acceptEdits", "--allowedTools", "Bash"]
     if resume:
         words += ["--continue"] if resume is True else ["--resume", resume]
-    made = {
-        "ANTHROPIC_BASE_URL": server.url,
-        "ANTHROPIC_API_KEY": "dummy",
-        "CLAUDE_CONFIG_DIR": str(home / "claude"),
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_TELEMETRY": "1",
-    }
     stdin = subprocess.PIPE if stays else subprocess.DEVNULL
-    running = Running([*words, *options], repo, home, _environment(home, made, env), stdin=stdin)
+    made = claude_environment(home, server, env)
+    running = Running([*words, *options], repo, home, made, stdin=stdin)
     if stays:
         running.say(prompt)
     return running
@@ -213,6 +206,7 @@ def start_codex(
     options: Sequence[str] = (),
     model: str = CODEX_MODEL,
     vetted: bool = True,
+    as_json: bool = True,
 ) -> Running:
     """Start `codex exec`; `hooks` goes to the project's hooks file.
 
@@ -222,16 +216,22 @@ def start_codex(
     home = _home(repo, home, "codex-home")
     if hooks is not None:
         write_json(repo / ".codex" / "hooks.json", hooks)
-    _write_codex_config(home, repo)
-    words = [str(program("codex")), "exec", "--sandbox", "danger-full-access"]
-    if vetted:
-        words += ["--dangerously-bypass-hook-trust"]
-    # Not in the file: that one belongs to the home, and another run there may have another server.
-    words += ["-c", f"model_providers.scripted.base_url={json.dumps(server.url + '/v1')}"]
-    words += ["--model", model, *options, "--json"]
+    write_codex_config(home, repo)
+    words = [str(program("codex")), "exec", *codex_options(server, model, vetted=vetted)]
+    words += options
+    if as_json:
+        words += ["--json"]
     if resume:
         words += ["resume", "--last" if resume is True else resume]
-    return Running([*words, prompt], repo, home, _codex_environment(home, env))
+    return Running([*words, prompt], repo, home, codex_environment(home, env))
+
+
+def codex_options(server: OpenAIServer, model: str, *, vetted: bool = True) -> list[str]:
+    """What Codex has to be told on its command line."""
+    # Not in the file: that one belongs to the home, and another run there may have another server.
+    url = f"model_providers.scripted.base_url={json.dumps(server.url + '/v1')}"
+    trust = ["--dangerously-bypass-hook-trust"] if vetted else []
+    return ["--sandbox", "danger-full-access", *trust, "-c", url, "--model", model]
 
 
 def run_codex(
@@ -239,6 +239,13 @@ def run_codex(
 ) -> Result:
     """Run `codex exec` to its end; see `start_codex`."""
     return start_codex(repo, prompt, server, **more).wait(seconds)
+
+
+def codex_warnings(repo: Path, home: Path) -> list[str]:
+    """What Codex says about the project's hooks at the start of each session."""
+    with _AppServer(repo, home) as server:
+        known = server.ask("hooks/list", {"cwds": [str(repo)]})
+        return [text for folder in known["data"] for text in folder["warnings"] + folder["errors"]]
 
 
 def codex_hooks(repo: Path, home: Path) -> list[dict[str, Any]]:
@@ -260,13 +267,13 @@ class _AppServer:
 
     def __init__(self, repo: Path, home: Path) -> None:
         _home(repo, home, "")
-        _write_codex_config(home, repo)
+        write_codex_config(home, repo)
         self._repo = repo
         self._ids = count(1)
         self._process = subprocess.Popen(
             [str(program("codex")), "app-server"],
             cwd=repo,
-            env=_codex_environment(home, None),
+            env=codex_environment(home),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -303,7 +310,7 @@ class _AppServer:
         return [hook for folder in known["data"] for hook in folder["hooks"]]
 
 
-def _write_codex_config(home: Path, repo: Path) -> None:
+def write_codex_config(home: Path, repo: Path) -> None:
     """Write config.toml, unless the home has one: Codex keeps what the user trusts in it."""
     file = home / "codex" / "config.toml"
     if file.exists():
@@ -331,7 +338,23 @@ trust_level = "trusted"
     )
 
 
-def _codex_environment(home: Path, more: Mapping[str, str] | None) -> dict[str, str]:
+def claude_environment(
+    home: Path, server: AnthropicServer, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What Claude Code finds in its environment."""
+    made = {
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": "dummy",
+        "CLAUDE_CONFIG_DIR": str(home / "claude"),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_TELEMETRY": "1",
+    }
+    return _environment(home, made, more)
+
+
+def codex_environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What Codex finds in its environment."""
     return _environment(home, {"CODEX_HOME": str(home / "codex")}, more)
 
 
@@ -397,7 +420,9 @@ class Recorder:
         """The records of an event, in order; of all if none is named."""
         if not self._log.exists():
             return []
-        records = [json.loads(line) for line in self._log.read_text().splitlines()]
+        # The last line may be half there: somebody writes it now.
+        lines = self._log.read_text().rpartition("\n")[0].splitlines()
+        records = [json.loads(line) for line in lines]
         return [
             record
             for record in records

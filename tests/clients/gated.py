@@ -1,11 +1,13 @@
 """A real repository with the gate in it, as `holdfast init` puts it there, for real clients.
 
-The settings are short ones: a test says how long a refusal lasts and whether a call is held open.
+The settings are short ones: a test says when the one retry is, and what is held open.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,12 +16,14 @@ from helpers_processes import PATIENCE_SECONDS
 
 from .drive import hooks_for, write_json
 
-#: A refusal is said at once: the retry is due only after the hook's own deadline.
-AT_ONCE = {"retry_seconds": 600, "timeout_seconds": 30}
-#: The call is held open for a second, then comes the one retry.
-HELD = {"retry_seconds": 1, "timeout_seconds": 60}
-#: The call is held open until the file is free, and not longer.
-WOKEN = {"retry_seconds": 15, "timeout_seconds": 60, "wake": True}
+#: A refusal is said at once, and nobody waits for anything.
+AT_ONCE = {"hold_seconds": 0, "retry_seconds": 600, "timeout_seconds": 30, "wake": False}
+#: A refusal is said at once, and its stop is held for at most a second: then comes the one retry.
+HELD = {"hold_seconds": 0, "retry_seconds": 1, "timeout_seconds": 60}
+#: The call is held open until the file is free.
+WOKEN = {"hold_seconds": 40, "retry_seconds": 120, "timeout_seconds": 60}
+#: A refusal is said at once, and its stop is held until the file is free.
+WAITED = {"hold_seconds": 0, "retry_seconds": 60, "timeout_seconds": 120}
 
 
 class Gated(Repository):
@@ -29,10 +33,12 @@ class Gated(Repository):
         self.root = repo
         self._homes = 0
 
-    def init(self, **settings: object) -> Self:
-        """Install the gate for both clients and git, with these settings of it."""
+    def init(self, notify: Sequence[str] = (), /, **settings: object) -> Self:
+        """Install the gate for both clients and git, with these settings of it. `notify` is the
+        command that is told of agents that are blocked."""
         lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
-        (self.root / "holdfast.toml").write_text("\n".join(["[gate]", *lines, ""]))
+        top = f"notify = {json.dumps(list(notify))}"
+        (self.root / "holdfast.toml").write_text("\n".join([top, "[gate]", *lines, ""]))
         for name, value in (("user.name", "Tess"), ("user.email", "tess@example.org")):
             self.git("config", name, value)
         self.git("add", "holdfast.toml")
@@ -68,6 +74,11 @@ class Gated(Repository):
         """Each file that is held now, and by whom."""
         return {path: grant["holder"] for grant in self.grants() for path in grant["write_paths"]}
 
+    def names(self, session: str) -> dict[str, str]:
+        """What the agents of a session are called, by their own ids; its first one has none."""
+        found = [event["data"] for event in self.happened("agent_present")]
+        return {one["sub_agent"]: one["agent"] for one in found if one["session"] == session}
+
     def text(self, path: str = "a.txt") -> str:
         return (self.root / path).read_text()
 
@@ -78,6 +89,11 @@ class Gated(Repository):
     def happened(self, type: str) -> list[dict[str, Any]]:
         """The events of a type."""
         return [event for event in self.events() if event["type"] == type]
+
+    def now(self) -> str:
+        """What time it is for the ledger."""
+        now: str = self.look("status", "--json").json["now"]
+        return now
 
     def blockers(self) -> list[dict[str, Any]]:
         """The reports on agents that were stopped."""

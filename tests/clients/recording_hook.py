@@ -5,11 +5,16 @@
 Each call adds one line of JSON to LOG: the client's data, the environment, and the processes above
 it. ANSWERS is a JSON file that maps an event (`PreToolUse`) or an event and a tool
 (`PreToolUse:Write`) to `{"stdout": ..., "stderr": ..., "code": ...}`; it is read anew at each call.
+With `"until": PATH` the answer is given when that file is there; whoever ends the hook meanwhile is
+written down as an event `SIGTERM`, if the hook can notice. With `"once": true` nothing is answered
+to an agent that a hook has made go on.
 """
 
 import json
 import os
+import signal
 import sys
+import time
 
 
 def ancestors() -> list[dict[str, object]]:
@@ -29,6 +34,13 @@ def ancestors() -> list[dict[str, object]]:
     return found
 
 
+def write_down(log: str, record: dict[str, object]) -> None:
+    line = json.dumps(record) + "\n"
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(file, line.encode())
+    os.close(file)
+
+
 def main(log: str, answers: str) -> int:
     text = sys.stdin.buffer.read().decode(errors="surrogateescape")
     data = json.loads(text)
@@ -39,14 +51,22 @@ def main(log: str, answers: str) -> int:
         "pid": os.getpid(),
         "ancestors": ancestors(),
     }
-    line = json.dumps(record) + "\n"
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(file, line.encode())
-    os.close(file)
+    write_down(log, record)
     with open(answers) as opened:
         known = json.load(opened)
     event = data.get("hook_event_name", "")
     answer = known.get(f"{event}:{data.get('tool_name', '')}") or known.get(event) or {}
+    if answer.get("once") and data.get("stop_hook_active"):
+        answer = {}
+    if answer.get("until"):
+
+        def ended(*_: object) -> None:
+            write_down(log, {**record, "data": {**data, "hook_event_name": "SIGTERM"}})
+            os._exit(1)
+
+        signal.signal(signal.SIGTERM, ended)
+        while not os.path.exists(answer["until"]):
+            time.sleep(0.02)
     sys.stdout.write(answer.get("stdout", ""))
     sys.stderr.write(answer.get("stderr", ""))
     return int(answer.get("code", 0))

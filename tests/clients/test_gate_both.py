@@ -11,7 +11,17 @@ import time
 from helpers_processes import LINUX_ONLY, until
 from holdfast.core.time import iso
 
-from .crew import BLOCKED, REFUSED, ROUNDS, Crew, Gateway, is_refusal, meet_on_one_file, when
+from .crew import (
+    BLOCKED,
+    REFUSED,
+    ROUNDS,
+    Crew,
+    Gateway,
+    insist,
+    is_refusal,
+    meet_on_one_file,
+    when,
+)
 from .gated import AT_ONCE, HELD, WOKEN, Gated
 
 pytestmark = LINUX_ONLY
@@ -33,7 +43,10 @@ def test_a_refused_edit_leaves_the_file_as_it_is_and_the_model_reads_whose_it_is
     assert gated.text("b.txt") == "free\n"
     first, again, free = other.results
     assert f"{REFUSED}a.txt is being written by {owner.name}" in first
-    assert f"a.txt belongs to {owner.name}, as you were told" in again
+    assert f"{REFUSED}a.txt is being written by {owner.name}" in again
+    for said in (first, again):
+        assert "You are number 1 in line for it." in said
+        assert "an attempt before that is not tried" in said
     assert not is_refusal(free)
     assert gated.held() == {"a.txt": owner.name}
     owner.ends()
@@ -142,7 +155,8 @@ def test_siblings_exclude_each_other_and_the_parent_gets_the_lease_back(
     parent.has_done(len(steps))
     until(lambda: gated.held() == {"a.txt": parent.name}, "the sub-agents have ended")
     (child,) = {holder for held in during for holder in held.values()}
-    assert child.startswith(f"{parent.name}:")
+    assert child in gated.names(parent.session).values()
+    assert child != parent.name
     assert f"{REFUSED}a.txt is being written by {child}" in model.results("two")[0]
     assert gated.text() == "one\n"
     leave.open()
@@ -253,16 +267,25 @@ def test_a_resumed_session_has_what_it_had(gated: Gated, crew: Crew) -> None:
 
 
 def test_a_retry_that_succeeds_goes_on_as_if_nothing_had_been(gated: Gated, crew: Crew) -> None:
-    gated.init(retry_seconds=4, timeout_seconds=60)
+    gated.init(retry_seconds=4, timeout_seconds=60, wake=False)
     owner = crew.owner()
-    other = crew.start("other", crew.edit("a.txt", "mine", "mine and theirs"))
-    until(lambda: gated.happened("contention_heartbeat"), "the other was refused")
+    change = crew.edit("a.txt", "mine", "mine and theirs")
+    refused, due = Gateway(), Gateway()
+    other = crew.start("other", change, refused.then(change), due.then(change))
+    other.has_done(1)
     owner.ends()
-    said = other.ends().stdout + "".join(other.results)
-    assert not is_refusal(said)
-    assert gated.text() == "mine and theirs\n"
+    refused.open()
+    other.has_done(2)
+    # it is free, but without `wake` nothing is tried before
+    assert gated.text() == "mine\n"
     (beat,) = gated.happened("contention_heartbeat")
     assert beat["data"]["retry_at"] - beat["data"]["denied_at"] == 4_000_000
+    until(lambda: gated.now() >= iso(beat["data"]["retry_at"]), "the retry is due")
+    due.open()
+    other.ends()
+    assert [is_refusal(said) for said in other.results] == [True, True, False]
+    assert gated.text() == "mine and theirs\n"
+    assert len(gated.happened("contention_heartbeat")) == 1
     assert gated.blockers() == []
 
 
@@ -271,8 +294,10 @@ def test_a_retry_that_fails_is_reported_and_the_report_outlives_the_client(
 ) -> None:
     gated.init(**HELD)
     owner = crew.owner()
-    other = crew.start("other", crew.edit("a.txt", "mine", "theirs"))
+    other = crew.start("other", *insist(crew.edit("a.txt", "mine", "theirs")))
     said = other.ends().stdout + "".join(other.results)
+    assert REFUSED in other.results[0]
+    assert BLOCKED not in other.results[0]
     assert BLOCKED in said
     assert f"owner           {owner.name}" in said.replace("\\n", "\n")
     (report,) = gated.blockers()

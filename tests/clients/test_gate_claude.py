@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
+from helpers_cli import is_gone, wait_for_file
 from helpers_processes import LINUX_ONLY, until
 
-from .crew import BLOCKED, REFUSED, Agent, Claudes, Gateway
+from .crew import BLOCKED, REFUSED, SERVER, Agent, Claudes, Gateway
 from .gated import AT_ONCE, HELD, Gated
 from .servers import agent, bash, write
 
@@ -46,18 +49,20 @@ def test_a_prompt_after_a_stop_keeps_the_files(gated: Gated, claudes: Claudes) -
     assert gated.held() == {}
 
 
-def test_background_work_keeps_the_files_after_a_stop(gated: Gated, claudes: Claudes) -> None:
+def test_a_server_in_the_background_keeps_no_file_after_a_stop(
+    gated: Gated, claudes: Claudes
+) -> None:
     gated.init(**AT_ONCE, idle_seconds=1)
-    work = bash("until [ -e ../go ]; do sleep 0.05; done", background=True)
-    owner = claudes.start("owner", claudes.edit("a.txt", "old", "mine"), work, stays=True)
+    server = bash(SERVER, background=True)
+    owner = claudes.start("owner", claudes.edit("a.txt", "old", "mine"), server, stays=True)
     has_answered(owner)
-    stopped = time.monotonic()
-    until(lambda: time.monotonic() > stopped + 1.5, "more than the idle time has passed")
-    assert gated.held() == {"a.txt": owner.name}
-    (gated.root.parent / "go").touch()
-    until(lambda: gated.held() == {}, "its file came free after the work in the background")
-    owner.running.hang_up()
-    owner.ends()
+    pid = int(wait_for_file(gated.root.parent / "pid"))
+    until(lambda: gated.held() == {}, "its file came free")
+    assert not is_gone(pid)
+    assert not owner.has_ended()
+    claudes.run("other", claudes.edit("a.txt", "mine", "theirs"))
+    assert gated.text() == "theirs\n"
+    owner.running.kill()  # by itself it would wait for the server
 
 
 def has_answered(agent: Agent) -> None:
@@ -84,8 +89,8 @@ def test_a_retry_that_fails_stops_the_agent_until_its_user_says_something(
     said = stopped.running.said().stdout
     assert BLOCKED in said
     assert f"owner           {owner.name}" in said
-    # stopped: its model was not asked again
-    assert len(claudes.server.asked("other")) == 1
+    # refused, then stopped: its model was not asked again
+    assert len(claudes.server.asked("other")) == 2
     assert gated.text() == "mine\n"
     owner.ends()
     claudes.server.scripts["on"] = [claudes.edit("a.txt", "mine", "theirs")]
@@ -95,6 +100,25 @@ def test_a_retry_that_fails_stops_the_agent_until_its_user_says_something(
     stopped.ends()
     assert gated.text() == "theirs\n"
     assert gated.blockers() == []
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_one_that_ended_blocked_without_a_terminal_says_so(
+    gated: Gated, claudes: Claudes, format: str
+) -> None:
+    gated.init(**HELD)
+    owner = claudes.owner()
+    change = claudes.edit("a.txt", "mine", "theirs")
+    other = claudes.start("other", change, options=["--output-format", format])
+    said = other.ends().stderr
+    (report,) = gated.blockers()
+    assert f"{report['agent']} ended blocked ({BLOCKED})" in said
+    assert "blocked file    a.txt" in said
+    assert f"owner           {owner.name}" in said
+    assert gated.text() == "mine\n"
+    owner.ends()
+    free = claudes.start("free", claudes.edit("b.txt", "old", "new"))
+    assert free.ends().stderr == ""
 
 
 def test_holdfast_resume_lets_a_stopped_agent_go_on(gated: Gated, claudes: Claudes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from helpers_processes import LINUX_ONLY
 
 from . import drive
-from .crew import BLOCKED, REFUSED, Codexes, Gateway, change, is_refusal
+from .crew import BLOCKED, REFUSED, Codexes, Gateway, change, insist, is_refusal
 from .gated import AT_ONCE, HELD, Gated
 from .servers import patch
 
@@ -98,16 +98,18 @@ def test_a_retry_that_fails_refuses_every_edit_until_holdfast_resume(
     resumed = Gateway()
     other = codexes.start(
         "other",
-        codexes.edit("a.txt", "mine", "theirs"),
+        *insist(codexes.edit("a.txt", "mine", "theirs")),
         codexes.edit("b.txt", "old", "theirs"),
         codexes.shell("echo theirs > c.txt"),
         resumed.then(codexes.edit("a.txt", "mine", "theirs")),
     )
-    other.has_done(3)
+    other.has_done(4)
     (report,) = gated.blockers()
     assert (report["agent"], report["owner"]) == (other.name, owner.name)
-    assert len(other.results) == 3
-    for said in other.results:
+    first, *blocked = other.results
+    assert BLOCKED not in first
+    assert len(blocked) == 3
+    for said in blocked:
         assert BLOCKED in said
         assert f"owner           {owner.name}" in said
     assert gated.text() == "mine\n"
@@ -128,7 +130,8 @@ def test_one_who_was_killed_while_it_was_blocked_goes_on_after_a_new_prompt(
     gated.init(**HELD)
     owner = codexes.owner()
     home = gated.home()
-    blocked = codexes.owner(codexes.edit("a.txt", "mine", "theirs"), script="other", home=home)
+    change = codexes.edit("a.txt", "mine", "theirs")
+    blocked = codexes.owner(*insist(change), script="other", home=home)
     session = blocked.session
     blocked.running.kill()
     assert [report["agent"] for report in gated.blockers()] == [blocked.name]

@@ -23,6 +23,7 @@ TABLE = [
     ("E_BAD_KEY", "BadKeyError", InvalidInput),
     ("E_STORE_CORRUPT", "StoreCorruptError", StoreError),
     ("E_STORE_VERSION", "StoreVersionError", StoreError),
+    ("E_RECORD_VERSION", "RecordVersionError", StoreError),
     ("E_STORE_READONLY", "StoreReadonlyError", StoreError),
     ("E_STORE_FULL", "StoreFullError", StoreError),
     ("E_STORE_BUSY", "StoreBusyError", StoreError),

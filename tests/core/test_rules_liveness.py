@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from holdfast import Holder, LockManager
-from holdfast.core.model import Grant, Witness
+from holdfast.core.draft import Draft
+from holdfast.core.model import Decision, Grant, Witness
 from holdfast.manager.liveness import own_witness, witness_of
 from holdfast.testing.conformance import Scene, refused
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
 
 linux_only = pytest.mark.skipif(
     sys.platform != "linux", reason="needs Linux's /proc to prove that a process is gone"
@@ -48,7 +54,7 @@ def test_liveness_is_asked_inside_the_decision_each_time(scene: Scene) -> None:
     asked: list[Witness] = []
     real = scene.processes.is_dead
 
-    def is_dead(witness: Witness, marks: tuple[str, ...]) -> bool:
+    def is_dead(witness: Witness, marks: tuple[str, ...]) -> bool | None:
         asked.append(witness)
         return real(witness, marks)
 
@@ -59,6 +65,27 @@ def test_liveness_is_asked_inside_the_decision_each_time(scene: Scene) -> None:
         asked.clear()
         refused(scene.ask("bob", writes=["x"]))
         assert ann.holder.witness in asked
+
+
+def test_one_decision_asks_once_for_an_owner_that_cannot_be_judged(scene: Scene) -> None:
+    ann = scene.take("ann", writes=["x"], ttl=None).holder.witness
+    scene.processes.hide(ann)
+    asked: list[Witness] = []
+
+    def decide(view: View) -> Decision[list[bool | None]]:
+        draft, dead = Draft(view), view.dead
+
+        def counted(witness: Witness, marks: tuple[str, ...]) -> bool | None:
+            asked.append(witness)
+            return dead(witness, marks)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(view, "dead", counted)
+            return Decision([draft.is_dead(ann), draft.is_dead(ann), draft.is_dead(None)])
+
+    deadline = time.monotonic() + 10
+    assert scene.store.transact(decide, deadline=deadline) == [None, None, False]
+    assert asked == [ann]
 
 
 def test_what_a_living_owner_has_is_not_touched(scene: Scene) -> None:

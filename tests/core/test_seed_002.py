@@ -93,7 +93,7 @@ def test_seed002_07_liveness_is_checked_again_before_every_denial(scene: Scene) 
     looks: list[Witness] = []
     real = scene.processes.is_dead
 
-    def is_dead(witness: Witness, marks: tuple[str, ...]) -> bool:
+    def is_dead(witness: Witness, marks: tuple[str, ...]) -> bool | None:
         looks.append(witness)
         return real(witness, marks)
 

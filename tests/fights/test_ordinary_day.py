@@ -42,6 +42,8 @@ def test_on_an_ordinary_day_nobody_is_refused_wrongly_and_nothing_is_lost(day: D
         assert day.counts[kind.__name__], kind
     for what in (
         "collision refused", "write refused", "commit refused", "whole tree refused", "blocked",
-        "siblings kept apart", "back on main", "idle for long", "through the real hook",
+        "siblings kept apart", "back on main", "idle for long", "through the real hook", "denied",
+        "asked again too early", "got what it was refused", "told that a file came free",
+        "waited at its stop in vain", "went on at its stop",
     ):  # fmt: skip
         assert day.counts[what], (what, day.counts)

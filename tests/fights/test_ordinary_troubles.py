@@ -6,14 +6,14 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import until
-from holdfast import LockManager
+from holdfast import Event, LockManager
 
 from .day.agent import Agent
 from .day.repository import Day
@@ -43,13 +43,30 @@ def told(agent: Agent, event: str, **data: Any) -> str:
 
 
 def tell(agent: Agent, event: str, **data: Any) -> dict[str, Any]:
-    asked = agent.client.ask(told(agent, event, **data))
+    return outcome(agent.client.ask(told(agent, event, **data)))
+
+
+def outcome(asked: Generator[None, None, dict[str, Any]]) -> dict[str, Any]:
     while True:
         try:
             next(asked)
         except StopIteration as answer:
             value: dict[str, Any] = answer.value
             return value
+
+
+def settings(agent: Agent, *, hold: float, retry: float, idle: float) -> None:
+    (agent.day.root / "holdfast.toml").write_text(
+        f"[gate]\nhold_seconds = {hold}\nretry_seconds = {retry}\nidle_seconds = {idle}\n"
+    )
+
+
+def resting(agent: Agent) -> list[Event]:
+    with LockManager.open(agent.day.root) as manager:
+        return [
+            event for event in manager.events()
+            if event.type == "agent_resting" and agent.client.session in event.data["note"]
+        ]  # fmt: skip
 
 
 def refusal(answer: dict[str, Any]) -> str:
@@ -147,11 +164,55 @@ def test_nothing_is_kept_for_one_who_stopped_in_line(ann: Agent, bob: Agent) -> 
     assert edit(ann, "app/ann0.py") == ""
 
 
-def test_nothing_is_kept_beyond_the_retry_for_one_who_does_not_come(ann: Agent, bob: Agent) -> None:
+def test_what_came_free_is_told_with_the_next_event_and_written_then(
+    ann: Agent, bob: Agent
+) -> None:
+    settings(ann, hold=0.05, retry=30, idle=20)
+    edit(ann, "app/ann0.py")
+    assert "You are number 1 in line" in edit(bob, "app/ann0.py")
+    assert edit(bob, "app/bob0.py") == ""  # it works on something else meanwhile
+    assert ann.client.run("git commit -q -m mine -- app/ann0.py").code == 0
+    answer = tell(bob, "PreToolUse", **command("ls app"))
+    assert "app/ann0.py came free and is yours now" in json.dumps(answer)
+    assert "app/ann0.py" in edit(ann, "app/ann0.py")
+    assert edit(bob, "app/ann0.py") == ""
+
+
+def test_who_has_nothing_else_to_do_waits_at_its_stop_and_goes_on(ann: Agent, bob: Agent) -> None:
+    settings(ann, hold=0.05, retry=30, idle=20)
+    edit(ann, "app/ann0.py")
+    assert edit(bob, "app/ann0.py")
+    stop = bob.client.ask(told(bob, "Stop", stop_hook_active=False), quick=False)
+    next(stop)
+    until(lambda: bool(resting(bob)), "the stop is held open")
+    assert ann.client.run("git commit -q -m mine -- app/ann0.py").code == 0
+    answer = outcome(stop)
+    assert answer["decision"] == "block"
+    assert answer["reason"].startswith("app/ann0.py came free and is yours now")
+    assert "app/ann0.py" in edit(ann, "app/ann0.py")
+    assert edit(bob, "app/ann0.py") == ""
+    assert "decision" not in tell(bob, "Stop", stop_hook_active=True)
+
+
+def test_a_prompt_after_a_retry_was_due_finds_the_file_free(ann: Agent, bob: Agent) -> None:
+    settings(ann, hold=0.05, retry=0.5, idle=20)
+    edit(ann, "app/ann0.py")
+    assert edit(bob, "app/ann0.py")
+    assert ann.client.run("git commit -q -m mine -- app/ann0.py").code == 0
+    past_the_retry()
+    answer = tell(bob, "UserPromptSubmit", prompt="and now?")
+    assert "app/ann0.py came free and is yours now" in json.dumps(answer)
+    assert edit(bob, "app/ann0.py") == ""
+
+
+def test_nothing_is_kept_for_long_for_one_who_does_not_come(ann: Agent, bob: Agent) -> None:
+    settings(ann, hold=0.05, retry=30, idle=0.2)
     edit(ann, "app/ann0.py")
     interrupted_in_line(bob, "app/ann0.py")
     assert ann.client.run("git commit -q -m mine -- app/ann0.py").code == 0
-    past_the_retry()
+    with LockManager.open(ann.day.root) as manager:
+        assert [grant.owner.session for grant in manager.active_grants()] == [bob.client.session]
+        until(lambda: not manager.active_grants(), "what was kept has lapsed")
     tell(bob, "UserPromptSubmit", prompt="do something else")
     assert edit(bob, "app/bob0.py") == ""
     assert edit(ann, "app/ann0.py") == ""

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from marshal import dumps
+from marshal import dumps, loads
 from pathlib import Path
 
 import pytest
@@ -135,6 +135,20 @@ def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
         file.write_bytes(content)
         assert is_made_again()
     assert not is_made_again()
+
+
+def test_a_bundle_with_damage_in_its_code_is_made_again(small: Path) -> None:
+    """It can be loaded, is made of the right sources, and would do something else."""
+    (small / "gate/door.py").write_text("ANSWER = 'refused'\n")
+    assert bundle.write(str(small))
+    file = Path(bundle.file_of(str(small)))
+    good = file.read_bytes()
+    assert good.count(b"refused") == 1
+    bad = good.replace(b"refused", b"allowed")
+    loads(bad)
+    file.write_bytes(bad)
+    assert bundle.write(str(small))
+    assert file.read_bytes() == good
 
 
 def test_the_bundle_of_an_installed_package_is_always_made_again(

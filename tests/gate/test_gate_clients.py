@@ -58,6 +58,10 @@ def test_every_client_has_an_adapter_with_its_facts(name: str) -> None:
     assert found.SETTINGS_FILES
     assert found.TELLS.isdisjoint({"stop", "agent_stop", "session_end", "other"})
     assert set(found.TIMEOUT_SECONDS_MAX) <= found.EVENTS.keys()
+    # what may be held open must not end sooner, and says so meanwhile
+    held = {"PreToolUse", "Stop", "SubagentStop"}
+    assert held.isdisjoint(found.TIMEOUT_SECONDS_MAX)
+    assert found.STATUS.keys() == held
 
 
 @pytest.mark.parametrize("name", ["", "gemini", "Claude", "claude ", "../claude"])
@@ -105,8 +109,9 @@ def test_claude_before_and_after_an_edit(tool: str, fields: dict[str, str], path
     env = {"CLAUDE_PID": "4711", "HOME": "/home/ann"}
     before = heard(told("PreToolUse", tool, fields), env)
     assert before == Intent(
-        "claude", "edit", "5e55", tool=tool, writes=(path,), cwd="/repo", pid=4711
-    )
+        "claude", "edit", "5e55",
+        tool=tool, call="use-1", writes=(path,), cwd="/repo", pid=4711,
+    )  # fmt: skip
     after = heard(told("PostToolUse", tool, fields, tool_response={}), env)
     assert summary(after) == ("edited", (path,), "", "")
     failed = heard(told("PostToolUseFailure", tool, fields, error="no"), env)
@@ -117,7 +122,7 @@ def test_claude_before_and_after_an_edit(tool: str, fields: dict[str, str], path
 def test_claude_before_and_after_a_command(tool: str) -> None:
     fields = {"command": "echo x > a", "description": "writes"}
     assert heard(told("PreToolUse", tool, fields)) == Intent(
-        "claude", "shell", "5e55", tool=tool, command="echo x > a", cwd="/repo"
+        "claude", "shell", "5e55", tool=tool, call="use-1", command="echo x > a", cwd="/repo"
     )
     after = heard(told("PostToolUse", tool, fields, tool_response={"stdout": ""}))
     assert summary(after) == ("shelled", (), "echo x > a", "")
@@ -238,7 +243,9 @@ def test_the_process_of_claude_is_the_one_that_it_names(text: str, pid: int) -> 
 )  # fmt: skip
 def test_codex_before_and_after_a_patch(tool: str, command: object) -> None:
     before = codex.read(told("PreToolUse", tool, {"command": command}), {"CLAUDE_PID": "1"})
-    assert before == Intent("codex", "edit", "5e55", tool=tool, writes=("a", "b", "c"), cwd="/repo")
+    assert before == Intent(
+        "codex", "edit", "5e55", tool=tool, call="use-1", writes=("a", "b", "c"), cwd="/repo"
+    )
     after = codex.read(told("PostToolUse", tool, {"command": command}, tool_response=""), {})
     assert summary(after) == ("edited", ("a", "b", "c"), "", "")
 
@@ -253,7 +260,9 @@ def test_codex_before_and_after_a_patch(tool: str, command: object) -> None:
 )  # fmt: skip
 def test_codex_before_and_after_a_command(tool: str, command: object, line: str) -> None:
     before = codex.read(told("PreToolUse", tool, {"command": command}), {})
-    assert before == Intent("codex", "shell", "5e55", tool=tool, command=line, cwd="/repo")
+    assert before == Intent(
+        "codex", "shell", "5e55", tool=tool, call="use-1", command=line, cwd="/repo"
+    )
     after = codex.read(told("PostToolUse", tool, {"command": command}, tool_response=""), {})
     assert summary(after) == ("shelled", (), line, "")
 
@@ -386,6 +395,52 @@ def test_what_ends_nobody_knows_whose_work_ends_nothing(adapter: Any, data: obje
     assert found.problem
 
 
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("event", ["Stop", "SubagentStop"])
+def test_a_stop_says_whether_a_hook_has_made_the_agent_go_on_before(
+    adapter: Any, event: str
+) -> None:
+    stop = told(event, agent_id="a1")
+    assert not adapter.read(stop, {}).is_repeated
+    assert not adapter.read(stop | {"stop_hook_active": False}, {}).is_repeated
+    assert adapter.read(stop | {"stop_hook_active": True}, {}).is_repeated
+    assert adapter.read(stop | {"stop_hook_active": "yes"}, {}).is_repeated
+
+
+def test_an_interruption_of_codex_is_a_stop_at_which_nobody_is_made_to_go_on() -> None:
+    found = codex.read(told("Interrupt"), {})
+    assert (found.event, found.is_repeated) == ("stop", True)
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize(
+    ("id", "call"),
+    [("use-1", "use-1"), ("", ""), (None, ""), (3, ""), ("a\nb", ""), ("x" * 999, "")],
+)
+def test_a_call_has_the_id_that_its_client_gave_it(adapter: Any, id: object, call: str) -> None:
+    for event in ("PreToolUse", "PostToolUse"):
+        data = told(event, "Bash", {"command": "ls"}) | {"tool_use_id": id}
+        assert adapter.read(data, {}).call == call
+    assert adapter.read(told("Stop"), {}).call == ""
+
+
+@pytest.mark.parametrize(
+    ("env", "attended"),
+    [
+        ({}, True),
+        ({"CLAUDE_CODE_SESSION_ATTENDED": "1", "CLAUDE_CODE_ENTRYPOINT": "cli"}, True),
+        ({"CLAUDE_CODE_SESSION_ATTENDED": "0", "CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}, False),
+        ({"CLAUDE_CODE_SESSION_ATTENDED": "1", "CLAUDE_CODE_ENTRYPOINT": "sdk-ts"}, True),
+        ({"CLAUDE_CODE_ENTRYPOINT": "cli"}, True),
+        ({"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}, False),
+    ],
+)
+def test_claude_says_whether_a_person_sits_before_it(env: dict[str, str], attended: bool) -> None:
+    task = told("PostToolUse", "Task", {}, tool_response={"status": "completed", "agentId": "a1"})
+    for data in (told("SessionEnd"), told("PreToolUse", "Bash", {"command": "ls"}), task):
+        assert heard(data, env).is_attended is attended
+
+
 # What they are answered
 
 
@@ -471,6 +526,57 @@ def test_nothing_is_ever_allowed_for_the_user_or_stopped_without_a_refusal(
         assert specific["permissionDecision"] == "deny"
     if event in ("stop", "agent_stop", "session_end"):
         assert found.keys() <= {"systemMessage"}
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize("event", ["stop", "agent_stop"])
+def test_at_a_stop_an_agent_is_made_to_go_on_once(adapter: Any, event: str) -> None:
+    answer = Answer("continue", "a is yours.", user="Ann goes on.", context="b changed.")
+    said = parsed(adapter.say(Intent("x", event, "s"), answer))
+    assert said == {
+        "decision": "block", "reason": "a is yours.\nb changed.", "systemMessage": "Ann goes on.",
+    }  # fmt: skip
+    said = parsed(adapter.say(Intent("x", event, "s"), Answer("continue", "a is yours.")))
+    assert said == {"decision": "block", "reason": "a is yours."}
+    # Codex lets an agent stop that is given no reason to go on
+    said = parsed(adapter.say(Intent("x", event, "s"), Answer("continue", " ")))
+    assert said == {"decision": "block", "reason": clients.GO_ON}
+    again = Intent("x", event, "s", is_repeated=True)
+    assert parsed(adapter.say(again, answer)) == {"systemMessage": "Ann goes on."}
+    said = parsed(adapter.say(again, Answer("continue", "a is yours.")))
+    assert said == {"systemMessage": "a is yours."}
+
+
+@pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
+@pytest.mark.parametrize(
+    "event", [event for event in EVENTS if event not in ("stop", "agent_stop")]
+)
+def test_elsewhere_nobody_is_made_to_go_on(adapter: Any, event: str) -> None:
+    reply = adapter.say(Intent("x", event, "s", tool="t"), Answer("continue", "a is yours."))
+    found = parsed(reply) if reply.stdout else {}
+    assert "decision" not in found
+    assert "permissionDecision" not in found.get("hookSpecificOutput", {})
+    if event in adapter.TELLS:
+        assert found["hookSpecificOutput"]["additionalContext"] == "a is yours."
+
+
+def test_after_the_tool_that_ran_it_a_sub_agent_of_claude_is_not_made_to_go_on() -> None:
+    ended = Intent("claude", "agent_stop", "s", agent="a1", tool="Agent")
+    assert parsed(claude.say(ended, Answer("continue", "a is yours."))) == {
+        "hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "a is yours."}
+    }
+
+
+def test_a_claude_without_a_person_hears_at_its_end_that_it_was_blocked() -> None:
+    end = Intent("claude", "session_end", "s", is_attended=False)
+    blocked = Answer("halt", "Stop.", user="Blocked:\n  a\x1b[31m")
+    assert claude.say(end, blocked) == Reply(stderr="\nBlocked:\n  a\ufffd[31m\n", code=1)
+    assert claude.say(end, Answer("halt", "Stop.")) == Reply(stderr="\nStop.\n", code=1)
+    assert claude.say(end, Answer("quiet")) == Reply()
+    assert parsed(claude.say(end, Answer("quiet", user="Bye."))) == {"systemMessage": "Bye."}
+    attended = Intent("claude", "session_end", "s")
+    assert parsed(claude.say(attended, Answer("halt", "Stop."))) == {"systemMessage": "Stop."}
+    assert codex.say(Intent("codex", "session_end", "s"), blocked) == Reply()
 
 
 HOOKS = {

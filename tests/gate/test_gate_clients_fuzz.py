@@ -94,6 +94,19 @@ def codex_blocks(reply: Reply) -> bool:
     )
 
 
+def goes_on(intent: Intent, reply: Reply) -> bool:
+    """Whether an agent of either client goes on after this answer to its stop. Codex knows only
+    these keys, and wants a reason; Claude Code would go round and round if it was said twice."""
+    said: dict[str, Any] = json.loads(reply.stdout)
+    if reply.code or not fits(said, {"decision": str, "reason": str, "systemMessage": str}):
+        return False
+    return (
+        said.get("decision") == "block"
+        and bool(said.get("reason", "").strip())
+        and not intent.is_repeated
+    )
+
+
 BLOCKS: dict[str, Callable[[Reply], bool]] = {"claude": claude_blocks, "codex": codex_blocks}
 
 #: The keys that each event takes in an answer that refuses nothing.
@@ -310,6 +323,12 @@ QUIET = [
 ]  # fmt: skip
 
 
+ON = [
+    Answer("continue", "It is yours."), Answer("continue", "", user="Ann goes on."),
+    Answer("continue", "\ud800\0 \x85", user="\ud800", context="\u2028" * 9000),
+]  # fmt: skip
+
+
 def check_intent(client: str, intent: Intent) -> None:
     assert intent.client == client
     assert intent.event in KNOWN
@@ -322,6 +341,10 @@ def check_intent(client: str, intent: Intent) -> None:
     assert isinstance(intent.command, str)
     assert type(intent.pid) is int
     assert type(intent.background) is bool
+    assert type(intent.is_repeated) is bool
+    assert type(intent.is_attended) is bool
+    assert intent.call.isprintable()
+    assert len(intent.call) <= 200
     if intent.event in KNOWN - {"edit", "other"}:
         assert intent.session
         assert not intent.problem
@@ -345,7 +368,7 @@ def test_no_input_raises_and_every_refusal_is_obeyed(client: str) -> None:
     env = {"CLAUDE_PID": "4711", "HOME": HOME}
     events: dict[str, int] = {}
     begin = time.process_time()  # others may keep the machine busy
-    total = 0
+    total = went_on = 0
     for data in inputs():
         total += 1
         intent = adapter.read(data, env)
@@ -369,12 +392,34 @@ def test_no_input_raises_and_every_refusal_is_obeyed(client: str) -> None:
         assert is_taken(intent, reply), (intent, reply)
         if not word.context and not word.user:
             assert reply == Reply()
+        reply = adapter.say(intent, chance.choice(ON))
+        check_line(reply)
+        is_stop = intent.event == "stop" or (
+            intent.event == "agent_stop" and intent.tool not in ("Agent", "Task")
+        )
+        if is_stop and not intent.is_repeated:
+            assert goes_on(intent, reply), (intent, reply)
+            went_on += 1
+        else:
+            assert is_taken(intent, reply), (intent, reply)
     assert total == INPUTS
     assert time.process_time() - begin < 40
     # a test that saw nothing but refusals would prove little
     assert events["edit"] > 500
     assert events["shell"] > 100
+    assert went_on > 50
     assert min(events.get(name, 0) for name in KNOWN - {"failed"}) > 20
+
+
+def test_the_model_of_the_clients_knows_what_makes_an_agent_go_on() -> None:
+    stop = Intent("codex", "stop", "s")
+    block = {"decision": "block", "reason": "It is yours."}
+    assert goes_on(stop, Reply(json.dumps(block)))
+    assert goes_on(stop, Reply(json.dumps(block | {"systemMessage": "Ann goes on."})))
+    assert not goes_on(Intent("codex", "stop", "s", is_repeated=True), Reply(json.dumps(block)))
+    assert not goes_on(stop, Reply(json.dumps(block), code=1))
+    for more in ({"reason": " "}, {"decision": "approve"}, {"surprise": 1}, {"continue": False}):
+        assert not goes_on(stop, Reply(json.dumps(block | more)))
 
 
 def test_the_models_of_the_clients_know_what_lets_a_write_through() -> None:

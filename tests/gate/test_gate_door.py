@@ -13,8 +13,12 @@ from typing import Any
 
 import pytest
 
+from conftest import until
 from holdfast import LockManager
+from holdfast.core.model import agent_key
 from holdfast.gate import hook
+from holdfast.gate.rulebook.records import known
+from holdfast.manager import services
 
 HOOK = Path(hook.__file__)
 
@@ -31,6 +35,14 @@ class Client:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
+
+    @property
+    def name(self) -> str:
+        """What people read for it."""
+        with LockManager.open(self.root) as manager:
+            key = agent_key(self.client, self.session)
+            presence = services.look(manager, lambda view: known(view, key)).presence
+        return presence.shown if presence is not None else "nobody"
 
     def start(self, event: str, env: dict[str, str] | None = None, **data: Any) -> Any:
         told = {"session_id": self.session, "cwd": str(self.root), "hook_event_name": event, **data}
@@ -79,7 +91,7 @@ def refusal(answer: dict[str, Any]) -> str:
 @pytest.fixture
 def root(repository: Path) -> Path:
     (repository / ".holdfast").mkdir()
-    (repository / "holdfast.toml").write_text("[gate]\nretry_seconds = 300\n")  # nobody is held
+    (repository / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\n")  # nobody is held
     return repository
 
 
@@ -105,27 +117,28 @@ def cid(root: Path) -> Iterator[Client]:
 
 
 def owners(root: Path) -> dict[str, str]:
+    """The name of whoever has each file."""
     with LockManager.open(root) as manager:
         return {grant.write_paths[0]: grant.holder for grant in manager.active_grants()}
 
 
 def test_an_edit_of_a_free_file_passes_without_a_word(ann: Client, root: Path) -> None:
     assert ann.tell("PreToolUse", **ann.tool("app/x.rb")) == {}
-    assert owners(root) == {"app/x.rb": "claude:ann-sess"}
+    assert owners(root) == {"app/x.rb": ann.name}
 
 
 def test_an_edit_of_anothers_file_is_refused_with_the_facts(ann: Client, bob: Client) -> None:
     ann.edit("app/x.rb")
     reason = bob.edit("app/x.rb")
-    for fact in ("app/x.rb", "claude:ann-sess", "retry"):
+    for fact in ("app/x.rb", ann.name, "retry"):
         assert fact in reason
 
 
 def test_clients_of_different_kinds_exclude_each_other(ann: Client, cid: Client) -> None:
     ann.edit("app/x.rb")
-    assert "claude:ann-sess" in cid.edit("app/x.rb")
+    assert ann.name in cid.edit("app/x.rb")
     assert cid.edit("lib/y.rb") == ""
-    assert "codex:cid-sess" in ann.edit("lib/y.rb")
+    assert cid.name in ann.edit("lib/y.rb")
 
 
 def test_the_lease_hangs_on_the_clients_life_and_not_on_the_hooks(ann: Client, bob: Client) -> None:
@@ -133,8 +146,8 @@ def test_the_lease_hangs_on_the_clients_life_and_not_on_the_hooks(ann: Client, b
     assert bob.edit("app/x.rb")
     ann.close()
     assert bob.edit("lib/y.rb") == ""
-    with LockManager.open(bob.root) as manager:
-        assert manager.check_conflicts(write_paths=["app/x.rb"])[0].holder == "claude:bob-sess"
+    assert bob.edit("app/x.rb") == ""
+    assert owners(bob.root) == {"app/x.rb": bob.name, "lib/y.rb": bob.name}
 
 
 def test_a_file_outside_of_any_repository_passes(ann: Client, tmp_path: Path) -> None:
@@ -149,14 +162,16 @@ def test_a_file_of_another_repository_has_that_ones_gate(
     ann: Client, bob: Client, tmp_path: Path
 ) -> None:
     (tmp_path / "other" / ".holdfast").mkdir(parents=True)
-    (tmp_path / "other" / "holdfast.toml").write_text("[gate]\nretry_seconds = 300\n")
+    (tmp_path / "other" / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\n")
     data: dict[str, Any] = {
         "tool_name": "Write",
         "tool_input": {"file_path": str(tmp_path / "other/x")},
     }
     assert ann.tell("PreToolUse", **data) == {}
     assert refusal(bob.tell("PreToolUse", **data))
-    assert owners(tmp_path / "other") == {"x": "claude:ann-sess"}
+    with LockManager.open(tmp_path / "other") as manager:
+        held = services.look(manager, lambda view: view.held_by(agent_key("claude", ann.session)))
+    assert [grant.paths for grant in held] == [("x",)]
 
 
 def test_where_nobody_asked_for_a_gate_everything_passes(tmp_path: Path) -> None:
@@ -220,7 +235,9 @@ def test_a_sub_agents_edit_is_its_own(ann: Client, root: Path) -> None:
     (root / "app/x.rb").write_text("new\n")
     assert ann.edit("app/x.rb", agent_id="two", agent_type="general")
     ann.tell("SubagentStop", agent_id="one", agent_type="general")
-    assert owners(root)["app/x.rb"] == "claude:ann-sess"
+    of_the_session = owners(root)["app/x.rb"]  # of which nothing had been heard before
+    ann.tell("UserPromptSubmit", prompt="go on")
+    assert owners(root)["app/x.rb"] == ann.name == of_the_session
 
 
 def test_the_end_of_the_session_frees_its_files(ann: Client, bob: Client) -> None:
@@ -238,26 +255,50 @@ def test_a_resumed_session_goes_on_with_its_files(ann: Client, bob: Client) -> N
     assert ann.edit("app/x.rb") == ""
 
 
-def test_a_refused_call_is_held_open_until_the_retry(ann: Client, bob: Client, root: Path) -> None:
-    (root / "holdfast.toml").write_text("[gate]\nretry_seconds = 2\n")
+def test_a_refused_call_is_held_open_until_its_file_comes_free(
+    ann: Client, bob: Client, root: Path
+) -> None:
+    (root / "holdfast.toml").unlink()
     ann.edit("app/x.rb")
     waiting = bob.start("PreToolUse", **bob.tool("app/x.rb"))
     with LockManager.open(root) as manager:
-        deadline = time.monotonic() + 30
-        while not manager.queue():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: bool(manager.queue()), "it stands in line")
+    assert waiting.poll() is None
     ann.tell("SessionEnd", reason="other")
-    assert waiting.poll() is None  # free, and kept for it; the retry comes at its moment
     assert answer_of(waiting) == {}
-    assert owners(root) == {"app/x.rb": "claude:bob-sess"}
+    assert owners(root) == {"app/x.rb": bob.name}
+
+
+def test_a_refused_call_is_answered_after_a_moment_and_stays_in_line(
+    ann: Client, bob: Client, root: Path
+) -> None:
+    (root / "holdfast.toml").write_text("[gate]\nhold_seconds = 0.7\n")
+    ann.edit("app/x.rb")
+    begun = time.monotonic()
+    assert "number 1 in line" in bob.edit("app/x.rb")
+    assert time.monotonic() - begun > 0.7
+    ann.tell("SessionEnd", reason="other")
+    assert owners(root) == {"app/x.rb": bob.name}
+
+
+def test_a_call_in_a_crowd_without_hand_overs_is_not_held(
+    ann: Client, bob: Client, root: Path
+) -> None:
+    (root / "holdfast.toml").write_text("[gate]\nwake = false\nhold_seconds = 60\n")
+    ann.edit("app/x.rb")
+    begun = time.monotonic()
+    assert bob.edit("app/x.rb")
+    assert bob.tell("Stop")["systemMessage"]
+    assert time.monotonic() - begun < 30
 
 
 def test_a_retry_that_fails_halts_the_agent_with_a_report(
     ann: Client, bob: Client, root: Path
 ) -> None:
-    (root / "holdfast.toml").write_text("[gate]\nretry_seconds = 0.2\n")
+    (root / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\nretry_seconds = 0.2\n")
     ann.edit("app/x.rb")
+    assert bob.edit("app/x.rb")
+    time.sleep(0.2)
     answer = bob.tell("PreToolUse", **bob.tool("app/x.rb"))
     assert answer["continue"] is False
     assert "state=waiting_for_instruction" in refusal(answer)
@@ -266,10 +307,42 @@ def test_a_retry_that_fails_halts_the_agent_with_a_report(
         capture_output=True, timeout=60, check=True,
     )  # fmt: skip
     (report,) = json.loads(shown.stdout)["blockers"]
-    assert (report["agent"], report["blocked_file"]) == ("claude:bob-sess", "app/x.rb")
+    assert (report["agent"], report["blocked_file"]) == (bob.name, "app/x.rb")
     assert bob.edit("lib/y.rb")
     bob.tell("UserPromptSubmit", prompt="go on")
     assert bob.edit("lib/y.rb") == ""
+
+
+def test_a_stop_is_held_until_the_retry_which_may_fail(
+    ann: Client, bob: Client, root: Path
+) -> None:
+    (root / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\nretry_seconds = 1.5\n")
+    ann.edit("app/x.rb")
+    assert bob.edit("app/x.rb")
+    told = bob.tell("Stop")
+    assert "state=waiting_for_instruction" in told["systemMessage"]
+    with LockManager.open(root) as manager:
+        (heartbeat,) = (one for one in manager.events() if one.type == "contention_heartbeat")
+        (blocked,) = (one for one in manager.events() if one.type == "agent_blocked")
+    assert blocked.at >= heartbeat.data["retry_at"]
+    assert bob.edit("lib/y.rb")
+
+
+@pytest.mark.parametrize("entrypoint", ["sdk-cli", "cli"])
+def test_a_session_that_ends_blocked_says_so_where_it_is_heard(
+    ann: Client, bob: Client, root: Path, entrypoint: str
+) -> None:
+    (root / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\nretry_seconds = 0.1\n")
+    ann.edit("app/x.rb")
+    assert bob.edit("app/x.rb")
+    time.sleep(0.1)
+    assert "state=waiting_for_instruction" in bob.edit("app/x.rb")
+    hook = bob.start("SessionEnd", {"CLAUDE_CODE_ENTRYPOINT": entrypoint}, reason="other")
+    out, err = hook.communicate(timeout=60)
+    said = err if entrypoint == "sdk-cli" else out
+    assert hook.returncode == (1 if entrypoint == "sdk-cli" else 0)
+    assert b"ended blocked (state=waiting_for_instruction)" in said
+    assert b"app/x.rb" in said
 
 
 def test_with_a_grant_in_the_environment_that_grant_decides(ann: Client, root: Path) -> None:

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from helpers_guard import Shop, made_repository, settled, sh, sneaky, text
+from helpers_guard import Shop, Worker, made_repository, settled, sh, sneaky, text
+from helpers_hook import Scene, refusal
 from holdfast.gate import door, guard
-from holdfast.gate.guard import aside
-from holdfast.gate.leases import CHANGED
 from holdfast.gate.settings import Settings
 
 
@@ -112,8 +111,7 @@ def test_a_refused_command_contends_like_an_edit(shop: Shop) -> None:
     assert [event.data["agent"] for event in shop.events("contention_heartbeat")] == ["claude:bob"]
     shop.clock.advance(180)
     assert bob.ask("echo bob > app/x.py").kind == "halt"
-    assert bob.ask("git stash").kind == "halt"  # nothing that it writes passes now
-    assert bob.ask("ls").kind == "quiet"
+    assert bob.ask("echo bob > app/x.py").kind == "halt"
 
 
 def test_to_remove_what_is_not_there_takes_no_lease(shop: Shop) -> None:
@@ -150,13 +148,66 @@ def test_a_lease_on_what_never_came_to_be_ends_with_the_stop(shop: Shop) -> None
     ann = shop.worker("ann")
     ann.run("false && echo x > app/never.py; cp nope app/nor.py; true")
     assert ann.held() == ["app/never.py", "app/nor.py"]
-    ann.gate().stop(background=False)
+    ann.gate().stop()
     assert ann.held() == []
 
 
 def test_names_that_no_lease_can_have_are_nobodys(shop: Shop) -> None:
     ann = shop.worker("ann")
     assert ann.ask("rm -f $'a\\tb'; echo x > ./" + "n" * 300).kind in ("allow", "quiet")
+
+
+# An agent that was stopped
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git stash",  # a verb on the whole tree
+        "echo x > app/z.py",  # a file that is free
+        "echo x > /tmp/holdfast-elsewhere",  # what is no lease's at all
+        "sed -i s/x/y/ lib/y.py",
+        "rm -f none.py",
+        "rm -rf gen",
+        "make test",  # a program
+        "npm run format | tail",
+        "git commit -am wip",
+        "ls; $(cat line)",
+    ],
+)
+def test_a_blocked_agent_writes_nothing_by_any_command(shop: Shop, command: str) -> None:
+    bob = blocked(shop)
+    said = bob.ask(command)
+    assert said.kind == "halt"
+    assert said.report == shop.events("agent_blocked")[0].data["report"]
+    assert "app/x.py" in said.reason
+    assert bob.held() == []
+    assert bob.ask("ls").kind == "quiet"  # to look is not to write
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls -la > /dev/null 2>&1", "cat app/x.py | head", "git status; git diff", "grep -rn x app",
+     "cd app && cat x.py", "holdfast blockers", "holdfast status 2>&1 | tail -3"],
+)  # fmt: skip
+def test_a_blocked_agent_may_look_and_call_holdfast(shop: Shop, command: str) -> None:
+    assert blocked(shop).ask(command).kind == "quiet"
+
+
+def test_once_told_to_go_on_its_commands_run_again(shop: Shop) -> None:
+    bob = blocked(shop)
+    bob.gate().prompt()
+    assert bob.ask("make test").kind == "quiet"
+
+
+def blocked(shop: Shop) -> Worker:
+    """An agent whose retry failed, and that waits for instruction."""
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    assert bob.ask("echo > app/x.py").kind == "deny"
+    shop.clock.advance(180)
+    assert bob.ask("echo > app/x.py").kind == "halt"
+    return bob
 
 
 # Lines that always pass, and files that switch the gate off
@@ -184,12 +235,10 @@ def test_calls_of_holdfast_itself_always_pass(command: str, own: bool) -> None:
     assert guard.is_own(command) is own
 
 
-def test_a_blocked_or_refused_agent_can_call_holdfast(shop: Shop) -> None:
+def test_a_refused_agent_can_call_holdfast(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
-    bob.ask("echo > app/x.py")
-    shop.clock.advance(180)
-    bob.ask("echo > app/x.py")
+    assert bob.ask("echo > app/x.py").kind == "deny"
     assert bob.ask("holdfast blockers").kind == "quiet"
 
 
@@ -232,68 +281,6 @@ def test_settings_with_our_hooks_are_kept_from_agents(shop: Shop, file: str, com
     assert ann.ask(command).kind == "deny"
 
 
-# What a command changed is its agent's
-
-
-def test_what_a_program_changed_is_leased_to_its_agent(shop: Shop) -> None:
-    ann, bob = shop.worker("ann"), shop.worker("bob")
-    ann.run(f"{sneaky('app/x.py')}; {sneaky('gen/new.py')}", code=None)
-    assert ann.held() == ["app/x.py"]  # there is no folder gen
-    ann.run(f"mkdir gen; {sneaky('gen/new.py')}; $(echo rm) lib/y.py")
-    assert ann.held() == ["app/x.py", "gen/new.py", "lib/y.py"]
-    assert bob.write("app/x.py", "bob\n").kind == "deny"
-    why = {grant.paths[0]: grant.reason for grant in ann.grants()}
-    assert why["app/x.py"] == why["gen/new.py"] == CHANGED  # so a stop does not free them
-
-
-def test_what_another_holds_is_not_taken(shop: Shop) -> None:
-    ann, bob = shop.worker("ann"), shop.worker("bob")
-    bob.write("app/z.py", "bob\n")
-    ann.run(f"{sneaky('app/x.py')}; {sneaky('app/z.py')}")
-    assert ann.held() == ["app/x.py"]
-    assert bob.held() == ["app/z.py"]
-    assert shop.events("lock_refused") == []
-
-
-def test_what_was_dirty_before_is_not_leased(shop: Shop) -> None:
-    ann = shop.worker("ann")
-    (shop.root / "app/z.py").write_text("a person's\n")
-    settled(shop.root / "app/z.py")
-    ann.run(sneaky("app/x.py"))
-    assert ann.held() == ["app/x.py"]
-
-
-def test_caches_and_what_git_ignores_are_nobodys(shop: Shop) -> None:
-    ann = shop.worker("ann")
-    ann.run(
-        "d=$(echo .); mkdir -p $d/app/__pycache__ $d/.pytest_cache $d/node_modules/a $d/build; "
-        "for f in app/__pycache__/x.pyc .pytest_cache/last node_modules/a/i.js build/o.js t.log "
-        ".coverage; do echo x > $d/$f; done"
-    )
-    assert ann.held() == []
-
-
-def test_a_storm_of_new_files_is_nobodys(shop: Shop) -> None:
-    ann = shop.worker("ann")
-    ann.run('python3 -c \'import os; os.mkdir("v"); [open(f"v/{i}", "w") for i in range(300)]\'')
-    assert ann.held() == []
-
-
-def test_what_changed_while_two_ran_is_nobodys(shop: Shop) -> None:
-    ann, bob = shop.worker("ann"), shop.worker("bob")
-    ann.ask("make ann")
-    bob.ask("make bob")
-    sh(shop.root, "echo whose > app/x.py")
-    ann.ended("make ann")
-    assert ann.held() == []
-    settled(shop.root / "app/x.py")
-    time.sleep(0.03)
-    sh(shop.root, "echo bob > app/z.py")
-    bob.ended("make bob")
-    assert bob.held() == ["app/z.py"]
-    assert aside.all_running(str(shop.root)) == []
-
-
 def test_a_command_that_only_looks_leaves_nothing_behind(shop: Shop) -> None:
     ann = shop.worker("ann")
     ann.run("ls; cat app/x.py; git status; git log --oneline | head -3")
@@ -317,7 +304,7 @@ def test_any_command_stops_the_timer_of_a_stop(shop: Shop, mode: str, event: str
     shop.settings = Settings(shell=mode)
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
-    ann.gate().stop(background=False)
+    ann.gate().stop()
     shop.clock.advance(29)
     {"before": lambda: ann.ask("ls"), "after": lambda: ann.ended("ls"),
      "own": lambda: ann.ask("holdfast status")}[event]()  # fmt: skip
@@ -366,6 +353,34 @@ def test_through_the_hooks_a_shell_write_is_refused_and_damage_told_to_both(
     assert f"holdfast undo {event.data['id']}" in told
     guard.undo(shop.manager, event.data["id"])
     assert text(shop, "app/x.py") == "ann\n"
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_seed002_13_through_the_hooks_a_blocked_agent_runs_only_what_reads(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    scene = Scene(repository, monkeypatch)
+    ann, bob = scene.at_the_door("ann-session"), scene.at_the_door("bob-session", client)
+
+    def hook(command: str) -> dict[str, Any]:
+        return bob.tell("PreToolUse-Bash", tool_input={"command": command})
+
+    try:
+        assert ann.edit("app/x.rb") == ""
+        assert refusal(hook("echo bob > app/x.rb"))
+        scene.clock.advance(180)
+        outside = f"echo x > {repository.parent}/outside"
+        for command in ("echo bob > app/x.rb", "echo free > lib/y.rb", outside, "make test"):
+            said = hook(command)
+            assert "state=waiting_for_instruction" in refusal(said)
+            assert (said.get("continue") is False) is (client == "claude")
+        for command in ("cat lib/y.rb", "holdfast blockers"):
+            assert hook(command) == {}
+        bob.tell("UserPromptSubmit")
+        assert hook("make test") == {}
+        assert "lib/y.rb" not in scene.owners()
+    finally:
+        scene.close()
 
 
 # An ordinary hour: nobody is refused, nothing is called damage

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers_guard import Session, context, gated, owners, refusal, sh, sneaky
+from helpers_guard import Session, called, context, gated, owners, refusal, sh, sneaky
 from holdfast import LockManager
+from holdfast.core.model import agent_key
 from holdfast.gate.guard import abroad, aside
 from holdfast.manager import services
 
@@ -60,7 +61,7 @@ def test_what_is_held_in_another_repository_is_not_written_from_here(
     assert bob.write(there / "app/x.py", "bob\n") == ""
     reason = Session("ann", here, client).ask(command)
     assert "app/x.py" in reason
-    assert "claude:bob" in reason
+    assert called(there, "bob") in reason
     assert (there / "app/x.py").read_text() == "bob\n"
 
 
@@ -68,9 +69,9 @@ def test_from_outside_of_any_repository_too(
     there: Path, ann: Session, bob: Session, tmp_path: Path
 ) -> None:
     bob.write(there / "app/x.py", "bob\n")
-    assert "claude:bob" in ann.ask(f"echo ann > {there}/app/x.py", tmp_path)
+    assert called(there, "bob") in ann.ask(f"echo ann > {there}/app/x.py", tmp_path)
     nowhere = Session("cid", tmp_path)
-    assert "claude:bob" in nowhere.ask(f"echo cid > {there}/app/x.py")
+    assert called(there, "bob") in nowhere.ask(f"echo cid > {there}/app/x.py")
     assert nowhere.run(f"echo cid > {there}/app/z.py; true") == ""
     assert owners(there) == {"app/x.py": "claude:bob", "app/z.py": "claude:cid"}
     assert aside.all_running(str(there)) == []
@@ -94,7 +95,7 @@ def test_all_or_nothing_over_both(here: Path, there: Path, bob: Session, how: st
         changes = "".join(f"*** Update File: {path}\n@@\n-a\n+b\n" for path in paths)
         patch = f"*** Begin Patch\n{changes}*** End Patch\n"
         said = refusal(ann.tool("PreToolUse", "apply_patch", {"command": patch}))
-    assert "claude:bob" in said
+    assert called(there, "bob") in said
     assert owners(here) == {"app/x.py": "codex:ann"}  # what it had before; lib/y.py is free again
     assert aside.all_running(str(here)) == []
     assert list((here / ".holdfast/busy").iterdir()) == []
@@ -133,15 +134,16 @@ def test_a_program_that_is_sent_elsewhere_is_watched_there(
         "python3 script.py ../there",
     ):
         told = ann.run(command)
-        assert "app/x.py (claude:bob)" in told, command
+        assert f"app/x.py ({called(there, 'bob')})" in told, command
         assert "holdfast undo" in context(
             bob.tool("PreToolUse", "Bash", {"command": "ls"})
         )  # as its owner reads it
 
 
-def test_what_a_program_changed_elsewhere_is_its_agents(there: Path, ann: Session) -> None:
-    assert ann.run(f"cd ../there && {sneaky('app/x.py')}") == ""
-    assert owners(there) == {"app/x.py": "claude:ann"}
+def test_what_a_program_changed_elsewhere_is_told_and_free(there: Path, ann: Session) -> None:
+    told = ann.run(f"cd ../there && {sneaky('app/x.py')}")
+    assert "1 file changed that nobody holds: app/x.py." in told
+    assert owners(there) == {}
 
 
 def test_undo_names_the_repository(there: Path, ann: Session, bob: Session) -> None:
@@ -203,7 +205,7 @@ def test_a_prompt_sets_an_agent_going_that_was_blocked_elsewhere(
     bob.write(there / "app/x.py")
     ann.ask("echo > ../there/app/x.py")
     with LockManager.open(there) as manager:  # the time of the one retry has come
-        (event,) = services.notes(manager, "gate:")
+        (event,) = services.notes(manager, f"gate:{agent_key('claude', 'ann')}:retry:")
         data = {**event.data, "retry_at": manager.now()}
         name = data.pop("note")
         services.note(manager, event.type, data, name=name)
@@ -211,6 +213,38 @@ def test_a_prompt_sets_an_agent_going_that_was_blocked_elsewhere(
     assert "waiting for instruction" in ann.ask("echo > ../there/lib/y.py")
     ann.tell("UserPromptSubmit", prompt="go on")
     assert ann.ask("echo > ../there/lib/y.py") == ""
+
+
+def test_a_stop_is_heard_elsewhere_also_by_one_who_is_blocked_at_home(
+    here: Path, there: Path, ann: Session
+) -> None:
+    Session("cid", here).write(here / "app/x.py")
+    ann.write(there / "lib/y.py")
+    assert ann.write(here / "app/x.py")
+    with LockManager.open(here) as manager:  # the time of the one retry has come
+        (event,) = services.notes(manager, f"gate:{agent_key('claude', 'ann')}:retry:")
+        data = {**event.data, "retry_at": manager.now()}
+        name = data.pop("note")
+        services.note(manager, event.type, data, name=name)
+    assert "waiting for instruction" in json.dumps(ann.tell("Stop"))
+    with LockManager.open(there) as manager:
+        assert [event.type for event in manager.events()][-1] == "agent_resting"
+
+
+def test_an_agent_goes_on_for_what_came_free_in_one_of_several_ledgers(
+    here: Path, there: Path, ann: Session
+) -> None:
+    for home in (here, there):
+        cid = Session("cid", home)
+        cid.write(home / "app/x.py")
+        ann.write(here / "lib/y.py")
+        ann.write(there / "lib/y.py")
+        assert ann.write(home / "app/x.py")
+        cid.tell("SessionEnd", reason="other")
+        said = ann.tell("Stop")
+        assert said["decision"] == "block"
+        assert "app/x.py came free" in said["reason"]
+        assert owners(home)["app/x.py"] == "claude:ann"
 
 
 def test_an_agent_that_went_elsewhere_is_still_heard_at_home(
@@ -226,7 +260,7 @@ def test_after_an_edit_elsewhere_the_owner_is_not_busy_any_more(
 ) -> None:
     ann.write(there / "app/x.py", "ann\n")
     assert list((there / ".holdfast/busy").iterdir()) == []
-    assert "app/x.py (claude:ann)" in bob.run(sneaky("app/x.py"))
+    assert f"app/x.py ({called(there, 'ann')})" in bob.run(sneaky("app/x.py"))
 
 
 def test_who_stays_at_home_leaves_no_file(here: Path, ann: Session) -> None:

@@ -174,7 +174,9 @@ def test_what_came_free_meanwhile_is_no_damage(shop: Shop) -> None:
     bob.ask("make test")
     ann.gate().end_session()
     sh(shop.root, "echo other > app/x.py")
-    assert bob.ended("make test").context == ""
+    assert "holdfast undo" not in bob.ended("make test").context
+    assert shop.events("damage", "damage_to_be_told") == []
+    assert not any(Path(signs.aside(str(shop.root), "undo")).iterdir())  # nothing is kept for it
 
 
 def test_a_file_that_was_only_touched_is_not_damaged(shop: Shop) -> None:
@@ -199,10 +201,13 @@ def test_the_same_command_twice_at_once(shop: Shop) -> None:
     bob.ask("make test")
     bob.ask("make test")
     assert len(aside.all_running(str(shop.root))) == 2
+    watched = Path(signs.aside(str(shop.root), "watch"))
     bob.ended("make test")
+    assert list(watched.iterdir()) != []  # the other one watches still
     sh(shop.root, "echo oops > app/x.py")
     assert "holdfast undo" in bob.ended("make test").context
     assert aside.all_running(str(shop.root)) == []
+    assert list(watched.iterdir()) == []
 
 
 def test_an_end_without_a_beginning_says_nothing(shop: Shop) -> None:
@@ -259,10 +264,12 @@ def test_old_things_are_swept_away(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     bob.run(sneaky("app/x.py"))
+    bob.run(sneaky("app/z.py"))  # of which it is told
     bob.ask("never ends")
     root = str(shop.root)
     id = shop.events("damage")[0].data["id"]
-    for folder, age in (("running", 2), ("kept", 2), ("watch", 2), ("undo", 8)):
+    assert list(Path(signs.aside(root, "said")).iterdir()) != []
+    for folder, age in (("running", 2), ("kept", 2), ("said", 2), ("watch", 2), ("undo", 8)):
         old = time.time() - age * 86400
         place = Path(signs.aside(root, folder))
         for file in [place, *place.rglob("*")]:
@@ -271,6 +278,7 @@ def test_old_things_are_swept_away(shop: Shop) -> None:
     bob.run("make -v")
     assert aside.all_running(root) == []
     assert not Path(signs.aside(root, "undo", id)).exists()
+    assert list(Path(signs.aside(root, "said")).iterdir()) == []
     assert [event.data["id"] for event in shop.events("damage_forgotten")] == [id]
 
 

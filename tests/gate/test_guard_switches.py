@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from helpers_guard import ENV, Session, copied, gated, owners, refusal
+from helpers_guard import ENV, Session, called, copied, gated, owners, refusal
 from holdfast import LockManager
 from holdfast.gate import githooks
 from holdfast.gate.patched import outcome
@@ -106,7 +106,7 @@ def test_an_edit_that_takes_our_hooks_away_is_refused(ann: Session, root: Path) 
     with LockManager.open(root) as manager:
         events = [event for event in manager.events() if event.type == "edit_refused"]
     assert len(events) == 7
-    assert events[0].data["agent"] == "claude:ann"
+    assert events[0].data["agent"] == called(root, "ann")
 
 
 def test_all_hooks_cannot_be_switched_off_in_the_other_file_either(
@@ -202,7 +202,7 @@ def test_a_file_of_settings_that_another_agent_holds_is_refused_as_such(
     ann: Session, cid: Session, root: Path
 ) -> None:
     assert edit(ann, LOCAL, '"model": "small"', '"model": "large"') == ""
-    assert "claude:ann" in cid.write(root / LOCAL, (root / LOCAL).read_text())
+    assert called(root, "ann") in cid.write(root / LOCAL, (root / LOCAL).read_text())
 
 
 # What a patch makes of a text

@@ -115,8 +115,10 @@ def test_stash_pop_is_refused_if_it_brings_back_what_another_holds_now(shop: Sho
     assert bob.ask("git stash apply 0").kind == "deny"
     ann.gate().end_session()
     ann.edit("lib/y.py", write=None)
-    assert bob.run("git stash pop").kind == "quiet"
-    assert bob.held() == ["app/x.py"]
+    said = bob.run("git stash pop")
+    assert said.kind == "quiet"
+    assert "nobody holds: app/x.py." in said.context
+    assert bob.held() == []
 
 
 def test_what_a_line_put_away_itself_comes_back_whatever_was_put_away_before(shop: Shop) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers_guard import Session, context, gated, settled, sh
+from helpers_guard import Session, called, context, gated, owners, settled, sh
 from holdfast import LockManager
 from holdfast.gate.guard import aside
 
@@ -62,7 +62,7 @@ def test_what_a_command_in_the_background_did_is_found_when_the_agent_rests(
     assert "hookSpecificOutput" not in said  # at a stop, that would set the agent going again
     told = context(bob.tell("UserPromptSubmit", prompt="go on"))
     assert "your command ran, files were changed" in told
-    assert "app/x.py (claude:ann)" in told
+    assert f"app/x.py ({called(root, 'ann')})" in told
     assert f"holdfast undo {id}" in told
     assert f"holdfast undo {id}" in context(ann.tell("UserPromptSubmit", prompt="go on"))
     assert aside.all_running(str(root)) == []
@@ -125,5 +125,4 @@ def test_what_changed_meanwhile_is_not_taken_for_the_commands(root: Path, ann: S
     start(bob, "npm run watch", background=True)
     (root / "app/z.py").write_text("a person's\n")
     bob.tell("Stop", background_tasks=[])
-    with LockManager.open(root) as manager:
-        assert {one.holder for one in manager.active_grants()} == {"claude:ann"}
+    assert owners(root) == {"app/x.py": "claude:ann"}

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.cli import exit_code
-from holdfast.gate.settings import Settings, SettingsError, plain_tables
+from holdfast.gate.settings import Settings, SettingsError
+from holdfast.gate.settingsfile import plain_tables
 
 DEFAULTS = Settings()
 
@@ -28,8 +29,9 @@ def put(root: Path, text: str | bytes) -> str:
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
     found = Settings.load(str(tmp_path))
     assert found == DEFAULTS
-    assert (found.shell, found.wake, found.sandbox_write) == ("guard", False, ())
+    assert (found.shell, found.wake, found.sandbox_write) == ("guard", True, ())
     assert (found.retry_seconds, found.timeout_seconds, found.idle_seconds) == (180, 240, 30)
+    assert (found.hold_seconds, found.foreign_seconds, found.notify) == (20, 1800, ())
     assert found.problem == ""
 
 
@@ -41,18 +43,22 @@ def test_the_hooks_own_deadline_is_ten_seconds_before_the_clients() -> None:
 def test_everything_can_be_set(tmp_path: Path) -> None:
     root = put(
         tmp_path,
-        '# ours\n[gate]\nshell = "enforce"  # strict\nretry_seconds = 2.5\n'
-        "timeout_seconds = 60\nidle_seconds = 0\nwake = true\n\n"
+        '# ours\nnotify = ["notify-send", "Holdfast says"]  # to all\n\n'
+        '[gate]\nshell = "enforce"  # strict\nretry_seconds = 2.5\nhold_seconds = 0\n'
+        "timeout_seconds = 60\nidle_seconds = 0\nforeign_seconds = 0.5\nwake = false\n\n"
         '[sandbox]\nwrite = ["~/.cache/pip", "log"]\n',
     )
     assert Settings.load(root) == Settings(
-        shell="enforce", retry_seconds=2.5, timeout_seconds=60, idle_seconds=0, wake=True,
-        sandbox_write=("~/.cache/pip", "log"),
+        shell="enforce", retry_seconds=2.5, hold_seconds=0, timeout_seconds=60, idle_seconds=0,
+        foreign_seconds=0.5, wake=False, sandbox_write=("~/.cache/pip", "log"),
+        notify=("notify-send", "Holdfast says"),
     )  # fmt: skip
 
 
 def test_what_is_not_set_has_its_default(tmp_path: Path) -> None:
-    assert Settings.load(put(tmp_path, "[gate]\nwake = true\n")) == Settings(wake=True)
+    assert Settings.load(put(tmp_path, "[gate]\nwake = false\n")) == Settings(wake=False)
+    assert Settings.load(put(tmp_path, 'notify = ["x"]\n')) == Settings(notify=("x",))
+    assert Settings.load(put(tmp_path, "notify = []\n")) == DEFAULTS
     assert Settings.load(put(tmp_path, "")) == DEFAULTS
     assert Settings.load(put(tmp_path, "[sandbox]\n")) == DEFAULTS
 
@@ -81,6 +87,22 @@ def test_what_is_not_set_has_its_default(tmp_path: Path) -> None:
         ("# x\n[gates]\nshell = 'off'\n", "gates", 2),
         ("gate = 3\n", "gate", 1),
         ("shell = 'off'\n", "shell", 1),
+        ('shell = "off"\n', "shell", 1),
+        ("[gate]\nhold_seconds = -1\n", "gate.hold_seconds", 2),
+        ("[gate]\nhold_seconds = 3601\n", "gate.hold_seconds", 2),
+        ("[gate]\nforeign_seconds = 0\n", "gate.foreign_seconds", 2),
+        ("[gate]\nforeign_seconds = 864001\n", "gate.foreign_seconds", 2),
+        ("[gate]\nforeign_second = 60\n", "gate.foreign_second", 2),
+        ('# x\nnotfy = ["x"]\n', "notfy", 2),
+        ('notify = "notify-send"\n', "notify", 1),
+        ("\nnotify = [1]\n", "notify", 2),
+        ('notify = ["x", ""]\n', "notify", 1),
+        ("notify = ['\\0', \"\\u0000\"]\n", "notify", 1),
+        ("notify = true\n[gate]\nwake = true\n", "notify", 1),
+        ('[gate]\nwake = true\n[notify]\ncommand = "x"\n', "notify", 3),
+        ('[[notify]]\ncommand = "x"\n', "notify", 1),
+        ('[gate]\nwake = true\nnotify = ["x"]\n', "gate.notify", 3),
+        ('# x\n[""]\na = 1\n', "", 2),
     ],
 )
 def test_what_cannot_be_meant_is_told_with_its_line_and_key(
@@ -149,8 +171,8 @@ def test_a_lenient_reading_never_raises(
 
 def test_the_guide_has_every_key_with_its_default() -> None:
     guide = (Path(__file__).parents[2] / "docs/init.md").read_text()
-    rows = re.findall(r"^\| `(\w+)\.(\w+)` \| `([^`]+)` \|", guide, re.M)
-    shown = {key: tomllib.loads(f"x = {default}")["x"] for _table, key, default in rows}
+    rows = re.findall(r"^\| `(?:\w+\.)?(\w+)` \| `([^`]+)` \|", guide, re.M)
+    shown = {key: tomllib.loads(f"x = {default}")["x"] for key, default in rows}
     names = {"write": "sandbox_write"}
     assert {names.get(key, key) for key in shown} == set(Settings.__slots__) - {"problem"}
     for key, default in shown.items():
@@ -158,10 +180,26 @@ def test_the_guide_has_every_key_with_its_default() -> None:
         assert found == (tuple(default) if isinstance(default, list) else default)
 
 
+def test_the_page_about_the_gate_shows_the_defaults_as_a_file(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/gate.md").read_text()
+    [text] = re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S)
+    meant = tomllib.loads(text)
+    assert len(meant.pop("gate")) + len(meant.pop("sandbox")) + len(meant) == len(
+        set(Settings.__slots__) - {"problem"}
+    )
+    assert Settings.load(put(tmp_path, text)) == DEFAULTS
+
+
+def test_what_belongs_above_the_tables_is_said_to(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"no 'notify' in \[gate\], only above all tables"):
+        Settings.load(put(tmp_path, '[gate]\nnotify = ["x"]\n'))
+
+
 # The reader for plain files
 
 PARTS = st.sampled_from(
-    ["[gate]", "[sandbox]", "[[gate]]", "[a.b]", "[ gate ]", "shell", "wake", "a-b_1", "a.b",
+    ["[gate]", "[sandbox]", "notify", "gate", "work", "[[gate]]", "[a.b]", "[ gate ]", "shell",
+     "wake", "a-b_1", "a.b",
      '"wake"', " = ", "=", "true", "false", "True", "180", "007", "0", "1_000", "+1", "-3", "1.5",
      "1.", "1e3", "0x1f", '"guard"', '"a # b"', "'x'", '""', '""""', '"""a"""', '"\\n"', "[]",
      '["a", "b"]', '["a",]', '["a" "b"]', "[1]", '["a"', "#", "# remark", " ", "\t", "\n", "\n\n",
@@ -174,11 +212,16 @@ PARTS = st.sampled_from(
 @example("[gate]\nwake = true # yes\n")
 @example('[gate]\nwrite = ["a",]\n')
 @example('[gate]\na = """"\n')
+@example('notify = ["a", "b"]\n[gate]\nwake = true\n')
+@example("gate = 1\n[gate]\n")
+@example("notify = 1\nnotify = 2\n")
 @example("[gate]\na = 1\na = 2\n")
 def test_the_plain_reader_agrees_with_the_real_one_or_leaves_it_alone(text: str) -> None:
     found = plain_tables(text)
     if found is not None:
-        assert found == tomllib.loads(text)
+        meant = tomllib.loads(text)
+        meant.pop("work", None)
+        assert found == meant
 
 
 WORK_PARTS = st.sampled_from(
@@ -187,7 +230,7 @@ WORK_PARTS = st.sampled_from(
      '"""\n', "prompt = '''\n", "'''\n", 'a = """one""" # x\n', 'b = """x\\"""\n', 'c = \'"""\'\n',
      'd = """four""""\n', '# """\n', "command = [\n", '  "claude",\n', "  [1],\n", "[1]\n",
      '["gate"]\n', "]\n", "e = {a = 1}\n", "f = 1 # '''\n", "g.h = 2\n", "work.slots = 1\n",
-     "\u200d\n", "\n"]
+     'notify = ["x"]\n', "work = 3\n", "\u200d\n", "\n"]
 )  # fmt: skip
 
 
@@ -211,8 +254,10 @@ def test_the_plain_reader_passes_over_the_tables_of_work(text: str) -> None:
 
 
 WORK_TEXT = """
+notify = ["tell"]
+
 [gate]
-wake = true
+wake = false
 
 [work]
 slots = 8
@@ -225,7 +270,7 @@ models = [
 prompt = '''
 Look at {screen}. \U0001f469\u200d\U0001f680
 [gate]
-wake = false
+wake = true
 '''
 [sandbox]
 write = ["log"]
@@ -237,7 +282,7 @@ prompt = '''one line'''  # no more
 
 def test_the_settings_of_work_change_nothing_for_a_hook(tmp_path: Path) -> None:
     found = Settings.load(put(tmp_path, WORK_TEXT), lenient=True)
-    assert found == Settings(wake=True, sandbox_write=("log",))
+    assert found == Settings(wake=False, sandbox_write=("log",), notify=("tell",))
     assert Settings.load(str(tmp_path)) == found
 
 
@@ -247,20 +292,24 @@ def test_the_settings_of_work_change_nothing_for_a_hook(tmp_path: Path) -> None:
      "work = 3\n", "[work]\nprompt = \"\"\"\nx\\\"\"\"\n\"\"\"\n"],
 )  # fmt: skip
 def test_what_is_wrong_in_work_is_no_problem_of_the_gate(tmp_path: Path, work: str) -> None:
-    found = Settings.load(put(tmp_path, f"{work}[gate]\nwake = true\n"))
-    assert found == Settings(wake=True)
+    found = Settings.load(put(tmp_path, f'notify = ["x"]\n{work}[gate]\nwake = false\n'))
+    assert found == Settings(wake=False, notify=("x",))
 
 
 def test_the_plain_reader_reads_what_people_write() -> None:
     text = (
-        '# settings\n[gate]\nshell = "guard" # or not\nretry_seconds = 180\nidle_seconds = 2.5\n'
+        '# settings\nnotify = ["a", "b"]\n'
+        '[gate]\nshell = "guard" # or not\nretry_seconds = 180\nidle_seconds = 2.5\n'
         'wake = false\n\n[sandbox]\n  write = [ "~/.cache", "log" ]\n'
     )
     assert plain_tables(text) == tomllib.loads(text)
     assert plain_tables("[gate]\nwake = true") == {"gate": {"wake": True}}
+    assert plain_tables('notify = ["a"]') == {"notify": ["a"]}
 
 
-@pytest.mark.parametrize("text", [None, '[gate]\nshell = "guard"\nwake = true\n', WORK_TEXT])
+@pytest.mark.parametrize(
+    "text", [None, 'notify = ["x"]\n[gate]\nshell = "guard"\nwake = true\n', WORK_TEXT]
+)
 def test_reading_imports_nothing_costly(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         put(tmp_path, text)

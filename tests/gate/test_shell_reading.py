@@ -446,3 +446,31 @@ def test_the_text_of_a_quoted_here_document_is_never_a_command(text: str) -> Non
     found = read(f"cat > out.txt <<'HERE'\n{body}\nHERE\ntouch after", "/w")
     assert found.writes == ("/w/out.txt", "/w/after")
     assert not found.unsure
+
+
+@pytest.mark.parametrize(
+    ("line", "is_proven"),
+    [
+        ("ls -l && cat a.txt | head", True),
+        ("grep -r x . 2>/dev/null", True),
+        ("git status && git log -3 && git branch && git remote -v", True),
+        ("curl https://example.org", True),
+        ("date +%s", True),
+        ("mkdir made", False),
+        ("git add a.txt", False),
+        ("git commit -m done", False),
+        ("git branch other", False),
+        ("git fetch", False),
+        ("chmod +x run.sh", False),
+        ("kill 1234", False),
+        ("date -s yesterday", False),
+        ("make", False),
+        ("echo x > a.txt", False),
+        ("git checkout .", False),
+        ("cat 'a", False),
+    ],
+)
+def test_only_what_is_proven_to_change_nothing_only_reads(
+    tmp_path: Path, line: str, is_proven: bool
+) -> None:
+    assert read(line, str(tmp_path)).only_reads is is_proven

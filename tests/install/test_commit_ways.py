@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers_commits import ANN, ANN_ID, BOB, BOB_ID, Actor, Repo
+from helpers_commits import ANN, ANN_KEY, BOB, BOB_KEY, Actor, Repo
 from helpers_processes import LINUX_ONLY
 
 pytestmark = LINUX_ONLY
@@ -47,7 +47,7 @@ def test_a_merge_of_what_others_hold_is_refused_and_can_be_given_up(
     bob.lease("b.py")
     done = ann.run("git", "merge", "--no-edit", "side")
     assert done.code == 1
-    assert f"b.py: {BOB_ID}" in done.complained
+    assert f"b.py: {repo.name(BOB_KEY)}" in done.complained
     assert "git merge --abort" in done.complained
     assert repo.subjects() == ["main goes on", "start"]
     again = ann.commit()
@@ -78,7 +78,7 @@ def test_a_merge_frees_what_it_changed(repo: Repo, ann: Actor, bob: Actor) -> No
     ann.lease("d.py", agent="sub")
     bob.edit("c.py")
     assert ann.run("git", "merge", "--no-edit", "side").code == 0
-    assert repo.held() == {"b.py": ANN_ID, "c.py": BOB_ID}
+    assert repo.held() == {"b.py": ANN_KEY, "c.py": BOB_KEY}
 
 
 def test_a_pull_that_merges_is_looked_at_as_well(repo: Repo, ann: Actor, bob: Actor) -> None:
@@ -89,8 +89,8 @@ def test_a_pull_that_merges_is_looked_at_as_well(repo: Repo, ann: Actor, bob: Ac
     ann.lease("a.py")
     pull = ("git", "pull", "--no-rebase", "--no-edit", ".")
     assert ann.run(*pull, "side").code == 0
-    assert repo.held() == {"b.py": BOB_ID}
-    assert f"b.py: {BOB_ID}" in ann.run(*pull, "other").complained
+    assert repo.held() == {"b.py": BOB_KEY}
+    assert f"b.py: {repo.name(BOB_KEY)}" in ann.run(*pull, "other").complained
 
 
 def test_a_fast_forward_or_a_squash_commits_nothing_and_frees_nothing(
@@ -104,13 +104,13 @@ def test_a_fast_forward_or_a_squash_commits_nothing_and_frees_nothing(
     repo.git("switch", "--quiet", "main")
     ann.lease("a.py", "b.py")
     ann.git("merge", "--quiet", "--squash", "other")
-    assert repo.held() == {"a.py": ANN_ID, "b.py": ANN_ID}
+    assert repo.held() == {"a.py": ANN_KEY, "b.py": ANN_KEY}
     assert ann.commit().code == 0
-    assert repo.held() == {"a.py": ANN_ID}
+    assert repo.held() == {"a.py": ANN_KEY}
     repo.git("switch", "--quiet", "-c", "behind", "merged^1")
     done = ann.git("merge", "merged")
     assert "Fast-forward" in done.said
-    assert repo.held() == {"a.py": ANN_ID}
+    assert repo.held() == {"a.py": ANN_KEY}
 
 
 # Patches
@@ -132,7 +132,7 @@ def test_a_patch_of_what_others_hold_is_refused_and_can_be_given_up(
     bob.lease("b.py")
     done = ann.run("git", "am", mail)
     assert done.code == 1
-    assert f"b.py: {BOB_ID}" in done.complained
+    assert f"b.py: {repo.name(BOB_KEY)}" in done.complained
     assert "git am --continue; or give it up: git am --abort" in done.complained
     ann.git("am", "--abort")
     assert (repo.root / "b.py").read_text() == "old b.py\n"
@@ -161,7 +161,7 @@ def test_a_patch_frees_what_it_changed(repo: Repo, ann: Actor, bob: Actor) -> No
     ann.lease("a.py", "b.py")
     bob.edit("c.py")
     ann.git("am", mail)
-    assert repo.held() == {"b.py": ANN_ID, "c.py": BOB_ID}
+    assert repo.held() == {"b.py": ANN_KEY, "c.py": BOB_KEY}
 
 
 # Commits that git makes itself
@@ -191,7 +191,7 @@ def test_commits_that_git_makes_itself_free_what_they_contain(
         repo.git("commit", "--quiet", "--allow-empty", "-m", "more")
     ann.lease("a.py", "b.py")
     ann.git(*words)
-    assert repo.held() == {"b.py": ANN_ID}
+    assert repo.held() == {"b.py": ANN_KEY}
     bob.lease("a.py")
 
 
@@ -222,10 +222,10 @@ def test_a_commit_after_a_conflict_is_looked_at_whoever_began_it(
     ann.git("add", "a.py", "b.py")
     done = ann.run("git", "-c", "core.editor=true", "cherry-pick", "--continue")
     assert done.code == 1
-    assert f"b.py: {BOB_ID}" in done.complained
+    assert f"b.py: {repo.name(BOB_KEY)}" in done.complained
     ann.git("restore", "--staged", "b.py")
     assert ann.run("git", "-c", "core.editor=true", "cherry-pick", "--continue").code == 0
-    assert repo.held() == {"b.py": BOB_ID}
+    assert repo.held() == {"b.py": BOB_KEY}
 
 
 @pytest.mark.parametrize("words", [("rebase",), ("rebase", "--apply"), ("merge", "--no-edit")],
@@ -260,5 +260,5 @@ def test_an_amended_commit_is_refused_for_what_it_adds_and_not_for_what_it_repea
     amend = ("git", "commit", "--amend", "--no-edit")
     assert ann.run(*amend).code == 0
     ann.git("add", "a.py")
-    assert f"a.py: {BOB_ID}" in ann.run(*amend).complained
-    assert repo.held() == {"a.py": BOB_ID}
+    assert f"a.py: {repo.name(BOB_KEY)}" in ann.run(*amend).complained
+    assert repo.held() == {"a.py": BOB_KEY}

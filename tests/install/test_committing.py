@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from helpers_commits import ANN, ANN_ID, BOB, BOB_ID, Actor, Repo
+from helpers_commits import ANN, ANN_KEY, BOB, BOB_KEY, Actor, Repo
 from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
-from holdfast.gate import family, githooks
+from holdfast.core.model import agent_key
+from holdfast.gate import githooks
 from holdfast.gate.agents import holder_of
 from holdfast.gate.committing import main
 from holdfast.gate.intent import EDIT, Intent
+from holdfast.gate.leases import Gate
+from holdfast.gate.settings import Settings
 from holdfast.gate.switch import Off, switch_off, switch_on
 
 pytestmark = LINUX_ONLY
@@ -63,7 +66,7 @@ def test_seed002_fr6_1_a_successful_commit_releases_the_committed_files(
     assert done.code == 0, done
     assert "holdfast" not in done.complained
     assert repo.last() == ["a.py"]
-    assert repo.held() == {"b.py": ANN_ID, "c.py": BOB_ID}
+    assert repo.held() == {"b.py": ANN_KEY, "c.py": BOB_KEY}
 
 
 def test_seed002_fr6_1_the_next_agent_may_edit_what_was_committed(
@@ -73,7 +76,7 @@ def test_seed002_fr6_1_the_next_agent_may_edit_what_was_committed(
     ann.edit("a.py")
     assert ann.commit("-a").code == 0
     bob.edit("a.py", content="bob\n")
-    assert repo.held() == {"a.py": BOB_ID}
+    assert repo.held() == {"a.py": BOB_KEY}
 
 
 def test_seed002_fr6_1_a_file_that_is_dirty_again_stays_leased(repo: Repo, bob: Actor) -> None:
@@ -82,7 +85,7 @@ def test_seed002_fr6_1_a_file_that_is_dirty_again_stays_leased(repo: Repo, bob: 
     bob.git("add", "a.py", "b.py")
     bob.edit("a.py", content="more\n")
     assert bob.commit().code == 0
-    assert repo.held() == {"a.py": BOB_ID}
+    assert repo.held() == {"a.py": BOB_KEY}
 
 
 def test_seed002_fr6_1_a_refused_commit_releases_nothing(
@@ -92,7 +95,7 @@ def test_seed002_fr6_1_a_refused_commit_releases_nothing(
     ann.edit("a.py")
     bob.edit("b.py")
     assert ann.commit("-a").code == 1
-    assert repo.held() == {"a.py": ANN_ID, "b.py": BOB_ID}
+    assert repo.held() == {"a.py": ANN_KEY, "b.py": BOB_KEY}
 
 
 def test_a_new_file_a_renamed_one_and_a_removed_one_are_freed(repo: Repo, ann: Actor) -> None:
@@ -103,7 +106,7 @@ def test_a_new_file_a_renamed_one_and_a_removed_one_are_freed(repo: Repo, ann: A
     ann.git("mv", "-f", "a.py", "moved.py")
     ann.git("rm", "--quiet", "gone.py")
     assert ann.commit().code == 0
-    assert repo.held() == {"kept.py": ANN_ID}
+    assert repo.held() == {"kept.py": ANN_KEY}
 
 
 def test_an_amended_commit_frees_what_it_contains(repo: Repo, ann: Actor) -> None:
@@ -127,7 +130,7 @@ def test_the_first_commit_of_all(repo: Repo, ann: Actor, bob: Actor) -> None:
     assert "git rm --cached -- b.py" in done.complained
     ann.git("rm", "--quiet", "--cached", "--", "b.py")
     assert ann.commit().code == 0
-    assert repo.held() == {"b.py": BOB_ID}
+    assert repo.held() == {"b.py": BOB_KEY}
 
 
 def test_a_merge_that_is_finished_by_hand(repo: Repo, ann: Actor, bob: Actor) -> None:
@@ -159,7 +162,7 @@ def test_a_commit_of_one_agent_frees_nothing_of_another(
     ann.edit("a.py")
     person.git("add", "a.py")
     assert person.commit("--no-verify").code == 0
-    assert repo.held() == {"a.py": ANN_ID}
+    assert repo.held() == {"a.py": ANN_KEY}
 
 
 def test_a_lock_that_was_asked_for_by_hand_stays(repo: Repo, ann: Actor) -> None:
@@ -183,7 +186,7 @@ def test_what_another_agent_holds_is_refused_and_named(repo: Repo, ann: Actor, b
     done = ann.commit()
     assert done.code == 1
     assert repo.subjects() == ["start"]
-    assert f"lib/it's b.py: {BOB_ID}, for 0 s (since 20" in done.complained
+    assert f"lib/it's b.py: {repo.name(BOB_KEY)}, for 0 s (since 20" in done.complained
     assert "a.py:" not in done.complained
     assert "--no-verify" not in done.complained
     advice = next(line for line in done.complained.split("\n") if "git restore" in line)
@@ -192,7 +195,7 @@ def test_what_another_agent_holds_is_refused_and_named(repo: Repo, ann: Actor, b
     assert ann.commit().code == 0
     assert repo.last() == ["a.py"]
     assert (repo.root / "lib/it's b.py").read_text() == "new\n"
-    assert repo.held() == {"lib/it's b.py": BOB_ID}
+    assert repo.held() == {"lib/it's b.py": BOB_KEY}
 
 
 def test_the_advice_is_good_in_the_folder_where_it_is_given(
@@ -207,7 +210,7 @@ def test_the_advice_is_good_in_the_folder_where_it_is_given(
     assert "  -> git restore --staged -- ../lib/b.py\n" in done.complained
     ann.git("restore", "--staged", "--", "../lib/b.py", at=app)
     assert ann.commit(at=app).code == 0
-    assert repo.held() == {"lib/b.py": BOB_ID}
+    assert repo.held() == {"lib/b.py": BOB_KEY}
 
 
 def test_dirty_files_of_others_that_are_not_in_it_are_no_matter(
@@ -218,7 +221,7 @@ def test_dirty_files_of_others_that_are_not_in_it_are_no_matter(
     bob.edit("b.py", "new.py")
     assert ann.commit("--", "a.py").code == 0
     assert bob.commit("--", "b.py").code == 0
-    assert repo.held() == {"new.py": BOB_ID}
+    assert repo.held() == {"new.py": BOB_KEY}
 
 
 def test_what_nobody_holds_passes(repo: Repo, ann: Actor, bob: Actor, person: Actor) -> None:
@@ -252,7 +255,7 @@ def test_only_what_is_named_is_looked_at_in_a_partial_commit(
     assert "the files that you name" in refused.complained
     assert ann.commit("--", "a.py").code == 0
     assert repo.last() == ["a.py"]
-    assert repo.held() == {"b.py": BOB_ID}
+    assert repo.held() == {"b.py": BOB_KEY}
 
 
 def test_a_removal_and_both_ends_of_a_rename_are_looked_at(
@@ -291,7 +294,7 @@ def test_names_that_are_hard_to_say(repo: Repo, ann: Actor, bob: Actor) -> None:
     done = ann.commit()
     assert done.code == 1
     for name in names:
-        assert f"  {name}: {BOB_ID}" in done.complained
+        assert f"  {name}: {repo.name(BOB_KEY)}" in done.complained
     advice = next(line for line in done.complained.split("\n") if "git restore" in line)
     assert ann.run("sh", "-c", advice.removeprefix("  -> ")).code == 0
     (repo.root / "a\nb").write_text("new\n")
@@ -315,7 +318,7 @@ def test_a_link_is_not_what_it_leads_to_but_a_second_name_is(
         second = [g for g in manager.active_grants() if "second.py" in g.write_paths]
         manager.release(second[0].id)
     ann.git("add", "second.py")
-    assert f"second.py: {BOB_ID}" in ann.commit().complained
+    assert f"second.py: {repo.name(BOB_KEY)}" in ann.commit().complained
 
 
 def test_many_files_are_counted_and_not_all_named(repo: Repo, ann: Actor, bob: Actor) -> None:
@@ -355,11 +358,11 @@ def test_a_sub_agent_commits_its_own_files_and_not_its_parents_or_siblings(
     bob.edit("c.py", agent=OTHER_SUB)
     refused = bob.commit("-a", agent=SUB)
     assert refused.code == 1
-    assert f"a.py: {BOB_ID}, " in refused.complained
-    assert f"c.py: {BOB_ID}:4444dddd, " in refused.complained
+    assert f"a.py: {repo.name(BOB_KEY)}, " in refused.complained
+    assert f"c.py: {repo.name(agent_key('codex', BOB, OTHER_SUB))}, " in refused.complained
     assert "b.py" not in refused.complained
     assert bob.commit("--", "b.py", agent=SUB).code == 0
-    assert repo.held() == {"a.py": BOB_ID, "c.py": f"{BOB_ID}:4444dddd"}
+    assert repo.held() == {"a.py": BOB_KEY, "c.py": agent_key("codex", BOB, OTHER_SUB)}
 
 
 def test_a_person_owns_no_lease_of_an_agent_and_reads_what_to_do(
@@ -369,7 +372,7 @@ def test_a_person_owns_no_lease_of_an_agent_and_reads_what_to_do(
     ann.edit("a.py")
     done = person.commit("-a")
     assert done.code == 1
-    assert f"a.py: {ANN_ID}, " in done.complained
+    assert f"a.py: {repo.name(ANN_KEY)}, " in done.complained
     assert "outside of any agent" in done.complained
     assert "git commit --no-verify" in done.complained
     assert person.commit("-a", "--no-verify").code == 0
@@ -432,7 +435,7 @@ def test_an_agent_whose_shell_lost_its_environment_is_known_by_its_client(
     commit = ("git", "commit", "-m", "a commit", "--")
     assert ann.run(*commit, "b.py", env={}).code == 1
     assert ann.run(*commit, "a.py", env={}).code == 0
-    assert repo.held() == {"b.py": BOB_ID}
+    assert repo.held() == {"b.py": BOB_KEY}
 
 
 def test_a_runner_commits_what_its_grant_covers(repo: Repo, ann: Actor, person: Actor) -> None:
@@ -444,7 +447,7 @@ def test_a_runner_commits_what_its_grant_covers(repo: Repo, ann: Actor, person: 
     commit = ("git", "commit", "-m", "a commit", "--")
     refused = person.run(*run, *commit, "a.py", "b.py")
     assert refused.code == 1
-    assert f"b.py: {ANN_ID}" in refused.complained
+    assert f"b.py: {repo.name(ANN_KEY)}" in refused.complained
     assert "--no-verify" not in refused.complained
     done = person.run(*run, *commit, "a.py", "c.py")
     assert done.code == 0, done
@@ -490,28 +493,31 @@ def test_a_sub_agent_commits_what_those_below_it_have(repo: Repo, bob: Actor) ->
     )
     with LockManager.open(repo.root) as manager:
         for parent, below in ((mine, child), (child, grandchild)):
-            family.called(manager, parent)
-            family.started(manager, below)
+            Gate(manager, parent, Settings()).agent_call()
+            Gate(manager, below, Settings()).agent_start()
     bob.edit("a.py", agent=SUB)
     bob.edit("b.py", agent=OTHER_SUB)
     bob.edit("c.py", agent="5555eeee")
     bob.edit("d.py", agent="6666ffff")
     refused = bob.commit("-a", agent=SUB)
-    assert f"d.py: {BOB_ID}:6666ffff" in refused.complained
+    assert f"d.py: {repo.name(agent_key('codex', BOB, '6666ffff'))}" in refused.complained
     for name in ("a.py", "b.py", "c.py"):
         assert f"{name}: " not in refused.complained
     assert "a.py: " in bob.commit("--", "a.py", agent=OTHER_SUB).complained
     assert bob.commit("--", "a.py", "b.py", "c.py", agent=SUB).code == 0
-    assert repo.held() == {"d.py": f"{BOB_ID}:6666ffff"}
+    assert repo.held() == {"d.py": agent_key("codex", BOB, "6666ffff")}
 
 
 def test_a_sub_agent_is_not_one_whose_name_begins_like_its_own(repo: Repo, bob: Actor) -> None:
     repo.start("a.py", "b.py")
     bob.edit("a.py", agent="a")
     bob.edit("b.py", agent="ab")
-    assert f"b.py: {BOB_ID}:ab" in bob.commit("-a", agent="a").complained
+    assert (
+        f"b.py: {repo.name(agent_key('codex', BOB, 'ab'))}"
+        in bob.commit("-a", agent="a").complained
+    )
     assert bob.commit("--no-verify", "-a", agent="a").code == 0
-    assert repo.held() == {"b.py": f"{BOB_ID}:ab"}
+    assert repo.held() == {"b.py": agent_key("codex", BOB, "ab")}
 
 
 def test_a_session_is_not_one_whose_name_begins_like_its_own(repo: Repo) -> None:
@@ -519,9 +525,10 @@ def test_a_session_is_not_one_whose_name_begins_like_its_own(repo: Repo) -> None
     short, long = repo.actor("claude", "s"), repo.actor("claude", "s2")
     short.edit("a.py")
     long.edit("b.py")
-    assert "b.py: claude:s2" in short.commit("-a").complained
+    other = agent_key("claude", "s2")
+    assert f"b.py: {repo.name(other)}, " in short.commit("-a").complained
     assert short.commit("--no-verify", "-a").code == 0
-    assert repo.held() == {"b.py": "claude:s2"}
+    assert repo.held() == {"b.py": other}
 
 
 def test_a_file_is_not_one_whose_name_begins_like_its_own(
@@ -531,7 +538,7 @@ def test_a_file_is_not_one_whose_name_begins_like_its_own(
     ann.edit("a", "a.b/c")
     bob.edit("ab")
     assert ann.commit("--", "a").code == 0
-    assert repo.held() == {"ab": BOB_ID, "a.b/c": ANN_ID}
+    assert repo.held() == {"ab": BOB_KEY, "a.b/c": ANN_KEY}
 
 
 # Where
@@ -545,9 +552,9 @@ def test_hooks_in_another_folder_do_the_same(repo: Repo, ann: Actor, bob: Actor,
     ann.edit("app/a.py")
     bob.edit("b.py")
     app = repo.root / "app"
-    assert f"b.py: {BOB_ID}" in ann.commit("-a", at=app).complained
+    assert f"b.py: {repo.name(BOB_KEY)}" in ann.commit("-a", at=app).complained
     assert ann.commit("--", "a.py", at=app).code == 0
-    assert repo.held() == {"b.py": BOB_ID}
+    assert repo.held() == {"b.py": BOB_KEY}
 
 
 def test_hooks_for_all_repositories_keep_out_of_those_without_a_ledger(
@@ -564,9 +571,9 @@ def test_hooks_for_all_repositories_keep_out_of_those_without_a_ledger(
     repo.start("a.py", "b.py")
     ann.edit("a.py")
     bob.edit("b.py")
-    assert f"b.py: {BOB_ID}" in ann.commit("-a").complained
+    assert f"b.py: {repo.name(BOB_KEY)}" in ann.commit("-a").complained
     assert ann.commit("--", "a.py").code == 0
-    assert repo.held() == {"b.py": BOB_ID}
+    assert repo.held() == {"b.py": BOB_KEY}
     plain = repo.folder / "plain"
     person.git("init", "--quiet", plain, at=repo.folder)
     (plain / "a.py").write_text("new\n")
@@ -587,12 +594,12 @@ def test_a_submodule_is_looked_at_where_it_has_hooks(repo: Repo, ann: Actor, bob
     githooks.install(str(module))
     ann.edit("module/x.py")
     bob.edit("module/y.py")
-    assert f"y.py: {BOB_ID}" in ann.commit("-a", at=module).complained
+    assert f"y.py: {repo.name(BOB_KEY)}" in ann.commit("-a", at=module).complained
     assert ann.commit("--", "x.py", at=module).code == 0
-    assert repo.held() == {"module/y.py": BOB_ID}
+    assert repo.held() == {"module/y.py": BOB_KEY}
     assert ann.commit("-a").code == 0, "which commit of it is used is a file of its own"
     assert repo.last() == ["module"]
-    assert repo.held() == {"module/y.py": BOB_ID}
+    assert repo.held() == {"module/y.py": BOB_KEY}
 
 
 def test_a_hook_that_cannot_be_run_any_more_is_passed_over_by_git_and_seen_by_us(
@@ -617,7 +624,7 @@ def test_a_linked_worktree_with_a_ledger_of_its_own(repo: Repo, ann: Actor, bob:
     ann.edit("a.py", at=tree)
     assert ann.commit("-a", at=tree).code == 0
     assert repo.held(tree) == {}
-    assert repo.held() == {"a.py": BOB_ID}
+    assert repo.held() == {"a.py": BOB_KEY}
     bob.edit("b.py", at=tree)
     assert "b.py: codex" in ann.commit("-a", at=tree).complained
 
@@ -633,7 +640,7 @@ def test_a_linked_worktree_inside_the_tree_of_another_ledger(
     bob.edit("b.py", at=tree)
     assert "b.py: codex" in ann.commit("-a", at=tree).complained
     assert ann.commit("--", "a.py", at=tree).code == 0
-    assert repo.held() == {"a.py": BOB_ID, "trees/side/b.py": BOB_ID}
+    assert repo.held() == {"a.py": BOB_KEY, "trees/side/b.py": BOB_KEY}
 
 
 def test_a_folder_with_a_ledger_of_its_own(repo: Repo, ann: Actor, bob: Actor) -> None:
@@ -665,7 +672,7 @@ def test_with_the_gate_off_everything_passes(repo: Repo, ann: Actor, bob: Actor)
     assert done.code == 0
     assert "holdfast" not in done.complained
     switch_on(str(repo.root))
-    assert repo.held() == {"b.py": BOB_ID}
+    assert repo.held() == {"b.py": BOB_KEY}
 
 
 def test_an_index_of_ones_own_is_what_is_looked_at(repo: Repo, ann: Actor, bob: Actor) -> None:
@@ -813,7 +820,7 @@ def test_seed002_fr8_a_dirty_main_stays_a_dirty_main(repo: Repo, ann: Actor, bob
     assert repo.git("status", "--porcelain").split("\n")[:-1] == [
         "M  b.py", " M c.py", "?? new.py",
     ]  # fmt: skip
-    assert repo.held() == {"b.py": BOB_ID, "c.py": ANN_ID, "new.py": BOB_ID}
+    assert repo.held() == {"b.py": BOB_KEY, "c.py": ANN_KEY, "new.py": BOB_KEY}
 
 
 def test_a_commit_is_not_slowed_down_for_long(repo: Repo, ann: Actor, bob: Actor) -> None:

@@ -26,6 +26,7 @@ from helpers_doctor import (
 from helpers_init import Installation, Site, tree
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.core.model import Holder, agent_key
+from holdfast.gate.doctor import looking
 from holdfast.gate.sandbox import landlock
 from holdfast.manager.liveness import witness_of
 from holdfast.manager.manager import LockManager
@@ -135,6 +136,37 @@ def test_a_gate_that_is_off_is_not_fine(here: Clinic) -> None:
     found = here.doctor(code=1)
     assert found["gate", "switch"]["fix"] == "holdfast on"
     assert found["claude", EDIT]["state"] == "held"  # the hooks themselves are well
+
+
+def test_a_command_to_notify_that_is_not_there_is_noted(
+    here: Clinic, found: dict[tuple[str, str], dict[str, Any]]
+) -> None:
+    assert ("settings", "notify") not in found
+    settings = here.root / "holdfast.toml"
+    settings.write_text('notify = ["no-such-program", "Holdfast"]\n')
+    told = here.doctor(code=0)["settings", "notify"]
+    assert (told["state"], told["fix"]) == (
+        "note",
+        "install it, or correct notify in holdfast.toml",
+    )
+    assert "no-such-program" in told["detail"]
+
+
+@pytest.mark.parametrize(
+    ("program", "is_there"),
+    [("tell", True), ("./tools/shout", True), ("/bin/sh", True), ("shout", False),
+     ("./tell", False), ("tools/quiet", False), ("/nowhere/tell", False)],
+)  # fmt: skip
+def test_it_is_looked_for_where_it_will_be_started(
+    tmp_path: Path, program: str, is_there: bool
+) -> None:
+    for file in ("bin/tell", "root/tools/shout", "root/tools/quiet"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("#!/bin/sh\n")
+        (tmp_path / file).chmod(0o644 if "quiet" in file else 0o755)
+    (tmp_path / "root/holdfast.toml").write_text(f'notify = ["{program}"]\n')
+    found = looking.gate(f"{tmp_path}/root", {"PATH": f"{tmp_path}/bin"})
+    assert [one.check for one in found] == ([] if is_there else ["notify"])
 
 
 @pytest.fixture

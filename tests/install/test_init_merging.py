@@ -16,7 +16,7 @@ from holdfast.gate.install.jsontext import NotJson
 OURS = "/venv/bin/python -I -S /site/holdfast/gate/hook.py claude"
 WANTED = [
     Wanted("PreToolUse", "Write|Edit", OURS, "timeout", 240),
-    Wanted("Stop", None, OURS, "timeout", 240),
+    Wanted("Stop", None, OURS, "timeout", 240, "waiting"),
 ]
 THEIRS = {"type": "command", "command": "echo 'gate/hook.py'"}
 
@@ -179,6 +179,8 @@ def test_differences_are_told_in_words() -> None:
     assert told == "the hook for PreToolUse has the timeout 60, not 240"
     [told] = hooks.differences(text.replace("Write|Edit", "Write"), WANTED)
     assert "is for 'Write'" in told
+    [told] = hooks.differences(text.replace('"waiting"', '"idle"'), WANTED)
+    assert told == "the hook for Stop shows 'idle', not 'waiting'"
     [told] = hooks.differences(text.replace('"type"', '"async": true, "type"', 1), WANTED)
     assert told == "the hook for PreToolUse has been changed"
 

@@ -365,7 +365,7 @@ def test_what_outlives_a_killed_runner_still_is_that_runner(bench: Bench) -> Non
         said = Answer(bench.answer)
         assert said.holder.witness == dead
         assert said.holder.marks == mark
-        until(lambda: is_dead(dead, mark))
+        until(lambda: is_dead(dead, mark) is True)
 
 
 @pytest.mark.parametrize(
@@ -417,12 +417,12 @@ def claude(pid: str = "@PID") -> dict[str, str]:
 def test_under_claude_the_session_holds(bench: Bench) -> None:
     keeper = bench.keeper()
     said = keeper.ask("sh", "-c", bench.sh(), env=claude(), argv=["sh", "-c", bench.sh()])
-    assert said.holder.id == "claude:8c1f0d52"
+    assert said.holder.id == f"claude:{SESSION}"
     assert said.holder.key == f"@claude/{SESSION}/"
     assert (said.holder.client, said.holder.session) == ("claude", SESSION)
     assert said.holder.marks == (f"CLAUDE_CODE_SESSION_ID={SESSION}",)
     assert said.pid == keeper.pid
-    assert said.how == f"the Claude Code session 8c1f0d52 (pid {keeper.pid})"
+    assert said.how == f"the Claude Code session {SESSION} (pid {keeper.pid})"
     assert said.holder.witness is not None
     assert not is_dead(said.holder.witness, said.holder.marks)
 
@@ -537,6 +537,15 @@ def test_a_thread_of_codex_is_a_sub_agent_of_its_session(bench: Bench) -> None:
     env = {"CODEX_SESSION_ID": "s-1", "CODEX_THREAD_ID": "t-2"}
     said = bench.keeper(path="bin/codex").ask(env=env)
     assert (said.holder.key, said.holder.parent) == ("@codex/s-1/t-2", "@codex/s-1/")
+    assert said.holder.id == "codex:s-1/t-2"
+
+
+def test_two_sessions_of_one_minute_are_not_called_the_same(bench: Bench) -> None:
+    """Codex begins its ids with the time."""
+    keeper = bench.keeper(path="bin/codex")
+    ids = ("019a1b2c-3d4e-7f00-8000-00000000000a", "019a1b2c-3d4e-7f00-8000-00000000000b")
+    said = [keeper.ask(env={"CODEX_SESSION_ID": id, "CODEX_THREAD_ID": id}).holder for id in ids]
+    assert [one.id for one in said] == [f"codex:{id}" for id in ids]
 
 
 def test_an_agent_that_an_agent_started_is_its_own_holder(bench: Bench) -> None:
@@ -651,11 +660,22 @@ def test_an_unknown_agent_with_a_terminal_per_call_is_one_holder(bench: Bench) -
         (137 << 8 | 1, "pts/257"),
         (4 << 8 | 1, "tty1"),
         (4 << 8 | 64, "ttyS0"),
-        (5 << 8 | 1, os.uname().nodename),
+        (5 << 8 | 1, ""),
+        (0, ""),
     ],
 )
 def test_terminals_have_their_usual_names(number: int, name: str) -> None:
-    assert identity._terminal_name(number) == name
+    assert identity.terminal_name(number) == name
+
+
+def test_an_odd_terminal_is_called_by_its_machine() -> None:
+    found = process_of(os.getpid())
+    assert found is not None
+    fields = [b"0"] * 30
+    fields[liveness.TERMINAL] = str(5 << 8 | 1).encode()
+    odd = processes.Process(found.pid, "sh", fields)
+    said = identity._terminal_of(found, odd).holder
+    assert said.id == f"{user_name()}@{os.uname().nodename}:{odd.session}"
 
 
 # e. The program that started it

@@ -174,8 +174,9 @@ def test_there_is_no_witness_of_nobody(children: Children) -> None:
 
 def test_a_living_process_is_not_dead(children: Children) -> None:
     _, witness = children.sleeper()
-    assert not is_dead(witness, ())
-    assert not is_dead(own_witness(), ())
+    assert is_dead(witness, ()) is False
+    assert is_dead(own_witness(), ()) is False
+    assert is_dead(changed(own_witness()), ()) is False
 
 
 def test_a_stopped_process_is_not_dead(children: Children) -> None:
@@ -234,18 +235,18 @@ def test_another_boot_means_dead_even_with_marks_around(children: Children) -> N
 @pytest.mark.parametrize(
     "foreign", [{"host": "elsewhere"}, {"namespace": "pid:[1]"}, {"boot": ""}, {"pid": 0}]
 )
-def test_what_is_foreign_or_unknown_counts_as_alive(
+def test_what_is_foreign_or_unknown_cannot_be_judged(
     children: Children, foreign: dict[str, object]
 ) -> None:
-    assert not is_dead(changed(children.dead(), **foreign), ())
+    assert is_dead(changed(children.dead(), **foreign), ()) is None
 
 
 def test_a_foreign_host_is_alive_whatever_its_boot_says(children: Children) -> None:
-    assert not is_dead(changed(children.dead(), host="elsewhere", boot="other"), ())
+    assert is_dead(changed(children.dead(), host="elsewhere", boot="other"), ()) is None
 
 
 def test_a_pid_that_no_machine_has_proves_nothing_and_breaks_nothing() -> None:
-    assert not is_dead(changed(own_witness(), pid=2**70), ())
+    assert is_dead(changed(own_witness(), pid=2**70), ()) is None
 
 
 @pytest.mark.parametrize("name", ["a) (b", ") Z 1 1", "x y\nz)", "((("])
@@ -280,13 +281,13 @@ def test_a_dead_owner_whose_descendant_lives_is_not_dead(children: Children) -> 
         owner.kill()
         owner.wait()
         assert is_dead(witness, ())
-        assert not is_dead(witness, (mark,))
-        assert not is_dead(witness, ("OTHER=1", mark))
+        assert is_dead(witness, (mark,)) is False
+        assert is_dead(witness, ("OTHER=1", mark)) is False
         assert is_dead(witness, ("HOLDFAST_HOLDER=t-descendan",))
         assert is_dead(witness, ("OLDFAST_HOLDER=t-descendant",))
     finally:
         os.kill(orphan, signal.SIGKILL)
-    until(lambda: is_dead(witness, (mark,)))
+    until(lambda: is_dead(witness, (mark,)) is True)
 
 
 def test_a_zombie_carries_no_mark(children: Children) -> None:
@@ -405,7 +406,7 @@ def test_running_out_of_file_descriptors_proves_nothing(children: Children) -> N
         own_witness(), sees_processes()
         highest = os.dup(0)
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
-        return not is_dead(dead, ()) and not is_dead(dead, mark)
+        return is_dead(dead, ()) is False and is_dead(dead, mark) is False
 
     os.set_inheritable(0, True)
     assert in_child(exhausted)
@@ -418,7 +419,7 @@ def test_running_out_of_file_descriptors_proves_nothing(children: Children) -> N
 @needs_root
 def test_a_process_of_another_user_is_alive_until_it_ends(children: Children) -> None:
     child, witness = children.sleeper(user=NOBODY, group=NOBODY, extra_groups=[])
-    assert not is_dead(witness, ())
+    assert is_dead(witness, ()) is False
     child.kill()
     child.wait()
     assert is_dead(witness, ())
@@ -434,7 +435,7 @@ def test_an_ordinary_user_judges_the_processes_of_root_and_skips_their_marks(
 
     def judged() -> bool:
         become_nobody()
-        return not is_dead(alive, ()) and is_dead(dead, ()) and is_dead(dead, (mark,))
+        return is_dead(alive, ()) is False and is_dead(dead, ()) is is_dead(dead, (mark,)) is True
 
     assert in_child(judged)
     assert not is_dead(dead, (mark,))
@@ -455,13 +456,13 @@ def test_an_ordinary_user_finds_the_marks_of_its_own_processes(children: Childre
         until(lambda: witness_of(child.pid) is None)
         gone = is_dead(dead, (mark,))  # it is a zombie now, which not even its user may read
         child.wait()
-        return found and gone and is_dead(dead, (mark,))
+        return found and gone is True and is_dead(dead, (mark,)) is True
 
     assert in_child(judged)
 
 
 @needs_root
-def test_a_hidden_process_is_alive(children: Children) -> None:
+def test_a_hidden_process_cannot_be_judged(children: Children) -> None:
     _, alive = children.sleeper()
     dead = children.dead()
 
@@ -472,7 +473,20 @@ def test_a_hidden_process_is_alive(children: Children) -> None:
         seen = witness_of(alive.pid)
         assert seen is not None
         assert seen.start == 0
-        return not is_dead(alive, ()) and is_dead(dead, ()) and sees_processes()
+        return is_dead(alive, ()) is None and is_dead(dead, ()) is True and sees_processes()
+
+    assert in_child(judged)
+
+
+@needs_root
+def test_a_process_that_may_be_seen_and_not_read_cannot_be_judged(children: Children) -> None:
+    _, alive = children.sleeper()
+
+    def judged() -> bool:
+        own_mounts(kind=b"proc", options=b"hidepid=1")
+        become_nobody()
+        assert os.path.exists(f"/proc/{alive.pid}")
+        return is_dead(alive, ()) is None
 
     assert in_child(judged)
 
@@ -485,7 +499,7 @@ def test_without_proc_nothing_is_proven(children: Children) -> None:
         own = own_witness()
         own_mounts(kind=b"tmpfs", options=None)
         assert not sees_processes()
-        return own == own_witness() and not is_dead(dead, ())
+        return own == own_witness() and is_dead(dead, ()) is None
 
     assert in_child(judged)
 
@@ -499,7 +513,7 @@ def test_without_proc_from_the_beginning_nothing_is_proven(children: Children) -
         assert own_witness().start == 0
         assert witness_of(os.getppid()) is not None
         assert witness_of(dead.pid) is None
-        return not is_dead(dead, ()) and not is_dead(own_witness(), ())
+        return is_dead(dead, ()) is None and is_dead(own_witness(), ()) is False
 
     assert in_child(judged)
 
@@ -517,9 +531,9 @@ def test_a_new_pid_namespace_with_the_old_proc_proves_nothing(children: Children
         assert own.pid == 1
         assert not sees_processes()
         return (
-            not is_dead(dead, ())
-            and not is_dead(changed(dead, namespace=own.namespace), ())
-            and not is_dead(own, ())
+            is_dead(dead, ()) is None
+            and is_dead(changed(dead, namespace=own.namespace), ()) is None
+            and is_dead(own, ()) is False
         )
 
     assert in_child(judged)
@@ -539,7 +553,7 @@ def test_from_outside_a_process_in_a_new_pid_namespace_is_another(children: Chil
     assert (pid, sees) == ("1", "True")
     assert namespace != own_witness().namespace
     inner = changed(own_witness(), pid=1, start=int(start), namespace=namespace)
-    assert not is_dead(inner, ())
+    assert is_dead(inner, ()) is None
 
 
 # Systems without a Linux /proc
@@ -554,16 +568,18 @@ def test_elsewhere_a_missing_pid_is_proof_and_a_present_one_is_not(
     monkeypatch.setattr(liveness, "_here", None)
     known = changed(witness, boot="", start=0)
     assert own_witness().start == 0
-    assert not is_dead(known, ("HOLDFAST_HOLDER=t",))
+    assert is_dead(known, ("HOLDFAST_HOLDER=t",)) is False
+    assert is_dead(changed(own_witness()), ()) is False
     assert witness_of(child.pid) == known
     child.kill()
     child.wait()
     assert is_dead(known, ("HOLDFAST_HOLDER=t",))
     assert witness_of(child.pid) is None
-    assert not is_dead(changed(known, host="elsewhere"), ())
+    assert is_dead(changed(known, host="elsewhere"), ()) is None
+    assert is_dead(changed(known, boot="another"), ()) is None
 
 
-def test_on_windows_nobody_is_ever_signalled_and_everybody_lives(
+def test_on_windows_nobody_is_ever_signalled_or_judged(
     children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = children.dead()
@@ -572,7 +588,8 @@ def test_on_windows_nobody_is_ever_signalled_and_everybody_lives(
     monkeypatch.setattr(liveness, "boot_id", lambda: "")
     monkeypatch.setattr(liveness, "_here", None)
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("signal 0 is Ctrl-C there"))
-    assert not is_dead(changed(dead, host=own_witness().host, boot=""), ())
+    assert is_dead(changed(dead, host=own_witness().host, boot=""), ()) is None
+    assert is_dead(changed(own_witness()), ()) is False
     assert witness_of(dead.pid) is not None
 
 
@@ -613,7 +630,7 @@ def test_many_threads_may_ask_for_one_who_is_watched() -> None:
         witness = witness_of(process.pid)
         assert witness is not None
 
-        def ask(_number: int) -> set[bool]:
+        def ask(_number: int) -> set[bool | None]:
             return {is_dead(witness, ()) for _ in range(2000)}
 
         with ThreadPoolExecutor(4) as pool:

@@ -7,7 +7,7 @@ from mutants.table import Mutant
 COMMITS = "tests/install/test_committing.py::"
 CORE = "tests/core/test_seed_002.py::"
 DOOR = "tests/gate/test_gate_door.py::"
-GATE = "tests/gate/test_gate.py::"
+GUARD = "tests/gate/test_guard.py::"
 HOOK = "tests/gate/test_seed_002_hook.py::"
 LIFE = "tests/core/test_rules_liveness.py::"
 
@@ -17,8 +17,8 @@ MUTANTS: list[Mutant] = [
         "002-01",
         "the hook takes no lease",
         "gate/door.py",
-        "said = _switching(call, paths, manager, holder) or gate.permit(paths)",
-        "said = _switching(call, paths, manager, holder) or Answer(ALLOW)",
+        "or _permitted(paths, manager, gate)\n",
+        "or Answer(ALLOW)\n",
         (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
     ),
     Mutant(
@@ -49,39 +49,38 @@ MUTANTS: list[Mutant] = [
         "002-01",
         "of several files those are leased that are free",
         "core/moving.py",
-        "        refused = record_refusal(draft, together(missing), None, refusal)\n",
+        "    if conflicts:\n        return conflicts\n    return [\n        grant or",
+        "    if conflicts:\n"
         "        for one in missing:\n"
         "            if not in_the_way(draft, one):\n"
         "                draft.admit(one, ticket=False)\n"
-        "        refused = record_refusal(draft, together(missing), None, refusal)\n",
-        (
-            GATE + "test_seed002_fr1_1_several_files_are_leased_all_or_none",
-            HOOK + "test_seed002_01_of_several_files_the_hook_leases_all_or_none",
-        ),
+        "        return conflicts\n"
+        "    return [\n"
+        "        grant or",
+        (HOOK + "test_seed002_01_of_several_files_the_hook_leases_all_or_none",),
     ),
     Mutant(
         "002-01",
         "what the gate takes is not written down",
         "gate/leases.py",
-        "            return Decision(found.outcome, found.events, found.wake, found.hint)\n",
-        "            return Decision(found.outcome)\n",
-        (GATE + "test_seed002_fr1_1_every_edit_takes_a_lease_before_it_is_applied",),
+        "            made[:] = [rule(view)]\n            return made[0]\n",
+        "            made[:] = [rule(view)]\n            return type(made[0])(made[0].outcome)\n",
+        (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
     ),
     Mutant(
         "002-01",
         "a command's plain writes are not leased",
         "gate/guard/before.py",
-        "    return gate.permit([*wanted, *below])",
-        "    return gate.permit(below)",
+        "    return gate.permit([*wanted, *below]) if wanted or below else gate.live_on()",
+        "    return gate.permit(below) if below else gate.live_on()",
         (HOOK + "test_seed002_01_a_command_that_plainly_writes_takes_a_lease_too",),
     ),
     Mutant(
         "002-02",
         "each call of the hook is an agent of its own",
         "gate/agents.py",
-        "        key=agent_key(client, session, agent),\n        witness=_witness(intent),",
-        "        key=agent_key(client, session, agent or str(os.getpid())),\n"
-        "        witness=_witness(intent),",
+        "    key = agent_key(client, session, agent)\n",
+        "    key = agent_key(client, session, agent or str(os.getpid()))\n",
         (HOOK + "test_seed002_02_edits_pass_without_a_word_and_without_a_command",),
     ),
     Mutant(
@@ -90,15 +89,14 @@ MUTANTS: list[Mutant] = [
         "core/moving.py",
         "            and grant.holder.key == request.holder.key\n            and covers",
         "            and grant.holder.id == request.id\n            and covers",
-        (GATE + "test_seed002_fr1_2_an_agent_that_edits_again_needs_nothing_new",),
+        (HOOK + "test_seed002_02_edits_pass_without_a_word_and_without_a_command",),
     ),
     Mutant(
         "002-02",
         "every edit tells the agent of its lock",
         "gate/leases.py",
-        "            return self._contend(wanted, outcome.conflicts)\n        return Answer(ALLOW)\n",
-        "            return self._contend(wanted, outcome.conflicts)\n"
-        '        return Answer(ALLOW, context="Locked: run holdfast unlock when you are done.")\n',
+        "            return Answer(ALLOW, context=self._told(outcome.came, outcome.lapsed, mine))\n",
+        '            return Answer(ALLOW, context=f"Locked {mine}: run holdfast unlock when you are done.")\n',
         (
             DOOR + "test_an_edit_of_a_free_file_passes_without_a_word",
             HOOK + "test_seed002_02_edits_pass_without_a_word_and_without_a_command",
@@ -108,24 +106,25 @@ MUTANTS: list[Mutant] = [
         "002-03",
         "a link is another file than what it leads to",
         "manager/paths.py",
-        "        return self._place(given, real, status, known)\n",
-        "        return self._place(given, os.path.normpath(full), status, known)\n",
+        "        return self.place_of(given, *realpath.resolve(full, given))\n",
+        "        _real, status, known = realpath.resolve(full, given)\n"
+        "        return self.place_of(given, os.path.normpath(full), status, known)\n",
         (CORE + "test_seed002_03_the_key_is_the_normalised_path_below_the_repository",),
     ),
     Mutant(
         "002-03",
         "the ledger is where the command runs",
         "manager/manager.py",
-        "            tree = Tree(home_root(realpath.absolute(place)))",
-        "            tree = Tree(realpath.absolute(place))",
+        "            return cls.at(home_root(realpath.absolute(place)))\n",
+        "            return cls.at(realpath.absolute(place))\n",
         (CORE + "test_seed002_03_it_does_not_depend_on_where_the_command_runs",),
     ),
     Mutant(
         "002-03",
         "the ledger of an unrelated folder is asked, where the agent stands",
         "gate/door.py",
-        "        root = find_root(whole)\n",
-        "        root = find_root(cwd or os.getcwd())\n",
+        "        root = root_above(resolved[0])\n",
+        "        root = root_above(cwd or os.getcwd())\n",
         (HOOK + "test_seed002_03_the_ledger_is_the_one_above_the_file_wherever_the_agent_is",),
     ),
     Mutant(
@@ -149,8 +148,8 @@ MUTANTS: list[Mutant] = [
         "002-04",
         "the agents of a session are one owner",
         "gate/agents.py",
-        "        key=agent_key(client, session, agent),\n        witness=_witness(intent),",
-        "        key=agent_key(client, session),\n        witness=_witness(intent),",
+        "    key = agent_key(client, session, agent)\n",
+        "    key = agent_key(client, session)\n",
         (HOOK + "test_seed002_04_two_agents_of_one_session_are_two_owners",),
     ),
     Mutant(
@@ -168,8 +167,9 @@ MUTANTS: list[Mutant] = [
         "002-05",
         "the gate's leases end after an hour",
         "manager/services.py",
-        "[manager.request(holder, (), [path], None, reason) for path in paths]",
-        "[manager.request(holder, (), [path], 3600, reason) for path in paths]",
+        "    return Request(new_id(), holder, keys, modes, paths, silent, None, reason, stamp=stamp)\n",
+        "    hour = 3_600_000_000\n"
+        "    return Request(new_id(), holder, keys, modes, paths, silent, hour, reason, stamp=stamp)\n",
         (HOOK + "test_seed002_05_however_long_ago_it_began",),
     ),
     Mutant(
@@ -189,10 +189,19 @@ MUTANTS: list[Mutant] = [
         (HOOK + "test_seed002_05_the_hook_refuses_an_edit_while_the_owner_lives",),
     ),
     Mutant(
+        "002-05",
+        "everybody's leases have an end once somebody was refused",
+        "gate/rulebook/life.py",
+        "                and self.draft.is_dead(grant.holder.witness, grant.holder.marks) is None\n",
+        "                and not self.draft.is_dead(grant.holder.witness, grant.holder.marks)\n",
+        (HOOK + "test_seed002_05_however_long_ago_it_began",),
+    ),
+    Mutant(
         "002-06",
         "an owner without an end to its lease never counts as dead",
         "core/conflicts.py",
-        "    if draft.is_dead(grant.holder.witness, grant.holder.marks):\n        return OWNER_DEAD",
+        "    if draft.is_dead(grant.holder.witness, grant.holder.marks):\n"
+        "        return OWNER_DEAD",
         "    if grant.ttl is not None and draft.is_dead(grant.holder.witness, grant.holder.marks):\n"
         "        return OWNER_DEAD",
         (
@@ -220,10 +229,67 @@ MUTANTS: list[Mutant] = [
         "002-06",
         "reaping spares the dead",
         "core/rules.py",
-        "        if grant is not None and why and not steal_only(grant):\n            endings.append",
+        "        if grant is not None and why and not steal_only(grant):\n"
+        "            endings.append",
         "        if grant is not None and why == EXPIRED and not steal_only(grant):\n"
         "            endings.append",
         (CORE + "test_seed002_06_non_live_owners_keep_nothing",),
+    ),
+    Mutant(
+        "002-06",
+        "a place in line outlives the client",
+        "gate/leases.py",
+        "            if self._client_is_gone():\n",
+        "            if not self.holder.key:\n",
+        (HOOK + "test_seed002_06_a_hook_that_waits_ends_with_its_client_and_leaves_the_line",),
+    ),
+    Mutant(
+        "002-06",
+        "a hook that ends with its client stays in line",
+        "gate/rulebook/decisions.py",
+        '    life.leave_lines("client gone")\n',
+        "",
+        (HOOK + "test_seed002_06_a_hook_that_waits_ends_with_its_client_and_leaves_the_line",),
+    ),
+    Mutant(
+        "002-06",
+        "a lease that nobody can judge never ends",
+        "gate/rulebook/life.py",
+        "        self._limit(found)\n",
+        "",
+        (HOOK + "test_seed002_06_an_owner_that_nobody_can_judge_keeps_a_file_for_half_an_hour",),
+    ),
+    Mutant(
+        "002-06",
+        "the end of such a lease is not put off by what its owner does",
+        "gate/rulebook/life.py",
+        "        if self.known.limit is not None:\n            self._renew()\n",
+        "",
+        (HOOK + "test_seed002_06_as_long_as_it_is_heard_of_it_keeps_it",),
+    ),
+    Mutant(
+        "002-06",
+        "whatever a client started keeps its files",
+        "manager/calls.py",
+        '        since = _opened(f"{root}/{FOLDER}/{agent}") if agent else 0\n',
+        "        since = 0\n",
+        (HOOK + "test_seed002_06_what_a_client_left_in_the_background_keeps_nothing",),
+    ),
+    Mutant(
+        "002-06",
+        "a call stays open when its command has returned",
+        "gate/door.py",
+        "    else:\n        calls.close_call(root, key, name)\n    said = guard",
+        "    said = guard",
+        (HOOK + "test_seed002_06_what_a_client_left_in_the_background_keeps_nothing",),
+    ),
+    Mutant(
+        "002-06",
+        "a command that still runs keeps nothing",
+        "gate/door.py",
+        "        calls.open_call(root, key, name)\n",
+        "        pass\n",
+        (HOOK + "test_seed002_06_a_command_whose_call_is_open_keeps_the_files_until_it_ends",),
     ),
     Mutant(
         "002-07",
@@ -237,21 +303,8 @@ MUTANTS: list[Mutant] = [
         "002-07",
         "who was alive in one decision is not looked for in the next",
         "core/draft.py",
-        "    def is_dead(self, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool:\n"
-        '        """Whether a process, and all that carry its marks, are proven to be gone.\n\n'
-        "        Asked once per decision for each: one process may be several holders, whose marks differ.\n"
-        '        """\n'
-        "        if witness is None:\n"
-        "            return False\n"
-        "        known = self._dead.get((witness, marks))\n"
-        "        if known is None:\n"
-        "            known = self._dead[witness, marks] = self.view.dead(witness, marks)\n",
-        "    def is_dead(self, witness, marks=(), seen={}) -> bool:\n"
-        "        if witness is None:\n"
-        "            return False\n"
-        "        known = seen.get((witness, marks))\n"
-        "        if known is None:\n"
-        "            known = seen[witness, marks] = self.view.dead(witness, marks)\n",
+        "        self._dead: dict[tuple[Witness, tuple[str, ...]], bool | None] = {}\n",
+        '        self._dead = globals().setdefault("_dead", {})\n',
         (CORE + "test_seed002_07_liveness_is_checked_again_before_every_denial",),
     ),
     Mutant(
@@ -271,7 +324,8 @@ MUTANTS: list[Mutant] = [
         "002-08",
         "a dead owner's lease lasts half a minute more",
         "core/conflicts.py",
-        "    if draft.is_dead(grant.holder.witness, grant.holder.marks):\n        return OWNER_DEAD",
+        "    if draft.is_dead(grant.holder.witness, grant.holder.marks):\n"
+        "        return OWNER_DEAD",
         "    rested = draft.now - grant.acquired_at >= 30_000_000\n"
         "    if rested and draft.is_dead(grant.holder.witness, grant.holder.marks):\n"
         "        return OWNER_DEAD",
@@ -293,24 +347,18 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-09",
         "a refusal leaves no heartbeat",
-        "gate/leases.py",
+        "gate/rulebook/records.py",
         'HEARTBEAT = "contention_heartbeat"',
         'HEARTBEAT = "contention"',
-        (
-            GATE + "test_seed002_fr4_1_a_refusal_writes_a_heartbeat",
-            HOOK + "test_seed002_09_an_edit_that_is_refused_leaves_a_heartbeat",
-        ),
+        (HOOK + "test_seed002_09_an_edit_that_is_refused_leaves_a_heartbeat",),
     ),
     Mutant(
         "002-09",
         "the heartbeat names the refused agent as the owner",
-        "gate/leases.py",
-        '                "owner": first.holder,',
-        '                "owner": self.holder.id,',
-        (
-            GATE + "test_seed002_fr4_1_a_refusal_writes_a_heartbeat",
-            HOOK + "test_seed002_09_an_edit_that_is_refused_leaves_a_heartbeat",
-        ),
+        "gate/rulebook/life.py",
+        "            owner=first.holder,\n",
+        "            owner=self.holder.id,\n",
+        (HOOK + "test_seed002_09_an_edit_that_is_refused_leaves_a_heartbeat",),
     ),
     Mutant(
         "002-10",
@@ -319,31 +367,28 @@ MUTANTS: list[Mutant] = [
         "        retry_seconds: float = 180,",
         "        retry_seconds: float = 120,",
         (
-            GATE
-            + "test_seed002_fr4_2_the_retry_is_scheduled_exactly_180_seconds_after_the_refusal",
             HOOK + "test_seed002_10_its_retry_is_exactly_180_seconds_later",
+            HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",
         ),
     ),
     Mutant(
         "002-10",
         "the retry is planned for the end of the time that the file is kept",
-        "gate/leases.py",
-        '                "retry_at": view.now + retry,',
-        '                "retry_at": view.now + retry + KEPT,',
+        "gate/rulebook/life.py",
+        "            retry_at=self.now + asker.retry,\n",
+        "            retry_at=self.now + asker.retry + KEPT,\n",
         (
-            GATE
-            + "test_seed002_fr4_2_the_retry_is_scheduled_exactly_180_seconds_after_the_refusal",
-            GATE + "test_seed002_fr4_2_a_call_that_is_held_open_is_tried_again_at_that_instant",
             HOOK + "test_seed002_10_its_retry_is_exactly_180_seconds_later",
+            HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",
         ),
     ),
     Mutant(
         "002-10",
-        "a call that is woken early is tried early",
-        "gate/leases.py",
-        "        while (left := until - self._manager.now()) > 0:",
-        "        if (left := until - self._manager.now()) > 0:",
-        (HOOK + "test_seed002_10_a_hook_that_is_held_tries_again_at_that_moment_and_not_before",),
+        "a stop that is woken early tries early",
+        "gate/rulebook/stopping.py",
+        "        if life.now >= wait.retry_at:\n            halted = life.retry(wait)\n",
+        "        if life.now > wait.denied_at:\n            halted = life.retry(wait)\n",
+        (HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",),
     ),
     Mutant(
         "002-10",
@@ -351,72 +396,208 @@ MUTANTS: list[Mutant] = [
         "gate/door.py",
         "        pause=call.pause,\n",
         "",
-        (HOOK + "test_seed002_10_a_hook_that_is_held_tries_again_at_that_moment_and_not_before",),
+        (
+            HOOK + "test_seed002_10_a_refused_call_is_held_open_for_20_seconds_and_no_longer",
+            HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",
+        ),
+    ),
+    Mutant(
+        "002-10",
+        "a refused call is held until the retry",
+        "gate/leases.py",
+        "round(min(self._hold_seconds, self._settings.hold_seconds) * SECOND)",
+        "round(min(self._hold_seconds, self._settings.retry_seconds) * SECOND)",
+        (HOOK + "test_seed002_10_a_refused_call_is_held_open_for_20_seconds_and_no_longer",),
+    ),
+    Mutant(
+        "002-10",
+        "the 180 seconds count from the end of the hold",
+        "gate/rulebook/life.py",
+        "            if wait.id == id:\n"
+        "                answer = self._again(wait, wanted)\n"
+        "                if answer is not None:\n",
+        "            if wait.id == id:\n"
+        "                answer = self._again(wait, wanted)\n"
+        "                if isinstance(answer, Denied):\n"
+        "                    later = wait.but(retry_at=self.now + self._asker.retry)\n"
+        "                    later.write(self.draft, records.HEARTBEAT)\n"
+        "                    return self._denied(later, answer.conflicts)\n"
+        "                if answer is not None:\n",
+        (HOOK + "test_seed002_10_a_refused_call_is_held_open_for_20_seconds_and_no_longer",),
+    ),
+    Mutant(
+        "002-10",
+        "a stop is held no longer than a call",
+        "gate/rulebook/stopping.py",
+        "        return _hold(life, waits, stamps, life.now + hold)\n",
+        "        return _hold(life, waits, stamps, life.now + min(hold, 20_000_000))\n",
+        (HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",),
     ),
     Mutant(
         "002-11",
         "every attempt is tried",
-        "gate/leases.py",
-        '        if self._manager.now() < record.data["retry_at"]:\n            return self._denied',
-        '        if self._manager.now() < record.data["denied_at"]:\n            return self._denied',
+        "gate/rulebook/life.py",
+        "        if self.now >= wait.retry_at:\n",
+        "        if self.now >= wait.denied_at:\n",
         (
-            GATE + "test_seed002_fr4_3_an_attempt_before_the_retry_is_not_tried",
             HOOK + "test_seed002_11_an_edit_before_the_retry_is_not_tried",
+            HOOK + "test_seed002_11_nor_is_one_of_a_file_that_is_free_if_nothing_is_handed_over",
         ),
     ),
     Mutant(
         "002-11",
         "every attempt is a contention of its own",
-        "gate/leases.py",
-        '            if keys.intersection(event.data["keys"]):',
-        '            if keys.intersection(event.data["owner"]):',
-        (
-            GATE + "test_seed002_fr4_3_an_attempt_before_the_retry_is_not_tried",
-            HOOK + "test_seed002_11_an_edit_before_the_retry_is_not_tried",
-        ),
+        "gate/rulebook/life.py",
+        "            if not keys.isdisjoint(wait.keys):\n                answer = self._again",
+        "            if not keys.isdisjoint(wait.owner_key):\n                answer = self._again",
+        (HOOK + "test_seed002_11_an_edit_before_the_retry_is_not_tried",),
+    ),
+    Mutant(
+        "002-11",
+        "the retry is made a moment early",
+        "gate/rulebook/life.py",
+        "        if self.now >= wait.retry_at:\n",
+        "        if self.now >= wait.retry_at - 1:\n",
+        (HOOK + "test_seed002_11_an_edit_before_the_retry_is_not_tried",),
+    ),
+    Mutant(
+        "002-11",
+        "without hand-overs a file that came free is had before the retry",
+        "gate/rulebook/life.py",
+        "        if self._asker.wake:\n            if not conflicts:  # it came",
+        "        if self._asker.wake or not conflicts:\n            if not conflicts:  # it came",
+        (HOOK + "test_seed002_11_nor_is_one_of_a_file_that_is_free_if_nothing_is_handed_over",),
     ),
     Mutant(
         "002-12",
         "a retry that succeeds is answered like one that is too early",
-        "gate/leases.py",
-        "                self._over(record, CONTENTION_OVER)\n            return Answer(ALLOW)\n",
-        "                self._over(record, CONTENTION_OVER)\n"
-        "            return self._denied(record)\n",
+        "gate/rulebook/life.py",
+        "                self.rest()\n            return halted\n",
+        "                self.rest()\n            return halted or self._denied(wait, ())\n",
+        (HOOK + "test_seed002_12_the_edit_goes_on_when_the_retry_succeeds",),
+    ),
+    Mutant(
+        "002-12",
+        "what came free ends when it would have been kept no longer",
+        "gate/rulebook/life.py",
+        "                heirs.append(heir.but(stamp=stamps[path]))\n",
+        "                heirs.append(heir.but(stamp=stamps[path], ttl=grant.ttl))\n",
         (
-            GATE + "test_seed002_fr5_1_when_the_retry_succeeds_the_edit_goes_on",
-            HOOK + "test_seed002_12_a_held_edit_goes_on_when_the_retry_succeeds",
+            HOOK + "test_seed002_12_the_edit_goes_on_when_the_retry_succeeds",
+            HOOK + "test_seed002_12_a_held_edit_goes_on_when_its_file_comes_free",
+            HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",
         ),
     ),
     Mutant(
         "002-12",
-        "what was kept for the retry ends when it would have been kept no longer",
+        "a hand-over is not noticed",
+        "gate/rulebook/life.py",
+        "                if not is_handed:\n",
+        "                if is_handed:\n",
+        (
+            HOOK + "test_seed002_12_what_came_free_is_told_with_the_next_event_and_is_not_retried",
+            HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",
+        ),
+    ),
+    Mutant(
+        "002-12",
+        "the retry is not cancelled by what came before it",
+        "gate/rulebook/life.py",
+        "                self._over(wait, states.HANDED_OVER)\n                return None\n",
+        "                return None\n",
+        (HOOK + "test_seed002_12_what_came_free_while_an_agent_rested_is_had_with_its_next_edit",),
+    ),
+    Mutant(
+        "002-12",
+        "a wait is remembered when it is over",
+        "gate/rulebook/life.py",
+        "                    self.draft.end(grant, events.LOCK_RELEASED)\n"
+        "                self._forget(wait)\n"
+        "                continue\n",
+        "                    self.draft.end(grant, events.LOCK_RELEASED)\n"
+        "                continue\n",
+        (HOOK + "test_seed002_12_what_came_free_is_told_with_the_next_event_and_is_not_retried",),
+    ),
+    Mutant(
+        "002-12",
+        "a call that is held open does not notice that its file came free",
         "gate/leases.py",
-        "            self._over(record, CONTENTION_OVER)\n            self._spread(kept)\n",
-        "            self._over(record, CONTENTION_OVER)\n",
-        (HOOK + "test_seed002_12_a_held_edit_goes_on_when_the_retry_succeeds",),
+        "            decide = rule()\n",
+        "            if isinstance(outcome, Denied):\n"
+        "                continue\n"
+        "            decide = rule()\n",
+        (HOOK + "test_seed002_12_a_held_edit_goes_on_when_its_file_comes_free",),
+    ),
+    Mutant(
+        "002-12",
+        "an agent whose file came free stops all the same",
+        "gate/rulebook/stopping.py",
+        "    if life.came:\n        return _go_on(life, stamps)\n    if is_over",
+        "    if is_over",
+        (
+            HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",
+            HOOK + "test_seed002_12_the_stop_of_a_session_or_of_a_sub_agent",
+        ),
+    ),
+    Mutant(
+        "002-12",
+        "a sub-agent cannot be sent back to work",
+        "gate/door.py",
+        "        return gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool))\n",
+        "        return gate.end_agent(may_go_on=False)\n",
+        (HOOK + "test_seed002_12_the_stop_of_a_session_or_of_a_sub_agent",),
+    ),
+    Mutant(
+        "002-12",
+        "the timer runs on for an agent that goes on",
+        "gate/rulebook/stopping.py",
+        "    life.claim(stamps)\n    life.wake_up()\n    return passed\n",
+        "    life.claim(stamps)\n    return passed\n",
+        (HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",),
+    ),
+    Mutant(
+        "002-12",
+        "the client is told of it in a word that it does not know",
+        "gate/clients/__init__.py",
+        '    said = {"decision": "block", "reason": reason_of(answer)}',
+        '    said = {"decision": "continue", "reason": reason_of(answer)}',
+        (HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",),
+    ),
+    Mutant(
+        "002-12",
+        "what was handed over is kept for ever",
+        "gate/rulebook/life.py",
+        "            ttl=self._unused if asker.wake else asker.retry + KEPT,\n",
+        "            ttl=None if asker.wake else asker.retry + KEPT,\n",
+        (HOOK + "test_seed002_12_what_came_free_and_is_not_used_lapses_after_30_seconds",),
     ),
     Mutant(
         "002-13",
         "a retry that fails is a refusal like others",
         "gate/leases.py",
-        "        self.stop(background=False)\n        return Answer(HALT, ",
-        "        self.stop(background=False)\n        return Answer(DENY, ",
-        (
-            GATE + "test_seed002_fr5_2_when_the_retry_fails_the_agent_is_stopped_and_waits",
-            HOOK + "test_seed002_13_a_retry_that_fails_stops_the_agent_until_its_user_speaks",
-        ),
+        "        return Answer(HALT, telling.blocked(report), user=telling.blocked(report), report=report)\n",
+        "        return Answer(DENY, telling.blocked(report), user=telling.blocked(report), report=report)\n",
+        (HOOK + "test_seed002_13_a_retry_that_fails_stops_the_agent_until_its_user_speaks",),
     ),
     Mutant(
         "002-13",
         "a blocked agent may edit other files",
-        "gate/leases.py",
-        "        blocked = [event for event in notes if event.type == BLOCKED]\n        if blocked:",
-        "        blocked = [event for event in notes if event.type == BLOCKED]\n"
-        '        if any(one.data["report"]["blocked_file"] in wanted[0].paths for one in blocked):',
+        "gate/rulebook/life.py",
+        "        if self.known.blocks:\n            return Halted(",
+        '        if any(one.report["blocked_file"] in wanted[0].paths for one in self.known.blocks):\n'
+        "            return Halted(",
         (
-            GATE + "test_seed002_fr5_2_when_the_retry_fails_the_agent_is_stopped_and_waits",
             HOOK + "test_seed002_13_a_retry_that_fails_stops_the_agent_until_its_user_speaks",
+            HOOK + "test_seed002_13_a_retry_that_fails_at_a_stop_stops_the_agent_too",
         ),
+    ),
+    Mutant(
+        "002-13",
+        "a blocked agent may write outside by a command",
+        "gate/shell/reading.py",
+        "not (self.writes or self.trees or self.unsure or self.alters or self.problem)",
+        "not (self.trees or self.unsure or self.alters or self.problem)",
+        (GUARD + "test_seed002_13_through_the_hooks_a_blocked_agent_runs_only_what_reads",),
     ),
     Mutant(
         "002-13",
@@ -435,15 +616,69 @@ MUTANTS: list[Mutant] = [
         (HOOK + "test_seed002_13_a_retry_that_fails_stops_the_agent_until_its_user_speaks",),
     ),
     Mutant(
-        "002-14",
-        "a refusal does not say which file",
-        "gate/telling.py",
-        "            f\"Refused: {names} belongs to {record['owner']}, as you were told \"\n",
-        "            f\"Refused: it belongs to {record['owner']}, as you were told \"\n",
+        "002-13",
+        "a blocked agent runs what it likes",
+        "gate/guard/before.py",
+        "        _blocked(reading, sight)\n        or _switching_off",
+        "        _switching_off",
+        (HOOK + "test_seed002_13_a_blocked_agent_runs_no_command_that_may_write",),
+    ),
+    Mutant(
+        "002-13",
+        "a blocked agent runs all but what is known to write",
+        "gate/shell/reading.py",
+        "not (self.writes or self.trees or self.unsure or self.alters or self.problem)",
+        "not (self.writes or self.trees or self.alters or self.problem)",
         (
-            GATE + "test_seed002_fr5_3_nothing_is_skipped_in_silence",
-            HOOK + "test_seed002_14_agent_and_user_hear_of_every_edit_that_is_not_done",
+            GUARD + "test_seed002_13_through_the_hooks_a_blocked_agent_runs_only_what_reads",
+            HOOK + "test_seed002_13_a_blocked_agent_runs_no_command_that_may_write",
         ),
+    ),
+    Mutant(
+        "002-13",
+        "a blocked agent runs what it likes through holdfast itself",
+        "gate/guard/before.py",
+        "        if not only_looks(intent.command):\n            return _halted",
+        "        if only_looks(intent.command):\n            return _halted",
+        (
+            HOOK + "test_seed002_13_a_blocked_agent_runs_no_command_that_may_write",
+            HOOK + "test_seed002_13_a_blocked_agent_may_run_what_is_proven_to_only_read",
+        ),
+    ),
+    Mutant(
+        "002-13",
+        "a blocked agent may not even look",
+        "gate/guard/before.py",
+        "sight.blocked is None or reading.only_reads",
+        "sight.blocked is None",
+        (HOOK + "test_seed002_13_a_blocked_agent_may_run_what_is_proven_to_only_read",),
+    ),
+    Mutant(
+        "002-13",
+        "a held stop ends without the retry",
+        "gate/rulebook/stopping.py",
+        "    halted = _retry_what_is_due(life)\n"
+        "    if halted is not None:\n"
+        "        return _stopped(life, stamps, ends=ends, halted=halted)\n"
+        "    if life.came:\n",
+        "    if life.came:\n",
+        (HOOK + "test_seed002_13_a_retry_that_fails_at_a_stop_stops_the_agent_too",),
+    ),
+    Mutant(
+        "002-13",
+        "a new prompt does not end a held stop",
+        "gate/rulebook/life.py",
+        "not (is_tail and rest is not None and rest.held_until)",
+        "not (rest is not None and rest.held_until)",
+        (HOOK + "test_seed002_13_a_new_prompt_ends_a_stop_that_is_held",),
+    ),
+    Mutant(
+        "002-14",
+        "the user does not hear which file it is",
+        "gate/rulebook/telling.py",
+        '        f"holdfast: {agent} may not write {listed(wait.blocked)} now: {owner} has held it for "',
+        '        f"holdfast: {agent} may not write now: {owner} has held it for "',
+        (HOOK + "test_seed002_14_agent_and_user_hear_of_every_edit_that_is_not_done",),
     ),
     Mutant(
         "002-14",
@@ -456,13 +691,50 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-14",
         "that an agent was blocked is written nowhere",
-        "gate/blocking.py",
+        "gate/rulebook/records.py",
         'BLOCKED = "agent_blocked"',
         'BLOCKED = "contention_over"',
-        (
-            GATE + "test_seed002_fr5_3_nothing_is_skipped_in_silence",
-            HOOK + "test_seed002_14_agent_and_user_hear_of_every_edit_that_is_not_done",
-        ),
+        (HOOK + "test_seed002_14_agent_and_user_hear_of_every_edit_that_is_not_done",),
+    ),
+    Mutant(
+        "002-14",
+        "nobody hears what an agent stopped without",
+        "gate/leases.py",
+        '        user = telling.not_done(outcome.holder.id, outcome.left) if outcome.left else ""\n',
+        '        user = ""\n',
+        (HOOK + "test_seed002_14_the_user_hears_of_what_an_agent_stopped_without",),
+    ),
+    Mutant(
+        "002-14",
+        "a session that ended blocked ends as if all were done",
+        "gate/leases.py",
+        "        if not blocks:\n            return Answer(QUIET)\n        from",
+        "        if blocks is not None:\n            return Answer(QUIET)\n        from",
+        (HOOK + "test_seed002_14_one_that_nobody_sits_before_says_that_it_ended_blocked",),
+    ),
+    Mutant(
+        "002-14",
+        "a client without a person before it gets no exit code",
+        "gate/clients/claude.py",
+        '{plain(answer.user) or reason_of(answer)}\\n", code=1)\n',
+        '{plain(answer.user) or reason_of(answer)}\\n")\n',
+        (HOOK + "test_seed002_14_one_that_nobody_sits_before_says_that_it_ended_blocked",),
+    ),
+    Mutant(
+        "002-14",
+        "that an agent ended blocked is forgotten with it",
+        "gate/rulebook/records.py",
+        "    PRESENT: GONE,\n    LIMITED",
+        "    PRESENT: GONE,\n    BLOCKED: RESUMED,\n    LIMITED",
+        (HOOK + "test_seed002_14_one_that_nobody_sits_before_says_that_it_ended_blocked",),
+    ),
+    Mutant(
+        "002-14",
+        "every client counts as one with a person before it",
+        "gate/clients/claude.py",
+        '    return said != "0" if said else not env.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk")',
+        '    return said != "0"',
+        (HOOK + "test_seed002_14_one_that_nobody_sits_before_says_that_it_ended_blocked",),
     ),
     # When leases end
     Mutant(
@@ -472,8 +744,8 @@ MUTANTS: list[Mutant] = [
         "    ids = [one.grant.id for one in ours if one.name not in changed]",
         "    ids = [one.grant.id for one in ours if one.name in changed]",
         (
-            GATE + "test_seed002_fr6_1_a_commit_frees_what_was_committed",
             COMMITS + "test_seed002_fr6_1_a_successful_commit_releases_the_committed_files",
+            HOOK + "test_seed002_15_a_commit_frees_what_was_committed_for_the_next_one",
         ),
     ),
     Mutant(
@@ -493,22 +765,44 @@ MUTANTS: list[Mutant] = [
         (COMMITS + "test_seed002_fr6_1_a_successful_commit_releases_the_committed_files",),
     ),
     Mutant(
+        "002-15",
+        "a commit frees nothing",
+        "gate/rulebook/decisions.py",
+        "            draft.end(grant, events.LOCK_RELEASED)\n            ended.append(grant)\n",
+        "            ended.append(grant)\n",
+        (
+            COMMITS + "test_seed002_fr6_1_a_successful_commit_releases_the_committed_files",
+            HOOK + "test_seed002_15_a_commit_frees_what_was_committed_for_the_next_one",
+        ),
+    ),
+    Mutant(
+        "002-15",
+        "what a commit frees goes to nobody",
+        "gate/rulebook/decisions.py",
+        "            ended.append(grant)\n    hand_over(draft)\n",
+        "            ended.append(grant)\n    draft.freed.clear()\n",
+        (HOOK + "test_seed002_15_a_commit_frees_what_was_committed_for_the_next_one",),
+    ),
+    Mutant(
         "002-16",
         "StopFailure frees nothing",
         "gate/door.py",
-        "    elif event == FAILED and not intent.tool:\n        gate.fail()\n",
+        "    if event == FAILED and not intent.tool:\n"
+        "        gate.fail()\n"
+        "        return Answer(QUIET)\n",
         "",
         (
             HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",
             HOOK + "test_seed002_16_of_a_sub_agent_that_failed_hard_only_its_own",
+            HOOK + "test_seed002_16_of_a_session_whose_own_agent_failed_hard_not_its_sub_agents",
         ),
     ),
     Mutant(
         "002-16",
         "a failure of the agent is taken for one of a tool",
         "gate/door.py",
-        "    elif event == FAILED and not intent.tool:\n",
-        "    elif event == FAILED and intent.tool:\n",
+        "    if event == FAILED and not intent.tool:\n",
+        "    if event == FAILED and intent.tool:\n",
         (HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",),
     ),
     Mutant(
@@ -530,32 +824,40 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "of an agent that failed only one file is free",
-        "gate/leases.py",
-        "            self._manager, lambda view: view.held_by(self.holder.key), self._deadline\n",
-        "            self._manager, lambda view: view.held_by(self.holder.key)[:1], self._deadline\n",
+        "gate/rulebook/decisions.py",
+        "    for grant in life.draft.held_by(life.holder.key):\n",
+        "    for grant in life.draft.held_by(life.holder.key)[:1]:\n",
         (HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",),
     ),
     Mutant(
         "002-16",
         "the gate frees what is under an agent's name for people",
-        "gate/leases.py",
-        "            self._manager, lambda view: view.held_by(self.holder.key), self._deadline\n",
-        "            self._manager, lambda view: view.held_by(self.holder.id), self._deadline\n",
+        "gate/rulebook/decisions.py",
+        "    for grant in life.draft.held_by(life.holder.key):\n",
+        "    for grant in life.draft.held_by(life.holder.id):\n",
         (HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",),
     ),
     Mutant(
         "002-16",
         "an agent that failed still stands in line",
-        "gate/leases.py",
-        '        for event in self._notes():\n            self._leave_line(event, "failed")\n',
+        "gate/rulebook/decisions.py",
+        '    life.leave_lines("failed")\n',
         "",
         (HOOK + "test_seed002_16_nothing_is_kept_for_an_agent_that_failed_hard",),
+    ),
+    Mutant(
+        "002-16",
+        "with a session's own agent its sub-agents have failed",
+        "gate/rulebook/decisions.py",
+        "    for grant in life.draft.held_by(life.holder.key):\n",
+        "    for grant in life.draft.held_within(life.holder.key):\n",
+        (HOOK + "test_seed002_16_of_a_session_whose_own_agent_failed_hard_not_its_sub_agents",),
     ),
     Mutant(
         "002-17",
         "SessionEnd frees nothing",
         "gate/door.py",
-        "    elif event == SESSION_END:\n        gate.end_session()\n",
+        "    if event == SESSION_END:\n        return gate.end_session()\n",
         "",
         (
             HOOK + "test_seed002_17_the_hook_frees_everything_when_a_session_ends",
@@ -581,17 +883,33 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-17",
         "what the sub-agents of a session have outlives it",
-        "gate/leases.py",
-        "lambda view: view.held_within(start), self._deadline)",
-        "lambda view: view.held_by(start), self._deadline)",
+        "gate/rulebook/stopping.py",
+        "    for grant in life.draft.held_within(session):\n",
+        "    for grant in life.draft.held_by(session):\n",
         (HOOK + "test_seed002_17_the_hook_frees_everything_when_a_session_ends",),
     ),
     Mutant(
         "002-17",
         "at a stop what was never changed is kept too",
+        "gate/rulebook/life.py",
+        "    return bool(grant.stamp) and stamps.get(grant.paths[0]) == grant.stamp\n",
+        "    return not grant.stamp and not stamps\n",
+        (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
+    ),
+    Mutant(
+        "002-17",
+        "at a stop what was changed is free too",
+        "gate/rulebook/life.py",
+        "    return bool(grant.stamp) and stamps.get(grant.paths[0]) == grant.stamp\n",
+        "    return bool(grant.stamp) and grant.paths[0] in stamps\n",
+        (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
+    ),
+    Mutant(
+        "002-17",
+        "what a file was when it was leased is not kept",
         "gate/leases.py",
-        "        unchanged = [grant.id for grant in held if is_unchanged(self._manager, grant)]",
-        "        unchanged = [grant.id for grant in held if not self._manager.tree]",
+        "reason=REASON, stamp=stamp_of(place.status))",
+        'reason=REASON, stamp="")',
         (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
     ),
     Mutant(
@@ -610,17 +928,16 @@ MUTANTS: list[Mutant] = [
         "002-18",
         "only a process from before the last boot is dead",
         "manager/liveness.py",
-        "        if not _gone(witness):\n            _watch(witness)\n            return False\n"
-        "        return not (marks and _carried(marks))",
-        "        if not _gone(witness):\n            _watch(witness)\n        return False",
+        "            return gone\n        return not (marks and _carried(sought(marks)))",
+        "            return gone\n        return False",
         (HOOK + "test_seed002_06_a_client_that_is_gone_keeps_no_file",),
     ),
     Mutant(
         "002-19",
         "Stop starts no timer",
         "gate/door.py",
-        "    if event == STOP:\n        gate.stop(background=intent.background)\n    elif event == SESSION_END:",
-        "    if event == SESSION_END:",
+        "    if event == STOP:\n        return gate.stop(may_go_on=not intent.is_repeated)\n",
+        "",
         (
             HOOK + "test_seed002_19_thirty_seconds_after_a_stop_the_hook_lets_others_edit",
             HOOK + "test_seed002_19_a_stop_in_a_process_of_its_own_starts_the_timer",
@@ -636,19 +953,11 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "every stop counts as one with work in the background",
-        "gate/clients/claude.py",
-        'background = event == STOP and bool(data.get("background_tasks"))',
-        'background = event == STOP and "background_tasks" in data',
-        (HOOK + "test_seed002_19_thirty_seconds_after_a_stop_the_hook_lets_others_edit",),
-    ),
-    Mutant(
-        "002-19",
-        "work in the background does not count",
+        "work in the background puts the rest off",
         "gate/door.py",
-        "        gate.stop(background=intent.background)",
-        "        gate.stop(background=False)",
-        (HOOK + "test_seed002_19_an_agent_whose_commands_still_run_has_not_stopped",),
+        "    if event == STOP:\n        return gate.stop(",
+        "    if event == STOP and not intent.background:\n        return gate.stop(",
+        (HOOK + "test_seed002_19_work_in_the_background_does_not_keep_the_files",),
     ),
     Mutant(
         "002-19",
@@ -672,9 +981,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "the agent goes on, and so does the timer",
-        "gate/door.py",
-        "            gate.prompt()\n        gate.awake()\n",
-        "            gate.prompt()\n",
+        "gate/rulebook/life.py",
+        "            moving.come_to_rest(self.draft, self.holder.key, None)\n            rest.end(",
+        "            rest.end(",
         (HOOK + "test_seed002_19_whatever_the_agent_does_stops_the_timer",),
     ),
     Mutant(
@@ -685,82 +994,110 @@ MUTANTS: list[Mutant] = [
         "    idle_at = draft.now + (length or 30_000_000)\n    left = []",
         (HOOK + "test_seed002_19_whatever_the_agent_does_stops_the_timer",),
     ),
+    Mutant(
+        "002-19",
+        "what is held runs out while a stop is held",
+        "gate/rulebook/life.py",
+        "        length = self._asker.idle + max(0, held_until - self.now)\n",
+        "        length = self._asker.idle\n",
+        (HOOK + "test_seed002_19_the_30_seconds_begin_when_a_stop_is_held_no_longer",),
+    ),
+    Mutant(
+        "002-19",
+        "what comes to an agent that rests has no timer",
+        "gate/rulebook/life.py",
+        "        if rest is not None:\n            idle_at = max(",
+        "        if rest is not None and rest.held_until:\n            idle_at = max(",
+        (HOOK + "test_seed002_19_what_a_sub_agent_leaves_to_one_that_has_stopped_rests_too",),
+    ),
+    Mutant(
+        "002-19",
+        "nobody knows that an agent without files has stopped",
+        "gate/rulebook/life.py",
+        "        if not (left or held_until or known or self._has_children()):\n",
+        "        if not (left or held_until or self.known.rest):\n",
+        (HOOK + "test_seed002_19_what_a_sub_agent_leaves_to_one_that_has_stopped_rests_too",),
+    ),
     # The report
     Mutant(
         "002-20",
         "the report names the lease instead of the file",
-        "gate/telling.py",
+        "gate/rulebook/telling.py",
         '        "blocked_file": conflict.path,',
         '        "blocked_file": conflict.grant_id,',
-        (
-            GATE + "test_seed002_fr7_the_report_has_everything_that_was_promised",
-            GATE + "test_seed002_fr7_agent_and_user_read_the_same_report",
-            HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",
-        ),
+        (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
     ),
     Mutant(
         "002-20",
         "the report calls the blocked agent the owner",
-        "gate/telling.py",
+        "gate/rulebook/telling.py",
         '        "owner": conflict.holder,',
         '        "owner": agent,',
-        (
-            GATE + "test_seed002_fr7_the_report_has_everything_that_was_promised",
-            HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",
-        ),
+        (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
     ),
     Mutant(
         "002-20",
         "the report gives the time of the wait for the age of the lock",
-        "gate/telling.py",
+        "gate/rulebook/telling.py",
         "round((now - conflict.since) / 1_000_000, 3)",
-        "round((now - record.at) / 1_000_000, 3)",
-        (
-            GATE + "test_seed002_fr7_the_report_has_everything_that_was_promised",
-            HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",
-        ),
+        "round((now - wait.denied_at) / 1_000_000, 3)",
+        (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
     ),
     Mutant(
         "002-20",
         "the report gives its own moment for that of the heartbeat",
-        "gate/telling.py",
-        '        "last_heartbeat": iso(record.at),',
+        "gate/rulebook/telling.py",
+        '        "last_heartbeat": iso(wait.denied_at),',
         '        "last_heartbeat": iso(now),',
-        (
-            GATE + "test_seed002_fr7_the_report_has_everything_that_was_promised",
-            HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",
-        ),
+        (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
     ),
     Mutant(
         "002-20",
         "the report gives the interval in minutes",
-        "gate/telling.py",
-        '        "retry_interval_seconds": retry_seconds,',
-        '        "retry_interval_seconds": retry_seconds / 60,',
-        (
-            GATE + "test_seed002_fr7_the_report_has_everything_that_was_promised",
-            GATE + "test_seed002_fr7_agent_and_user_read_the_same_report",
-            HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",
-        ),
+        "gate/rulebook/telling.py",
+        '        "retry_interval_seconds": wait.retry_seconds,',
+        '        "retry_interval_seconds": wait.retry_seconds / 60,',
+        (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
     ),
     Mutant(
         "002-20",
         "the state has another name",
-        "gate/telling.py",
+        "gate/rulebook/telling.py",
         'WAITING_FOR_INSTRUCTION = "waiting_for_instruction"',
         'WAITING_FOR_INSTRUCTION = "waiting_for_instructions"',
-        (
-            GATE + "test_seed002_fr7_the_report_has_everything_that_was_promised",
-            HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",
-        ),
+        (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
     ),
     Mutant(
         "002-20",
         "what is read lacks the last heartbeat",
-        "gate/telling.py",
+        "gate/rulebook/telling.py",
         "        f\"  last heartbeat  {report['last_heartbeat']}\\n\"\n",
         "",
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
+    ),
+    Mutant(
+        "002-20",
+        "the report lacks the state",
+        "gate/rulebook/telling.py",
+        '        "state": WAITING_FOR_INSTRUCTION,\n        "agent": agent.id,',
+        '        "state": "blocked",\n        "agent": agent.id,',
+        (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
+    ),
+    Mutant(
+        "002-20",
+        "the owner's name may be another's too",
+        "gate/rulebook/naming.py",
+        '        if records.owner_of_name(view, name) in ("", key):\n            return name\n',
+        "        if name:\n            return name\n",
+        (HOOK + "test_seed002_20_no_two_agents_have_one_name",),
+    ),
+    Mutant(
+        "002-20",
+        "whose name it is is not written down",
+        "gate/rulebook/naming.py",
+        "            records.Name(name, key).write(draft, records.NAMED)\n",
+        "            pass\n",
+        (HOOK + "test_seed002_20_no_two_agents_have_one_name",),
     ),
     # The commit is the agent's
     Mutant(
@@ -780,7 +1117,8 @@ MUTANTS: list[Mutant] = [
         "gate/committing.py",
         "    if others:\n        return contains(",
         "    if others:\n"
-        "        from holdfast.gate.gitfiles import git\n\n"
+        "        from holdfast.gate.gitfiles import git\n"
+        "\n"
         '        git(root, "reset", "--quiet", "--", *[one.name for one in others], env=inside())\n'
         "        return contains(",
         (COMMITS + "test_seed002_fr8_1_the_agent_alone_adds_and_commits",),
@@ -794,6 +1132,18 @@ MUTANTS: list[Mutant] = [
         '    words = ("-c", "core.hooksPath=/dev/null", "commit", "--amend", "--no-edit")\n'
         "    git(repo, *words, env=env)\n",
         (COMMITS + "test_seed002_fr8_1_the_agent_alone_adds_and_commits",),
+    ),
+    Mutant(
+        "002-21",
+        "at a stop what is changed is added",
+        "gate/leases.py",
+        "        stamps = self._stamps()\n        hold = round(",
+        "        import subprocess\n"
+        "\n"
+        '        subprocess.run(["git", "add", "--all"], cwd=self._root, check=False)\n'
+        "        stamps = self._stamps()\n"
+        "        hold = round(",
+        (HOOK + "test_seed002_21_whatever_an_agent_does_its_hook_neither_adds_nor_commits",),
     ),
     Mutant(
         "002-22",
@@ -811,13 +1161,26 @@ MUTANTS: list[Mutant] = [
         "    ids = [one.grant.id for one in ours if not unstaged(root)]",
         (COMMITS + "test_seed002_fr8_a_dirty_main_stays_a_dirty_main",),
     ),
+    Mutant(
+        "002-22",
+        "what a person saved meanwhile is the agent's",
+        "gate/guard/after.py",
+        "    new = unclaimed.news(root, key, found[0].free)\n",
+        "    new = unclaimed.news(root, key, found[0].free)\n"
+        '    gate.permit([f"{root}/{path}" for path in changed])\n',
+        (
+            HOOK
+            + "test_seed002_22_a_file_that_a_person_saves_while_a_command_runs_stays_the_persons",
+        ),
+    ),
     # The states of a file
     Mutant(
         "002-23",
         "a file comes from Contended to Blocked without a retry",
-        "gate/leases.py",
-        "            if circle or waiter is None:\n                return self._denied(record, conflicts)\n",
-        "            if circle or waiter is None:\n                return self._block(record, conflicts)\n",
+        "gate/rulebook/life.py",
+        "        self._refusal = request, refusal\n        return self._denied(wait, found)\n",
+        "        self._refusal = request, refusal\n"
+        "        return self._block(wait, found)  # type: ignore[return-value]\n",
         (
             HOOK
             + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
@@ -826,11 +1189,10 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a file comes from Blocked to Owned though nobody told the agent to go on",
-        "gate/leases.py",
-        "        blocked = [event for event in notes if event.type == BLOCKED]\n",
-        '        blocked = [event for event in notes if event.type == "blocked"]\n',
+        "gate/rulebook/life.py",
+        "        if self.known.blocks:\n            return Halted(",
+        "        if self.known.limit:\n            return Halted(",
         (
-            GATE + "test_seed002_a_file_has_exactly_the_promised_states_and_ways_between_them",
             HOOK
             + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
         ),
@@ -839,7 +1201,7 @@ MUTANTS: list[Mutant] = [
         "002-23",
         "a file never comes out of Blocked by hand",
         "gate/door.py",
-        "        elif event == PROMPT:\n            gate.prompt()\n",
+        "    if event == PROMPT:\n        return gate.prompt()\n",
         "",
         (
             HOOK
@@ -849,11 +1211,10 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a retry that fails leaves the file in RetryPending",
-        "gate/leases.py",
-        "        return self._block(record, outcome.conflicts)\n",
-        "        return self._denied(record, outcome.conflicts)\n",
+        "gate/rulebook/life.py",
+        "        if conflicts:\n            return self._block(wait, conflicts, stops=stops)\n",
+        "        if conflicts:\n            return self._denied(wait, conflicts)\n",
         (
-            GATE + "test_seed002_a_file_has_exactly_the_promised_states_and_ways_between_them",
             HOOK
             + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
         ),
@@ -861,11 +1222,23 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a file stays in RetryPending when the retry has succeeded",
-        "gate/leases.py",
-        "            self._over(record, CONTENTION_OVER)\n            self._spread(kept)\n",
-        "            self._spread(kept)\n",
+        "gate/rulebook/life.py",
+        "        if self._is_served(wait):\n"
+        "            self._handed(wait, states.RETRY_SUCCEEDED)\n"
+        "            return None\n",
+        "        if self._is_served(wait):\n            return None\n",
         (
-            GATE + "test_seed002_a_file_has_exactly_the_promised_states_and_ways_between_them",
+            HOOK
+            + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
+        ),
+    ),
+    Mutant(
+        "002-23",
+        "a hand-over leaves the file in RetryPending",
+        "gate/rulebook/life.py",
+        "        wait.write(self.draft, records.HANDED_OVER, state=state, cause=cause)\n",
+        "",
+        (
             HOOK
             + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
         ),
@@ -875,59 +1248,60 @@ MUTANTS: list[Mutant] = [
         "002-24",
         "the gate looks first and takes in a second step",
         "gate/leases.py",
-        "            found = moving.ensure_each(view, wanted)\n"
-        "            return Decision(found.outcome, found.events, found.wake, found.hint)\n\n"
-        "        outcome = self._decide(at_once)\n",
-        "            if is_free:\n"
-        "                draft = rules.Draft(view)\n"
-        "                return draft.done([draft.admit(one, ticket=False) for one in wanted])\n"
-        "            found = moving.ensure_each(view, wanted)\n"
-        "            return Decision(found.outcome, found.events, found.wake, found.hint)\n\n"
-        "        is_free = not any(services.conflicts_of(self._manager, one) for one in wanted)\n"
-        "        outcome = self._decide(at_once)\n",
+        "        outcome = self._decide(lambda view: decisions.edit(view, self._asker, wanted))\n",
+        "        found = services.look(\n"
+        "            self._manager, lambda view: decisions.edit(view, self._asker, wanted)\n"
+        "        )\n"
+        "        if isinstance(found.outcome, Passed):\n"
+        "            from holdfast.core.draft import Draft\n"
+        "\n"
+        "            def take(view: View) -> Decision[Any]:\n"
+        "                draft = Draft(view)\n"
+        "                for one in wanted:\n"
+        "                    draft.admit(one, ticket=False)\n"
+        "                return draft.done(found.outcome)\n"
+        "\n"
+        "            outcome = self._decide(take)\n"
+        "        else:\n"
+        "            outcome = self._decide(lambda view: decisions.edit(view, self._asker, wanted))\n",
         (HOOK + "test_seed002_24_also_if_all_have_looked_before_any_of_them_takes_it",),
     ),
     Mutant(
         "002-24",
         "only readers keep a writer out",
         "core/conflicts.py",
-        "            return [place for place in places if modes[place] != READ]\n        return places\n",
-        "            return [place for place in places if modes[place] != READ]\n        return []\n",
+        "            return [place for place in places if modes[place] != READ]\n"
+        "        return places\n",
+        "            return [place for place in places if modes[place] != READ]\n"
+        "        return []\n",
         (HOOK + "test_seed002_24_of_agents_that_ask_at_the_same_moment_one_may_change_the_file",),
     ),
     Mutant(
         "002-25",
         "contention leaves no heartbeat",
-        "gate/leases.py",
-        "            return moving.note(view, HEARTBEAT, data, name=name)\n",
-        "            return moving.note(view, CONTENTION_OVER, data, name=name)\n",
-        (
-            GATE
-            + "test_seed002_verification_2_contention_writes_a_heartbeat_and_plans_a_retry_at_180",
-            HOOK + "test_seed002_25_through_the_hook_contention_is_a_heartbeat_and_a_retry_at_180",
-        ),
+        "gate/rulebook/life.py",
+        "        wait.write(self.draft, records.HEARTBEAT, state=state)\n",
+        "        wait.write(self.draft, records.STOP_HELD, state=state)\n",
+        (HOOK + "test_seed002_25_through_the_hook_contention_is_a_heartbeat_and_a_retry_at_180",),
     ),
     Mutant(
         "002-25",
         "the retry comes a second late",
-        "gate/leases.py",
-        "        retry = round(self._settings.retry_seconds * SECOND)\n        first",
-        "        retry = round(self._settings.retry_seconds * SECOND) + SECOND\n        first",
-        (
-            GATE
-            + "test_seed002_verification_2_contention_writes_a_heartbeat_and_plans_a_retry_at_180",
-            HOOK + "test_seed002_25_through_the_hook_contention_is_a_heartbeat_and_a_retry_at_180",
-        ),
+        "gate/rulebook/outcomes.py",
+        "        return round(self.retry_seconds * SECOND)\n",
+        "        return round(self.retry_seconds * SECOND) + SECOND\n",
+        (HOOK + "test_seed002_25_through_the_hook_contention_is_a_heartbeat_and_a_retry_at_180",),
     ),
     Mutant(
         "002-26",
         "a retry that fails begins a new contention",
-        "gate/leases.py",
-        "        if kept is not None:  # ours now, but",
-        "        if not kept:  # ours now, but",
+        "gate/rulebook/life.py",
+        "        if conflicts:\n            return self._block(wait, conflicts, stops=stops)\n",
+        "        if conflicts:\n"
+        '            self.leave_line(wait, "retried")\n'
+        "            self._forget(wait)\n"
+        "            return None\n",
         (
-            GATE
-            + "test_seed002_verification_3_still_blocked_at_the_retry_is_a_hard_stop_with_a_report",
             HOOK
             + "test_seed002_26_through_the_hook_still_blocked_at_the_retry_is_a_hard_stop_with_a_report",
         ),
@@ -935,9 +1309,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-26",
         "a hard stop has no report",
-        "gate/leases.py",
-        '            self._manager, BLOCKED, {"agent": self.holder.id, "report": report},\n',
-        '            self._manager, BLOCKED, {"agent": self.holder.id, "report": {}},\n',
+        "gate/rulebook/life.py",
+        "            Block.named(self.holder.key, wait.id), agent=self.holder.id, report=told, at=self.now\n",
+        "            Block.named(self.holder.key, wait.id), agent=self.holder.id, report={}, at=self.now\n",
         (
             HOOK
             + "test_seed002_26_through_the_hook_still_blocked_at_the_retry_is_a_hard_stop_with_a_report",
@@ -947,19 +1321,21 @@ MUTANTS: list[Mutant] = [
         "002-26",
         "the answer of a hard stop has no report",
         "gate/leases.py",
-        "        self.stop(background=False)\n        return Answer(HALT, telling.blocked(report), user=telling.blocked(report), report=report)\n",
-        "        self.stop(background=False)\n        return Answer(HALT, telling.blocked(report), user=telling.blocked(report))\n",
+        "        return Answer(HALT, telling.blocked(report), user=telling.blocked(report), report=report)\n",
+        '        return Answer(HALT, "Stop here.", user="Stop here.", report=report)\n',
         (
-            GATE
-            + "test_seed002_verification_3_still_blocked_at_the_retry_is_a_hard_stop_with_a_report",
+            HOOK
+            + "test_seed002_26_through_the_hook_still_blocked_at_the_retry_is_a_hard_stop_with_a_report",
         ),
     ),
     Mutant(
         "002-27",
         "the next contender finds the dead owner's lease",
         "core/conflicts.py",
-        "    if draft.is_dead(grant.holder.witness, grant.holder.marks):\n        return OWNER_DEAD",
-        "    if draft.is_dead(grant.holder.witness) and grant.holder.marks:\n        return OWNER_DEAD",
+        "    if draft.is_dead(grant.holder.witness, grant.holder.marks):\n"
+        "        return OWNER_DEAD",
+        "    if draft.is_dead(grant.holder.witness) and grant.holder.marks:\n"
+        "        return OWNER_DEAD",
         (CORE + "test_seed002_08_a_dead_owners_lease_is_reclaimable_at_once",),
     ),
     Mutant(
@@ -969,6 +1345,42 @@ MUTANTS: list[Mutant] = [
         "        if why and not steal_only(grant):\n            draft.end",
         "        if why and not grant.reason and not steal_only(grant):\n            draft.end",
         (HOOK + "test_seed002_27_through_the_hook_a_dead_owners_file_goes_to_the_next_contender",),
+    ),
+    Mutant(
+        "002-27",
+        "one who waits looks only every ten seconds whether the owner lives",
+        "gate/leases.py",
+        "LOOK_SECONDS = 0.5",
+        "LOOK_SECONDS = 10",
+        (
+            HOOK
+            + "test_seed002_27_whoever_waits_has_it_within_a_second_after_the_owner_died_or_finished",
+        ),
+    ),
+    Mutant(
+        "002-27",
+        "one who waits does not look whether the owner lives",
+        "gate/rulebook/life.py",
+        "            if wait.id == id:\n                answer = self._again(wait, wanted)\n",
+        "            if wait.id == id and self.now < wait.retry_at:\n"
+        "                return self._denied(wait, ())\n"
+        "            if wait.id == id:\n"
+        "                answer = self._again(wait, wanted)\n",
+        (
+            HOOK
+            + "test_seed002_27_whoever_waits_has_it_within_a_second_after_the_owner_died_or_finished",
+        ),
+    ),
+    Mutant(
+        "002-27",
+        "a held stop does not look whether the owner lives",
+        "gate/rulebook/stopping.py",
+        "        return None\n    life.look_round()\n",
+        "        return None\n    life.notice()\n",
+        (
+            HOOK
+            + "test_seed002_27_whoever_waits_has_it_within_a_second_after_the_owner_died_or_finished",
+        ),
     ),
     Mutant(
         "002-28",
@@ -989,9 +1401,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-28",
         "a stop is noted, and the leases have no end",
-        "gate/leases.py",
-        "        services.rest(self._manager, self.holder, length, self._deadline)\n",
-        "",
+        "gate/rulebook/life.py",
+        "        left = moving.come_to_rest(self.draft, self.holder.key, length)\n",
+        "        left = self.draft.held_by(self.holder.key)\n",
         (HOOK + "test_seed002_28_through_the_hook_a_stop_and_30_idle_seconds_free_the_file",),
     ),
     Mutant(

@@ -126,6 +126,14 @@ def test_without_an_owner_it_is_whoever_calls(proof: Proof) -> None:
     assert proof.hold("release", "1").code == 0
 
 
+def test_two_sessions_whose_ids_begin_alike_are_two_owners(proof: Proof) -> None:
+    one, two = ({"CLAUDE_CODE_SESSION_ID": f"019a1b2c-3d4e-{end}"} for end in ("aaaa", "bbbb"))
+    taken = proof.hold("claim", "1", "--json", env=one).json["claim"]
+    assert taken["owner"] == f"claude:{one['CLAUDE_CODE_SESSION_ID']}"
+    assert proof.hold("release", "1", env=two).code == 4
+    assert proof.hold("release", "1", env=one).code == 0
+
+
 def test_expired_claims_are_shown_and_reaped(proof: Proof) -> None:
     proof.hold("claim", "1", "--owner", "ann", "--timeout", "1s")
     time.sleep(1)  # each look is a process

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, environment
 from helpers_processes import until
 from helpers_sandbox import NEEDS_LANDLOCK, Room
@@ -85,6 +86,23 @@ def test_who_waits_is_shown_inside(room: Room) -> None:
     finally:
         waiter.kill()
         waiter.communicate()
+
+
+@NEEDS_LANDLOCK
+def test_how_agents_stand_is_shown_inside(room: Room) -> None:
+    with LockManager.open(room.root) as manager:
+        ann = Agent(manager, "ann")
+        ann.edit("app/z.rb")
+        eve = blocked(manager, "eve", "app/z.rb")
+        found = room.run("--", *COMMAND, "status", "--json").json["agents"]
+        assert [(one["key"], one["state"]) for one in found] == [
+            (ann.key, "owned"),
+            (eve.key, "blocked"),
+        ]
+        assert found == room.repo.hold("status", "--json").json["agents"]
+        shown = room.run("--", *COMMAND, "status").out
+        assert "BLOCKED AT" in shown
+        assert "blocked, waits for its user" in shown
 
 
 @NEEDS_LANDLOCK

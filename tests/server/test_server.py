@@ -19,11 +19,13 @@ import pytest
 
 from browser.scenes import analysed, crowd, workshop
 from conftest import until
+from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, as_a_person, environment
 from holdfast.core.errors import InvalidInput
 from holdfast.core.events import ENDINGS
-from holdfast.gate.blocking import BLOCKED
 from holdfast.gate.door import GAP
+from holdfast.gate.rulebook import records
+from holdfast.gate.settings import Settings
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.server import feed, server, streaming, web
@@ -260,8 +262,9 @@ def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
     item = sent_out(manager, ["app/shared.rb"])
     gap = {"grant": item.grant_id, "path": "lib/z.rb", "why": "not covered", "client": "claude"}
     services.note(manager, GAP, gap)
-    report = {"agent": "eve", "owner": "ann", "blocked_file": "app/x.rb", "lock_age_seconds": 3.0}
-    services.note(manager, BLOCKED, {"agent": "eve", "report": report}, name="gate:block:eve")
+    ann = Agent(manager, "ann")
+    ann.edit("app/x.rb")
+    eve = blocked(manager, "eve", "app/x.rb")
     services.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
     until(lambda: site.feed.head == head(manager), "the feed has seen it")
     state = ask(site, "/api/state").json
@@ -270,7 +273,56 @@ def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
     [found] = state["gaps"]
     assert (found["path"], found["workflow"], found["possible"]) == ("lib/z.rb", "blog/posts", True)
     assert found["screens"] == ["blog/posts/list", "blog/posts/show"]
-    assert state["blockers"] == [report]
+    [report] = state["blockers"]
+    assert (report["agent"], report["agent_key"], report["owner"]) == (eve.name, eve.key, ann.name)
+    assert report["blocked_file"] == "app/x.rb"
+
+
+def test_the_state_tells_how_agents_stand_towards_files(site: Server, manager: LockManager) -> None:
+    ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
+    ann.edit("app/x.rb", "app/y.rb")
+    ben.edit("app/x.rb")
+    blocked(manager, "eve", "app/y.rb")
+    for path in ("/api/state", "/api/agents"):
+        told = ask(site, path).json
+        found = [(one["agent"], one["file"], one["state"], one["owner"]) for one in told["agents"]]
+        assert found == [
+            (ann.name, "app/x.rb", "owned", ann.name),
+            (ann.name, "app/y.rb", "owned", ann.name),
+            (ben.name, "app/x.rb", "retry_pending", ann.name),
+            (Agent(manager, "eve").name, "app/y.rb", "blocked", ann.name),
+        ]
+        assert re.fullmatch(
+            r"retry pending, due in (3 min|2 min \d+ s)", told["agents"][2]["words"]
+        )
+        assert told["agents"][2]["line"] == 1
+        assert told["agents"][3]["words"] == "blocked, waits for its user"
+        assert [one["agent_key"] for one in told["blockers"]] == [told["agents"][3]["key"]]
+        assert told["head"] == head(manager)
+    figures = ask(site, "/metrics").body.decode()
+    assert 'holdfast_agent_files{state="owned"} 2\n' in figures
+    assert 'holdfast_agent_files{state="retry_pending"} 1\n' in figures
+    assert 'holdfast_agent_files{state="blocked"} 1\n' in figures
+    assert "holdfast_retries_overdue 0\n" in figures
+    assert "holdfast_blocked_agents 1\n" in figures
+
+
+def test_the_page_asks_again_after_each_event_that_changes_how_agents_stand() -> None:
+    known = {value for name, value in vars(records).items()
+             if name.isupper() and name[0] != "_" and isinstance(value, str)}  # fmt: skip
+    of_families = {records.NAMED, records.CALLS, records.STARTED, records.ENDED}
+    source = (Path(server.__file__).parent / "page/ledger.js").read_text(encoding="utf-8")
+    listed = source.partition("const OF_AGENTS = new Set([")[2].partition("]")[0]
+    assert set(re.findall(r'"(\w+)"', listed)) == known - of_families
+
+
+def test_a_retry_that_nobody_made_is_counted(site: Server, manager: LockManager) -> None:
+    Agent(manager, "ann").edit("app/x.rb")
+    ben = Agent(manager, "ben", Settings(retry_seconds=0.01))
+    ben.edit("app/x.rb")
+    until(lambda: b"holdfast_retries_overdue 1\n" in ask(site, "/metrics").body, "it is overdue")
+    [_ann, told] = ask(site, "/api/agents").json["agents"]
+    assert told["words"].startswith("retry pending, overdue for ")
 
 
 def test_only_the_first_of_many_get_their_reasons_unless_somebody_asks(tmp_path: Path) -> None:

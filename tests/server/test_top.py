@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from browser.scenes import analysed, crowd, workshop
+from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, Repository, Terminal
 from holdfast.cli.top import View, drawn
-from holdfast.gate.blocking import BLOCKED
 from holdfast.gate.door import GAP
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
@@ -65,15 +65,33 @@ def test_it_shows_trouble(manager: LockManager, root: Path) -> None:
     analysed(manager, root)
     grant = busy(manager)
     services.note(manager, GAP, {"grant": grant, "path": "z.rb", "why": "no", "client": "claude"})
-    report = {"agent": "eve", "owner": "ann", "blocked_file": "app/x.rb", "lock_age_seconds": 3.0}
-    services.note(manager, BLOCKED, {"agent": "eve", "report": report}, name="gate:block:eve")
+    Agent(manager, "ann").edit("app/x.rb")
+    eve = blocked(manager, "eve", "app/x.rb").name
     services.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
     text = shown(manager)
     assert "the scheduler broke: it fell" in text
     assert "controllers: 2 awaiting decisions" in text
     assert "holdfast decide blog/posts approve|reject" in text
     assert re.search(r"gap +blog/posts +z.rb +no", text)
-    assert re.search(r"blocked +eve +app/x.rb +ann has it", text)
+    said = rf"blocked, waits for its user +{re.escape(eve)} +app/x.rb +\S+ has it"
+    assert re.search(said, text)
+
+
+def test_it_shows_how_agents_stand_towards_files(manager: LockManager) -> None:
+    ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
+    ann.edit("app/x.rb")
+    ben.edit("app/y.rb")
+    ann.edit("app/y.rb")
+    ben.edit("app/x.rb")  # would close a circle, so it stands in no line
+    lines = shown(manager).splitlines()
+    assert lines[0] == "shop · ready · 2 held · 2 waiting"
+    [has] = [line for line in lines if re.search(rf"{ann.name} .*app/x.rb +owned$", line)]
+    due = r"due in (3 min|2 min \d+ s)"
+    [waits] = [line for line in lines if line.startswith(ann.name) and line != has]
+    assert re.search(rf"{ben.name} +retry pending, {due} +app/y.rb is being written", waits)
+    [stray] = [line for line in lines if "circle" in line]
+    circle = rf"{ben.name} .*{ann.name} +retry pending, in a circle, {due} +wants app/x.rb"
+    assert re.search(circle, stray)
 
 
 def test_it_fits_the_screen_whatever_there_is(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from helpers_cli import environment
+from helpers_guard import called
 from helpers_processes import LINUX_ONLY
 from helpers_specs import foreign, powerless
 from holdfast import LockManager
@@ -77,7 +78,7 @@ def root(repository: Path) -> Path:
         (repository / ".kiro/specs" / spec).mkdir(parents=True)
         (repository / ".kiro/specs" / spec / "design.md").write_text("old\n")
     (repository / ".holdfast").mkdir()
-    (repository / "holdfast.toml").write_text("[gate]\nretry_seconds = 300\n")  # nobody is held
+    (repository / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\n")
     return repository
 
 
@@ -129,7 +130,7 @@ def test_an_unlocked_spec_passes_and_is_leased_like_any_file(
 ) -> None:
     assert ann.edit(FILE) == ""
     assert held(root) == [FILE]
-    assert "claude:ann-sess" in bob.edit(FILE)
+    assert called(root, "ann-session") in bob.edit(FILE)
 
 
 @pytest.mark.parametrize("path", [FILE, ".kiro/specs/demo/deep/new.md", ".kiro/specs/demo/.lock"])

@@ -489,6 +489,7 @@ def test_a_wait_that_a_fork_interrupts_is_the_parents_and_fails_in_the_child(
 STEPS = """
 import pathlib
 from holdfast import LockManager, StoreError
+from holdfast.core import moving
 from holdfast.manager import services
 root, way, step = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 manager = LockManager.open(root)
@@ -507,8 +508,10 @@ if way == "acquire":
 request = manager.request("program", (), [root / "x"], None, "")
 setattr(manager.store, step, forks)
 try:
-    if way in ("queue", "ensure_each"):
-        grant = getattr(services, way)(manager, request if way == "queue" else [request])
+    if way == "queue":
+        grant = services.queue(manager, request)
+    elif way == "decide":
+        grant = services.decide(manager, lambda view: moving.ensure_each(view, [request]))
     else:
         grant = getattr(manager, way)(**wanted)
     say("granted" if grant else "refused", "parent" if os.getpid() == parent else "child")
@@ -524,7 +527,7 @@ if os.getpid() == parent:
     [
         ("try_acquire", "transact"), ("ask", "transact"), ("ensure", "transact"),
         ("acquire", "transact"), ("acquire", "waiter"),
-        ("queue", "transact"), ("ensure_each", "transact"),
+        ("queue", "transact"), ("decide", "transact"),
     ],
 )  # fmt: skip
 def test_a_request_that_a_fork_interrupts_is_never_granted_to_the_child_as_well(

@@ -17,7 +17,9 @@ from helpers_trees import BOB, World, picture, told, tree
 from holdfast.cli.families.tree import COMMANDS
 from holdfast.cli.tree_desk import counted, size
 from holdfast.cli.tree_progress import Bar
+from holdfast.core.model import Holder, agent_key
 from holdfast.trees import status, steal
+from holdfast.trees.holders import holder_id
 
 
 @pytest.fixture
@@ -246,6 +248,15 @@ def test_sizes_and_counts_are_words() -> None:
         "0 B", "999 B", "1.5 KB", "2.0 GB", "3.0 TB",
     ]  # fmt: skip
     assert (counted(1, "file"), counted(2000, "file")) == ("1 file", "2,000 files")
+
+
+def test_agents_of_which_no_process_is_seen_are_told_apart_by_their_whole_sessions() -> None:
+    ids = set()
+    for session in ("019a1b2c-aaaa", "019a1b2c-bbbb"):
+        key = agent_key("claude", session)
+        ids.add(holder_id(Holder(id="claude@x:same", key=key, client="claude", session=session)))
+    assert len(ids) == 2
+    assert all(id.endswith(":0:0") and len(id.split(":")) == 4 for id in ids)
 
 
 @LINUX_ONLY

@@ -8,9 +8,9 @@ from holdfast.cli.parser import UsageError
 from holdfast.cli.person import person
 from holdfast.cli.printing import document, listed, out, plain, talk
 from holdfast.core.errors import StoreReadonlyError
-from holdfast.gate import telling
 from holdfast.gate.blocking import blockers as blocked
 from holdfast.gate.blocking import resume as let_go_on
+from holdfast.gate.rulebook import telling
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import find_root
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.cli.parser import Call
+    from holdfast.gate.rulebook.records import Block
 
 
 def hook(call: Call) -> int:
@@ -39,7 +40,7 @@ def blockers(call: Call) -> int:
     if root is not None:
         try:
             with LockManager.open(root) as manager:
-                found = [dict(event.data["report"]) for event in blocked(manager)]
+                found = [block.report for block in blocked(manager)]
         except StoreReadonlyError as closed:
             from holdfast.cli import inside
 
@@ -68,12 +69,14 @@ def resume(call: Call) -> int:
     agent = call.words[0] if call.words else ""
     root = find_root(Desk(call).folder)
     found: list[dict[str, Any]] = []
+    others: list[Block] = []
     if root is None:
         person(may, hint, at_a_terminal=False)
     else:
         with LockManager.open(root) as manager:
             me = person(may, hint, at_a_terminal=False, manager=manager)
             found = let_go_on(manager, me.id, agent=agent)
+            others = [] if found else blocked(manager)
     if call.flag("json"):
         document({"resumed": found})
     elif found:
@@ -82,7 +85,16 @@ def resume(call: Call) -> int:
                       f"had {report['blocked_file']}"))  # fmt: skip
     else:
         out(plain(f"{agent} is not blocked" if agent else "no agent is blocked"))
+        if others:
+            talk(plain(f"  blocked are: {listed(_names(others), 20)}"))
     return DONE if found or not agent else FAILED
+
+
+def _names(blocks: list[Block]) -> list[str]:
+    """The names of some agents, each once; with their keys if two have the same."""
+    names = {block.key: block.agent for block in blocks}
+    shared = len(set(names.values())) < len(names)
+    return [f"{name} ({key})" if shared else name for key, name in names.items()]
 
 
 def undo(call: Call) -> int:

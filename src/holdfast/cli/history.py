@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.cli import DONE
+from holdfast.cli import DONE, agentwords
 from holdfast.cli.opening import Desk, view_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, listed, local, out, plain, talk
@@ -30,24 +30,9 @@ _REASONS = {
 }
 
 
-#: What the gate's own events say, after the agent's name.
-_GATE = {
-    "contention_heartbeat": "may not write what {owner} holds, and waits for the retry",
-    "contention_over": "no longer waits",
-    "agent_calls": "starts a sub-agent",
-    "agent_blocked": "is blocked",
-    "agent_resumed": "may go on, says {by}",
-    "agent_resting": "came to rest",
-    "agent_awake": "goes on",
-    "coverage_gap": "wanted to write {path}, which its grant does not cover",
-    "damage": "changed what others hold",
-    "command_refused": "was refused a command",
-    "edit_refused": "was refused an edit that would have switched the gate off",
-}
-#: The same for what is no agent's doing.
+#: What is no agent's doing.
 _WORK = {
-    "agent_started": "{child} was started by {parent}",
-    "agent_ended": "a sub-agent's start is over",
+    "damage_forgotten": "damage {id} is too old to be undone",
     "gate_off": "{by} switched the gate off",
     "gate_on": "{by} switched the gate on",
     "work_assigned": "work began, by {source}",
@@ -104,9 +89,7 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
     for event in manager.events(after):
         after = event.seq
         if call.flag("json"):
-            from holdfast.manager.data import event_data
-
-            document(event_data(event))
+            document(_event_data(event))
             continue
         lines.append(teller.line(event))
         if len(lines) >= 500:
@@ -115,6 +98,19 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
     if lines:
         out("\n".join(lines))
     return after
+
+
+def _event_data(event: Event) -> dict[str, Any]:
+    """One line of the ledger. Beside an agent's name stand its key and the whole id of its
+    session."""
+    from holdfast.gate.rulebook.records import agent_of, session_of
+    from holdfast.manager.data import event_data
+
+    found = event_data(event)
+    key = agent_of(event)
+    if key:
+        found["data"] = {**found["data"], "key": key, "session": session_of(key)}
+    return found
 
 
 class Teller:
@@ -156,10 +152,13 @@ class Teller:
         if type == events.TICKET_DROPPED:
             self._covers.pop(data.get("ticket", ""), None)
             return f"{who} no longer waits for {what}: {data.get('why')}"
-        told = _GATE.get(type)
-        if told is not None:
-            agent = data.get("agent") or data.get("client") or "an agent"
-            return f"{agent} {told.format_map(_Blanks(data))}"
+        if type.startswith("damage"):
+            damage = _damage(type, data)
+            if damage:
+                return damage
+        said = agentwords.sentence(type, data)
+        if said:
+            return said
         told = _WORK.get(type)
         if told is not None:
             return f"{told.format_map(_Blanks(data))}{_decision(data)}{_reason(data)}"
@@ -182,8 +181,31 @@ class Teller:
             return f"{by} stole {what} from {who}, whose lease had expired"
         if type == events.LOCK_FORCED:
             return f"{by} took {what} away from {who}{_reason(data)}"
+        if type == events.LOCK_MOVED:
+            to = list(dict.fromkeys(map(_name, data.get("to") or ()))) or ["somebody"]
+            return (
+                f"{who} keeps {what}" if to == [who] else f"{who} passed {what} on to {listed(to)}"
+            )
         why = {"owner dead": "it is gone", "idle": "it was idle", "expired": "its lease expired"}
-        return f"{who} lost {what}: {why.get(data.get('why', ''), data.get('why'))}"
+        said = data.get("why", "")
+        return f"{who} lost {what}: {why.get(said, said) or 'nobody wrote down why'}"
+
+
+def _damage(type: str, data: Mapping[str, Any]) -> str:
+    """What there is to say of damage; nothing for what this does not know."""
+    id, by, command = (str(data.get(name, "")) for name in ("id", "by", "command"))
+    files = [one for one in data.get("files") or () if isinstance(one, dict)]
+    if type == "damage":
+        names = [f"{one.get('path')} ({one.get('owner')})" for one in files]
+        what = listed(names) or "what others hold"
+        return f"while {by or 'somebody'} ran `{command}`, {what} was changed: damage {id}"
+    if type == "damage_to_be_told":
+        return f"of damage {id} somebody has to hear: {listed(data.get('paths') or ['something'])}"
+    if type == "damage_undone":
+        left = f"; left as it is: {listed(str(one.get('path')) for one in files)}" if files else ""
+        back = listed(data.get("restored") or ["nothing"])
+        return f"of damage {id}, {back} was put back{left}"
+    return ""
 
 
 def _name(holder: object) -> str:

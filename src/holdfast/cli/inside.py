@@ -21,6 +21,7 @@ from holdfast.cli.status import Picture
 from holdfast.core import codec, rules
 from holdfast.core.events import TICKET_ADDED
 from holdfast.core.model import ConflictInfo, Conflicts, Event, Grant, Holder
+from holdfast.gate.standing import Standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def picture(desk: Desk, everything: bool, closed: StoreReadonlyError) -> Picture
         (_ticket(one), dead, [ConflictInfo(**conflict) for conflict in behind])
         for one, dead, behind in said["waiting"]
     ]
+    found.agents = [Standing(**one) for one in said["agents"]]
     return found
 
 
@@ -105,7 +107,9 @@ def _picture(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
             (_ticket_fields(ticket), dead, list(map(_conflict_fields, behind)))
             for ticket, dead, behind in found.waiting
         ],
-    }
+        "agents": [{name: getattr(one, name) for name in Standing.__slots__}
+                   for one in found.agents],
+    }  # fmt: skip
 
 
 def _grant_fields(grant: Grant) -> dict[str, Any]:
@@ -140,7 +144,7 @@ def _check(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
 def _blockers(manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
     from holdfast.gate.blocking import blockers as blocked
 
-    reports = [dict(event.data["report"]) for event in blocked(manager)]
+    reports = [block.report for block in blocked(manager)]
     return {"root": _root(manager), "blockers": reports}
 
 

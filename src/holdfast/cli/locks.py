@@ -25,6 +25,7 @@ def lock(call: Call) -> int:
     desk = Desk(call)
     me, (reads, writes) = desk.me(), _wanted(desk)
     manager = desk.open(writes + reads)
+    me = _introduced(manager, me)
     ttl, reason = call.ttl(TTL_DEFAULT_SECONDS), call.text("reason") or ""
     grant = take(manager, me.holder, reads, writes, ttl=ttl, reason=reason, wait=call.wait())
     _tell_taken(call, "locked", grant, me)
@@ -35,7 +36,9 @@ def steal(call: Call) -> int:
     """Take over what has expired."""
     desk = Desk(call)
     me, (reads, writes) = desk.me(), _wanted(desk)
-    grant = desk.open(writes + reads).steal(
+    manager = desk.open(writes + reads)
+    me = _introduced(manager, me)
+    grant = manager.steal(
         holder=me.holder,
         read_paths=reads,
         write_paths=writes,
@@ -44,6 +47,15 @@ def steal(call: Call) -> int:
     )
     _tell_taken(call, "stole", grant, me)
     return DONE
+
+
+def _introduced(manager: LockManager, me: Self) -> Self:
+    """Whoever calls, by the name that people know it by in this ledger."""
+    if not me.holder.client:
+        return me
+    from holdfast.gate.introducing import introduced
+
+    return type(me)(introduced(manager, me.holder), me.how)
 
 
 def take(
@@ -175,6 +187,10 @@ def _owned(desk: Desk, me: Holder, *, to_give_back: bool) -> tuple[LockManager, 
     manager = desk.find(names)
     if manager is None:
         raise nothing_held(desk.call.words[0])
+    if me.client:
+        from holdfast.gate.introducing import known_as
+
+        me = known_as(manager, me)
     return manager, owned(manager, me, names, to_give_back=to_give_back)
 
 

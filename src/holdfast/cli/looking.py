@@ -7,12 +7,13 @@ from holdfast.cli.opening import Desk, view_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain
 from holdfast.core import rules, words
-from holdfast.core.errors import StoreReadonlyError
+from holdfast.core.errors import HoldfastError, StoreReadonlyError
 from holdfast.core.model import Conflicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parser import Call
+    from holdfast.manager.identity import Self
 
 
 def check(call: Call) -> int:
@@ -49,11 +50,25 @@ def check(call: Call) -> int:
 
 def whoami(call: Call) -> int:
     """Whose lock it would be."""
-    me = Desk(call).me()
+    me = _known(Desk(call))
     if call.flag("json"):
         from holdfast.manager.data import holder_data
 
-        document({**holder_data(me.holder), "key": me.holder.key, "how": me.how})
+        document({**holder_data(me.holder), "how": me.how})
     else:
         out(f"{plain(me.holder.id)}: {plain(me.how)}")
     return DONE
+
+
+def _known(desk: Desk) -> Self:
+    """Who calls, by the name that people here know; a ledger that cannot be read knows none."""
+    me = desk.me()
+    if not me.holder.client:
+        return me
+    from holdfast.gate.introducing import known_as
+
+    try:
+        manager = desk.find([])
+        return me if manager is None else type(me)(known_as(manager, me.holder), me.how)
+    except HoldfastError:
+        return me

@@ -32,7 +32,7 @@ def person(
         if os.environ.get(name):
             raise refuse(f"this runs for somebody else ({name} is set)")
     if me.client:
-        raise refuse(f"this runs under an agent, {me.id}")
+        raise refuse(f"this runs under an agent, {_name(me, manager)}")
     runner = _runner_above(manager) if manager is not None else ""
     if runner:
         raise refuse(f"this was started by the agent of {runner}")
@@ -56,6 +56,14 @@ def person_in(root: str, may: str, hint: str, *, at_a_terminal: bool = True) -> 
         except StoreError:
             pass
     return me
+
+
+def _name(agent: Holder, manager: LockManager | None) -> str:
+    if manager is None:
+        return agent.id
+    from holdfast.gate.introducing import known_as
+
+    return known_as(manager, agent).id
 
 
 def _runner_above(manager: LockManager) -> str:

@@ -27,6 +27,8 @@ from holdfast.core.errors import BadKeyError, StoreReadonlyError
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND
 from holdfast.core.words import duration
+from holdfast.gate.rulebook.states import BLOCKED, RETRY_PENDING
+from holdfast.gate.standing import standings
 from holdfast.gate.switch import switched_off
 
 TYPE_CHECKING = False
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parser import Call
     from holdfast.core.model import ConflictInfo, Grant, Holder, Request, Ticket
+    from holdfast.gate.standing import Standing
     from holdfast.manager.manager import LockManager
     from holdfast.specs.shapes import LockStatus
 
@@ -50,7 +53,7 @@ class Picture:
     """What the ledger says at one moment, in the order in which it is shown, and which specs are
     locked around a folder."""
 
-    __slots__ = ("grants", "head", "now", "off", "root", "specs", "store", "waiting")
+    __slots__ = ("agents", "grants", "head", "now", "off", "root", "specs", "store", "waiting")
 
     def __init__(self, manager: LockManager | None, everything: bool, folder: str) -> None:
         self.look_at("", "", 0, 0)
@@ -58,6 +61,8 @@ class Picture:
         self.grants: list[tuple[Grant, str, int | None]] = []
         #: Each with whether nobody waits there any more, and what is in its way.
         self.waiting: list[tuple[Ticket, bool, list[ConflictInfo]]] = []
+        #: How agents stand towards files.
+        self.agents: list[Standing] = []
         self.specs = _locked_specs(folder)
         if manager is not None:
             self._look(manager, everything)
@@ -71,8 +76,11 @@ class Picture:
         with view_of(manager) as view:
             self.look_at(tree_of(manager).root, manager.store.url, view.head, view.now)
             draft = Draft(view)
+            live = []
             for grant in view.grants():
                 why = fate(draft, grant)
+                if not why:
+                    live.append(grant)
                 if everything or not why or steal_only(grant):
                     self.grants.append((grant, why, expiry(draft, grant)))
             for ticket in view.queue():
@@ -81,6 +89,20 @@ class Picture:
                     # A draft of its own: looking ends what it finds dead, and we only look.
                     behind = in_the_way(Draft(view), ticket.request, ticket.arrival)
                     self.waiting.append((ticket, is_dead, behind))
+            self.agents = standings(view, live)
+
+    def of(self, state: str) -> list[Standing]:
+        """The agents that stand so, and towards what."""
+        return [one for one in self.agents if one.state == state]
+
+    @property
+    def strays(self) -> list[Standing]:
+        """Agents that wait and stand in no line."""
+        return [one for one in self.of(RETRY_PENDING) if not one.line]
+
+    def standing(self) -> dict[tuple[str, str], Standing]:
+        """The same by the agent's key and the file."""
+        return {(one.key, one.file): one for one in self.agents}
 
     def essence(self) -> tuple[Any, ...]:
         """What must differ for a change to be worth telling."""
@@ -88,6 +110,10 @@ class Picture:
             self.off,
             [(grant.id, why, grant.expires_at) for grant, why, _until in self.grants],
             [(ticket.id, ticket.reserved, dead) for ticket, dead, _behind in self.waiting],
+            [
+                (one.key, one.file, one.state, one.how, one.owner, one.is_overdue(self.now))
+                for one in self.agents
+            ],
             [(one.spec_name, one.lock, one.is_stale) for one in self.specs],
         )
 
@@ -194,8 +220,10 @@ def _drawn(picture: Picture, me: Holder | None, everything: bool) -> list[str]:
         lines.append(f"\x1b[{YELLOW}m{told}\x1b[0m" if coloured else told)
     if picture.grants:
         lines += ["", *_grants_drawn(picture, me, everything, width, coloured)]
-    if picture.waiting:
+    if picture.waiting or picture.strays:
         lines += ["", *_waiting_drawn(picture, me, width, coloured)]
+    if picture.of(BLOCKED):
+        lines += ["", *_blocked_drawn(picture, me, width, coloured)]
     if picture.specs:
         from holdfast.cli.spec import drawn
 
@@ -204,13 +232,15 @@ def _drawn(picture: Picture, me: Holder | None, everything: bool) -> list[str]:
 
 
 def _headline(picture: Picture, width: int | None, coloured: bool) -> str:
-    count, waits, specs = len(picture.grants), len(picture.waiting), len(picture.specs)
+    count, specs, blocked = len(picture.grants), len(picture.specs), len(picture.of(BLOCKED))
+    waits = len(picture.waiting) + len(picture.strays)
     parts = [f"{count} lock{'s' * (count > 1)}"] if count else []
     parts += [f"{specs} spec{'s' * (specs > 1)} locked"] if specs else []
     parts = parts or ["nothing is locked"]
     parts += [f"{waits} waiting"] if waits else []
+    parts += [f"{blocked} blocked"] if blocked else []
     told = ", ".join(parts)
-    if picture.root and (count or specs or waits):
+    if picture.root and (count or specs or waits or blocked):
         told += f" in {plain(picture.root)}"
     told = told if width is None else cut(told, width)
     return f"\x1b[{BOLD}m{told}\x1b[0m" if coloured and (count or specs) else told
@@ -225,12 +255,15 @@ def _grants_drawn(
     ]  # fmt: skip
     rows: list[list[Cell]] = []
     details: dict[int, list[str]] = {}
+    standing = picture.standing()
     for grant, why, until in picture.grants:
+        one = standing.get((grant.holder.key, grant.paths[0])) if not why else None
+        state = one.words(picture.now) if one else why or ("live" if everything else "")
         facts = [
             _who(grant.holder, me),
             Cell(duration(picture.now - grant.acquired_at)),
             _until(grant, until, picture.now),
-            Cell(why or ("live" if everything else ""), RED if why else ""),
+            Cell(state, RED if why else YELLOW if one and one.how else ""),
             Cell(grant.reason),
         ]
         rows += _rows(_covered(grant), facts, everything)
@@ -249,21 +282,57 @@ def _waiting_drawn(
 ) -> list[str]:
     columns = [
         Column("WAITS FOR", 16), Column("HOW"), Column("WHO", 10), Column("FOR"), Column("PLACE"),
-        Column("BEHIND", 8), Column("WHY", 4, prose=True),
+        Column("BEHIND", 8), Column("STATE"), Column("WHY", 4, prose=True),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
+    standing = picture.standing()
     for place, (ticket, is_dead, behind) in enumerate(picture.waiting, 1):
         request = ticket.request
         mark = " dead" if is_dead else " reserved" if ticket.reserved else ""
+        one = standing.get((request.holder.key, request.paths[0]))
         facts = [
             _who(request.holder, me),
             Cell(duration(picture.now - ticket.added_at)),
             Cell(f"{place}{mark}", RED if is_dead else YELLOW if mark else ""),
             Cell(", ".join(dict.fromkeys(conflict.holder for conflict in behind))),
+            _state(one, picture.now),
             Cell(request.reason),
         ]
         rows += _rows(_covered(request), facts, True)
+    for stray in picture.strays:
+        waits = Cell(duration(picture.now - stray.since))
+        state = _state(stray, picture.now)
+        facts = [_agent(stray, me), waits, Cell(""), Cell(stray.owner), state, Cell("")]
+        rows.append([Cell(stray.file), Cell("write"), *facts])
     return render(columns, rows, width=width, colours=coloured)
+
+
+def _blocked_drawn(
+    picture: Picture, me: Holder | None, width: int | None, coloured: bool
+) -> list[str]:
+    columns = [
+        Column("BLOCKED AT", 16), Column("WHO", 10), Column("FOR"), Column("OWNER", 10),
+        Column("STATE"),
+    ]  # fmt: skip
+    rows = [
+        [
+            Cell(one.file), _agent(one, me), Cell(duration(picture.now - one.since)),
+            Cell(one.owner), _state(one, picture.now),
+        ]
+        for one in picture.of(BLOCKED)
+    ]  # fmt: skip
+    return render(columns, rows, width=width, colours=coloured)
+
+
+def _state(one: Standing | None, now: int) -> Cell:
+    if one is None:
+        return Cell("")
+    return Cell(one.words(now), RED if one.state == BLOCKED or one.is_overdue(now) else "")
+
+
+def _agent(one: Standing, me: Holder | None) -> Cell:
+    is_me = me is not None and one.key == me.key
+    return Cell(f"{one.agent} (you)" if is_me else one.agent, BOLD if is_me else "")
 
 
 def _rows(covered: list[tuple[str, str]], facts: list[Cell], everything: bool) -> list[list[Cell]]:
@@ -326,5 +395,6 @@ def _data(picture: Picture) -> dict[str, Any]:
             {"place": place, **ticket_data(ticket, behind), "state": "dead" if dead else "live"}
             for place, (ticket, dead, behind) in enumerate(picture.waiting, 1)
         ],
+        "agents": [one.to_data(picture.now) for one in picture.agents],
         "specs": [one.to_dict() for one in picture.specs],
     }

@@ -31,6 +31,7 @@ from holdfast.cli.tables import (
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import SECOND
 from holdfast.core.words import duration
+from holdfast.gate.rulebook.states import BLOCKED, RETRY_PENDING
 from holdfast.manager.manager import LockManager
 from holdfast.server.board import Board
 from holdfast.server.history import EVENTS_MAX, History
@@ -120,7 +121,7 @@ Part = tuple[list[Column], list[list[Cell]]]
 
 def _headline(state: dict[str, Any]) -> str:
     items = state["items"]
-    waiting = items.get("queued", 0) + len(state["tickets"])
+    waiting = items.get("queued", 0) + len(state["tickets"]) + len(_strays(state))
     parts = [
         state["name"], state["phase"].replace("_", " "),
         f"{len(state['locks']['active_grants'])} held", f"{waiting} waiting",
@@ -151,24 +152,47 @@ _UNDECIDED = "awaiting_decisions"
 
 def _at_work(state: dict[str, Any]) -> Part:
     now = _moment(state["now"])
-    columns = [Column("AT WORK", 14), Column("PHASE"), Column("FOR"), Column("HAS", 16)]
+    columns = [
+        Column("AT WORK", 14), Column("PHASE"), Column("FOR"), Column("HAS", 16),
+        Column("STATE", 12, prose=True),
+    ]  # fmt: skip
+    standing = _standing(state)
     rows = [
         [
             Cell(one["name"]), Cell(one["phase"]),
             Cell(duration(now - _moment(one["acquired_at"]))), Cell(_covers(one)),
+            Cell(_words(standing, one)),
         ]
         for one in state["locks"]["active_grants"]
     ]  # fmt: skip
     return columns, rows
 
 
+def _standing(state: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """How agents stand, by their keys and the files."""
+    return {(one["key"], one["file"]): one for one in state["agents"]}
+
+
+def _words(standing: dict[tuple[str, str], dict[str, Any]], one: dict[str, Any]) -> str:
+    """How the owner of a grant or of a place in line stands; nothing if that is no agent."""
+    key, paths = one.get("owner", {}).get("key", ""), one["write_paths"]
+    found = standing.get((key, paths[0])) if paths else None
+    return "" if found is None else str(found["words"])
+
+
+def _strays(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Agents that wait and stand in no line."""
+    return [one for one in state["agents"] if one["state"] == RETRY_PENDING and not one["line"]]
+
+
 def _waiting(state: dict[str, Any]) -> Part:
     now = _moment(state["now"])
     columns = [
         Column("WAITING", 14), Column("PHASE"), Column("FOR"), Column("BEHIND", 10),
-        Column("WHY", 16, prose=True),
+        Column("STATE", 12, prose=True), Column("WHY", 16, prose=True),
     ]  # fmt: skip
     rows = []
+    standing = _standing(state)
     for one in (*state["tickets"], *state["waiting"]):
         since = _moment(one["since"]) if "since" in one else one["queued"]
         name = one.get("workflow") or one["holder"]
@@ -179,8 +203,13 @@ def _waiting(state: dict[str, Any]) -> Part:
         )
         rows.append(
             [Cell(name), Cell(one.get("phase", "")), Cell(duration(now - since)),
-             Cell(behind, YELLOW), Cell(reason)]
+             Cell(behind, YELLOW), Cell(_words(standing, one)), Cell(reason)]
         )  # fmt: skip
+    rows += [
+        [Cell(one["agent"]), Cell(""), Cell(duration(now - _moment(one["since"]))),
+         Cell(one["owner"], YELLOW), Cell(one["words"]), Cell(f"wants {one['file']}")]
+        for one in _strays(state)
+    ]  # fmt: skip
     return columns, rows
 
 
@@ -217,9 +246,10 @@ def _troubles(state: dict[str, Any]) -> Part:
         if one["state"] == "error"
     ]
     rows += [
-        [Cell("blocked", YELLOW), Cell(one["agent"]), Cell(one["blocked_file"]),
-         Cell(f"{one['owner']} has it")]
-        for one in state["blockers"]
+        [Cell(one["words"], YELLOW), Cell(one["agent"]), Cell(one["file"]),
+         Cell(f"{one['owner']} has it" if one["owner"] else "")]
+        for one in state["agents"]
+        if one["state"] == BLOCKED
     ]  # fmt: skip
     rows += [
         [Cell("gap", YELLOW), Cell(gap["workflow"]), Cell(gap["path"]), Cell(gap["why"])]

@@ -7,8 +7,6 @@ spot, so no daemon is needed for a lock to come free.
 
 from __future__ import annotations
 
-from itertools import chain, islice
-
 from holdfast.core import events, keys
 from holdfast.core.draft import LAST, reach
 from holdfast.core.model import (
@@ -105,7 +103,9 @@ def grants_in_the_way(draft: Draft, request: Request) -> Conflicts:
         row = next(rows, None)
     if row is None:
         return found
-    some = [row, *islice(rows, CROWD - 1)]
+    some = [row]
+    while len(some) < CROWD and (row := next(rows, None)) is not None:
+        some.append(row)
     if len(some) == CROWD and len(wanted) == 1:
         reads = request.modes[request.keys.index(wanted[0])] == READ
         known = sum(mode == WRITE or not reads for _key, mode, _id in looked_at)
@@ -113,10 +113,11 @@ def grants_in_the_way(draft: Draft, request: Request) -> Conflicts:
         found.and_more(draft.view.count(*reach(wanted), writes=reads, most=most) - known)
         return found
     add = met.look_at if len(some) < CROWD else met.count
-    for row in chain(some, rows):
-        add(row, found)
-        if found.are_enough:
-            break
+    for part in (some, rows):
+        for row in part:
+            add(row, found)
+            if found.are_enough:
+                return found
     return found
 
 
@@ -287,7 +288,7 @@ def waiter_is_dead(draft: Draft, ticket: Ticket) -> bool:
         return True  # it gave up, and could not say so in the ledger
     if draft.is_dead(request.waiter):
         return True
-    return draft.is_dead(holder.witness, holder.marks)
+    return draft.is_dead(holder.witness, holder.marks) is True
 
 
 def awaited(draft: Draft, reservation: Ticket) -> set[str]:

@@ -124,7 +124,7 @@ class Draft:
         self._queued: dict[str, Ticket] = {}
         self._dropped: set[str] = set()
         self._notes: dict[str, Event | None] = {}
-        self._dead: dict[tuple[Witness, tuple[str, ...]], bool] = {}
+        self._dead: dict[tuple[Witness, tuple[str, ...]], bool | None] = {}
 
     def done(self, outcome: T) -> Decision[T]:
         """The decision."""
@@ -238,6 +238,15 @@ class Draft:
         kept.update((id, grant) for id, grant in self._granted.items() if is_meant(grant))
         return list(kept.values())
 
+    def came_free(self) -> list[str]:
+        """The paths that grants had which this decision has ended, and that it gave to nobody."""
+        if not self._ended:
+            return []
+        held = {path for grant in self._granted.values() for path in grant.paths}
+        ended = (event.subject for event in self._ended.values())
+        paths = (path for grant in ended if grant is not None for path in grant.paths)
+        return [path for path in dict.fromkeys(paths) if path not in held]
+
     def note(self, name: str) -> Event | None:
         """The last word on something."""
         return self._notes[name] if name in self._notes else self.view.note(name)
@@ -255,17 +264,19 @@ class Draft:
         ]
         return kept + sorted(new, key=lambda event: event.seq)
 
-    def is_dead(self, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool:
-        """Whether a process, and all that carry its marks, are proven to be gone.
+    def is_dead(self, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool | None:
+        """Whether a process, and all that carry its marks, are proven to be gone; None if that
+        cannot be judged from here, which counts as alive.
 
         Asked once per decision for each: one process may be several holders, whose marks differ.
         """
         if witness is None:
             return False
-        known = self._dead.get((witness, marks))
-        if known is None:
+        try:
+            return self._dead[witness, marks]
+        except KeyError:
             known = self._dead[witness, marks] = self.view.dead(witness, marks)
-        return known
+            return known
 
     # What changes
 
@@ -278,7 +289,13 @@ class Draft:
         self.events.append(event)
 
     def say(
-        self, type: str, data: Mapping[str, Any], *, name: str = "", over: bool = False
+        self,
+        type: str,
+        data: Mapping[str, Any],
+        *,
+        name: str = "",
+        over: bool = False,
+        version: int = 1,
     ) -> Event:
         """Add an event of a service; with a name it is the last word on something, until it is
         over."""
@@ -287,8 +304,9 @@ class Draft:
             said["note"] = name
             if over:
                 said["over"] = True
-        self.emit(type, said)
-        event = self.events[-1]
+        seq = self.view.head + len(self.events) + 1
+        event = Event(seq=seq, type=type, at=self.now, data=said, version=version)
+        self.events.append(event)
         if name:
             self._notes[name] = None if over else event
         return event

@@ -124,6 +124,12 @@ class StoreVersionError(StoreError):
     code = "E_STORE_VERSION"
 
 
+class RecordVersionError(StoreError):
+    """A record in the ledger was written by a newer version."""
+
+    code = "E_RECORD_VERSION"
+
+
 class StoreReadonlyError(StoreError):
     """The ledger may not be written."""
 

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
         def last_token(self) -> int:
             """The largest token that was ever issued."""
 
-        def dead(self, witness: Witness, marks: tuple[str, ...]) -> bool:
-            """Whether the process and all that carry its marks are proven to be gone."""
+        def dead(self, witness: Witness, marks: tuple[str, ...]) -> bool | None:
+            """Whether the process and all that carry its marks are proven to be gone; None if that
+            cannot be judged from here, which counts as alive."""
 
         def deserted(self, address: str) -> bool:
             """Whether the process that was to be woken at this address has given up waiting."""

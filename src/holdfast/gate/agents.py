@@ -1,8 +1,8 @@
 """Agents as holders: who it is by (client, session, sub-agent), alive as long as the client.
 
 The hook itself ends at once, so nothing hangs on it. A session that is resumed is the same agent
-in a new process. A killed client may leave programs behind that go on writing: they carry the
-session's id in their environment, and as long as one of them runs the agent is not dead.
+in a new process. A command whose call was open when its client was killed may go on writing: as
+long as it runs, the agent is not dead.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 
 from holdfast.core.model import Holder, agent_key
 from holdfast.gate import clients
+from holdfast.manager import calls
 from holdfast.manager.liveness import own_witness, witness_of
 
 TYPE_CHECKING = False
@@ -18,47 +19,40 @@ if TYPE_CHECKING:
     from holdfast.core.model import Witness
     from holdfast.gate.intent import Intent
 
-#: How much of a long id is shown to people.
-SHOWN = 8
-
-
-def session_key(holder: Holder) -> str:
-    """The key of the session's own agent; those of its sub-agents start with it."""
-    return agent_key(holder.client, holder.session)
-
-
-def relative(holder: Holder, key: str) -> Holder:
-    """Another agent of the same session, by its key."""
-    agent = key[len(session_key(holder)) :]
-    shown = f"{holder.client}:{holder.session[:SHOWN]}"
-    return Holder(
-        id=f"{shown}:{agent[:SHOWN]}" if agent else shown,
-        key=key,
-        witness=holder.witness,
-        marks=holder.marks,
-        client=holder.client,
-        session=holder.session,
-        agent=agent,
-        parent=session_key(holder) if agent else "",
-    )
+#: How much of a folder's name is shown to people.
+PLACE_CHARACTERS_MAX = 24
 
 
 def holder_of(intent: Intent) -> Holder:
-    """The agent that an intent is of."""
+    """The agent that an intent is of. Its name is chosen by the ledger (`gate.naming`)."""
     client, session, agent = intent.client, intent.session, intent.agent
-    shown = f"{client}:{session[:SHOWN]}"
     adapter = clients.adapter(client)
     mark = getattr(adapter, "MARK", "")
+    key = agent_key(client, session, agent)
     return Holder(
-        id=f"{shown}:{agent[:SHOWN]}" if agent else shown,
-        key=agent_key(client, session, agent),
+        id=key,
+        key=key,
         witness=_witness(intent),
-        marks=(f"{mark}={session}",) if mark and session else (),
+        marks=(calls.mark(key, mark, session),) if mark and session else (),
         client=client,
         session=session,
         agent=agent,
         parent=agent_key(client, session) if agent else "",
     )
+
+
+def place_of(witness: Witness | None, home: str) -> str:
+    """Where a person finds an agent: the terminal of its client, or else the folder's name."""
+    if witness is not None:
+        from holdfast.manager.identity import terminal_name
+        from holdfast.manager.processes import process_of
+
+        process = process_of(witness.pid)
+        terminal = terminal_name(process.terminal) if process is not None else ""
+        if terminal:
+            return terminal
+    name = "".join(c for c in os.path.basename(home.rstrip("/")) if c.isalnum() or c in "._-")
+    return name[:PLACE_CHARACTERS_MAX]
 
 
 def _witness(intent: Intent) -> Witness:

@@ -6,32 +6,23 @@ is there until somebody has read it and says that the agent may go on.
 
 from __future__ import annotations
 
+from holdfast.gate.rulebook import decisions, records
 from holdfast.manager import services
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.core.model import Event
+    from holdfast.gate.rulebook.records import Block
     from holdfast.manager.manager import LockManager
 
-BLOCKED = "agent_blocked"
-RESUMED = "agent_resumed"
+
+def blockers(manager: LockManager) -> list[Block]:
+    """What blocks which agent, oldest first, with the reports."""
+    return services.look(manager, records.blocks)
 
 
-def blockers(manager: LockManager, start: str = "gate:") -> list[Event]:
-    """What blocks which agent, oldest first: the events with the reports."""
-    return [event for event in services.notes(manager, start) if event.type == BLOCKED]
-
-
-def resume(
-    manager: LockManager, by: str, *, agent: str = "", start: str = "gate:"
-) -> list[dict[str, Any]]:
-    """Blocked agents may go on: all of them, or one by its name. What had blocked them."""
-    reports = []
-    for event in blockers(manager, start):
-        if agent in ("", event.data["agent"]):
-            data = {"agent": event.data["agent"], "by": by}
-            services.note(manager, RESUMED, data, name=event.data["note"], over=True)
-            reports.append(dict(event.data["report"]))
-    return reports
+def resume(manager: LockManager, by: str, *, agent: str = "") -> list[dict[str, Any]]:
+    """Blocked agents may go on: all of them, or one by its name or key. What had blocked them."""
+    found = services.decide(manager, lambda view: decisions.let_go_on(view, by, agent))
+    return [dict(block.report) for block in found]

@@ -5,8 +5,8 @@ one that it was made from; otherwise, or without it, everything is imported as u
 Its first part is this very module, which the hook runs to use the rest: modules that every edit
 needs are made at once and in order, the others when somebody imports them.
 
-Annotations and docstrings are left out of it: nobody asks a hook for its types, and together they
-are a third of what would be read.
+Annotations, docstrings and the numbers of lines are left out of it: nobody asks a hook for its
+types or reads a traceback of it, and together they are nearly half of what would be read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ USUAL = (
     "holdfast.store.sqlite",
 )  # fmt: skip
 #: Where these and the others are.
-ROOMS = ("", "core", "store", "manager", "gate", "gate/clients")
+ROOMS = ("", "core", "store", "manager", "gate", "gate/clients", "gate/rulebook")
+#: At the end of the file.
+SUM_BYTES = 32
 #: An installer replaces files and so touches their folders; a person edits them in their place.
 INSTALLED = ("/site-packages/", "/dist-packages/")
 
@@ -170,7 +172,7 @@ def write(package: str) -> bool:
             )
         )
         with open(new, "wb") as stream:
-            stream.write(data)
+            stream.write(data + _sum(data))  # what follows the data is not read by a hook
         os.replace(new, target)
     except OSError:
         return False
@@ -178,16 +180,27 @@ def write(package: str) -> bool:
 
 
 def _is_true(package: str) -> bool:
-    """Whether the bundle is made of every source as it is now. One that goes by folders tells too
-    little to know."""
+    """Whether the bundle is made of every source as it is now, and is as it was written. One that
+    goes by folders tells too little to know."""
     try:
         with open(file_of(package), "rb") as stream:
-            _code, made_for, stamps, _usual, rare = loads(stream.read())
+            content = stream.read()
+        data = content[:-SUM_BYTES]
+        if content[-SUM_BYTES:] != _sum(data):
+            return False
+        _code, made_for, stamps, _usual, rare = loads(data)
         made_of = {*stamps, *(stamp for _is_package, stamp, _code in rare.values())}
         now = {_stamp(_place(package, name)[0]) for name in _names(package)}
     except (OSError, ValueError, EOFError, TypeError, AttributeError):
         return False
     return made_for == f"{package}/gate" and made_of == now
+
+
+def _sum(data: bytes) -> bytes:
+    """By which damage is found that leaves something to load."""
+    from hashlib import sha256
+
+    return sha256(data).digest()
 
 
 def _names(package: str) -> Iterator[str]:
@@ -250,13 +263,19 @@ class _Source:
 
     def code(self) -> CodeType:
         made: CodeType = compile(self._tree, self.file, "exec", dont_inherit=True, optimize=2)
-        return made
+        return _without_lines(made)
 
     def usual(self) -> Usual:
         return self.name, self.is_package, self.file, self.code()
 
     def rare(self) -> Rare:
         return self.is_package, _stamp(self.file), dumps(self.code())
+
+
+def _without_lines(code: CodeType) -> CodeType:
+    """The same code, and all in it, without the table that says which line each step is from."""
+    parts = (_without_lines(one) if isinstance(one, type(code)) else one for one in code.co_consts)
+    return code.replace(co_consts=tuple(parts), co_linetable=b"")
 
 
 def _undress(tree: ast.AST) -> None:

@@ -64,9 +64,11 @@ class Committer:
             return True
         if not holder.agent or not self._agents:
             return False
-        from holdfast.gate import family
+        from holdfast.gate.rulebook import family
+        from holdfast.manager import services
 
-        return not self._agents.isdisjoint(family.ancestors(manager, holder))
+        above = services.look(manager, lambda view: family.ancestors(view, holder))
+        return not self._agents.isdisjoint(above)
 
 
 def _named(env: Mapping[str, str]) -> dict[str, tuple[str, str]]:

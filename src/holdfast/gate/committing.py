@@ -152,7 +152,9 @@ def free(manager: LockManager, root: str, names: Iterable[str], me: Committer) -
         return []
     changed = {*dirty(root, [one.name for one in ours]), *put_aside(root)}
     ids = [one.grant.id for one in ours if one.name not in changed]
-    return services.release_each(manager, ids, monotonic() + _STORE_SECONDS)
+    from holdfast.gate.rulebook.decisions import commit
+
+    return services.decide(manager, lambda view: commit(view, ids), monotonic() + _STORE_SECONDS)
 
 
 # Who holds what

@@ -22,6 +22,7 @@ from holdfast.gate.intent import (
     EDIT,
     EDITED,
     FAILED,
+    HALT,
     PROMPT,
     QUIET,
     SESSION_END,
@@ -33,12 +34,12 @@ from holdfast.gate.intent import (
     Intent,
     Reply,
     leads_into_spec,
+    with_context,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from holdfast.core.model import Holder, Verdict
     from holdfast.gate.leases import Gate
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from holdfast.gate.settings import Settings
     from holdfast.gate.shell import Reading
     from holdfast.manager.manager import LockManager
+
+    #: Absolute paths, and where each leads: its real path, what is there, how much of it exists.
+    Paths = Mapping[str, tuple[str, os.stat_result | None, int]]
 
 #: More than this no client sends; what is cut off cannot be understood, and is refused.
 INPUT_BYTES_MAX = 16 << 20
@@ -59,6 +63,7 @@ GAPS_MAX = 20
 OFF_FILE = ".holdfast/off"
 ASIDE_FOLDER = ".holdfast/aside"
 ABROAD_FOLDER = ".holdfast/abroad"
+CALLS_FOLDER = ".holdfast/calls"
 #: How files are named that can switch the gate off; `gate.guard` looks which of them do.
 SWITCHES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "holdfast.toml")
 GIT_HOOKS = ("pre-", "post-")
@@ -139,7 +144,8 @@ def _parsed(data: bytes) -> object:
 def _in_trouble(intent: Intent, what: str, hint: str = "") -> Answer:
     if intent.event not in (EDIT, SHELL):
         return Answer(QUIET)
-    from holdfast.gate import guard, telling
+    from holdfast.gate import guard
+    from holdfast.gate.rulebook import telling
 
     if intent.command and guard.is_own(intent.command):
         return Answer(QUIET)  # nobody is kept from looking what is wrong
@@ -148,6 +154,7 @@ def _in_trouble(intent: Intent, what: str, hint: str = "") -> Answer:
 
 def _decided(call: Call) -> Answer:
     intent = call.intent
+    places: Mapping[str, Paths]
     if intent.event == EDIT and not intent.problem:
         places = by_root(intent.writes, intent.cwd)
         for root in places:
@@ -157,7 +164,7 @@ def _decided(call: Call) -> Answer:
                 abroad.note_edit(intent, call.home, places)
                 break
     else:
-        places = {root: [] for root in _ledgers(call)}
+        places = {root: {} for root in _ledgers(call)}
     if len(places) == 1:
         ((root, paths),) = places.items()
         return _at(root, paths, call)
@@ -187,21 +194,23 @@ def _ledgers(call: Call) -> list[str]:
     return roots
 
 
-def by_root(writes: tuple[str, ...], cwd: str) -> dict[str, list[str]]:
+def by_root(writes: tuple[str, ...], cwd: str) -> Mapping[str, Paths]:
     """Paths by the ledger that each belongs to: the nearest above the file, wherever the agent
-    is. What has none is nobody's business here."""
-    from holdfast.manager.paths import find_root
+    is. What has none is nobody's business here. Each is resolved once, here."""
+    from holdfast.manager.paths import root_above
+    from holdfast.manager.realpath import resolve
 
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, tuple[str, os.stat_result | None, int]]] = {}
     for text in writes:
         whole = text if text[:1] == "/" else f"{cwd or os.getcwd()}/{text}"
-        root = find_root(whole)
+        resolved = resolve(whole, whole)
+        root = root_above(resolved[0])
         if root is not None:
-            found.setdefault(root, []).append(whole)
+            found.setdefault(root, {})[whole] = resolved
     return found
 
 
-def _at(root: str, paths: list[str], call: Call) -> Answer:
+def _at(root: str, paths: Paths, call: Call) -> Answer:
     """What one ledger's gate says."""
     from holdfast.manager.manager import LockManager
 
@@ -212,14 +221,15 @@ def _at(root: str, paths: list[str], call: Call) -> Answer:
     if problem:
         return _not_understood(intent, problem)
     if call.env.get(GRANT_VARIABLE):
-        return _by_grant(root, paths, call)
+        return _by_grant(root, list(paths), call)
     from holdfast.gate.settings import Settings
 
     settings = Settings.load(root, lenient=True)
-    with LockManager.open(root) as manager:
+    with LockManager.at(root) as manager:
         said = _asked(call, paths, manager, settings)
     if settings.problem and _is_start(intent):
-        return Answer(said.kind, said.reason, user=f"holdfast: {settings.problem}")
+        user = f"{said.user}\nholdfast: {settings.problem}".strip()
+        return Answer(said.kind, said.reason, user=user, context=said.context)
     return said
 
 
@@ -234,7 +244,7 @@ def _switched_off(root: str, intent: Intent) -> Answer:
 def _not_understood(intent: Intent, problem: str) -> Answer:
     if intent.event not in (EDIT, SHELL):
         return Answer(QUIET)
-    from holdfast.gate import telling
+    from holdfast.gate.rulebook import telling
 
     return Answer(DENY, telling.not_understood(problem))
 
@@ -243,8 +253,8 @@ def _is_start(intent: Intent) -> bool:
     return intent.event == SESSION_START
 
 
-def _asked(call: Call, paths: list[str], manager: LockManager, settings: Settings) -> Answer:
-    from holdfast.gate.agents import holder_of
+def _asked(call: Call, paths: Paths, manager: LockManager, settings: Settings) -> Answer:
+    from holdfast.gate.agents import holder_of, place_of
     from holdfast.gate.leases import Gate
 
     intent = call.intent
@@ -253,53 +263,70 @@ def _asked(call: Call, paths: list[str], manager: LockManager, settings: Setting
         manager,
         holder,
         settings,
+        place=lambda: place_of(holder.witness, call.home),
         deadline_seconds=STORE_SECONDS,
         hold_seconds=call.started + settings.deadline_seconds - monotonic(),
         pause=call.pause,
     )
+    root = _root(manager)
     # Nothing is kept aside as long as nobody ran a command while another held something.
-    watched = os.path.lexists(f"{_root(manager)}/{ASIDE_FOLDER}")
+    watched = os.path.lexists(f"{root}/{ASIDE_FOLDER}")
+    around = intent.event in (SHELL, SHELLED, FAILED) and intent.command
+    if intent.event != EDIT and not around:
+        return _lived(call, gate, manager, watched=watched)
+    damage = _damage(intent, gate, manager) if watched else str
     if intent.event == EDIT:
-        said = _switching(call, paths, manager, holder) or gate.permit(paths)
+        said = _switching(call, paths, manager, gate) or _permitted(paths, manager, gate)
         if said.kind == ALLOW:
-            busy.begin(_root(manager), holder.key, paths)
+            busy.begin(root, holder.key, list(paths))
             if watched:
-                _signed(manager, holder, paths)
-    elif intent.event in (SHELL, SHELLED, FAILED) and intent.command:
-        from holdfast.gate import guard
-
-        said = guard.around(intent, gate, manager, settings, call.line)
-        if settings.shell == "enforce" and intent.event == SHELL:
-            from holdfast.gate.sandbox.enforcing import to_close
-
-            call.closings += to_close(intent, manager, holder, call.line)
+                _signed(manager, holder, list(paths))
     else:
-        if intent.event in (EDITED, FAILED, STOP, AGENT_STOP, SESSION_END):
-            busy.end(_root(manager), holder.key)
-        if watched and intent.event in (EDITED, FAILED) and intent.writes:
-            _signed(manager, holder, by_root(intent.writes, intent.cwd).get(_root(manager), []))
-        if intent.event in (AGENT_CALL, AGENT_START):
-            from holdfast.gate import family
-
-            (family.called if intent.event == AGENT_CALL else family.started)(manager, holder)
-        ended = _settled(intent, manager, holder) if watched else ""
-        said = _lived(intent, gate)
-        if ended:
-            user = f"{said.user}\n{ended}".strip()
-            said = Answer(said.kind, said.reason, user=user, context=said.context)
+        said = _around_command(call, gate, manager, settings)
     if gate.wanted:
-        call.taken[_root(manager)] = [one.id for one in gate.wanted]
-    return _with_damage(said, intent, manager, holder) if watched else said
+        call.taken[root] = [one.id for one in gate.wanted]
+    return with_context(said, damage())
 
 
-def _switching(call: Call, paths: list[str], manager: LockManager, holder: Holder) -> Answer | None:
+def _permitted(paths: Paths, manager: LockManager, gate: Gate) -> Answer:
+    tree = manager.tree
+    assert tree is not None
+    return gate.permit([tree.place_of(path, *where) for path, where in paths.items()])
+
+
+def _around_command(call: Call, gate: Gate, manager: LockManager, settings: Settings) -> Answer:
+    """Before a command of the agent, or after it. As long as its call is open, it keeps the agent's
+    files even if the client dies."""
+    from holdfast.gate import guard
+    from holdfast.manager import calls
+
+    intent, root, key = call.intent, _root(manager), gate.holder.key
+    name = intent.call or intent.command
+    if intent.event == SHELL:
+        calls.open_call(root, key, name)
+    else:
+        calls.close_call(root, key, name)
+    said = guard.around(intent, gate, manager, settings, call.line)
+    if said.kind in (DENY, HALT):
+        calls.close_call(root, key, name)
+    elif intent.event == SHELL:
+        gate.keep_through_command()
+    if settings.shell == "enforce" and intent.event == SHELL:
+        from holdfast.gate.sandbox.enforcing import to_close
+
+        call.closings += to_close(intent, manager, gate.holder, call.line)
+    return said
+
+
+def _switching(call: Call, paths: Paths, manager: LockManager, gate: Gate) -> Answer | None:
     """The refusal of an edit that would switch the gate off."""
     for path in paths:
         name = path.rpartition("/")[2]
         if name.endswith(SWITCHES) or name.startswith(GIT_HOOKS) or ".holdfast" in path:
             from holdfast.gate import guard
 
-            return guard.edit_refused(call.intent, call.data, manager, holder)
+            refused = guard.edit_refused(call.intent, call.data, manager, gate)
+            return refused and with_context(refused, gate.live_on().context)
     return None
 
 
@@ -310,68 +337,78 @@ def _signed(manager: LockManager, holder: Holder, paths: list[str]) -> None:
     guard.edited(manager, holder, paths)
 
 
-def _settled(intent: Intent, manager: LockManager, holder: Holder) -> str:
-    """What a person reads of commands of whose end nobody heard."""
-    rests = intent.event == STOP and not intent.background
-    if not rests and intent.event not in (AGENT_STOP, SESSION_END, PROMPT):
-        return ""
-    from holdfast.gate import guard
-
-    return guard.settle(intent, manager, holder)
-
-
-def _with_damage(said: Answer, intent: Intent, manager: LockManager, holder: Holder) -> Answer:
-    """What was done to this agent's files, told where it can be heard."""
+def _damage(
+    intent: Intent, gate: Gate, manager: LockManager, *, expected: bool = False
+) -> Callable[[], str]:
+    """What was done to this agent's files, to be told where it can be heard."""
     adapter = clients.adapter(intent.client)
     if adapter is None or intent.event not in adapter.TELLS:
-        return said
+        return str
     from holdfast.gate import guard
 
-    told = guard.pending(manager, holder, intent.cwd)
-    return _with_context(said, told) if told else said
+    return guard.pending(manager, gate, intent.cwd, expected=expected)
 
 
 def _root(manager: LockManager) -> str:
     return manager.tree.root if manager.tree is not None else ""
 
 
-def _with_context(said: Answer, told: str) -> Answer:
-    context = f"{said.context}\n{told}" if said.context else told
-    return Answer(said.kind, said.reason, user=said.user, context=context, report=said.report)
-
-
 #: How long one decision may take, whatever other processes do to the ledger.
 STORE_SECONDS = 8.0
 
+#: Events after which an agent is in the middle of no edit and no command.
+_AT_REST = (STOP, AGENT_STOP, SESSION_END)
 
-def _lived(intent: Intent, gate: Gate) -> Answer:
+
+def _lived(call: Call, gate: Gate, manager: LockManager, *, watched: bool) -> Answer:
     """The beginning, the turns and the end of an agent's life."""
+    intent, root, key = call.intent, _root(manager), gate.holder.key
+    event = intent.event
+    if event in (EDITED, FAILED, *_AT_REST):
+        busy.end(root, key)
+    if event in (*_AT_REST, PROMPT, SESSION_START) and os.path.lexists(f"{root}/{CALLS_FOLDER}"):
+        from holdfast.manager import calls
+
+        calls.close_all(root, key)
+        if event == SESSION_START:
+            calls.sweep(root)
+    if watched and event in (EDITED, FAILED) and intent.writes:
+        _signed(manager, gate.holder, list(by_root(intent.writes, intent.cwd).get(root, ())))
+    unheard: Callable[[], str] = str
+    if watched and event in (*_AT_REST, PROMPT):
+        from holdfast.gate import guard
+
+        unheard = guard.settle(intent, gate, manager)
+    damage = _damage(intent, gate, manager, expected=unheard is not str) if watched else str
+    said = _turn(intent, gate)
+    told = unheard()
+    if told:
+        user = f"{said.user}\n{told}".strip()
+        said = Answer(said.kind, said.reason, user=user, context=said.context, report=said.report)
+    return with_context(said, damage())
+
+
+def _turn(intent: Intent, gate: Gate) -> Answer:
     event = intent.event
     if event == STOP:
-        gate.stop(background=intent.background)
-    elif event == SESSION_END:
-        gate.end_session()
-    elif event == AGENT_STOP:
-        return _bereaved(gate.end_agent())
-    elif event == FAILED and not intent.tool:
+        return gate.stop(may_go_on=not intent.is_repeated)
+    if event == AGENT_STOP:
+        # After the tool that ran it, it has ended for good.
+        return gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool))
+    if event == SESSION_END:
+        return gate.end_session()
+    if event == FAILED and not intent.tool:
         gate.fail()
-    else:
-        if event == SESSION_START:
-            gate.rebind()
-        elif event == PROMPT:
-            gate.prompt()
-        gate.awake()
-    return Answer(QUIET)
-
-
-def _bereaved(reports: list[dict[str, Any]]) -> Answer:
-    """What the parent of a sub-agent reads that ended."""
-    if not reports:
         return Answer(QUIET)
-    from holdfast.gate import telling
-
-    told = telling.child_blocked(reports[0])
-    return Answer(QUIET, user=f"holdfast: {told}", context=told)
+    if event == SESSION_START:
+        return gate.session_start()
+    if event == PROMPT:
+        return gate.prompt()
+    if event == AGENT_CALL:
+        return gate.agent_call()
+    if event == AGENT_START:
+        return gate.agent_start()
+    return gate.live_on(is_tail=True)
 
 
 def _by_grant(root: str, paths: list[str], call: Call) -> Answer:
@@ -425,7 +462,7 @@ def _gaps(paths: list[str], verify: Callable[[str], Verdict]) -> list[tuple[str,
 def _covered(gaps: list[tuple[str, str]], grant: str) -> Answer:
     if not gaps:
         return Answer(ALLOW)
-    from holdfast.gate import telling
+    from holdfast.gate.rulebook import telling
 
     names = ", ".join(path for path, _why in gaps)
     return Answer(DENY, telling.uncovered(names, grant, gaps[0][1]))

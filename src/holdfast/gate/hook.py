@@ -2,7 +2,7 @@
 
 Started like that the interpreter looks for nothing but its own library, which is half of what it
 takes to start. So this file finds the package that it lies in by itself, and the bundle that was
-made of it. It is compiled anew each time, so it is short.
+made of it. It is compiled anew each time, so it is short and plain.
 """
 
 import gc
@@ -14,13 +14,14 @@ if __name__ == "__main__":
     here = __file__.rpartition("/")[0] or "."
     names: dict = {"__name__": "holdfast.gate.bundle"}  # type: ignore[type-arg]
     try:
-        with open(f"{here}/__pycache__/hook.{sys.implementation.cache_tag}.bundle", "rb") as file:
+        made = here + "/__pycache__/hook." + sys.implementation.cache_tag + ".bundle"
+        with open(made, "rb") as file:
             code, *parts = loads(file.read())
         exec(code, names)
         names["use"](here, *parts)
     except Exception:  # then everything is imported as usual
         pass
-    sys.path.insert(0, here.removesuffix("/holdfast/gate") if "/" in here else f"{here}/../..")
+    sys.path.insert(0, here.removesuffix("/holdfast/gate") if "/" in here else here + "/../..")
     from holdfast.gate.process import main
 
     main(sys.argv[1:])

@@ -30,6 +30,8 @@ ALLOW = "allow"
 DENY = "deny"
 HALT = "halt"
 QUIET = "quiet"
+#: At a stop: the agent goes on, and reads the reason.
+CONTINUE = "continue"
 
 
 def leads_into_spec(path: str) -> bool:
@@ -42,13 +44,16 @@ class Intent(Value):
 
     `agent` is the sub-agent, or empty for the session's own. `writes` are the paths of all that
     will be made, changed, removed or moved, as they were given, to be read from `cwd`. `pid` is
-    the client's process if it says so. `background`: at a stop, work still goes on. `problem`
-    says what could not be understood: such an edit is refused.
+    the client's process if it says so. `background`: at a stop, work still goes on. `call` is the
+    client's id of a tool call. `is_repeated`: a stop at which the agent cannot be made to go on,
+    because a hook did so before, or its user ended the work. `is_attended`: a person sits before
+    the client, as far as it says. `problem` says what could not be understood: such an edit is
+    refused.
     """
 
     __slots__ = (
-        "agent", "background", "client", "command", "cwd", "event", "pid", "problem", "session",
-        "tool", "writes",
+        "agent", "background", "call", "client", "command", "cwd", "event", "is_attended",
+        "is_repeated", "pid", "problem", "session", "tool", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +69,9 @@ class Intent(Value):
         cwd: str = "",
         pid: int = 0,
         background: bool = False,
+        call: str = "",
+        is_repeated: bool = False,
+        is_attended: bool = True,
         problem: str = "",
     ) -> None:
         self.client: Final = client
@@ -76,13 +84,17 @@ class Intent(Value):
         self.cwd: Final = cwd
         self.pid: Final = pid
         self.background: Final = background
+        self.call: Final = call
+        self.is_repeated: Final = is_repeated
+        self.is_attended: Final = is_attended
         self.problem: Final = problem
 
 
 class Answer(Value):
     """What the gate says: `reason` to the agent, `user` to the person, `context` to the agent
-    without refusing anything. A halt is a refusal that also stops the agent. `input` is what the
-    tool is to be called with instead."""
+    without refusing anything. A halt is a refusal that also stops the agent; at the end of a
+    session it says that the agent ended blocked. `input` is what the tool is to be called with
+    instead."""
 
     __slots__ = ("context", "input", "kind", "reason", "report", "user")
 
@@ -102,6 +114,17 @@ class Answer(Value):
         self.context: Final = context
         self.report: Final = report
         self.input: Final = input
+
+
+def with_context(said: Answer, told: str) -> Answer:
+    """The same answer, and something else to tell the agent."""
+    if not told:
+        return said
+    context = f"{said.context}\n{told}" if said.context else told
+    return Answer(
+        said.kind, said.reason, user=said.user, context=context, report=said.report,
+        input=said.input,
+    )  # fmt: skip
 
 
 class Reply(Value):

@@ -289,13 +289,14 @@ def is_foreign(holder: Holder) -> bool:
     line (`holdfast.manager.identity`). Of a holder without a process nothing is certain, nor
     where the system does not show which processes are above.
     """
+    from holdfast.manager.calls import variable_of
     from holdfast.manager.identity import whoami
     from holdfast.manager.liveness import own_witness, sees_processes
     from holdfast.manager.processes import ancestors
 
     if holder.witness is None or holder.witness == own_witness():
         return False
-    marks = (mark.partition("=") for mark in holder.marks)
+    marks = (variable_of(mark).partition("=") for mark in holder.marks)
     if any(os.environ.get(name) == value for name, _, value in marks):
         return False
     if not sees_processes() or whoami(os.environ).holder.key == holder.key:
@@ -335,7 +336,7 @@ def _uncovered(grant: Grant, place: Place) -> str:
 def _write_for_the_moment(target: _Target, data: bytes, manager: LockManager) -> None:
     """Without a grant: under a lock of its own, so that nobody takes the file meanwhile."""
     outcome = manager.ask(
-        _caller(), [], [target.place.path], ttl=MOMENT_SECONDS, reason="writing it once"
+        _caller(manager), [], [target.place.path], ttl=MOMENT_SECONDS, reason="writing it once"
     )
     if isinstance(outcome, Refusal):
         sentence = words.conflict_sentences(outcome.conflicts, manager.now(), more=outcome.more)
@@ -346,12 +347,16 @@ def _write_for_the_moment(target: _Target, data: bytes, manager: LockManager) ->
         manager.release(outcome.id)
 
 
-def _caller() -> Holder:
+def _caller(manager: LockManager) -> Holder:
     """Whoever calls, as at the command line; but the lock ends with this very process."""
     from holdfast.manager.identity import whoami
     from holdfast.manager.liveness import own_witness
 
     me = whoami(os.environ).holder
+    if me.client:
+        from holdfast.gate.introducing import introduced
+
+        me = introduced(manager, me)
     return Holder(
         id=me.id, key=me.key, witness=own_witness(), user=me.user, client=me.client,
         session=me.session, agent=me.agent, parent=me.parent,

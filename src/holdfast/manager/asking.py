@@ -102,7 +102,7 @@ class Footprints:
             raise not_a_list(write_paths)
         if self._known is None:
             if read_paths == () and isinstance(write_paths, list) and len(write_paths) == 1:
-                return _to_write(self._find(write_paths[0]))
+                return to_write(self._find(write_paths[0]))
             return self._made(read_paths, write_paths)
         asked = (tuple(read_paths), tuple(write_paths))
         known = self._known.get(asked)
@@ -135,7 +135,7 @@ class Footprints:
         return keys, modes, keys if keys == paths else paths, tuple(silent)
 
 
-def _to_write(place: Place) -> Footprint:
+def to_write(place: Place) -> Footprint:
     """One thing to write: what nearly everybody asks for, and the same as the long way finds."""
     if place.folder:
         raise over_lock(place.path)

@@ -52,6 +52,7 @@ def conflict_data(conflict: ConflictInfo) -> dict[str, Any]:
         "held_path": conflict.held_path,
         "held_mode": mode_word(conflict.held_mode),
         "holder": conflict.holder,
+        "holder_key": conflict.holder_key,
         "grant": conflict.grant_id,
         "since": iso(conflict.since),
         "until": moment(conflict.until),
@@ -79,7 +80,8 @@ def grant_data(grant: Grant) -> dict[str, Any]:
 def holder_data(holder: Holder) -> dict[str, Any]:
     """Who it is, and what its life hangs on."""
     witness = holder.witness
-    found: dict[str, Any] = {"id": holder.id, "pid": None if witness is None else witness.pid}
+    pid = None if witness is None else witness.pid
+    found: dict[str, Any] = {"id": holder.id, "key": holder.key, "pid": pid}
     for name in ("user", "client", "session", "agent", "parent"):
         if getattr(holder, name):
             found[name] = getattr(holder, name)

@@ -10,6 +10,9 @@ order, to
 4. the session of the terminal,
 5. the program that started it, past all shells and wrappers.
 
+An agent has its whole id here, so that no two are called the same. The short name that people know
+it by is the ledger's (`gate.introducing`).
+
 What this does not promise: to tell apart two agents that nothing tells apart, such as two of an
 unknown kind in one terminal. Give them names. Without /proc (macOS, Windows) only 1 to 4 work,
 and clients that do not name themselves in the environment are not recognised.
@@ -180,9 +183,9 @@ def _client_process(name: str, process: Process, environ: Mapping[str, str]) -> 
     if plain(session) != session or plain(agent) != agent:  # others might be made into the same
         session = agent = ""
     witness = process.witness
-    id = f"{name}:{session[:8]}" if session else f"{name}:{process.pid}"
+    id = f"{name}:{session or process.pid}"
     made = Holder(
-        id=f"{id}:{agent[:8]}" if agent else id,
+        id=f"{id}/{agent}" if agent else id,
         key=agent_key(name, session or f"{process.pid}.{process.start}", agent),
         witness=witness, marks=(f"{variable}={session}",) if session else (),
         user=user_name(), client=name, session=session, agent=agent,
@@ -195,12 +198,12 @@ def _claude(session: str, pid: str, above: list[Process]) -> Self:
     checked_id(session, CLAUDE_SESSION_VARIABLE)
     witness = _claude_witness(pid, above)
     made = Holder(
-        id=f"claude:{session[:8]}", key=agent_key("claude", session), witness=witness,
+        id=f"claude:{session}", key=agent_key("claude", session), witness=witness,
         marks=(f"{CLAUDE_SESSION_VARIABLE}={session}",) if witness else (),
         user=user_name(), client="claude", session=session,
     )  # fmt: skip
     seen = f"(pid {witness.pid})" if witness else "(not in sight; it lives by its ttl alone)"
-    return Self(made, f"the Claude Code session {session[:8]} {seen}")
+    return Self(made, f"the Claude Code session {session} {seen}")
 
 
 def _claude_witness(pid: str, above: list[Process]) -> Witness | None:
@@ -258,19 +261,20 @@ def _terminal(above: list[Process]) -> Self | None:
 
 def _terminal_of(process: Process, inner: Process) -> Self:
     user = user_name()
-    id = f"{user}@{_terminal_name(inner.terminal)}:{inner.session}"
+    id = f"{user}@{terminal_name(inner.terminal) or _host_name()}:{inner.session}"
     role = "session leader " if process.pid == inner.session else ""
     made = Holder(id=id, key=_process_key(id, process.witness), witness=process.witness, user=user)
     return Self(made, f"this terminal ({role}{process.name}, pid {process.pid})")
 
 
-def _terminal_name(number: int) -> str:
+def terminal_name(number: int) -> str:
+    """What people call a terminal, by its number in /proc; empty for none, and for odd ones."""
     major, minor = (number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00)
     if 136 <= major <= 143:
         return f"pts/{(major - 136) * 256 + minor}"
     if major == 4:
         return f"tty{minor}" if minor < 64 else f"ttyS{minor - 64}"
-    return _host_name()
+    return ""
 
 
 def _terminal_by_system() -> Self | None:

@@ -106,7 +106,8 @@ def _is_left_behind(manager: LockManager, id: str, mark: str) -> bool:
         grant = view.grant(id)
     if not isinstance(grant, Grant) or mark not in grant.holder.marks:
         return False
-    return grant.holder.witness is not None and is_dead(grant.holder.witness, grant.holder.marks)
+    holder = grant.holder
+    return holder.witness is not None and is_dead(holder.witness, holder.marks) is True
 
 
 class Keepsake:

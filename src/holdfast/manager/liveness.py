@@ -1,16 +1,20 @@
 """Is the owner still alive? Dead only if it is proven.
 
 A process is named by its host, its boot, its pid namespace, its pid and its start time, because
-each of these alone comes back: pids are reused, and every container has a pid 1. Whatever is
-foreign, hidden or cannot be read counts as alive; its lease then ends by time.
+each of these alone comes back: pids are reused, and every container has a pid 1. There are three
+answers: True, it is gone; False, it lives, or we were kept from looking this time; None, from here
+nobody can ever tell, because it is foreign or hidden. None counts as alive; a lease like that ends
+by time.
 
 A dead owner may have left writers behind: a killed agent's shell goes on. So dead means also
 that no process which carries one of the owner's marks (`NAME=value`) in its environment is left.
 The marks are looked for among the processes that we may read, which are those of the same user.
+Some marks count only for processes begun since a call was opened (`holdfast.manager.calls`); who
+does not know which calls are open takes them for plain ones.
 
 What this does not promise: that a descendant which cleaned its environment is found. On macOS
 and other systems without a Linux /proc, only the absence of the pid is seen, a reused pid counts
-as alive, and marks are not looked for. On Windows everybody counts as alive.
+as alive, and marks are not looked for. On Windows nobody can be judged.
 """
 
 from __future__ import annotations
@@ -22,6 +26,14 @@ from time import sleep
 from holdfast.core.model import Witness
 from holdfast.manager.clock import boot_id, read_line, time_namespace
 from holdfast.store.descriptors import on_forgetting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    #: What those carry in their environment whom marks stand for, and the tick since the boot in
+    #: which they must have begun, or later.
+    Sought = list[tuple[str, int]]
 
 _LINUX = sys.platform == "linux"
 _POSIX = os.name == "posix"
@@ -87,6 +99,11 @@ def _of_this_process() -> _Here:
     return here
 
 
+def is_outermost(witness: Witness) -> bool:
+    """Whether a process is in the machine's own pid namespace, and not in a container."""
+    return witness.namespace in ("", NAMESPACE_FIRST)
+
+
 def own_witness() -> Witness:
     """The witness of this process."""
     return _of_this_process().own
@@ -111,28 +128,48 @@ def witness_of(pid: int) -> Witness | None:
     return None if pid <= 0 or _absent(pid) else here.witness(pid, 0)
 
 
-def is_dead(witness: Witness, marks: tuple[str, ...]) -> bool:
-    """Whether the process is proven to be gone, and with it all that carry one of its marks."""
+def plainly(marks: tuple[str, ...]) -> Sought:
+    """Whom to look for where nobody knows of open calls."""
+    from holdfast.manager.calls import variable_of
+
+    return [(variable_of(mark), 0) for mark in marks]
+
+
+def is_dead(
+    witness: Witness,
+    marks: tuple[str, ...],
+    sought: Callable[[tuple[str, ...]], Sought] = plainly,
+) -> bool | None:
+    """Whether the process is proven to be gone, and with it all that carry one of its marks; None
+    if that cannot be judged from here."""
     here = _of_this_process()
-    if witness is here.own or witness.host != here.host:
+    if witness is here.own:
         return False
+    if witness.host != here.host:
+        return None
     if not _LINUX:
-        return witness.boot == here.boot and _absent(witness.pid)
-    if not (witness.boot and here.boot):
-        return False
+        if witness == here.own:
+            return False
+        return _absent(witness.pid) if witness.boot == here.boot else None
     if witness.boot != here.boot:
-        return True
-    if witness.namespace != here.namespace or not sees_processes():
-        return False
+        return True if witness.boot and here.boot else None
+    if witness.namespace != here.namespace:
+        return None
     if witness.pid == here.own.pid and witness.start == here.own.start:
         return False
+    if not here.boot or not sees_processes():
+        return None
     if _is_watched_and_lives(witness):
         return False
     try:
-        if not _gone(witness):
-            _watch(witness)
-            return False
-        return not (marks and _carried(marks))
+        gone = _gone(witness)
+        if not gone:
+            if gone is False:
+                _watch(witness)
+            return gone
+        return not (marks and _carried(sought(marks)))
+    except PermissionError:
+        return None
     except OSError:
         return False
 
@@ -206,14 +243,14 @@ def _watch(witness: Witness) -> None:
         return
     # It may have ended, and its pid have gone to another, before we had the descriptor: only if
     # it was there all the time is it the one that was meant.
-    if not _gone(witness):
+    if _gone(witness) is False:
         _watched[witness] = watch
 
 
-def _gone(witness: Witness) -> bool:
+def _gone(witness: Witness) -> bool | None:
     stat = read_stat(witness.pid)
-    if stat is None:
-        return _absent(witness.pid)
+    if stat is None:  # whoever has its pid and is hidden may be another one
+        return _absent(witness.pid) or None
     fields = stat[1]
     return _ended(fields) or (witness.start != 0 and int(fields[START]) != witness.start)
 
@@ -224,16 +261,18 @@ def _ended(fields: list[bytes]) -> bool:
     return fields[STATE] in b"ZXx" and int(fields[THREADS]) <= 1
 
 
-def _absent(pid: int) -> bool:
+def _absent(pid: int) -> bool | None:
     # Where /proc hides the processes of others, only the kernel itself can say that one is gone.
     # Windows must not come here: there signal 0 is Ctrl-C.
     if not _POSIX or pid <= 0:
-        return False
+        return None
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):
+    except OverflowError:
+        return None
+    except OSError:
         return False
     return False
 
@@ -285,9 +324,11 @@ def _read(path: str) -> bytes:
         os.close(descriptor)
 
 
-def _carried(marks: tuple[str, ...]) -> bool:
-    """Whether any process that we may read carries one of the marks, or might have just now."""
-    wanted = [os.fsencode(mark) for mark in marks]
+def _carried(sought: Sought) -> bool:
+    """Whether any process that we may read is one of these, or might have been just now."""
+    if not sought:
+        return False
+    wanted = [(os.fsencode(mark), since) for mark, since in sought]
     seen: set[str] = set()
     for _ in range(SCAN_ROUNDS_MAX):
         new = [name for name in os.listdir("/proc") if name.isdigit() and name not in seen]
@@ -297,9 +338,12 @@ def _carried(marks: tuple[str, ...]) -> bool:
             if environ is None:
                 missed = True
                 continue
-            for mark in wanted:
+            for mark, since in wanted:
                 if mark in environ and mark in environ.split(b"\0"):
-                    return True
+                    begun = _began_since(name, mark, since)
+                    if begun:
+                        return True
+                    missed = missed or begun is None
         # One that ended before we read it may have started another one after we listed them.
         if not missed:
             return False
@@ -307,17 +351,33 @@ def _carried(marks: tuple[str, ...]) -> bool:
     return True
 
 
-def carriers(mark: str) -> list[int]:
+def _began_since(name: str, mark: bytes, since: int) -> bool | None:
+    """Whether a process began at this tick or later, and so did those above it that carry the same
+    mark; None if it has ended meanwhile."""
+    if not since:
+        return True
+    stat = read_stat(name)
+    if stat is None or _ended(stat[1]):
+        return None
+    while stat is not None and int(stat[1][START]) >= since:
+        above = stat[1][PARENT].decode()
+        if mark not in (_environ(above) or b"").split(b"\0"):
+            return True
+        stat = read_stat(above)
+    return stat is None  # whoever is gone now is above nobody
+
+
+def carriers(mark: str, since: int = 0) -> list[int]:
     """The processes that carry a mark, of those that we may read; for whoever put it there."""
     wanted = os.fsencode(mark)
     found = []
     for name in os.listdir("/proc"):
         try:
             environ = _environ(name) if name.isdigit() else None
+            if environ and wanted in environ.split(b"\0") and _began_since(name, wanted, since):
+                found.append(int(name))
         except OSError:
             continue
-        if environ and wanted in environ.split(b"\0"):
-            found.append(int(name))
     return found
 
 

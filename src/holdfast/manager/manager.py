@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from holdfast.core import rules, words
+from holdfast.core import rules
 from holdfast.core.errors import BadKeyError, Refused, StoreBusyError, StoreError
 from holdfast.core.model import (
     PATIENCE_DEFAULT_SECONDS,
@@ -27,7 +27,6 @@ from holdfast.core.model import (
 from holdfast.manager import asking, forks, realpath
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.grants import GrantSnapshot, LockGrant
-from holdfast.manager.identity import process_holder
 from holdfast.manager.ids import new_id
 from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.opening import is_url, ledger_of, root_of
@@ -44,13 +43,14 @@ if TYPE_CHECKING:
     from holdfast.core.model import Conflicts, Ending, Event, Ticket, Verdict
     from holdfast.core.time import Clock
     from holdfast.manager.keeper import Hold, Reaper
+    from holdfast.manager.paths import Place
     from holdfast.store.contract import IsDead, Store, Waiter
 
     Path = str | os.PathLike[str]
 
 NEEDED_IN_CHILDREN += [
-    "holdfast.manager.keeper", "holdfast.manager.listing", "select", "unicodedata", "pwd",
-    "datetime",
+    "holdfast.core.words", "holdfast.manager.identity", "holdfast.manager.keeper",
+    "holdfast.manager.listing", "select", "unicodedata", "pwd", "datetime",
 ]  # fmt: skip
 
 #: How long one call to the store may take, whatever other processes do.
@@ -98,13 +98,19 @@ class LockManager:
             store, place = place, ""
         if store == "memory:":
             return cls(clock=clock)
-        if store is not None:
-            tree = Tree(root_of(store, place))
-        else:
-            tree = Tree(home_root(realpath.absolute(place)))
-            store = f"sqlite://{ledger_of(tree.root)}"
+        if store is None:
+            return cls.at(home_root(realpath.absolute(place)))
+        tree = Tree(root_of(store, place))
         dead = dead_in(tree.root)
         return cls(open_store(store, clock=clock, is_dead=dead), tree=tree, clock=clock)
+
+    @classmethod
+    def at(cls, root: str) -> LockManager:
+        """The locks of the repository whose root was found a moment ago."""
+        clock = SystemClock()
+        url = f"sqlite://{ledger_of(root)}"
+        store = open_store(url, clock=clock, is_dead=dead_in(root))
+        return cls(store, tree=Tree(root, is_real=True), clock=clock)
 
     def close(self) -> None:
         """Let go of the store. Grants stay."""
@@ -255,9 +261,9 @@ class LockManager:
         late = self._decide(call, lambda view: rules.cancel(view, request.id, "timeout"))
         if late is not None:
             return self._lock_grant(late)
-        raise words.timeout_error(
-            outcome.conflicts, now=self.now(), seconds=timeout, more=outcome.more
-        )
+        from holdfast.core.words import timeout_error
+
+        raise timeout_error(outcome.conflicts, now=self.now(), seconds=timeout, more=outcome.more)
 
     def _served(self, waiting: Waiting, waiter: Waiter, end: float) -> Grant | None:
         """Wait for the grant that the ticket becomes, until it is time to look again."""
@@ -490,6 +496,8 @@ class LockManager:
         if known is None:
             if len(self._holders) >= REMEMBERED_MAX:
                 self._holders.clear()
+            from holdfast.manager.identity import process_holder
+
             known = self._holders[holder] = process_holder(holder)
         return known
 
@@ -522,6 +530,10 @@ class LockManager:
             else asking.microseconds(patience, "patience"),
         )
 
+    def place(self, path: Path) -> Place:
+        """Where a text leads. Raises for what cannot be locked."""
+        return self._places.place(path)
+
     def _transact(self, decide: Any) -> Any:
         return self._decide(forks.count(), decide)
 
@@ -540,4 +552,6 @@ class LockManager:
             return not (isinstance(grant, Grant) and rules.is_live(view, grant))
 
     def _error(self, refusal: Refusal, requester: str = "") -> Exception:
-        return words.refusal_error(refusal, now=self.now(), requester=requester)
+        from holdfast.core.words import refusal_error
+
+        return refusal_error(refusal, now=self.now(), requester=requester)

@@ -36,6 +36,7 @@ from holdfast.manager.realpath import WINDOWS, bad, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Final
 
 LEDGER_FOLDER = ".holdfast"
@@ -65,9 +66,10 @@ class Place(Value):
     of a folder; asked for again, it leads to the same place. `real` is the absolute path for I/O.
     `inode` and `links` (how many names the file has) are those of an existing regular file; two
     hard links of it have different keys and the same `inode`. A resource has only a key and a path.
+    `status` is what the disk said of it, None if nothing is there.
     """
 
-    __slots__ = ("folder", "inode", "key", "links", "path", "real")
+    __slots__ = ("_status", "folder", "inode", "key", "links", "path", "real")
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class Place(Value):
         folder: bool = False,
         inode: str = "",
         links: int = 0,
+        status: os.stat_result | None = None,
     ) -> None:
         self.key: Final = key
         self.path: Final = path
@@ -84,6 +87,12 @@ class Place(Value):
         self.folder: Final = folder
         self.inode: Final = inode
         self.links: Final = links
+        self._status: Final = status
+
+    @property
+    def status(self) -> os.stat_result | None:
+        """What the disk said of it when it was looked up."""
+        return self._status
 
 
 class Tree:
@@ -95,13 +104,16 @@ class Tree:
 
     __slots__ = ("_plain", "_prefix", "folds", "root")
 
-    def __init__(self, root: str) -> None:
-        real, status, _ = realpath.resolve(realpath.absolute(root), root)
-        if status is not None and not stat.S_ISDIR(status.st_mode):
-            raise bad(root, "is not a folder", "give the folder that the ledger is about")
-        self.root: Final = real
-        self._prefix: Final = real if real.endswith("/") else f"{real}/"
-        self.folds = _folds_case(real)
+    def __init__(self, root: str, *, is_real: bool = False) -> None:
+        """With `is_real` the root was resolved a moment ago, and is a folder."""
+        if not is_real:
+            given = root
+            root, status, _ = realpath.resolve(realpath.absolute(given), given)
+            if status is not None and not stat.S_ISDIR(status.st_mode):
+                raise bad(given, "is not a folder", "give the folder that the ledger is about")
+        self.root: Final = root
+        self._prefix: Final = root if root.endswith("/") else f"{root}/"
+        self.folds = _folds_case(root)
         self._plain: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {}
 
     def place(self, text: str | os.PathLike[str], *, base: str | None = None) -> Place:
@@ -131,8 +143,7 @@ class Tree:
             full = prefix + given
         else:
             full = self._joined(given, base)
-        real, status, known = realpath.resolve(full, given)
-        return self._place(given, real, status, known)
+        return self.place_of(given, *realpath.resolve(full, given))
 
     def _straight(self, given: str) -> Place | None:
         """The place of an ordinary path on which every step is what it seems, or None.
@@ -159,7 +170,7 @@ class Tree:
         if status.st_mode & _TYPE_BITS != _REGULAR:
             return None
         inode = f"inode:{status.st_dev}-{status.st_ino}"
-        return Place(given, given, whole, False, inode, status.st_nlink)
+        return Place(given, given, whole, False, inode, status.st_nlink, status)
 
     def _read(self, given: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
         """The whole of a path whose text has nothing special, with the folders on the way and
@@ -198,8 +209,8 @@ class Tree:
             return f"{base or self.root}/{given}"
         return f"{self._prefix}{base}/{given}"
 
-    def _place(self, given: str, real: str, status: os.stat_result | None, known: int) -> Place:
-        """The place of a real path, of which the first `known` characters exist."""
+    def place_of(self, given: str, real: str, status: os.stat_result | None, known: int) -> Place:
+        """The place of a path that was resolved already: the first `known` characters exist."""
         if not real.startswith(self._prefix):
             real, known = self._respelled(given, real, known)
         inner = real[len(self._prefix) :]
@@ -224,7 +235,7 @@ class Tree:
         if kind == _REGULAR and status is not None and not given.endswith(("/", "/.")):
             self._reject_nested(given, real, known - 1)
             inode = f"inode:{status.st_dev}-{status.st_ino}"
-            return Place(key, path, real, False, inode, status.st_nlink)
+            return Place(key, path, real, False, inode, status.st_nlink, status)
         if kind == _FOLDER:
             if inner:
                 self._reject_nested(given, real, known - 1)
@@ -234,7 +245,7 @@ class Tree:
             return Place(key, f"{path}/", real, True)
         self._reject_nested(given, real, known)
         if not _asks_for_folder(given):
-            return Place(key, path, real)
+            return Place(key, path, real, status=status)
         if status is not None:
             raise bad(given, "is not a folder", "leave out the slash at its end")
         return Place(key, f"{path}/", real, True)
@@ -310,7 +321,12 @@ def find_root(start: str) -> str | None:
     `start` may be a file or a folder, and need not exist. A symbolic link called `.holdfast` is
     no ledger: whoever sends you a repository could point it at any folder of yours.
     """
-    for folder in realpath.upwards(realpath.resolve(realpath.absolute(start), start)[0]):
+    return root_above(realpath.resolve(realpath.absolute(start), start)[0])
+
+
+def root_above(real: str) -> str | None:
+    """The same for a path that was resolved already."""
+    for folder in realpath.upwards(real):
         if _has_ledger(folder):
             return folder
     return None
@@ -322,10 +338,11 @@ def home_root(start: str) -> str:
     That is the root of the git work tree around it. A submodule is part of the work tree around
     it; a linked worktree is one by itself. Without git it is the nearest existing folder.
     """
-    root = find_root(start)
+    real = realpath.resolve(realpath.absolute(start), start)[0]
+    root = root_above(real)
     if root is not None:
         return root
-    folders = realpath.upwards(realpath.resolve(realpath.absolute(start), start)[0])
+    folders = realpath.upwards(real)
     with_git = [folder for folder in folders if os.path.lexists(f"{folder}/.git")]
     for folder in with_git:
         if not _is_submodule(f"{folder}/.git"):
@@ -402,21 +419,19 @@ def _folds_case(root: str) -> bool:
     return sys.platform in ("darwin", "win32")
 
 
-def _entries(root: str) -> list[str]:
-    """Names in a folder that could be written in another case; at last its own, from above."""
-    names = [name for name in (LEDGER_FOLDER, ".git") if os.path.lexists(f"{root}/{name}")]
-    if names:
-        return names
+def _entries(root: str) -> Iterator[str]:
+    """Names in a folder that could be written in another case, as far as they are asked for; at
+    last its own, from above."""
+    yield from (LEDGER_FOLDER, ".git")
     try:
         names = os.listdir(root)
     except OSError:
         names = []
     present = {*names, "", ".."}
     own = f"../{os.path.basename(root)}"
-    return [
-        *(name for name in names if name.isascii() and name.swapcase() not in present),
-        *([own] if own.isascii() and own.swapcase() != own else []),
-    ]
+    yield from (name for name in names if name.isascii() and name.swapcase() not in present)
+    if own.isascii() and own.swapcase() != own:
+        yield own
 
 
 def _text_of(text: object) -> str:

@@ -7,7 +7,6 @@ when it arrives: whoever can move folders about can change it.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 
@@ -107,7 +106,9 @@ def look_by_name(path: str, wants_status: bool) -> tuple[str, os.stat_result | N
         real = os.path.realpath(path, strict=True)
         if os.path.samestat(os.stat(real), status):
             return (real.replace("\\", "/") if WINDOWS else real), status
-    raise OSError(errno.EBUSY, "it changes all the time")
+    from errno import EBUSY
+
+    raise OSError(EBUSY, "it changes all the time")
 
 
 look = look_by_descriptor if _LINUX else look_by_name
@@ -154,6 +155,8 @@ def upwards(folder: str) -> list[str]:
 
 def trouble(error: Exception, given: str) -> BadKeyError:
     """What the kernel said while it followed a path, in words."""
+    import errno
+
     code = error.errno if isinstance(error, OSError) else None
     if code == errno.ELOOP:
         return bad(given, "is a loop of symbolic links", "repair the link")

@@ -8,19 +8,21 @@ from __future__ import annotations
 from time import monotonic
 
 from holdfast.core import moving, rules
-from holdfast.core.model import Grant, Refusal, Waiting
-from holdfast.manager import forks
+from holdfast.core.model import Grant, Refusal, Request, Waiting
+from holdfast.manager import asking, forks
+from holdfast.manager.ids import new_id
 from holdfast.manager.manager import DEADLINE_SECONDS
 from holdfast.manager.settling import settles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from holdfast.core.model import ConflictInfo, Decision, Event, Holder, Request
+    from holdfast.core.model import ConflictInfo, Decision, Event, Holder
     from holdfast.core.view import View
     from holdfast.manager.manager import LockManager
+    from holdfast.manager.paths import Place
 
     T = TypeVar("T")
 
@@ -37,21 +39,10 @@ def look(manager: LockManager, question: Callable[[View], T], deadline: float = 
         return question(view)
 
 
-def requests(
-    manager: LockManager, holder: Holder, paths: Iterable[str], reason: str
-) -> list[Request]:
-    """One request for each file to write, by somebody who keeps it as long as it lives."""
-    return [manager.request(holder, (), [path], None, reason) for path in paths]
-
-
-def ensure_each(
-    manager: LockManager, wanted: Sequence[Request], deadline: float = 0
-) -> list[Grant] | Refusal:
-    """A grant for each, all or nothing; what the holder has already stays as it is."""
-    outcome = decide(manager, lambda view: moving.ensure_each(view, wanted), deadline)
-    if isinstance(outcome, Refusal) and settles(manager, outcome.conflicts):
-        return decide(manager, lambda view: moving.ensure_each(view, wanted), deadline)
-    return outcome
+def request_at(holder: Holder, place: Place, *, reason: str, stamp: str) -> Request:
+    """The request to write what was looked up already, for as long as the holder lives."""
+    keys, modes, paths, silent = asking.to_write(place)
+    return Request(new_id(), holder, keys, modes, paths, silent, None, reason, stamp=stamp)
 
 
 def queue(manager: LockManager, request: Request, deadline: float = 0) -> Grant | Waiting | Refusal:
@@ -67,32 +58,9 @@ def cancel(manager: LockManager, id: str, why: str, deadline: float = 0) -> Gran
     return decide(manager, lambda view: rules.cancel(view, id, why), deadline)
 
 
-def held_by(manager: LockManager, holder: Holder, deadline: float = 0) -> list[Grant]:
-    """All that a holder has now."""
-
-    def live(view: View) -> list[Grant]:
-        return [grant for grant in view.held_by(holder.key) if rules.is_live(view, grant)]
-
-    return look(manager, live, deadline)
-
-
-def exchange(
-    manager: LockManager, moves: Sequence[tuple[str, Request]], deadline: float = 0
-) -> list[Grant] | Refusal:
-    """Grants go to other holders (or to the same one in a new process) without coming free."""
-    return decide(manager, lambda view: moving.exchange(view, moves), deadline)
-
-
 def release_each(manager: LockManager, ids: Sequence[str], deadline: float = 0) -> list[Grant]:
     """Give several back."""
     return decide(manager, lambda view: moving.release_each(view, ids), deadline)
-
-
-def rest(
-    manager: LockManager, holder: Holder, length: int | None, deadline: float = 0
-) -> list[Grant]:
-    """All that a holder has ends so many microseconds from now; with None it is held on."""
-    return decide(manager, lambda view: moving.rest(view, holder.key, length), deadline)
 
 
 def conflicts_of(manager: LockManager, request: Request, deadline: float = 0) -> list[ConflictInfo]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.manager.liveness import is_dead
+from holdfast.manager.liveness import carriers, is_dead, sees_processes
 from holdfast.manager.paths import LEDGER_FOLDER
 
 TYPE_CHECKING = False
@@ -28,13 +28,29 @@ LIST = "before.json"
 
 def dead_in(root: str) -> IsDead:
     """Whether an owner in this repository counts as dead: its processes are gone, and no file that
-    it left half done is still to be put back. The disk is looked at last, and only for holders
-    with the mark."""
+    it left half done is still to be put back; None if that cannot be judged from here. The disk is
+    looked at last, and only for holders with marks. An agent's processes are those of the calls
+    that are open."""
 
-    def dead(witness: Witness, marks: tuple[str, ...]) -> bool:
-        return is_dead(witness, marks) and not is_kept(root, marks)
+    def sought(marks: tuple[str, ...]) -> list[tuple[str, int]]:
+        from holdfast.manager import calls
+
+        return calls.sought(root, marks)
+
+    def dead(witness: Witness, marks: tuple[str, ...]) -> bool | None:
+        return is_dead(witness, marks, sought) and not is_kept(root, marks)
 
     return dead
+
+
+def left_running(root: str, marks: tuple[str, ...]) -> list[int]:
+    """The processes that keep what an owner has who is gone, but for the one that asks."""
+    from holdfast.manager import calls
+
+    if not sees_processes():
+        return []
+    found = {pid for sought in calls.sought(root, marks) for pid in carriers(*sought)}
+    return sorted(found - {os.getpid()})
 
 
 def is_kept(root: str, marks: tuple[str, ...]) -> bool:
@@ -44,6 +60,11 @@ def is_kept(root: str, marks: tuple[str, ...]) -> bool:
         for mark in marks
         if mark.startswith(MARK)
     )
+
+
+def has_keepsakes(root: str) -> bool:
+    """Whether files of anybody are kept at all. Asked before every edit, so of nothing but this."""
+    return bool(root) and os.path.lexists(f"{root}/{FOLDER}")
 
 
 def settles(manager: LockManager, conflicts: Collection[ConflictInfo]) -> bool:

@@ -73,7 +73,7 @@ class LockState:
     @property
     def is_dead(self) -> bool:
         """Whether it is one of ours whose process is proven to be gone."""
-        return self.owner is not None and is_dead(self.owner, ())
+        return self.owner is not None and is_dead(self.owner, ()) is True
 
     def age(self, now: int) -> float:
         """For how many seconds it has been there."""

@@ -19,7 +19,8 @@ from holdfast.core.draft import Draft
 from holdfast.core.model import ConflictInfo, Conflicts
 from holdfast.core.time import iso
 from holdfast.core.words import conflict_sentences
-from holdfast.gate.blocking import BLOCKED
+from holdfast.gate.rulebook.states import BLOCKED
+from holdfast.gate.standing import standings
 from holdfast.gate.switch import switched_off
 from holdfast.manager import services
 from holdfast.manager.data import conflict_data, grant_data, ticket_data
@@ -31,6 +32,7 @@ from holdfast.work.items import ANALYZE, COMPLETED, DISPATCHED, ERROR, QUEUED, W
 if TYPE_CHECKING:
     from holdfast.core.model import Event, Grant, Ticket
     from holdfast.core.view import View
+    from holdfast.gate.standing import Standing
 
     Question = Callable[[View], list[ConflictInfo]]
 
@@ -56,11 +58,13 @@ class Moment:
         ]
         found = [WorkItem.from_data(event.data) for event in view.notes(desk.NOTES)]
         self.items = {item.id: item for item in sorted(found, key=lambda item: item.arrival)}
+        ids = ((id, item) for item in found for id in (item.grant_id, item.ticket))
+        self._items = {id: item for id, item in ids if id}
         self.flows = {event.data["workflow"]: event.data for event in view.notes(flows.NOTES)}
         self.assignment: Event | None = view.note(assignment.NOTE)
         trouble = view.note(scheduler.TROUBLE)
         self.trouble: str = "" if trouble is None else trouble.data["error"]
-        self.blockers = [one.data["report"] for one in view.notes("gate:") if one.type == BLOCKED]
+        self.agents = standings(view, self.grants)
 
     @property
     def active(self) -> list[WorkItem]:
@@ -74,10 +78,14 @@ class Moment:
         found = [item for item in self.items.values() if item.status == QUEUED]
         return sorted(found, key=lambda item: item.rank)
 
-    def name(self, holder: str) -> str:
-        """What people call a holder: an item by its workflow."""
-        item = self.items.get(holder)
-        return holder if item is None else item.workflow
+    def item_of(self, id: str) -> WorkItem | None:
+        """The item that a grant or a place in line belongs to."""
+        return self._items.get(id)
+
+    def name(self, conflict: ConflictInfo) -> str:
+        """What people call whoever is in the way: an item by its workflow."""
+        item = self.item_of(conflict.grant_id)
+        return conflict.holder if item is None else item.workflow
 
 
 class Board:
@@ -111,13 +119,22 @@ class Board:
                 ],
                 "tickets": [_ticket(now, view, one) for one in tickets[:reasons]],
                 "items": dict(Counter(item.status for item in now.items.values())),
-                "blockers": now.blockers,
+                **_agents(now.agents, now.now),
                 "trouble": now.trouble,
                 "head": now.head,
                 "now": iso(now.now),
             }
 
         return {**services.look(self._manager, look), **self._surroundings()}
+
+    def agents(self) -> dict[str, Any]:
+        """How agents stand towards files: a part of the state that changes often."""
+
+        def look(view: View) -> dict[str, Any]:
+            found = _agents(standings(view), view.now)
+            return {"head": view.head, "now": iso(view.now), **found}
+
+        return services.look(self._manager, look)
 
     def why(self, ids: Iterable[str]) -> dict[str, Any]:
         """Why these items wait, of those that do."""
@@ -163,7 +180,9 @@ class Board:
                 "items": Counter(item.status for item in now.items.values()),
                 "workflows": Counter(flow["state"] for flow in now.flows.values()),
                 "retries": sum(item.retries for item in now.items.values()),
-                "blockers": len(now.blockers),
+                "agents": Counter(one.state for one in now.agents),
+                "overdue": sum(one.is_overdue(now.now) for one in now.agents),
+                "blockers": len({one.key for one in now.agents if one.state == BLOCKED}),
                 "trouble": now.trouble,
                 "longest_wait": max((now.now - since for since in waits), default=0),
             }
@@ -239,20 +258,28 @@ def _behind(now: Moment, conflicts: list[ConflictInfo]) -> dict[str, Any]:
     more = conflicts.more if isinstance(conflicts, Conflicts) else 0
     return {
         "waits_for": LOCKS,
-        "why": [{**conflict_data(one), "name": now.name(one.holder)} for one in shown],
+        "why": [{**conflict_data(one), "name": now.name(one)} for one in shown],
         "why_more": len(conflicts) - len(shown) + more,
-        "for": list(dict.fromkeys(now.name(one.holder) for one in conflicts))[:WHY_MAX],
+        "for": list(dict.fromkeys(now.name(one) for one in conflicts))[:WHY_MAX],
         "sentence": conflict_sentences(conflicts, now.now, more=more),
     }
 
 
 def _grant(now: Moment, grant: Grant) -> dict[str, Any]:
-    item = now.items.get(grant.holder.id)
+    item = now.item_of(grant.id)
     return {
         **grant_data(grant),
         "name": grant.holder.id if item is None else item.workflow,
         "item": "" if item is None else item.id,
         "phase": "" if item is None else item.phase,
+    }
+
+
+def _agents(found: list[Standing], now: int) -> dict[str, Any]:
+    """How agents stand, and the reports on those that were stopped."""
+    return {
+        "agents": [one.to_data(now) for one in found],
+        "blockers": [one.report for one in found if one.report is not None],
     }
 
 

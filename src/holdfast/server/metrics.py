@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.core.model import SECOND
+from holdfast.gate.rulebook.states import BLOCKED, OWNED, RETRY_PENDING
 from holdfast.work import states
 from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED
 
@@ -17,6 +18,7 @@ def text(figures: Mapping[str, Any], *, gaps: int, watchers: int) -> str:
     items = {f'status="{one}"': figures["items"][one]
              for one in (QUEUED, DISPATCHED, COMPLETED, ERROR)}  # fmt: skip
     flows = {f'state="{one}"': figures["workflows"][one] for one in states.STATES}
+    agents = {f'state="{one}"': figures["agents"][one] for one in (OWNED, RETRY_PENDING, BLOCKED)}
     lines = [
         *_metric("grants", "gauge", "Grants that are held", figures["grants"]),
         *_metric("tickets", "gauge", "Requests in the kernel's line", figures["tickets"]),
@@ -25,6 +27,10 @@ def text(figures: Mapping[str, Any], *, gaps: int, watchers: int) -> str:
         *_metric("retries", "gauge", "Tries made again by the items there are", figures["retries"]),
         *_metric("wait_seconds_max", "gauge", "How long the one has waited that waits longest",
                  figures["longest_wait"] / SECOND),
+        *_metric("agent_files", "gauge", "Files that agents own, wait for or are blocked at",
+                 agents),
+        *_metric("retries_overdue", "gauge", "Retries of agents that were due and not made yet",
+                 figures["overdue"]),
         *_metric("blocked_agents", "gauge", "Agents that the gate has stopped",
                  figures["blockers"]),
         *_metric("scheduler_broken", "gauge", "1 if a scheduler broke",

@@ -246,6 +246,10 @@ class Handler(BaseHTTPRequestHandler):
         _no_more(words)
         self._json(self.site.feed.seen(spans=self._one("spans") != "0"))
 
+    def _agents(self, words: list[str]) -> None:
+        _no_more(words)
+        self._json(self.site.board.agents())
+
     def _why(self, words: list[str]) -> None:
         _no_more(words)
         self._json(self.site.board.why(self.query.get("item", [])[:WHY_MAX]))
@@ -352,6 +356,7 @@ class Handler(BaseHTTPRequestHandler):
 Handler.gets = {
     "api/state": Handler._state,
     "api/history": Handler._history,
+    "api/agents": Handler._agents,
     "api/why": Handler._why,
     "api/items": Handler._items,
     "api/output": Handler._output,

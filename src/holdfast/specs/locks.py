@@ -346,7 +346,7 @@ class Obstacle:
 
 def is_gone(holder: Holder) -> bool:
     """Whether a holder is proven to have ended."""
-    return holder.witness is not None and is_dead(holder.witness, holder.marks)
+    return holder.witness is not None and is_dead(holder.witness, holder.marks) is True
 
 
 def _held_for(lock: LockMetadata, now: int) -> str:

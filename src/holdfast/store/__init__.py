@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Modules that are imported when they are first used, and that a forked child may need. A thread of
 #: the parent may be importing one of them at the moment of the fork, and the child would wait for
 #: that import for ever: so they are imported before.
-NEEDED_IN_CHILDREN = ["_socket", "encodings.ascii"]
+NEEDED_IN_CHILDREN = ["_socket", "encodings.ascii", "errno", "holdfast.store.sections"]
 
 
 def open_store(url: str, *, clock: Clock, is_dead: IsDead) -> Store:

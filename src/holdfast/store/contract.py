@@ -16,7 +16,8 @@ from holdfast.core.view import View
 T = TypeVar("T")
 
 #: Whether a process, and every descendant that carries one of its marks, is proven to be gone.
-IsDead = Callable[[Witness, tuple[str, ...]], bool]
+#: None if that cannot be judged from here: it counts as alive.
+IsDead = Callable[[Witness, tuple[str, ...]], bool | None]
 
 
 class Waiter(Protocol):

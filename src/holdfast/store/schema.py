@@ -9,7 +9,6 @@ ledger of ordinary size a transaction writes one page of it, and one page of eve
 
 from __future__ import annotations
 
-import errno
 import os
 
 from holdfast.core.errors import (
@@ -253,6 +252,8 @@ def _could_be_opened(path: str) -> bool:
 
 def trouble(error: OSError, path: str) -> StoreError:
     """What an error of the system means, when the files around the ledger are made."""
+    import errno
+
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _full(path)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from holdfast.core.rules import verify
-from holdfast.core.words import raise_verdict
 from holdfast.store.driver import driver
 from holdfast.store.forking import forked
 from holdfast.store.gate import LOCK_UN, flock
@@ -117,7 +116,10 @@ class Fence:
                 store.ask("begin")
                 verdict = verify(store.look(), self._grant_id, None, self._token)
                 store.ask("rollback")
-            raise_verdict(verdict)
+            if not verdict:
+                from holdfast.core.words import raise_verdict
+
+                raise_verdict(verdict)
             self._mutex = mutex
             store.in_fence = True
         except BaseException as error:

@@ -31,7 +31,6 @@ from holdfast.store.gate import (
 )
 from holdfast.store.rows import Rows
 from holdfast.store.schema import CHECKPOINT_PAGES, INDEX
-from holdfast.store.sections import Fence, Snapshot
 from holdfast.store.session import CLOSE_SECONDS, open_session
 from holdfast.store.sqlview import SqlView, build_or_fail
 from holdfast.store.transaction import Transaction
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.store.contract import IsDead
     from holdfast.store.rows import Head
+    from holdfast.store.sections import Fence, Snapshot
     from holdfast.store.session import Session
 
     T = TypeVar("T")
@@ -393,10 +393,14 @@ class SqliteStore:
 
     def fenced(self, grant_id: str, token: int, *, deadline: float) -> Fence:
         """A short section in which nothing changes hands, entered only by a current token."""
+        from holdfast.store.sections import Fence
+
         return Fence(self, grant_id, token, deadline)
 
     def view(self, *, deadline: float) -> Snapshot:
         """The present state, to read. Nobody is kept from writing meanwhile."""
+        from holdfast.store.sections import Snapshot
+
         return Snapshot(self, deadline)
 
     def reopen_if_gone(self, deadline: float) -> None:

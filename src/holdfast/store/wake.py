@@ -9,7 +9,6 @@ Linux and macOS. Elsewhere nobody is woken and everybody looks again at short in
 
 from __future__ import annotations
 
-import errno
 import os
 from _weakref import ref
 
@@ -229,9 +228,10 @@ class Post:
                 continue
             try:
                 sender.sendto(b"!", self.path_of(address))
-            except OSError as error:
-                if error.errno == errno.ECONNREFUSED:  # it died and left its address behind
-                    self.remove(address)
+            except ConnectionRefusedError:  # it died and left its address behind
+                self.remove(address)
+            except OSError:
+                pass
 
     def look(self) -> None:
         """Find out again who follows the ledger: the folder has changed."""

@@ -81,6 +81,19 @@ def skip_liveness() -> list[Patch]:
 
 
 @mutant
+def bury_the_unknown() -> list[Patch]:
+    """Who cannot be judged is taken for dead. Caught by (7)."""
+    is_dead = Draft.is_dead
+    return [
+        (
+            Draft,
+            "is_dead",
+            lambda self, witness, marks=(): is_dead(self, witness, marks) is not False,
+        )
+    ]
+
+
+@mutant
 def forget_descendants() -> list[Patch]:
     """Who is dead is dead, whatever its descendants do. Caught by (7)."""
     is_dead = Draft.is_dead
@@ -91,10 +104,10 @@ def forget_descendants() -> list[Patch]:
 def one_answer_per_process() -> list[Patch]:
     """Two holders of one process are taken for dead together. Caught by (7)."""
 
-    def is_dead(self: Draft, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool:
+    def is_dead(self: Draft, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool | None:
         if witness is None:
             return False
-        known: dict[Any, bool] = self._dead
+        known: dict[Any, bool | None] = self._dead
         if witness not in known:
             known[witness] = self.view.dead(witness, marks)
         return known[witness]

@@ -125,7 +125,9 @@ class State:
     def owner_is_dead(self, ask: Ask) -> bool:
         """Whether the owner and its descendants are gone."""
         holder = ask.request.holder
-        return holder.witness is not None and self.world.is_dead(holder.witness, holder.marks)
+        if holder.witness is None:
+            return False
+        return self.world.is_dead(holder.witness, holder.marks) is True
 
     def waiter_is_dead(self, ask: Ask) -> bool:
         """Whether nobody waits with this request."""

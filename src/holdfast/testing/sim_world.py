@@ -221,13 +221,14 @@ class World:
         self.clock.reboot(down_seconds)
         self.boot = self.clock.read().boot
 
-    def is_dead(self, witness: Witness, marks: tuple[str, ...]) -> bool:
-        """Whether the process is gone, and with it all that carry one of its marks."""
+    def is_dead(self, witness: Witness, marks: tuple[str, ...]) -> bool | None:
+        """Whether the process is gone, and with it all that carry one of its marks. Of some that
+        live nobody can tell."""
         if witness.boot != self.boot:
             return True
         process = self._running.get(witness.pid)
         if process is not None and process.witness.start == witness.start:
-            return False
+            return None if witness.start % 4 == 0 else False
         for mark in marks:
             until = self._orphans.get(mark)
             if until is not None:

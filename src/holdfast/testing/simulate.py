@@ -12,7 +12,8 @@ broken invariant, its step and the command that replays it.
     sim_agents     who asks for what
     sim_commands   every way to use the ledger
     sim_run        one run; sim_progress: one in which everybody must be served
-    mutants        bugs that a run must catch
+    sim_gate       one run of the gate: agents, stops, prompts, commits (sim_gate_*)
+    mutants        bugs that a run must catch; gate_mutants: bugs of the gate
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from holdfast.core.model import SECOND, Grant, Refusal, Waiting
+from holdfast.testing.gate_mutants import GATE_MUTANTS
 from holdfast.testing.mutants import MUTANTS
+from holdfast.testing.sim_gate import GateSimulation
 from holdfast.testing.sim_progress import PATIENCE, Progress
 from holdfast.testing.sim_run import Simulation
 from holdfast.testing.sim_state import Broken
@@ -71,7 +74,11 @@ TOLD = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
     given = _parser().parse_args(arguments)
-    bug = MUTANTS[given.bug].applied() if given.bug else nullcontext()
+    mutants = GATE_MUTANTS if given.mode == "gate" else MUTANTS
+    if given.bug and given.bug not in mutants:
+        print(f"--bug {given.bug} is not one of --mode {given.mode}: {' '.join(sorted(mutants))}")
+        return 2
+    bug = mutants[given.bug].applied() if given.bug else nullcontext()
     broken: Exception | None = None
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, bug:
         run = make(given.mode, given.seed, store=given.store, folder=folder, hasty=given.hasty)
@@ -97,8 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make(
     mode: str, seed: int, *, store: str = "memory", folder: str = "", hasty: bool = True
-) -> Simulation:
+) -> Simulation | GateSimulation:
     """A run of one mode. Without haste, whoever waits lets others pass for ever (progress)."""
+    if mode == "gate":
+        return GateSimulation(seed, store=store, folder=folder)
     if mode == "progress":
         patience = PATIENCE if hasty else FOR_EVER
         return Progress(seed, store=store, folder=folder, patience=patience)
@@ -114,10 +123,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--store", choices=("memory", "sqlite"), default="memory")
     parser.add_argument(
-        "--mode", choices=("safety", "progress"), default="safety",
-        help="progress: nothing fails but processes, and everybody must be served",
+        "--mode", choices=("safety", "progress", "gate"), default="safety",
+        help="progress: nothing fails but processes, and everybody must be served; "
+        "gate: agents of clients, their stops, prompts and commits",
     )  # fmt: skip
-    parser.add_argument("--bug", choices=sorted(MUTANTS), help="break the code in this way first")
+    parser.add_argument(
+        "--bug", choices=sorted({*MUTANTS, *GATE_MUTANTS}), metavar="NAME",
+        help="break the code in this way first",
+    )  # fmt: skip
     parser.add_argument(
         "--no-reservations", dest="hasty", action="store_false",
         help="progress: whoever waits lets others pass for ever, and must starve",
@@ -126,26 +139,27 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def summary(run: Simulation) -> str:
+def summary(run: Simulation | GateSimulation) -> str:
     """What happened, in one table."""
     counts = run.model.counts
-    rows = [(name, f"{counts[count]:,}") for name, count in TOLD if counts.get(count)]
+    told = TOLD if isinstance(run, Simulation) else [(name, name) for name in sorted(counts)]
+    rows = [(name, f"{counts[count]:,}") for name, count in told if counts.get(count)]
     rows.insert(0, ("steps", f"{run.steps:,}"))
     rows.append(("longest wait", f"{run.model.longest_wait / SECOND:.1f} s"))
     rows.append(("simulated time", f"{run.world.elapsed / SECOND / 3600:.1f} h"))
     rows.append(("seed", str(run.seed)))
     rows.append(("digest", digest(run)))
-    return "\n".join(f"{name:28}{value:>34}" for name, value in rows)
+    return "\n".join(f"{name:36}{value:>34}" for name, value in rows)
 
 
-def digest(run: Simulation) -> str:
+def digest(run: Simulation | GateSimulation) -> str:
     """A name for all that happened: two runs with the same one were the same run."""
     found = run.model.digest.copy()
     found.update(repr(sorted(run.model.counts.items())).encode())
     return found.hexdigest()
 
 
-def failure(run: Simulation, broken: Exception, options: str) -> str:
+def failure(run: Simulation | GateSimulation, broken: Exception, options: str) -> str:
     """The broken invariant, what led to it, and how to see it again."""
     name = broken.invariant if isinstance(broken, Broken) else f"the code raised {broken!r}"
     facts = broken.facts if isinstance(broken, Broken) else "see the traceback"

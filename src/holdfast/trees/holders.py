@@ -36,7 +36,7 @@ def holder_id(holder: Holder) -> str:
         os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
     )
     if holder.witness is None:
-        return f"{host}:{_part(holder.id)}:0:0"
+        return f"{host}:{_part(holder.key if holder.client else holder.id)}:0:0"
     user = f"{holder.user}/{holder.agent}" if holder.agent else holder.user
     return f"{host}:{_part(user)}:{holder.witness.pid}:{holder.witness.start}"
 

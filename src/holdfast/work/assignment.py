@@ -128,7 +128,7 @@ def unfinished(manager: LockManager) -> list[str]:
 def _is_gone(event: Event) -> bool:
     """Whether whoever began is dead."""
     witness = codec.witness_from_list(event.data.get("by"))
-    return witness is None or is_dead(witness, ())
+    return witness is None or is_dead(witness, ()) is True
 
 
 def forget(manager: LockManager) -> None:

@@ -21,7 +21,7 @@ from unicodedata import normalize
 
 from holdfast.core import keys
 from holdfast.core.errors import BadKeyError, InvalidInput
-from holdfast.gate.settings import shown
+from holdfast.gate.settingsfile import shown
 from holdfast.manager.controls import CLOSED
 
 #: How many mistakes of one document are told; the rest is counted.

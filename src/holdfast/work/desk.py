@@ -100,7 +100,7 @@ class Desk:
                 return True
             # A grant outlives its owner while files are kept for it; the question is the owner.
             owner = grant.holder.witness
-            return owner is not None and is_dead(owner, grant.holder.marks)
+            return owner is not None and is_dead(owner, grant.holder.marks) is True
 
         return services.look(self.manager, gone)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from holdfast.core.errors import BadKeyError, InvalidInput, OverLockError
 from holdfast.gate.controlling import controls_of
-from holdfast.gate.settings import shown
+from holdfast.gate.settingsfile import shown
 from holdfast.manager.controls import Control, ControlFileError, Controls, control_of
 from holdfast.manager.paths import Tree, Words
 from holdfast.work.checking import (

@@ -28,17 +28,8 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.core.keys import overlap
-from holdfast.gate.settings import (
-    FILE,
-    WORK,
-    SettingsError,
-    checked,
-    number,
-    shown,
-    text_of,
-    toml_tables,
-    wrong,
-)
+from holdfast.gate.settings import FILE, WORK, SettingsError, text_of
+from holdfast.gate.settingsfile import checked, number, shown, toml_tables, wrong
 from holdfast.work.checking import folded, name_problem, path_problem, tidy
 from holdfast.work.items import ANALYZE, FIX, LockRequest
 from holdfast.work.manifest import Screen, ScreenManifest

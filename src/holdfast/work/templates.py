@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from holdfast.gate.settings import shown
+from holdfast.gate.settingsfile import shown
 from holdfast.work.checking import nearest, path_problem
 
 _GAP = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")

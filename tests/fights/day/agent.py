@@ -10,7 +10,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .client import Client
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STEPS = 200
 PYTHON = f"{sys.executable} -I -S"
 #: Real seconds, but short ones.
-RETRY_SECONDS, IDLE_SECONDS = 0.4, 1.5
+RETRY_SECONDS, HOLD_SECONDS, IDLE_SECONDS = 0.8, 0.15, 1.5
 SHARED = [f"shared/part{number}.py" for number in range(5)]
 Step = Generator[None, None, Any]
 
@@ -32,8 +32,10 @@ class Agent:
     def __init__(self, day: Day, name: str, client: str) -> None:
         self.day, self.name, self.record = day, name, day.record
         self.random = random.Random(f"{day.seed} {name}")
-        self.client = Client(day.folder, day.root, client, f"{name}-0000-session")
+        self.client = Client(day.folder, day.root, client, f"session-0000-{name}")
         self.own = [f"app/{name}{number}.py" for number in range(4)]
+        #: What it was refused, and when the retry is due, for each of its sub-agents.
+        self.waits: dict[str, dict[str, float]] = {}
 
     # Its hooks
 
@@ -51,7 +53,10 @@ class Agent:
             answer = self.client.ask_hook(text)
         else:
             answer = yield from self.client.ask(text, quick=quick)
-        assert "holdfast undo" not in json.dumps(answer), ("false alarm", self.name, answer)
+        printed = json.dumps(answer)
+        assert "holdfast undo" not in printed, ("false alarm", self.name, answer)
+        if "came free and is yours" in printed:
+            self.day.counts["told that a file came free"] += 1
         return answer
 
     def who(self, agent: str) -> str:
@@ -67,19 +72,31 @@ class Agent:
         said = answer.get("hookSpecificOutput", {})
         refused = said.get("permissionDecisionReason", "")
         self.record.judge(who, paths, begun, refused)
+        if refused and "waiting_for_instruction" not in refused:
+            # It stands in line: what comes free is its own, whether it still wants it or not.
+            self.day.counts["asked again too early" if agent in self.waits else "denied"] += 1
+            for path in paths:
+                self.waits.setdefault(agent, {}).setdefault(path, begun + RETRY_SECONDS)
+            return refused
         for line in lines:
             line.ends_early = line.ends = self.record.now()
-        if not refused:
-            for path in paths:
-                self.record.claim(path, who)
-        elif "waiting_for_instruction" in refused:
+        waited = self.over(agent, paths)
+        if refused:
             yield from self.blocked(begun, agent, answer)
-        else:  # a circle: not held open, and not tried again before its time
-            self.day.counts["circle"] += 1
-            for path in paths:
-                told = self.record.claim(path, f"the next attempt of {who}", weak=True)
-                told.ends_early = told.ends = self.record.now() + RETRY_SECONDS
-        return refused
+            return refused
+        if waited:
+            self.day.counts["got what it was refused"] += 1
+        for path in paths:
+            self.record.claim(path, who)
+        return ""
+
+    def over(self, agent: str, paths: Iterable[str]) -> list[str]:
+        """Those of some files that were waited for, and are no more."""
+        waits = self.waits.pop(agent, {})
+        waited = [path for path in paths if waits.pop(path, None)]
+        if waits:
+            self.waits[agent] = waits
+        return waited
 
     def blocked(self, begun: float, agent: str, answer: dict[str, Any]) -> Step:
         """Stopped for good: nothing passes until the user says something."""
@@ -94,8 +111,46 @@ class Agent:
             yield from self.prompt()
 
     def prompt(self) -> Step:
+        """Retries that are due are made then; what is free is the agent's for a while."""
+        begun = self.record.now()
         yield from self.tell("UserPromptSubmit", prompt="go on")
         self.record.wake(self.name)
+        due = [path for path, at in self.waits.get("", {}).items() if at + 0.3 < begun]
+        self.record.lapse(self.name, self.over("", due))
+
+    def end_turn(self, agent: str = "") -> Step:
+        """It has nothing more to do. Its stop is held open for what it waits for: if that comes
+        free the agent goes on, and stops once more."""
+        event = "SubagentStop" if agent else "Stop"
+        who = self.who(agent)
+        waits = list(self.waits.get(agent, ()))
+        self.record.loosen(who)
+        begun = self.record.now()
+        answer = yield from self.tell(event, agent, quick=not waits, stop_hook_active=False)
+        self.over(agent, [path for path in waits if f"blocked file    {path}" in str(answer)])
+        if answer.get("decision") == "block":
+            assert "came free and is yours" in answer["reason"], answer
+            self.day.counts["went on at its stop"] += 1
+            came = [path for path in waits if path in answer["reason"]]
+            assert came, (waits, answer)
+            if agent:  # what a sibling left to their parent comes down to it
+                self.record.move(came, self.name, who)
+            for path in came:
+                self.record.claim(path, who)
+            if self.client.client == "codex":
+                yield from self.edit(sorted(set(came)), agent)
+            else:
+                yield from self.edit([came[0]], agent)
+            self.record.loosen(who)
+            begun = self.record.now()
+            answer = yield from self.tell(event, agent, stop_hook_active=True)
+            assert answer.get("decision") is None, answer
+        elif waits and self.record.now() - begun > HOLD_SECONDS:
+            self.day.counts["waited at its stop in vain"] += 1
+        if agent:
+            self.record.end(who, self.waits.pop(agent, ()), weak=True)
+        else:
+            self.record.rest(self.name, begun)
 
     def tool(self, paths: list[str]) -> dict[str, Any]:
         if self.client.client == "codex":
@@ -189,6 +244,8 @@ class Agent:
         crash = self.random.randrange(STEPS)
         for number in range(STEPS):
             kind = self.random.choices(kinds, weights)[0]
+            if self.is_waited_for() and self.random.random() < 0.2:
+                kind = Agent.commit
             if number == crash:
                 kind = Agent.crash_and_resume
             self.day.counts[kind.__name__] += 1
@@ -200,12 +257,18 @@ class Agent:
             for _ in range(20):  # as long as others are at work, they may be in the way
                 yield
         yield from self.commit(sorted(self.day.changed()))
-        begun = self.record.now()
-        yield from self.tell("Stop")
-        self.record.rest(self.name, begun)
+        yield from self.end_turn()
+        yield from self.prompt()  # it may have been blocked
+        yield from self.end_turn()
         yield
         yield from self.tell("SessionEnd", reason="other")
         self.record.end(self.name)
+
+    def is_waited_for(self) -> bool:
+        """Whether another agent stands in line for what this one has changed."""
+        others = [agent for agent in self.day.agents if agent is not self]
+        wanted = {path for agent in others for path in agent.waits.get("", ())}
+        return not wanted.isdisjoint(self.record.mine(self.name))
 
     def a_file(self) -> str:
         """Something to edit: of its own, or shared and nobody else's just now."""
@@ -362,9 +425,7 @@ class Agent:
     def stop(self) -> Step:
         """The end of a turn; the user comes back soon, or after a while."""
         for_long = self.random.random() < 0.4
-        begun = self.record.now()
-        yield from self.tell("Stop")
-        self.record.rest(self.name, begun)
+        yield from self.end_turn()
         if for_long:
             until = self.record.now() + IDLE_SECONDS + 0.1
             while self.record.now() < until:
@@ -403,18 +464,31 @@ class Agent:
             assert refused
             self.day.counts["siblings kept apart"] += 1
         for agent in self.random.sample((one, two), 2):
-            yield from self.tell("SubagentStop", agent)
+            yield from self.end_turn(agent)
             self.record.move(self.record.mine(self.who(agent)), self.who(agent), self.name)
 
     # Collisions
 
     def reach_for_anothers(self) -> Step:
-        """It is refused; or held until the other is done, and then it is right to go on."""
+        """It is refused; or the other is done while its call is held, and then it may go on."""
         taken = [path for path in self.record.taken(self.name) if (self.day.root / path).exists()]
         if taken:
             path = self.random.choice(taken)
             refused = yield from self.edit([path])
             self.day.counts["collision refused" if refused else "collision waited out"] += 1
+
+    def try_again(self) -> Step:
+        """What it was refused before: too early, when it has come free, or for the last time."""
+        waits = [path for path in self.waits.get("", ()) if (self.day.root / path).exists()]
+        if waits:
+            yield from self.edit([self.random.choice(waits)])
+
+    def wait_for_anothers(self) -> Step:
+        """Without anything else to do, so it waits at its stop."""
+        yield from self.reach_for_anothers()
+        if self.waits.get(""):
+            yield from self.end_turn()
+            yield from self.prompt()
 
     def write_over_anothers(self) -> Step:
         taken = [path for path in self.record.taken(self.name) if (self.day.root / path).exists()]
@@ -454,6 +528,6 @@ KINDS: dict[Callable[[Agent], Step], int] = {
     Agent.run_tests: 8, Agent.run_compiler: 2, Agent.log: 4, Agent.install_packages: 3,
     Agent.look_around: 6, Agent.fail: 2, Agent.format: 5, Agent.stream_edit: 6, Agent.move: 2,
     Agent.commit: 8, Agent.pull: 3, Agent.topic: 5, Agent.stop: 5, Agent.delegate: 4,
-    Agent.reach_for_anothers: 4, Agent.write_over_anothers: 2, Agent.commit_anothers: 3,
-    Agent.throw_away_anothers: 3,
+    Agent.reach_for_anothers: 4, Agent.try_again: 6, Agent.wait_for_anothers: 5,
+    Agent.write_over_anothers: 2, Agent.commit_anothers: 3, Agent.throw_away_anothers: 3,
 }  # fmt: skip

@@ -26,15 +26,25 @@ import json, os, subprocess, sys
 from time import monotonic
 from holdfast.gate import agents, door, guard, leases, patch, process, settings, shell, switch
 from holdfast.gate.clients import claude, codex
-from holdfast.gate.guard import after, aside, before, damage, leasing, own, trees, watching
+from holdfast.gate.guard import after, aside, before, damage, ending, own, trees, unclaimed
+from holdfast.gate.guard import watching
 from holdfast.manager import manager, processes
 from holdfast.store import open_store
 import holdfast.store.sqlite
 
+troubles, in_trouble = [], door._in_trouble
+
+def noticed(intent, what, hint=""):
+    troubles.append(what)  # what could not write passes in silence, but not here
+    return in_trouble(intent, what, hint)
+
+door._in_trouble = noticed
+
 def ask(client, text, env, file):
+    troubles.clear()
     said = door.answer(client, text.encode(), env, started=monotonic(), pause=process._pause)
     with open(file + ".new", "w") as stream:
-        json.dump([said.code, said.stdout, said.stderr], stream)
+        json.dump([said.code, said.stdout, said.stderr + " ".join(troubles)], stream)
     os.rename(file + ".new", file)
 
 def fork(task):

@@ -9,6 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+#: What came free for somebody is kept for so long at least, whether it is used or not.
+UNUSED_SECONDS = 2.0
+
 
 class Claim:
     """Somebody changes a file, or stands in line for it (`weak`: then it may be refused to others,
@@ -77,6 +80,13 @@ class Record:
                     one.ends_early = begun + self.idle_seconds
                     one.ends = self.now() + self.idle_seconds + 0.05
 
+    def loosen(self, who: str) -> None:
+        """Somebody is about to stop: what it has not changed may be free from now on."""
+        for path in self.claims:
+            for one in self._open(path):
+                if one.who == who:
+                    one.weak = one.weak or not one.written
+
     def wake(self, who: str) -> None:
         """And is at work again since some time before now."""
         for path in self.claims:
@@ -84,6 +94,14 @@ class Record:
                 if one.who == who:
                     one.weak = one.weak or one.ends_early < self.now()
                     one.ends_early = one.ends = float("inf")
+
+    def lapse(self, who: str, paths: Iterable[str]) -> None:
+        """Somebody waits for these no more; what it got of them it may have for a while."""
+        for path in paths:
+            for one in self._open(path):
+                if one.who == who and one.weak:
+                    one.ends_early = self.now()
+                    one.ends = self.now() + max(self.idle_seconds, UNUSED_SECONDS) + 0.05
 
     def crash(self, who: str) -> None:
         """Somebody dies, and comes back at once: whoever stands in line may have been quicker."""

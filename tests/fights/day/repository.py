@@ -12,7 +12,7 @@ from pathlib import Path
 from helpers_commits import environment
 from holdfast.gate import githooks
 
-from .agent import IDLE_SECONDS, RETRY_SECONDS, SHARED, Agent
+from .agent import HOLD_SECONDS, IDLE_SECONDS, RETRY_SECONDS, SHARED, Agent
 from .record import Record
 
 FORMATTER = """
@@ -78,6 +78,7 @@ class Day:
         (self.root / ".holdfast").mkdir()
         (self.root / "holdfast.toml").write_text(
             f"[gate]\nretry_seconds = {RETRY_SECONDS}\nidle_seconds = {IDLE_SECONDS}\n"
+            f"hold_seconds = {HOLD_SECONDS}\n"
         )
         assert {hook.state for hook in githooks.install(str(self.root))} == {"installed"}
 

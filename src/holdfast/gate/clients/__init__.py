@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 
 from holdfast.core.codec import dumps
-from holdfast.gate.intent import DENY, EDIT, HALT, OTHER, SHELL, Intent, Reply
+from holdfast.gate.intent import CONTINUE, DENY, EDIT, HALT, OTHER, SHELL, Intent, Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         TIMEOUT_PER_SECOND: int
         #: Events for which the client accepts no longer timeout than this, in seconds.
         TIMEOUT_SECONDS_MAX: dict[str, int]
+        #: What the client shows while a hook of these events runs.
+        STATUS: dict[str, str]
         #: The variable that carries the session in the environment of the agent's commands.
         MARK: str
         #: The variable that carries the folder of the session in the environment of a hook, if any.
@@ -64,6 +66,11 @@ PATH_MAX = 4096
 
 #: Said when the gate refused without a word: Codex ignores a denial that gives no reason.
 NO_REASON = "Holdfast refused this."
+#: Said when the gate made an agent go on without a word: a blank reason lets it stop.
+GO_ON = "Go on with what you were doing."
+
+#: Shown while a call or a stop may be held open. It cannot say more: it stands in the settings.
+WAITING = "holdfast: waiting for a file"
 
 
 def adapter(name: str) -> Adapter | None:
@@ -86,11 +93,17 @@ class Told:
     lease for nobody in particular could not be told from another's.
     """
 
-    __slots__ = ("agent", "cwd", "event", "fields", "problem", "session", "tool")
+    __slots__ = (
+        "agent", "call", "cwd", "event", "fields", "is_attended", "is_repeated", "problem",
+        "session", "tool",
+    )  # fmt: skip
 
     def __init__(self, data: dict[Any, Any]) -> None:
         self.event = _name(data, "hook_event_name")
         self.tool = _name(data, "tool_name")
+        self.call = _name(data, "tool_use_id")
+        self.is_repeated = bool(data.get("stop_hook_active"))
+        self.is_attended = True
         fields = data.get("tool_input")
         self.fields: dict[Any, Any] = fields if isinstance(fields, dict) else {}
         cwd = text_of(data, "cwd")
@@ -113,7 +126,8 @@ class Told:
             event = OTHER
         return Intent(
             client, event, self.session,
-            agent=self.agent, tool=self.tool, cwd=self.cwd, problem=problem, **more,
+            agent=self.agent, tool=self.tool, call=self.call, cwd=self.cwd, problem=problem,
+            is_repeated=self.is_repeated, is_attended=self.is_attended, **more,
         )  # fmt: skip
 
     def unreadable(self, paths: tuple[str, ...] | None) -> str:
@@ -177,9 +191,10 @@ def plain(text: str) -> str:
 
 
 def reason_of(answer: Answer, more: str = "") -> str:
-    """What a refused agent reads. Never blank."""
+    """What an agent reads that is refused or made to go on. Never blank."""
     said = (answer.reason, answer.context, more)
-    return plain("\n".join(text for text in said if text.strip())) or NO_REASON
+    blank = GO_ON if answer.kind == CONTINUE else NO_REASON
+    return plain("\n".join(text for text in said if text.strip())) or blank
 
 
 def telling(
@@ -190,13 +205,13 @@ def telling(
     that the client's own permissions stay in charge. Another input stands beside `decision`, for a
     client that takes it only with one."""
     agent, user = plain(answer.context), plain(answer.user)
-    if answer.kind in (DENY, HALT):
+    if answer.kind in (DENY, HALT, CONTINUE):
         agent = reason_of(answer)
     said: dict[str, Any] = {}
     hook = hooks.get(intent.event)
     if agent and hook is not None:
         said["hookSpecificOutput"] = {"hookEventName": hook, "additionalContext": agent}
-    elif agent and answer.kind in (DENY, HALT):
+    elif agent and answer.kind in (DENY, HALT, CONTINUE):
         user = user or agent  # nobody would hear of it otherwise
     if answer.input is not None and hook is not None:
         inner = said.setdefault("hookSpecificOutput", {"hookEventName": hook})
@@ -218,6 +233,15 @@ def denying(reason: str, user: str, **more: Any) -> Reply:
         },
         **more,
     }
+    if user:
+        said["systemMessage"] = user
+    return Reply(f"{dumps(said)}\n")
+
+
+def going_on(answer: Answer) -> Reply:
+    """What makes an agent go on instead of stopping, in the form that both clients obey."""
+    said = {"decision": "block", "reason": reason_of(answer)}
+    user = plain(answer.user)
     if user:
         said["systemMessage"] = user
     return Reply(f"{dumps(said)}\n")

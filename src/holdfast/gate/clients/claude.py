@@ -5,17 +5,33 @@ That key alone would stop it and let the write happen, so it only ever stands be
 never in the answer to another event. "allow" is never printed: it would answer the client's own
 permission dialog for the user.
 
+At a stop `decision: block` makes the agent go on. A client without a person before it (`claude -p`)
+shows none of the words to its user, and nothing at all when its agent was stopped. What a hook says
+on stderr at the end of the session it passes on if the hook fails: so it hears there that it ended
+blocked.
+
 A command with an exit code other than 0 is a `failed` with its `command`: it may have written all
 the same. A `failed` without a tool is the agent's own: its model could not be reached.
 """
 
 from __future__ import annotations
 
-from holdfast.gate.clients import Told, denying, is_path, plain, reason_of, telling, text_of
+from holdfast.gate.clients import (
+    WAITING,
+    Told,
+    denying,
+    going_on,
+    is_path,
+    plain,
+    reason_of,
+    telling,
+    text_of,
+)
 from holdfast.gate.intent import (
     AGENT_CALL,
     AGENT_START,
     AGENT_STOP,
+    CONTINUE,
     DENY,
     EDIT,
     EDITED,
@@ -29,6 +45,7 @@ from holdfast.gate.intent import (
     SHELLED,
     STOP,
     Intent,
+    Reply,
 )
 
 TYPE_CHECKING = False
@@ -36,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from holdfast.gate.intent import Answer, Reply
+    from holdfast.gate.intent import Answer
 
 NAME = "claude"
 
@@ -71,6 +88,7 @@ SETTINGS_FILES: tuple[str, ...] = (".claude/settings.local.json", ".claude/setti
 TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
 TIMEOUT_SECONDS_MAX: dict[str, int] = {}
+STATUS = dict.fromkeys(("PreToolUse", "Stop", "SubagentStop"), WAITING)
 MARK = "CLAUDE_CODE_SESSION_ID"
 HOME = "CLAUDE_PROJECT_DIR"
 TO_DO = ""
@@ -114,6 +132,7 @@ def read(data: object, env: Mapping[str, str]) -> Intent:
     if not isinstance(data, dict):
         return Intent(NAME, EDIT, "", pid=pid, problem="the hook was told no JSON object")
     told = Told(data)
+    told.is_attended = _is_attended(env)
     if told.event == "PreToolUse" or told.event in _AFTER:
         return _tool(told, data, env, pid)
     problem = told.problem
@@ -171,6 +190,7 @@ def _agent(told: Told, data: dict[Any, Any], pid: int) -> Intent:
     if not isinstance(response, dict) or text_of(response, "status") != "completed":
         return told.intent(NAME, OTHER, pid=pid)
     ended = Told({**data, "agent_id": response.get("agentId")})
+    ended.is_attended = told.is_attended
     if not ended.agent:
         return told.intent(NAME, OTHER, pid=pid)
     return ended.intent(NAME, AGENT_STOP, pid=pid, problem=ended.problem)
@@ -185,6 +205,12 @@ def _is_typed(told: Told, data: dict[Any, Any]) -> bool:
         and not told.agent
         and not prompt.startswith("<task-notification>")
     )
+
+
+def _is_attended(env: Mapping[str, str]) -> bool:
+    """Whether a person sits before the client; it says so itself."""
+    said = env.get("CLAUDE_CODE_SESSION_ATTENDED", "")
+    return said != "0" if said else not env.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk")
 
 
 def _is_running(told: Told, data: dict[Any, Any]) -> bool:
@@ -218,6 +244,11 @@ def say(intent: Intent, answer: Answer) -> Reply:
             return telling(intent, answer, {})
         if intent.event == AGENT_STOP and intent.tool in _AGENTS:
             return telling(intent, answer, _PARENT_HOOKS)
+        if answer.kind == CONTINUE and intent.event in (STOP, AGENT_STOP):
+            return telling(intent, answer, {}) if intent.is_repeated else going_on(answer)
+        if answer.kind == HALT and intent.event == SESSION_END and not intent.is_attended:
+            # on lines of its own, for the client puts the hook's command before it
+            return Reply(stderr=f"\n{plain(answer.user) or reason_of(answer)}\n", code=1)
         return telling(intent, answer, _HOOKS)
     reason, user = reason_of(answer), plain(answer.user)
     if answer.kind == HALT and intent.event != OTHER:

@@ -5,6 +5,9 @@ to the user. With `continue: false`, a key that it does not know, or a blank rea
 whole answer for a mistake, and the write happens. So it cannot be stopped from here: a halt is a
 refusal that says that it holds until somebody resumes the agent.
 
+At a stop it goes on with `decision: block` and a reason that is not blank. An interruption is a
+stop as well, by its user, and has 3 seconds.
+
 It says nothing of a tool that failed, and names no process: whoever asks looks among the hook's
 ancestors.
 """
@@ -12,11 +15,21 @@ ancestors.
 from __future__ import annotations
 
 from holdfast.gate import patch
-from holdfast.gate.clients import Told, denying, is_path, plain, reason_of, telling
+from holdfast.gate.clients import (
+    WAITING,
+    Told,
+    denying,
+    going_on,
+    is_path,
+    plain,
+    reason_of,
+    telling,
+)
 from holdfast.gate.intent import (
     AGENT_CALL,
     AGENT_START,
     AGENT_STOP,
+    CONTINUE,
     DENY,
     EDIT,
     EDITED,
@@ -63,7 +76,8 @@ EVENTS: dict[str, str | None] = {
 SETTINGS_FILES: tuple[str, ...] = (".codex/hooks.json",)
 TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
-TIMEOUT_SECONDS_MAX: dict[str, int] = {"SessionEnd": 3}
+TIMEOUT_SECONDS_MAX: dict[str, int] = {"SessionEnd": 3, "Interrupt": 3}
+STATUS = dict.fromkeys(("PreToolUse", "Stop", "SubagentStop"), WAITING)
 MARK = "CODEX_SESSION_ID"
 HOME = ""
 TO_DO = "Start codex in this repository and trust the hooks with /hooks: until then it skips them."
@@ -109,6 +123,8 @@ def read(data: object, env: Mapping[str, str]) -> Intent:
         event = OTHER
     if event in (AGENT_START, AGENT_STOP) and not told.agent:
         problem = problem or "it does not say which sub-agent this is"
+    if told.event == "Interrupt":
+        told.is_repeated = True
     return told.intent(NAME, event, problem=problem)
 
 
@@ -154,6 +170,8 @@ def say(intent: Intent, answer: Answer) -> Reply:
     if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, OTHER):
         if intent.event == SESSION_END:
             return Reply()  # it takes no answer there
+        if answer.kind == CONTINUE and intent.event in (STOP, AGENT_STOP):
+            return telling(intent, answer, {}) if intent.is_repeated else going_on(answer)
         return telling(intent, answer, _HOOKS, decision="allow")
     return denying(reason_of(answer, HALTED if answer.kind == HALT else ""), plain(answer.user))
 

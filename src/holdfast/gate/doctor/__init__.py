@@ -36,7 +36,7 @@ def examine(
 ) -> list[Finding]:
     """Everything that there is to say about the guard of a repository."""
     clients = looking.installed(root)
-    found = looking.gate(root)
+    found = looking.gate(root, environ)
     settings = Settings.load(root, lenient=True)
     if os.name != "posix":
         found.append(

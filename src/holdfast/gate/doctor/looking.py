@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import holdfast
 from holdfast.core.conflicts import fate
@@ -22,6 +23,7 @@ from holdfast.gate.switch import switched_off
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.settling import left_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def installed(root: str) -> list[Client]:
     return plan.installed(root)
 
 
-def gate(root: str) -> list[Finding]:
+def gate(root: str, environ: Mapping[str, str]) -> list[Finding]:
     """The switch and the settings."""
     found: list[Finding] = []
     off = switched_off(root)
@@ -53,10 +55,23 @@ def gate(root: str) -> list[Finding]:
         told = f"{off.sentence()}: nothing is checked"
         found.append(Finding("gate", "switch", FAILED, told, "holdfast on"))
     try:
-        Settings.load(root)
+        settings = Settings.load(root)
     except SettingsError as error:
         found.append(Finding("settings", FILE, FAILED, error.message, error.hint))
-    return found
+        return found
+    return found + _notify(root, settings.notify[:1], environ)
+
+
+def _notify(root: str, first: Sequence[str], environ: Mapping[str, str]) -> list[Finding]:
+    """Whether the command that is to be told of blocked agents can be found."""
+    for program in first:
+        # as it is started: in the folder of the repository
+        place = os.path.join(root, program) if os.path.dirname(program) else program
+        if shutil.which(place, path=environ.get("PATH", os.defpath)) is None:
+            told = f"there is no program {program!r}: nobody is told when an agent is blocked"
+            fix = f"install it, or correct notify in {FILE}"
+            return [Finding("settings", "notify", NOTE, told, fix)]
+    return []
 
 
 # Clients
@@ -164,7 +179,7 @@ def ledger(root: str) -> list[Finding]:
         )  # fmt: skip
     for holder in dict.fromkeys(grant.holder for grant in orphaned):
         left = [_path(grant) for grant in orphaned if grant.holder == holder]
-        pids = carriers(holder.marks)
+        pids = left_running(root, holder.marks)
         told = f"{holder.id} is gone, but what it started still runs and keeps {_listed(left)}"
         fix = "wait for them, or end them: kill " + " ".join(map(str, pids[:NAMED_MAX]))
         found.append(Finding("ledger", "orphan processes", NOTE, told, fix if pids else ""))
@@ -187,22 +202,6 @@ def _sorted(view: View) -> tuple[list[tuple[Grant, str]], list[Grant]]:
 
 def _path(grant: Grant) -> str:
     return grant.paths[0] if grant.paths else grant.id
-
-
-def carriers(marks: tuple[str, ...]) -> list[int]:
-    """The processes that carry one of these marks in their environment, as far as we may look."""
-    wanted = {os.fsencode(mark) for mark in marks}
-    found = []
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if not name.isdigit() or int(name) == os.getpid():
-            continue
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if not wanted.isdisjoint(file.read().split(b"\0")):
-                    found.append(int(name))
-        except OSError:
-            continue
-    return sorted(found)
 
 
 def _listed(texts: Sequence[str], between: str = ", ") -> str:

@@ -78,9 +78,10 @@ class Scene:
             os.mkdir(root)
             for name in (HELD, FREE, BOXED):
                 self.put(f"{root}/{name}", MINE)
-            # No hook waits that long, so each refuses at once.
+            # No hook waits for that, so each refuses at once.
+            never = "retry_seconds = 86400\nhold_seconds = 0\n"
             shell = f'shell = "{self.settings.shell}"\n'
-            self.put(f"{root}/holdfast.toml", f"[gate]\nretry_seconds = 86400\n{shell}")
+            self.put(f"{root}/holdfast.toml", f"[gate]\n{never}{shell}")
         os.mkdir(f"{self.folder}/tmp")
         os.mkdir(f"{self.broken}/{LEDGER_FOLDER}")
         self.put(f"{self.broken}/{LEDGER_FOLDER}/ledger.db", "this is no ledger\n" * 500)

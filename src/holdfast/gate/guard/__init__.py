@@ -6,25 +6,27 @@ A hook sees a command line, not what it writes. So there are three nets, one beh
              a git verb that changes the whole tree is refused if others would lose something
     watched  what others hold is remembered, with its content
     after    what of it was changed by nobody who may is damage: written down, told to both sides,
-             and put back by one command. What else the command changed is its agent's, if free
+             and put back by one command. What else changed and nobody holds is told, and left free
 
     held       what others hold              trees, asking   what git verbs would change
     aside      files kept beside the ledger  watching        before and after, compared
-    leasing    what a command changed        damage          telling of it, and undoing it
+    ending     one decision at the end       records         what is written into the ledger
+    damage     telling of it, and undoing it unclaimed       what changed and nobody holds
     own        lines that always pass        switches        files that switch the gate off
     abroad     several ledgers at once       caches          what nobody keeps
 
 What this does not promise: a program that writes a file of another agent is not stopped, it is
-found out. And it is not found out if the owner did something with the file in the same time.
+found out. And it is not found out if the owner did something with the file in the same time. Who
+changed something while a command ran is never guessed.
 """
 
 from __future__ import annotations
 
-from holdfast.gate.intent import QUIET, SHELL, Answer
+from holdfast.gate.intent import SHELL, Answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from holdfast.core.model import Holder
     from holdfast.gate.guard.damage import Undone
@@ -50,26 +52,32 @@ def around(
     """What there is to say before a command, or after it. `line` is what was read of it, if it was
     read already."""
     before = intent.event == SHELL
-    if settings.shell == "off" or manager.tree is None or (before and is_own(intent.command)):
-        gate.awake()
-        return Answer(QUIET)
-    if before:
+    off = settings.shell == "off" or manager.tree is None
+    if before and not off and not is_own(intent.command):
         from holdfast.gate.guard.before import before as asked
 
         return asked(intent, gate, manager, line or read_line(intent))
+    if before and is_own(intent.command):
+        from holdfast.gate.guard.before import before_own
+
+        return before_own(intent, gate, manager)
+    if before:  # the guard is switched off
+        block = gate.blocked()
+        if block is not None and not (line or read_line(intent)).only_reads:
+            return block
+    if off:
+        return gate.live_on(is_tail=not before)
     from holdfast.gate.guard.after import after
 
     return after(intent, gate, manager)
 
 
-def settle(intent: Intent, manager: LockManager, holder: Holder) -> str:
+def settle(intent: Intent, gate: Gate, manager: LockManager) -> Callable[[], str]:
     """What a person has to read of an agent's commands of whose end nobody heard, when the agent
-    rests, ends, or is spoken to."""
-    if manager.tree is None:
-        return ""
+    rests, ends, or is spoken to: to be asked for when that event has been decided."""
     from holdfast.gate.guard.after import settle as looked
 
-    return looked(intent, manager, holder)
+    return looked(intent, gate, manager)
 
 
 def read_line(intent: Intent) -> Reading:
@@ -97,14 +105,12 @@ def plain_writes(intent: Intent, manager: LockManager, line: Reading | None = No
     return [*found.files, *found.folders, *found.ours]
 
 
-def edit_refused(
-    intent: Intent, data: object, manager: LockManager, holder: Holder
-) -> Answer | None:
+def edit_refused(intent: Intent, data: object, manager: LockManager, gate: Gate) -> Answer | None:
     """The refusal of an edit that would switch the gate off, by what its client said of it; None
     if it would not."""
     from holdfast.gate.guard.switches import edit_refused as refused
 
-    return refused(intent, data, manager, holder)
+    return refused(intent, data, manager, gate)
 
 
 def is_own(command: str) -> bool:
@@ -127,21 +133,23 @@ def edited(manager: LockManager, holder: Holder, paths: Iterable[str]) -> None:
         sign(manager.tree.root, holder.key, paths)
 
 
-def pending(manager: LockManager, holder: Holder, cwd: str = "") -> str:
-    """What an agent, who is in a folder now, has to be told of damage to its files. It is told
-    once.
+def pending(
+    manager: LockManager, gate: Gate, cwd: str = "", *, expected: bool = False
+) -> Callable[[], str]:
+    """What an agent, who is in a folder now, has to be told of damage to its files, once: to be
+    asked for when the event has been decided. `expected`: what is decided before may add to it.
 
     It costs one failed `stat` if there is nothing.
     """
-    if manager.tree is None:
-        return ""
     from holdfast.gate.guard import signs
 
-    if not signs.is_called(manager.tree.root, holder.key):
-        return ""
+    if manager.tree is None:
+        return str
+    if not expected and not signs.is_called(manager.tree.root, gate.holder.key):
+        return str
     from holdfast.gate.guard.damage import told
 
-    return told(manager, holder, cwd)
+    return told(manager, gate, cwd)
 
 
 def undo(manager: LockManager, id: str) -> Undone:

@@ -20,6 +20,7 @@ from holdfast.gate import busy, clients, guard
 from holdfast.gate.guard.signs import digest
 from holdfast.gate.intent import (
     ALLOW,
+    CONTINUE,
     DENY,
     EDIT,
     FAILED,
@@ -36,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from holdfast.gate.door import Call
+    from holdfast.gate.door import Call, Paths
     from holdfast.gate.intent import Intent
     from holdfast.gate.shell import Reading
 
@@ -112,7 +113,7 @@ def _home(intent: Intent, home: str) -> str:
 
 
 def in_each(
-    places: Mapping[str, list[str]], call: Call, ask: Callable[[str, list[str], Call], Answer]
+    places: Mapping[str, Paths], call: Call, ask: Callable[[str, Paths, Call], Answer]
 ) -> Answer:
     """What all ledgers say together. In the order of their names: two agents that want the same
     files take them in the same order, and cannot wait for each other."""
@@ -123,7 +124,7 @@ def in_each(
             said = _joined(said, ask(root, places[root], call))
         except Exception as error:
             trouble = trouble or error
-        if said.kind in (DENY, HALT) or (trouble and call.intent.event in (EDIT, SHELL)):
+        if call.intent.event in (EDIT, SHELL) and (said.kind in (DENY, HALT) or trouble):
             _give_back(call)
             break
     if trouble is not None:
@@ -132,9 +133,9 @@ def in_each(
 
 
 def _joined(one: Answer, other: Answer) -> Answer:
-    """Two answers as one: the last refusal counts, and no word to anybody is lost."""
+    """Two answers as one: a refusal counts most, and no word to anybody is lost."""
     kinds = (one.kind, other.kind)
-    kind = other.kind if other.kind in (DENY, HALT) else ALLOW if ALLOW in kinds else QUIET
+    kind = next((kind for kind in (HALT, DENY, CONTINUE, ALLOW) if kind in kinds), QUIET)
 
     def both(name: str) -> str:
         return "\n".join(filter(None, (getattr(one, name), getattr(other, name))))

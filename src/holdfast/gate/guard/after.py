@@ -1,6 +1,6 @@
-"""After a command ran: what it did to others, and what is its agent's from now on.
+"""After a command ran: what others hold and was changed, and what changed that is nobody's.
 
-Nothing is refused here: it has happened.
+Nothing is refused here: it has happened. And nothing is taken: what a program changed nobody knows.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from holdfast.gate.intent import PROMPT, QUIET, Answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.draft import Draft
     from holdfast.core.model import Holder
     from holdfast.gate.guard.aside import Running
+    from holdfast.gate.guard.ending import Ended, Facts, Outcome
+    from holdfast.gate.guard.watching import Hurt
     from holdfast.gate.intent import Intent
     from holdfast.gate.leases import Gate
     from holdfast.manager.manager import LockManager
@@ -25,106 +30,108 @@ BACKGROUND = "background"
 def after(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
     """What is said when a command has ended, or was left running."""
     assert manager.tree is not None
-    gate.awake()
-    root = manager.tree.root
+    root, key = manager.tree.root, gate.holder.key
     if not intent.background:
-        busy.end(root, gate.holder.key)
+        busy.end(root, key)
     running = aside.all_running(root)
-    if not running:
-        return Answer(QUIET)
-    from holdfast.gate.guard import watching
+    one = None
+    if running:
+        from holdfast.gate.guard import watching
 
-    one = watching.this(running, gate.holder, intent.command)
+        one = watching.this(running, gate.holder, intent.command)
     if one is None:
-        return Answer(QUIET)
+        return gate.live_on(is_tail=True)
     if intent.background:
         aside.save(one.file, {**one.data, BACKGROUND: True})
-        return Answer(QUIET)  # it is looked at when its agent comes to rest
+        return gate.live_on(is_tail=True)  # it is looked at when its agent comes to rest
+    from holdfast.gate.guard import damage, ending, unclaimed
+
+    changed: dict[str, str] = {}
     if one.data.get("unsure"):
-        signs.sign(root, gate.holder.key, (signs.ANYTHING,))
-    others = _others(one, running)
-    found = watching.hurt(manager, one, others)
-    if one.data.get("unsure"):
-        from holdfast.gate.guard.leasing import lease
+        signs.sign(root, key, (signs.ANYTHING,))
+        changed = unclaimed.changed_since(manager.tree, one.at)
+    facts = ending.Facts(
+        [_ended(manager, one, watching.hurt(manager, one, running))],
+        is_heard=True,
+        gone=ending.gone(manager.tree, one.data.get("fleeting", ())),
+        changed=changed,
+        forgotten=aside.sweep(root),
+    )
+    found = _with_event(gate, facts)
+    said = gate.live_on(is_tail=True)
+    _close(root, [one], running)
+    damage.call(root, facts, found[0])
+    users = [said.user] if said.user else []
+    texts = [said.context] if said.context else []
+    for one_damage in found[0].damages:
+        undo = damage.undoing(one_damage.id, root, intent.cwd)
+        users.append(damage.to_user(undo, one_damage))
+        texts.append(damage.to_agent(undo, damage.with_owners(one_damage)))
+    new = unclaimed.news(root, key, found[0].free)
+    if new:
+        texts.append(unclaimed.told(new))
+    return Answer(QUIET, user="\n".join(users), context="\n".join(texts))
 
-        lease(manager, gate.holder, one, others)
-    if one.data.get("fleeting"):
-        from holdfast.gate.guard.leasing import give_back
 
-        give_back(manager, gate.holder, one.data["fleeting"])
-    _close(one, running, others)
-    _tidy(manager, [other for other in running if other is not one])
-    if not found:
-        return Answer(QUIET)
-    from holdfast.gate.guard import damage
+def _with_event(gate: Gate, facts: Facts) -> list[Outcome]:
+    """Let it be decided with the event; the outcome stands in the list once it was."""
+    from holdfast.gate.guard.ending import write_down
 
-    id = damage.record(manager, gate.holder, one.data.get("command", ""), found)
-    undo = damage.undoing(id, root, intent.cwd)
-    user = damage.to_user(undo, gate.holder, found)
-    return Answer(QUIET, user=user, context=damage.to_culprit(undo, found))
+    found: list[Outcome] = []
+
+    def part(draft: Draft, holder: Holder) -> None:
+        found[:] = [write_down(draft, holder, facts)]
+
+    gate.also(part)
+    return found
 
 
-def settle(intent: Intent, manager: LockManager, holder: Holder) -> str:
-    """What a person reads of what an agent's commands did of whose end nobody heard: they were
-    broken off, or left running until now. The agent reads of it when it is told something next.
+def settle(intent: Intent, gate: Gate, manager: LockManager) -> Callable[[], str]:
+    """What a person reads of what changed during an agent's commands of whose end nobody heard:
+    they were broken off, or left running until now. The agent reads of it when it is told something
+    next.
 
-    What they changed beside that is not leased: it may be long since they began, and others'.
+    What changed beside what others hold is no matter: it may be long since they began.
     """
     assert manager.tree is not None
-    running = aside.all_running(manager.tree.root)
-    open_ones = [one for one in running if one.agent == holder.key and one.end is None]
-    if intent.event == PROMPT:  # a person spoke: what runs in the background runs on
+    root = manager.tree.root
+    running = aside.all_running(root)
+    open_ones = [one for one in running if one.agent == gate.holder.key]
+    if intent.event == PROMPT or intent.background:  # what runs in the background runs on
         open_ones = [one for one in open_ones if not one.data.get(BACKGROUND)]
     if not open_ones:
-        return ""
-    from holdfast.gate.guard import damage, watching
+        return str
+    from holdfast.gate.guard import damage, ending, watching
 
-    told = []
+    ended = []
     for one in open_ones:
-        others = _others(one, running)
         # Of a person nobody hears what it writes itself in so long a time.
-        found = [hurt for hurt in watching.hurt(manager, one, others) if hurt.key.startswith("@")]
-        _close(one, running, others)
-        if found:
-            command = one.data.get("command", "")
-            id = damage.record(manager, holder, command, found, is_heard=False)
-            undo = damage.undoing(id, manager.tree.root, intent.cwd)
-            told.append(damage.to_user(undo, holder, found))
-    _tidy(manager, [one for one in running if one not in open_ones])
-    return "\n".join(told)
+        hurt = [one for one in watching.hurt(manager, one, running) if one.key.startswith("@")]
+        ended.append(_ended(manager, one, hurt))
+    facts = ending.Facts(ended, is_heard=False, forgotten=aside.sweep(root))
+    found = _with_event(gate, facts)
+
+    def told() -> str:
+        _close(root, open_ones, running)
+        damage.call(root, facts, found[0])
+        return "\n".join(
+            damage.to_user(damage.undoing(one.id, root, intent.cwd), one)
+            for one in found[0].damages
+        )
+
+    return told
 
 
-def _others(one: Running, running: list[Running]) -> list[Running]:
-    """Commands of others that may have changed something while this one ran."""
-    from holdfast.gate.guard.watching import is_recent
+def _ended(manager: LockManager, one: Running, found: list[Hurt]) -> Ended:
+    from holdfast.gate.guard import damage
 
-    return [
-        other
-        for other in running
-        if other is not one
-        and other.agent != one.agent
-        and other.data.get("unsure")
-        and (other.end is not None or is_recent(other))
-    ]
-
-
-def _tidy(manager: LockManager, left: list[Running]) -> None:
-    """Take away what nobody needs any more, now that only these are left."""
     assert manager.tree is not None
-    if not any(one.end is None for one in left):
-        aside.clear(manager.tree.root, "watch")
-    gone = aside.sweep(manager.tree.root)
-    if gone:
-        from holdfast.gate.guard.damage import forget
-
-        forget(manager, gone)
+    return damage.set_aside(manager.tree.root, one.data.get("command", ""), found)
 
 
-def _close(one: Running, running: list[Running], others: list[Running]) -> None:
-    """Nobody has to know of this command any more, but those who were at work meanwhile."""
-    unended = [other for other in others if other.end is None]
-    aside.finish(one, overlaps=bool(unended) and one.data.get("unsure") is True)
-    for other in running:
-        # one that ended matters to those who had begun by then
-        if other.end is not None and not any(still.at <= other.end for still in unended):
-            aside.remove(other.file)
+def _close(root: str, ended: list[Running], running: list[Running]) -> None:
+    """Nobody has to know of these commands any more. If they were the last, nobody is watched."""
+    for one in ended:
+        aside.remove(one.file)
+    if len(ended) == len(running):
+        aside.clear(root, "watch")

@@ -1,8 +1,9 @@
 """Files that the guard keeps beside the ledger: commands in progress, and contents.
 
-    aside/running/   one file for each command in progress, and for a while of some that ended
+    aside/running/   one file for each command in progress
     aside/kept/      contents by their digest, so what does not change is kept once
     aside/undo/ID/   the contents that can be put back, for a week
+    aside/said/      what each agent was told of lately
 
 What is older than a day and not damage goes away by itself. Nothing here is needed for anybody's
 lease: whoever deletes it loses what could have been put back.
@@ -85,7 +86,7 @@ class Kept:
             return kind, stamp, "", False
         settled = is_settled(stamp)
         if self._known is None:
-            self._known = _loaded(aside(self._root, "known.json")) or {}
+            self._known = loaded(aside(self._root, "known.json")) or {}
         before = self._known.get(path)
         if (
             settled
@@ -174,7 +175,8 @@ def save(name: str, value: Any) -> None:
     put(name, dumps(value).encode("utf-8", "backslashreplace"))
 
 
-def _loaded(name: str) -> dict[str, Any] | None:
+def loaded(name: str) -> dict[str, Any] | None:
+    """What was saved; None if it cannot be read."""
     try:
         with open(name, "rb") as stream:
             found = loads(stream.read().decode())
@@ -187,16 +189,15 @@ def _loaded(name: str) -> dict[str, Any] | None:
 
 
 class Running:
-    """A command in progress, or one that ended while others were in progress."""
+    """A command in progress."""
 
-    __slots__ = ("agent", "at", "data", "end", "file")
+    __slots__ = ("agent", "at", "data", "file")
 
     def __init__(self, file: str, data: dict[str, Any]) -> None:
         self.file: Final = file
         self.data: Final = data
         self.agent: Final[str] = data["agent"]
         self.at: Final[int] = data["at"]
-        self.end: Final[int | None] = data.get("end")
 
 
 def begin(root: str, call: str, data: dict[str, Any]) -> None:
@@ -213,18 +214,10 @@ def all_running(root: str) -> list[Running]:
         return []
     found = []
     for name in names:
-        data = _loaded(f"{folder}/{name}")
+        data = loaded(f"{folder}/{name}")
         if data is not None and isinstance(data.get("at"), int) and "agent" in data:
             found.append(Running(f"{folder}/{name}", data))
     return sorted(found, key=lambda one: one.at)
-
-
-def finish(one: Running, *, overlaps: bool) -> None:
-    """A command ended. While others run, they have to know when that was."""
-    if overlaps:
-        save(one.file, {**one.data, "files": [], "end": time_ns()})
-    else:
-        remove(one.file)
 
 
 def remove(file: str) -> None:
@@ -250,19 +243,23 @@ def sweep(root: str) -> list[str]:
     except OSError:
         pass
     put(mark, b"")
-    for folder in ("running", "kept", "watch"):
+    for folder in ("running", "kept", "said", "watch"):
         for file in _older(aside(root, folder), now - DAY_SECONDS):
             remove(file)
-    gone = []
-    for folder in _older(aside(root, "undo"), now - UNDO_SECONDS):
-        for file in _older(folder, now):
-            remove(file)
-        try:
-            os.rmdir(folder)
-            gone.append(os.path.basename(folder))
-        except OSError:
-            pass
-    return gone
+    ids = map(os.path.basename, _older(aside(root, "undo"), now - UNDO_SECONDS))
+    return [id for id in ids if discard(root, id)]
+
+
+def discard(root: str, id: str) -> bool:
+    """Keep nothing of damage any more. False if that cannot be."""
+    folder = aside(root, "undo", id)
+    for file in _older(folder, float("inf")):
+        remove(file)
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return False
+    return True
 
 
 def _older(folder: str, moment: float) -> list[str]:

@@ -8,27 +8,43 @@ from time import monotonic
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Value
 from holdfast.core.words import duration
-from holdfast.gate import busy, telling
+from holdfast.gate import busy
 from holdfast.gate.guard import signs
 from holdfast.gate.guard.caches import is_cache
 from holdfast.gate.guard.held import is_near, look
-from holdfast.gate.guard.switches import BY_EDITING, COMMAND_REFUSED, kept_from, switches_off
-from holdfast.gate.intent import ALLOW, DENY, HALT, QUIET, SPEC_WORDS, Answer, leads_into_spec
+from holdfast.gate.guard.switches import (
+    BY_EDITING,
+    COMMAND_REFUSED,
+    kept_from,
+    switches_off,
+    write_down,
+)
+from holdfast.gate.intent import (
+    ALLOW,
+    DENY,
+    HALT,
+    QUIET,
+    SPEC_WORDS,
+    Answer,
+    leads_into_spec,
+    with_context,
+)
+from holdfast.gate.rulebook import records, telling
 from holdfast.manager import services
 from holdfast.manager.paths import LEDGER_FOLDER
 from holdfast.manager.realpath import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Final
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Final
 
     from holdfast.gate.guard.held import Held, Sight
     from holdfast.gate.intent import Intent
     from holdfast.gate.leases import Gate
     from holdfast.gate.shell import Reading, TreeVerb
     from holdfast.manager.manager import LockManager
-    from holdfast.manager.paths import Tree
+    from holdfast.manager.paths import Place, Tree
 
 #: What to do instead of working on the whole tree.
 _INSTEAD = {
@@ -50,12 +66,13 @@ LISTED_MAX = 10
 
 class Inside(Value):
     """What a command writes of one ledger's tree. All are absolute: `files`, `folders` with
-    everything below them, and `ours`, which switches the gate off and is nobody's to lock."""
+    everything below them, and `ours`, which switches the gate off and is nobody's to lock. `places`
+    is where each of the files lies."""
 
     __slots__ = ("files", "folders", "ours", "places")
 
     def __init__(
-        self, files: list[str], folders: list[str], ours: list[str], places: dict[str, str]
+        self, files: list[str], folders: list[str], ours: list[str], places: dict[str, Place]
     ) -> None:
         self.files: Final = files
         self.folders: Final = folders
@@ -69,7 +86,7 @@ def inside(writes: Iterable[str], tree: Tree) -> Inside:
     files: list[str] = []
     folders: list[str] = []
     ours: list[str] = []
-    places: dict[str, str] = {}
+    places: dict[str, Place] = {}
     own = f"{tree.root}/{LEDGER_FOLDER}"
     for text in writes:
         try:
@@ -93,7 +110,7 @@ def inside(writes: Iterable[str], tree: Tree) -> Inside:
             folders.append(f"{place.real.rstrip('/')}/")
         elif text not in places:
             files.append(text)
-            places[text] = place.path
+            places[text] = place
     return Inside(files, folders, ours, places)
 
 
@@ -101,16 +118,17 @@ def before(intent: Intent, gate: Gate, manager: LockManager, reading: Reading) -
     """What is said to a command that is about to run."""
     assert manager.tree is not None
     writes = inside(reading.writes, manager.tree)
+    gate.introduce()
     sight = look(manager, gate.holder)
-    if sight.resting:
-        gate.awake()
     refused = (
-        _switching_off(manager, gate, intent, writes)
+        _blocked(reading, sight)
+        or _switching_off(manager, gate, intent, writes)
         or _in_specs(manager, gate, writes)
         or _losing(manager, gate, intent, reading, sight)
     )
     if refused is not None:
-        return refused
+        said = gate.live_on() if refused.kind == DENY else refused
+        return with_context(refused, said.context)
     answer = _leased(gate, manager, writes, sight, reading.absent)
     if answer.kind not in (ALLOW, QUIET):
         return answer
@@ -123,6 +141,18 @@ def before(intent: Intent, gate: Gate, manager: LockManager, reading: Reading) -
     if unsure or fleeting or sight.others:
         return _watched(answer, manager, gate, intent, sight, unsure=unsure, fleeting=fleeting)
     return answer
+
+
+def before_own(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
+    """What is said to a line that does nothing but call Holdfast: of an agent that was stopped only
+    what looks passes."""
+    blocks = services.look(manager, lambda view: records.known(view, gate.holder.key)).blocks
+    if blocks:
+        from holdfast.gate.guard.own import only_looks
+
+        if not only_looks(intent.command):
+            return _halted(blocks[0].report)
+    return gate.live_on()
 
 
 def _watched(
@@ -153,6 +183,19 @@ def _watched(
 # What is refused
 
 
+def _blocked(reading: Reading, sight: Sight) -> Answer | None:
+    """The refusal of what is not proven to only read, to an agent that was stopped: nothing else
+    passes until a person tells it to go on."""
+    if sight.blocked is None or reading.only_reads:
+        return None
+    return _halted(sight.blocked)
+
+
+def _halted(report: Mapping[str, Any]) -> Answer:
+    told = telling.blocked(report)
+    return Answer(HALT, told, user=told, report=report)
+
+
 def _switching_off(
     manager: LockManager, gate: Gate, intent: Intent, writes: Inside
 ) -> Answer | None:
@@ -174,14 +217,15 @@ def _kept_from(
     from holdfast.gate.guard.watching import shown
 
     what = {"command": shown(intent.command)}
-    return kept_from(manager, gate.holder, path, why, instead, event=COMMAND_REFUSED, what=what)
+    return kept_from(gate, path, why, instead, event=COMMAND_REFUSED, what=what)
 
 
 def _in_specs(manager: LockManager, gate: Gate, writes: Inside) -> Answer | None:
     """The refusal of what lies in specs that others have locked, leased or not."""
     assert manager.tree is not None
     root = manager.tree.root
-    files = [f"{root}/{path}" for path in writes.places.values() if leads_into_spec(path)]
+    paths = [place.path for place in writes.places.values()]
+    files = [f"{root}/{path}" for path in paths if leads_into_spec(path)]
     folders = [one for one in writes.folders if leads_into_spec(one) or _has_specs(one)]
     if not (files or folders):
         return None
@@ -207,9 +251,6 @@ def _losing(
     """The refusal of a verb on the whole tree with which others would lose something."""
     if not reading.trees:
         return None
-    if sight.blocked is not None:
-        told = telling.blocked(sight.blocked)
-        return Answer(HALT, told, user=told, report=sight.blocked)
     assert manager.tree is not None
     root = manager.tree.root
     from holdfast.gate.guard.trees import losses
@@ -224,7 +265,7 @@ def _losing(
     from holdfast.gate.guard.watching import shown
 
     data = {"command": shown(intent.command), "paths": [one.path for one in lost]}
-    services.note(manager, COMMAND_REFUSED, {"agent": gate.holder.id, **data})
+    write_down(gate, COMMAND_REFUSED, data)
     now = manager.now()
     return Answer(DENY, _said(verb, lost, now), user=_said_to_user(gate.holder.id, verb, lost))
 
@@ -266,19 +307,20 @@ def _leased(
     """Lease what is plainly written. Of what lies below a folder, what others hold decides. Nobody
     keeps what is removed and was not there: a lease on it would only stand in others' way."""
     if not (writes.files or writes.folders):
-        return Answer(QUIET)
+        return gate.live_on()
     theirs = {one.path: one for one in sight.others}
     below = [
         one.file
         for one in sight.others
         if not one.folder and one.file.startswith(tuple(writes.folders))
     ]
-    new = [text for text in writes.files if writes.places[text] not in sight.mine]
-    free = [text for text in new if writes.places[text] not in theirs]
-    passing = {text for text in free if text in absent or is_cache(writes.places[text])}
+    paths = {text: place.path for text, place in writes.places.items()}
+    new = [text for text in writes.files if paths[text] not in sight.mine]
+    free = [text for text in new if paths[text] not in theirs]
+    passing = {text for text in free if text in absent or is_cache(paths[text])}
     passing |= _ignored(manager, [text for text in free if text not in passing])
-    wanted = [text for text in writes.files if text not in passing]
-    return gate.permit([*wanted, *below])
+    wanted = [writes.places[text] for text in writes.files if text not in passing]
+    return gate.permit([*wanted, *below]) if wanted or below else gate.live_on()
 
 
 def _ignored(manager: LockManager, paths: list[str]) -> set[str]:

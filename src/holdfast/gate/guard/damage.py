@@ -1,31 +1,32 @@
-"""Damage: a command changed what another agent holds. It is told to both, and can be undone."""
+"""Damage: what another holds was changed while a command ran. Both are told, and it can be undone.
+
+Whether the command did it nobody knows: a person may have saved the file in the same time.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, RecordVersionError
 from holdfast.core.model import Value
-from holdfast.gate.guard import aside, signs
+from holdfast.gate.guard import aside, records, signs
+from holdfast.gate.guard.ending import Ended
+from holdfast.gate.guard.records import Damage, DamagedFile, Told, damage_name, told_name
 from holdfast.manager import services
 from holdfast.manager.ids import new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Final
+    from collections.abc import Callable, Sequence
+    from typing import Final
 
+    from holdfast.core.draft import Draft
     from holdfast.core.model import Holder
+    from holdfast.gate.guard.ending import Facts, Outcome
     from holdfast.gate.guard.watching import Hurt
+    from holdfast.gate.leases import Gate
     from holdfast.manager.manager import LockManager
-
-#: The events of it.
-DAMAGE = "damage"
-TO_BE_TOLD = "damage_to_be_told"
-TOLD = "damage_told"
-UNDONE = "damage_undone"
-FORGOTTEN = "damage_forgotten"
 
 LISTED_MAX = 10
 
@@ -49,49 +50,25 @@ class Undone(Value):
         self.left: Final = left
 
 
-def _name(id: str) -> str:
-    return f"damaged:{id}"
-
-
-def _name_for(key: str, id: str = "") -> str:
-    return f"damage-for:{key}:{id}"
-
-
 # Telling
 
 
-def record(
-    manager: LockManager, by: Holder, command: str, found: Sequence[Hurt], *, is_heard: bool = True
-) -> str:
-    """Write damage down, keep what can be put back, and call the owners; also the agent whose
-    command it was, unless it `is_heard` there at once. Its id."""
-    assert manager.tree is not None
-    root = manager.tree.root
+def set_aside(root: str, command: str, found: Sequence[Hurt]) -> Ended:
+    """A command that ended, and what changed of others; what can be put back is kept."""
     id = new_id()[-8:]
-    files: list[dict[str, Any]] = []
+    files = []
     for number, one in enumerate(found):
-        kept = one.kind == aside.ABSENT or (one.keeps and _set_aside(root, id, number, one.before))
-        files.append({
-            "path": one.path, "owner": one.owner, "owner_key": one.key, "before": one.before,
-            "was": one.kind, "mode": one.mode, "after": one.after, "kept": kept, "number": number,
-        })  # fmt: skip
-    data = {"id": id, "by": by.id, "by_key": by.key, "command": command, "files": files}
-    services.note(manager, DAMAGE, data, name=_name(id))
-    owners: dict[str, list[str]] = {}
-    for one in found:
-        for key in (one.key, one.parent):  # a sub-agent may be gone before it is asked anything
-            if key and key != by.key:
-                owners.setdefault(key, []).append(one.path)
-    if not is_heard:
-        owners[by.key] = [f"{one.path} ({one.owner})" for one in found]
-    for key, paths in owners.items():
-        told = {"id": id, "by": by.id, "command": command, "paths": paths}
-        services.note(manager, TO_BE_TOLD, told, name=_name_for(key, id))
-        signs.call(root, key)
-    return id
+        kept = one.kind == aside.ABSENT or (one.keeps and _kept(root, id, number, one.before))
+        files.append(
+            DamagedFile(
+                path=one.path, owner=one.owner, owner_key=one.key, was=one.kind, mode=one.mode,
+                before=one.before, after=one.after, kept=kept, number=number,
+            )
+        )  # fmt: skip
+    return Ended(id, command, found, files)
 
 
-def _set_aside(root: str, id: str, number: int, name: str) -> bool:
+def _kept(root: str, id: str, number: int, name: str) -> bool:
     target = signs.aside(root, "undo", id, str(number))
     try:
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
@@ -100,6 +77,16 @@ def _set_aside(root: str, id: str, number: int, name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def call(root: str, facts: Facts, outcome: Outcome) -> None:
+    """Call those who have to hear of it, and keep nothing for what is no damage after all."""
+    for key in outcome.called:
+        signs.call(root, key)
+    damages = {one.id for one in outcome.damages}
+    for one in facts.ended:
+        if one.id not in damages:
+            aside.discard(root, one.id)
 
 
 def undoing(id: str, root: str, cwd: str) -> str:
@@ -111,52 +98,89 @@ def undoing(id: str, root: str, cwd: str) -> str:
     return f"holdfast -C {quote(root)} undo {id}"
 
 
-def to_culprit(undo: str, found: Sequence[Hurt]) -> str:
-    """For the agent whose command it was."""
-    return _to_culprit([f"{one.path} ({one.owner})" for one in found], undo)
-
-
-def to_user(undo: str, by: Holder, found: Sequence[Hurt]) -> str:
-    """For the person whose agent it was."""
-    who = ", ".join(sorted({hurt.owner for hurt in found}))
-    what = listed([hurt.path for hurt in found])
-    return f"holdfast: a command of {by.id} changed what {who} holds: {what}. To undo it: {undo}"
-
-
-def _to_culprit(files: Sequence[str], undo: str) -> str:
+def to_user(undo: str, damage: Damage) -> str:
+    """For the person whose agent's command it was."""
+    who = ", ".join(sorted({file.owner for file in damage.files}))
+    what = listed([file.path for file in damage.files])
     return (
-        "While your command ran, files were changed that other agents are working on: "
-        f"{listed(files)}. "
-        f"Put them back now with: {undo}\n"
-        "Then do it again in a way that touches only your own files."
+        f"holdfast: while a command of {damage.by} ran, what {who} holds was changed: {what}. "
+        f"If the command did it, undo it with: {undo}"
     )
 
 
-def told(manager: LockManager, holder: Holder, cwd: str) -> str:
-    """What an owner, who is in a folder now, has not heard yet."""
+def with_owners(damage: Damage) -> list[str]:
+    """The files, each with who holds it."""
+    return [f"{file.path} ({file.owner})" for file in damage.files]
+
+
+def to_agent(undo: str, files: Sequence[str]) -> str:
+    """For the agent whose command ran."""
+    return (
+        f"While your command ran, files were changed that others hold: {listed(files)}. "
+        f"If your command did it, put them back now with: {undo}\n"
+        "Then do it again in a way that touches only your own files. If it did not, leave them: "
+        "somebody else changed them."
+    )
+
+
+def _to_owner(record: Told, undo: str) -> str:
+    return (
+        f"While {record.by} ran `{record.command}`, what you hold was changed: "
+        f"{listed(record.paths)}. Whether that command did it is not known. Look at it before you "
+        "edit it again. What was there before comes back, unless it has changed again since, with: "
+        f"{undo}"
+    )
+
+
+def told(manager: LockManager, gate: Gate, cwd: str) -> Callable[[], str]:
+    """What an agent, who is in a folder now, has not heard yet of damage: to what it holds, or by
+    what its own command may have done. It can be asked for when its event has been decided."""
     assert manager.tree is not None
     root = manager.tree.root
-    signs.answer_call(root, holder.key)  # first: a call from now on is a new one
-    texts = []
-    for event in services.notes(manager, _name_for(holder.key)):
-        undo = undoing(event.data["id"], root, cwd)
-        mine = event.data["by"] == holder.id
-        texts.append(
-            _to_culprit(event.data["paths"], undo) if mine else _to_owner(event.data, undo)
-        )
-        services.note(
-            manager, TOLD, {"id": event.data["id"], "agent": holder.id},
-            name=event.data["note"], over=True,
-        )  # fmt: skip
-    return "\n".join(texts)
+    signs.answer_call(root, gate.holder.key)  # first: a call from now on is a new one
+    heard: list[list[tuple[Told | RecordVersionError, bool]]] = []
+
+    def part(draft: Draft, holder: Holder) -> None:
+        heard[:] = [_heard(draft, holder)]
+
+    gate.also(part)
+
+    def said() -> str:
+        if not heard:  # nothing was decided: it is told another time
+            signs.call(root, gate.holder.key)
+        texts = []
+        for record, mine in heard[0] if heard else ():
+            if isinstance(record, RecordVersionError):
+                texts.append(f"holdfast: {record.message}. {record.hint}")
+                continue
+            undo = undoing(record.id, root, cwd)
+            texts.append(to_agent(undo, record.paths) if mine else _to_owner(record, undo))
+        return "\n".join(texts)
+
+    return said
 
 
-def _to_owner(data: Mapping[str, Any], undo: str) -> str:
-    return (
-        f"While {data['by']} ran `{data['command']}`, what you hold was changed: "
-        f"{listed(data['paths'])}. Look at it before you edit it again. What was there before "
-        f"comes back, unless it has changed again since, with: {undo}"
-    )
+def _heard(draft: Draft, holder: Holder) -> list[tuple[Told | RecordVersionError, bool]]:
+    """All that an agent has not heard yet, and whether it is of its own command. From now on it has
+    heard of it, but of what only a newer version can read."""
+    found: list[tuple[Told | RecordVersionError, bool]] = []
+    for event in draft.notes(told_name(holder.key)):
+        try:
+            record = Told.of(event)
+            by_key = record.by_key or _by_key(draft, record.id)
+        except RecordVersionError as error:
+            found.append((error, False))
+            continue
+        found.append((record, by_key == holder.key))
+        data = {"id": record.id, "agent": holder.id}
+        draft.say(records.TOLD, data, name=told_name(holder.key, record.id), over=True)
+    return found
+
+
+def _by_key(draft: Draft, id: str) -> str:
+    """Whose command it was, by the damage itself; empty if that was undone or forgotten."""
+    event = draft.note(damage_name(id))
+    return Damage.of(event).by_key if event is not None else ""
 
 
 def listed(items: Sequence[str]) -> str:
@@ -169,51 +193,49 @@ def listed(items: Sequence[str]) -> str:
 
 def undo(manager: LockManager, id: str) -> Undone:
     """Put back what can be put back. What changed again is left, and can be tried again."""
-    event = services.noted(manager, _name(id)) if id.isalnum() else None
+    event = services.noted(manager, damage_name(id)) if id.isalnum() else None
     if event is None or manager.tree is None:
         raise NoSuchDamage(
             f"there is no damage {id[:40]!r} to undo",
-            hint="it was undone already, or is more than a week old; see: holdfast events",
+            hint="it was undone already, or is more than a week old; see: holdfast log",
             id=id[:40],
         )
+    damage = Damage.of(event)
     restored: list[str] = []
     left: list[tuple[str, str]] = []
     remaining = []
-    for one in event.data["files"]:
+    for one in damage.files:
         why = _put_back(manager.tree.root, id, one)
         if why:
-            left.append((one["path"], why))
+            left.append((one.path, why))
             remaining.append(one)
         else:
-            restored.append(one["path"])
-    data = {**event.data, "files": remaining, "restored": restored}
-    data.pop("note", None)
-    services.note(manager, UNDONE, data, name=_name(id), over=not remaining)
+            restored.append(one.path)
+    data = {**damage.with_files(remaining).to_data(), "restored": restored}
+    services.note(manager, records.UNDONE, data, name=damage_name(id), over=not remaining)
     return Undone(id, tuple(restored), tuple(left))
 
 
-def _put_back(root: str, id: str, one: Mapping[str, Any]) -> str:
+def _put_back(root: str, id: str, one: DamagedFile) -> str:
     """Put one file back; why it was not, if it was not."""
-    file = f"{root}/{one['path'].removeprefix('./')}"
-    if not one["kept"]:
-        return (
-            "its content was too large to be kept" if one["was"] == aside.FILE else "it was no file"
-        )
+    file = f"{root}/{one.path.removeprefix('./')}"
+    if not one.kept:
+        return "its content was too large to be kept" if one.was == aside.FILE else "it was no file"
     now = aside.name_of(file)
-    if now == one["before"] or (now == aside.ABSENT == one["was"]):
+    if now == one.before or (now == aside.ABSENT == one.was):
         return ""
-    if now != one["after"]:
+    if now != one.after:
         return "it has been changed again since"
     if now == aside.OTHER:
         return "something is there now that is no file"
     try:
-        _save_present(root, id, one["number"], file)
-        if one["was"] == aside.ABSENT:
+        _save_present(root, id, one.number, file)
+        if one.was == aside.ABSENT:
             os.unlink(file)
             return ""
-        with open(signs.aside(root, "undo", id, str(one["number"])), "rb") as stream:
+        with open(signs.aside(root, "undo", id, str(one.number)), "rb") as stream:
             content = stream.read()
-        _replace(root, file, content, one["mode"])
+        _replace(root, file, content, one.mode)
     except FileNotFoundError:
         return "what was kept of it is gone"
     except OSError as error:
@@ -245,10 +267,3 @@ def _replace(root: str, file: str, content: bytes, mode: int) -> None:
         one.close()
     if stat.S_IMODE(os.lstat(file).st_mode) != mode:
         os.chmod(file, mode)
-
-
-def forget(manager: LockManager, ids: Sequence[str]) -> None:
-    """What was kept of these is gone: there is nothing to undo any more."""
-    for id in ids:
-        if services.noted(manager, _name(id)) is not None:
-            services.note(manager, FORGOTTEN, {"id": id}, name=_name(id), over=True)

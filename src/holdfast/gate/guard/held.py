@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from holdfast.core import keys, rules
 from holdfast.core.model import WRITE, Value
-from holdfast.gate.blocking import BLOCKED
-from holdfast.gate.leases import RESTING, notes_of
+from holdfast.gate.rulebook import family, records
 from holdfast.manager import services
 
 TYPE_CHECKING = False
@@ -43,7 +42,7 @@ class Sight(Value):
     `blocked` is the report if it was stopped and waits for instruction.
     """
 
-    __slots__ = ("blocked", "mine", "others", "resting")
+    __slots__ = ("blocked", "mine", "others")
 
     def __init__(
         self,
@@ -51,12 +50,10 @@ class Sight(Value):
         mine: frozenset[str],
         *,
         blocked: Mapping[str, Any] | None,
-        resting: bool,
     ) -> None:
         self.others: Final = others
         self.mine: Final = mine
         self.blocked: Final = blocked
-        self.resting: Final = resting
 
 
 def look(manager: LockManager, holder: Holder) -> Sight:
@@ -65,25 +62,18 @@ def look(manager: LockManager, holder: Holder) -> Sight:
     What is held above a sub-agent is not another's: it would come down to it with the first edit.
     """
     root = manager.tree.root if manager.tree is not None else ""
-    family = [holder.key]
-    if holder.agent:
-        from holdfast.gate.family import ancestors
-
-        family += ancestors(manager, holder)
 
     def ask(view: View) -> Sight:
+        mine_too = {holder.key, *(family.ancestors(view, holder) if holder.agent else ())}
         others: list[Held] = []
         mine: list[str] = []
         for grant in view.grants():
             if grant.holder.key == holder.key:
                 mine += grant.paths
-            elif grant.holder.key not in family and rules.is_live(view, grant):
+            elif grant.holder.key not in mine_too and rules.is_live(view, grant):
                 others += _paths(root, grant)
-        notes = view.notes(notes_of(holder.key))
-        reports = [event.data["report"] for event in notes if event.type == BLOCKED]
-        resting = any(event.type == RESTING for event in notes)
-        blocked = reports[0] if reports else None
-        return Sight(others, frozenset(mine), blocked=blocked, resting=resting)
+        blocks = records.known(view, holder.key).blocks
+        return Sight(others, frozenset(mine), blocked=blocks[0].report if blocks else None)
 
     return services.look(manager, ask)
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 LENGTH_MAX = 10_000
 #: What may stand behind a pipe: it shows what it reads.
 _SHOWING = frozenset(["cat", "grep", "head", "jq", "less", "sort", "tail", "wc"])
+#: Commands of Holdfast that write no file and start nothing; `resume` itself asks for a person.
+_LOOKING = frozenset(
+    ["blockers", "check", "gaps", "log", "resume", "status", "unlock", "whoami"],
+)
+_WITH_VALUE = ("-C", "--store")
 
 
 def is_own_line(command: str) -> bool:
@@ -27,6 +32,23 @@ def is_own_line(command: str) -> bool:
     steps = [step for chain in body.items for step in (chain.first, *(n for _, n in chain.rest))]
     names = [_name(step) for step in steps]
     return "holdfast" in names and all(name in ("holdfast", "cd") for name in names)
+
+
+def only_looks(command: str) -> bool:
+    """Whether such a line writes no file and starts nothing that could."""
+    body = parse(command)
+    steps = [step for chain in body.items for step in (chain.first, *(n for _, n in chain.rest))]
+    firsts = [step.commands[0] if isinstance(step, Pipeline) else step for step in steps]
+    return all(_name(one) != "holdfast" or _verb(one) in _LOOKING for one in firsts)
+
+
+def _verb(node: Node) -> str:
+    """Which command of Holdfast is called."""
+    words = [_text(word) for word in node.words] if isinstance(node, Simple) else []
+    words = words[3:] if words[1:3] == ["-m", "holdfast"] else words[1:]
+    while words and words[0].startswith("-"):
+        words = words[2 if words[0] in _WITH_VALUE else 1 :]
+    return words[0] if words else ""
 
 
 def _name(node: Node) -> str:

@@ -23,7 +23,6 @@ import os
 from holdfast.core.codec import loads
 from holdfast.gate import clients
 from holdfast.gate.intent import DENY, Answer
-from holdfast.manager import services
 from holdfast.manager.controls import TABLE, control_of
 from holdfast.manager.paths import LEDGER_FOLDER
 from holdfast.manager.realpath import resolve
@@ -33,9 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from holdfast.core.draft import Draft
     from holdfast.core.model import Holder
     from holdfast.gate.clients import Adapter
     from holdfast.gate.intent import Intent
+    from holdfast.gate.leases import Gate
     from holdfast.manager.manager import LockManager
 
     #: Given the root, the old text and the new one (None if it is not known): why it is refused.
@@ -113,9 +114,7 @@ def _is_git_hook(path: str) -> bool:
     return hookscript.is_ours(hookscript.read(path))
 
 
-def edit_refused(
-    intent: Intent, data: object, manager: LockManager, holder: Holder
-) -> Answer | None:
+def edit_refused(intent: Intent, data: object, manager: LockManager, gate: Gate) -> Answer | None:
     """The refusal of an edit that would switch the gate off; None if it would not."""
     adapter = clients.adapter(intent.client)
     if manager.tree is None or adapter is None:
@@ -127,7 +126,7 @@ def edit_refused(
             why = judged(root, real, _outcome(adapter, data, text))
             if why:
                 what = {"tool": intent.tool}
-                return kept_from(manager, holder, real, why, event=EDIT_REFUSED, what=what)
+                return kept_from(gate, real, why, event=EDIT_REFUSED, what=what)
     return None
 
 
@@ -136,8 +135,7 @@ def _outcome(adapter: Adapter, data: object, text: str) -> Callable[[str], str |
 
 
 def kept_from(
-    manager: LockManager,
-    holder: Holder,
+    gate: Gate,
     path: str,
     why: str,
     instead: str = "",
@@ -145,14 +143,24 @@ def kept_from(
     event: str,
     what: Mapping[str, Any],
 ) -> Answer:
-    """The refusal to write what would switch the gate off; written down."""
-    services.note(manager, event, {"agent": holder.id, **what, "paths": [path]})
+    """The refusal to write what would switch the gate off; written down when the agent's event is
+    decided."""
+    write_down(gate, event, {**what, "paths": [path]})
     return Answer(
         DENY,
         f"Refused: {path} is not for agents to change like this: {why}. {instead}If it has to be "
         "done, ask your user: a person can do it, or switch the gate off with: holdfast off",
-        user=f"holdfast: {holder.id} wanted to write {path}; it was refused, for {why}.",
+        user=f"holdfast: {gate.introduce().id} wanted to write {path}; it was refused, for {why}.",
     )
+
+
+def write_down(gate: Gate, event: str, data: Mapping[str, Any]) -> None:
+    """What was not let through, in the same transaction as the event."""
+
+    def part(draft: Draft, holder: Holder) -> None:
+        draft.say(event, {"agent": holder.id, **data})
+
+    gate.also(part)
 
 
 def _text(path: str) -> str:

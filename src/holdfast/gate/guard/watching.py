@@ -1,21 +1,19 @@
 """Before a command: what others hold is remembered. After it: what of that has changed.
 
 A change counts as damage if the lease is still its owner's and the owner cannot have made it: it
-neither wrote this file meanwhile, nor ran a command of which nobody knows what it writes. So what
-a person, or a program that an agent left running, changes at the same time is put down to the
-command; and what is changed while its owner is busy itself is put down to nobody.
+neither wrote this file meanwhile, nor ran a command of which nobody knows what it writes. Who made
+it is not known: it may have been the command, a person, or a program that was left running. What is
+changed while its owner is busy itself is no damage.
 """
 
 from __future__ import annotations
 
 from time import time_ns
 
-from holdfast.core import rules
 from holdfast.core.errors import HoldfastError
-from holdfast.core.model import Grant, Value
+from holdfast.core.model import Value
 from holdfast.gate import busy
 from holdfast.gate.guard import aside, signs
-from holdfast.manager import services
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from holdfast.core.model import Holder
-    from holdfast.core.view import View
     from holdfast.gate.guard.aside import Running
     from holdfast.gate.guard.held import Held
     from holdfast.manager.manager import LockManager
@@ -86,7 +83,7 @@ def this(running: list[Running], holder: Holder, command: str) -> Running | None
 
         calls.append(f"{call_of(holder, command_of(command) or command)}-")
     for one in reversed(running):
-        if one.end is None and one.file.rpartition("/")[2].startswith(tuple(calls)):
+        if one.file.rpartition("/")[2].startswith(tuple(calls)):
             return one
     return None
 
@@ -106,14 +103,15 @@ def shown(command: str) -> str:
 
 
 class Hurt(Value):
-    """A file that a command changed although another held it; as it was, and as it is."""
+    """A file that changed while a command ran and another held it; as it was, and as it is."""
 
-    __slots__ = ("after", "before", "file", "keeps", "key", "kind", "mode", "owner", "parent",
-                 "path")  # fmt: skip
+    __slots__ = ("after", "before", "file", "grant", "keeps", "key", "kind", "mode", "owner",
+                 "parent", "path")  # fmt: skip
 
     def __init__(self, entry: list[Any], after: str) -> None:
         self.path: Final[str] = entry[0]
         self.file: Final[str] = entry[1]
+        self.grant: Final[str] = entry[2]
         self.owner: Final[str] = entry[3]
         self.key: Final[str] = entry[4]
         self.parent: Final[str] = entry[5]
@@ -125,7 +123,8 @@ class Hurt(Value):
 
 
 def hurt(manager: LockManager, one: Running, running: Iterable[Running]) -> list[Hurt]:
-    """What of others has changed since a command began, and was not changed by its owner."""
+    """What of others has changed since a command began, and was not changed by its owner. Whether
+    it is still its owner's only the ledger knows."""
     changed = [
         entry
         for entry in one.data.get("files", ())
@@ -133,34 +132,17 @@ def hurt(manager: LockManager, one: Running, running: Iterable[Running]) -> list
     ]
     if not changed:
         return []
-    live = _live(manager, [entry[2] for entry in changed])
-    busy = {
-        other.agent
-        for other in running
-        if other.end is None and other.data.get("unsure") and is_recent(other)
-    }
-    found = []
-    for entry in changed:
-        if entry[2] in live and not _is_its_own(manager, entry, one, busy):
-            found.append(Hurt(entry, aside.name_of(entry[1])))
-    return found
+    busy = {other.agent for other in running if other.data.get("unsure") and is_recent(other)}
+    return [
+        Hurt(entry, aside.name_of(entry[1]))
+        for entry in changed
+        if not _is_its_own(manager, entry, one, busy)
+    ]
 
 
 def is_recent(one: Running) -> bool:
     """Whether a command can be in progress still."""
     return one.at > time_ns() - SILENT_NS
-
-
-def _live(manager: LockManager, ids: list[str]) -> set[str]:
-    def ask(view: View) -> set[str]:
-        found = set()
-        for id in ids:
-            grant = view.grant(id)
-            if isinstance(grant, Grant) and rules.is_live(view, grant):
-                found.add(id)
-        return found
-
-    return services.look(manager, ask)
 
 
 def _is_its_own(manager: LockManager, entry: list[Any], one: Running, busy: set[str]) -> bool:

@@ -52,6 +52,7 @@ class Client(Value):
                 event, matcher, line, facts.TIMEOUT_FIELD,
                 min(settings.timeout_seconds, most.get(event, settings.timeout_seconds))
                 * facts.TIMEOUT_PER_SECOND,
+                facts.STATUS.get(event, ""),
             )
             for event, matcher in facts.EVENTS.items()
         ]  # fmt: skip

@@ -20,25 +20,36 @@ if TYPE_CHECKING:
 
 #: What the command of one of our hooks runs, whichever installation it belongs to.
 SCRIPT = "holdfast/gate/hook.py"
+#: The field of a hook that its client shows while it runs.
+STATUS = "statusMessage"
 
 
 class Wanted(Value):
-    """One hook as it should be in the settings."""
+    """One hook as it should be in the settings. `status` is what the client shows meanwhile."""
 
-    __slots__ = ("command", "event", "field", "matcher", "timeout")
+    __slots__ = ("command", "event", "field", "matcher", "status", "timeout")
 
     def __init__(
-        self, event: str, matcher: str | None, command: str, field: str, timeout: int
+        self,
+        event: str,
+        matcher: str | None,
+        command: str,
+        field: str,
+        timeout: int,
+        status: str = "",
     ) -> None:
         self.event: Final = event
         self.matcher: Final = matcher
         self.command: Final = command
         self.field: Final = field
         self.timeout: Final = timeout
+        self.status: Final = status
 
     def group(self) -> dict[str, Any]:
         """As it stands in the list of its event, with nobody else's command beside it."""
         handler = {"type": "command", "command": self.command, self.field: self.timeout}
+        if self.status:
+            handler[STATUS] = self.status
         return {
             **({} if self.matcher is None else {"matcher": self.matcher}),
             "hooks": [handler],
@@ -188,6 +199,8 @@ def _differences(group: dict[str, Any], one: Wanted) -> list[str]:
     timeout = handler.get(one.field)
     if timeout != one.timeout:
         told.append(f"the hook for {one.event} has the timeout {timeout}, not {one.timeout}")
+    if handler.get(STATUS, "") != one.status:
+        told.append(f"the hook for {one.event} shows {handler.get(STATUS)!r}, not {one.status!r}")
     if group.get("matcher") != one.matcher:
         told.append(
             f"the hook for {one.event} is for {group.get('matcher')!r}, not {one.matcher!r}"

@@ -85,7 +85,7 @@ def _visit(call: Call, text: str) -> None:
 
 def run(call: Call) -> str | None:
     """Note what a command writes; what it prints, if that is known."""
-    from holdfast.gate.shell.handlers import HANDLERS, HARMLESS  # they need us, too
+    from holdfast.gate.shell.handlers import ALTERING, HANDLERS, HARMLESS  # they need us, too
 
     walk = call.walk
     walk.spend(1)
@@ -112,9 +112,18 @@ def run(call: Call) -> str | None:
     for arg in call.words:
         if arg.known:
             _visit(call, arg.text)
+    if call.name in ALTERING and not walk.alters:
+        walk.alters = _alters(call)
     handler = HANDLERS.get(call.name)
     if handler is not None:
         return handler(call)
     if call.name not in HARMLESS:
         walk.doubt()
     return None
+
+
+def _alters(call: Call) -> bool:
+    """Whether one of those commands does more here than to tell something."""
+    if call.name in ("date", "hostname", "mount"):  # without words they only tell
+        return any(not arg.text.startswith("+") for arg in call.args)
+    return True

@@ -39,6 +39,16 @@ LOOKING = frozenset([
     "verify-commit", "verify-pack", "verify-tag", "version", "whatchanged", "write-tree",
 ])  # fmt: skip
 
+#: Those of them that leave git's own data as they are, too.
+READING = LOOKING - frozenset([
+    "add", "branch", "commit-graph", "commit-tree", "config", "credential", "fetch", "fetch-pack",
+    "gc", "hash-object", "maintenance", "mktag", "mktree", "notes", "pack-objects", "pack-refs",
+    "prune", "reflog", "remote", "repack", "replace", "rerere", "symbolic-ref", "tag",
+    "update-index", "update-ref", "write-tree",
+])  # fmt: skip
+#: Without a name behind them these only list.
+LISTING = frozenset(["branch", "reflog", "remote", "tag"])
+
 #: Verbs that may change any file, whatever their options.
 WHOLE = frozenset(["rebase", "merge", "pull", "cherry-pick", "revert", "am"])
 
@@ -113,6 +123,8 @@ def git(call: Call) -> str | None:
         return None
     verb = args[0].text
     one = Git(call, scope, verb, args[1:])
+    if not _only_tells(verb, one.args):
+        call.walk.alter()
     if verb in ("merge", "pull", "rebase"):
         one.args += autostash
     if verb in VERBS:
@@ -124,6 +136,12 @@ def git(call: Call) -> str | None:
     else:
         call.walk.doubt()
     return None
+
+
+def _only_tells(verb: str, args: list[Arg]) -> bool:
+    if verb in LISTING:
+        return all(arg.known and arg.text.startswith("-") for arg in args)
+    return verb in READING
 
 
 def look(one: Git) -> str | None:

@@ -38,6 +38,13 @@ HARMLESS = frozenset([
     "pbcopy", "xclip", "open", "xdg-open", "tldr", "cowsay", "fortune", "figlet",
 ])  # fmt: skip
 
+#: Those that write no file of the tree and change something all the same.
+ALTERING = frozenset([
+    "mkdir", "rmdir", "mkfifo", "mktemp", "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr",
+    "mount", "kill", "pkill", "killall", "open", "xdg-open", "pbcopy", "xclip", "logger", "gh",
+    "nc", "journalctl", "ip", "ifconfig", "hostname", "date", "dmesg", "sync",
+])  # fmt: skip
+
 #: What these do with the words behind them is known; with others, not.
 GH_LOOKS = frozenset(["view", "list", "status", "diff", "checks", "watch", "comment", "create"])
 

@@ -33,10 +33,12 @@ class Reading(Value):
     means everything below that folder. `absent` are those of them that it only removes and that are
     not there anyway, `fleeting` those that it makes and removes again. `visits` are paths
     elsewhere: folders that it goes to, and what programs are given there. `unsure`: something in
-    it could write what cannot be told from the text. `problem`: it could not be understood at all.
+    it could write what cannot be told from the text. `alters`: it changes something that is no file
+    of the tree (an empty folder, a mode, git's own data, a process). `problem`: it could not be
+    understood at all.
     """
 
-    __slots__ = ("absent", "fleeting", "problem", "trees", "unsure", "visits", "writes")
+    __slots__ = ("absent", "alters", "fleeting", "problem", "trees", "unsure", "visits", "writes")
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Reading(Value):
         absent: frozenset[str] = frozenset(),
         fleeting: frozenset[str] = frozenset(),
         visits: tuple[str, ...] = (),
+        alters: bool = False,
     ) -> None:
         self.writes: Final = writes
         self.trees: Final = trees
@@ -56,3 +59,9 @@ class Reading(Value):
         self.absent: Final = absent
         self.fleeting: Final = fleeting
         self.visits: Final = visits
+        self.alters: Final = alters
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it is proven that nothing at all is changed."""
+        return not (self.writes or self.trees or self.unsure or self.alters or self.problem)

@@ -93,14 +93,15 @@ class Ways:
 
 class Walk:
     __slots__ = (
-        "absent", "depth", "fleeting", "folders", "made", "muted", "steps", "trees", "unsure",
-        "visits", "writes",
+        "absent", "alters", "depth", "fleeting", "folders", "made", "muted", "steps", "trees",
+        "unsure", "visits", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.writes: dict[str, None] = {}
         self.trees: dict[TreeVerb, None] = {}
         self.unsure = False
+        self.alters = False
         self.steps = STEPS_MAX
         self.depth = 0
         self.muted = 0
@@ -118,7 +119,7 @@ class Walk:
         return Reading(
             tuple(self.writes), tuple(self.trees), self.unsure,
             absent=frozenset(self.absent), fleeting=frozenset(self.fleeting),
-            visits=tuple(self.visits),
+            visits=tuple(self.visits), alters=self.alters,
         )  # fmt: skip
 
     # what is found
@@ -131,6 +132,10 @@ class Walk:
     def doubt(self) -> None:
         if not self.muted:
             self.unsure = True
+
+    def alter(self) -> None:
+        """Note that something is changed which is no file of the tree."""
+        self.alters = True
 
     def write(self, text: str, scope: Scope, folder: bool = False) -> str | None:
         """Note that a path is written; the path, or None if it is none that counts."""

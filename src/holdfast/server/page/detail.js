@@ -1,6 +1,6 @@
 // What there is to know about one thing: an agent's work with what it prints, a grant, a file, a controller.
 
-import { button, h, length, who } from "./lists.js";
+import { button, h, length, stands, who } from "./lists.js";
 import { decisionButtons, reason, stateChip } from "./views.js";
 
 // How much of an output is kept on the page.
@@ -112,7 +112,9 @@ export class Detail {
     const grant = ledger.grants.get(id);
     if (!grant) return [h("h2", "", "A grant that has ended")];
     const { owner } = grant;
+    const state = ledger.standingOf(grant);
     const facts = [
+      ["state", state ? stands(state, ledger.now) : ""],
       ["for", length(ledger.now - grant.since)], ["reason", grant.reason], ["user", owner.user], ["client", owner.client],
       ["process", owner.pid ? String(owner.pid) : ""], ["session", owner.session],
       ["lease ends in", grant.until ? length(grant.until - ledger.now) : "its owner's end"], ["grant", grant.id],
@@ -123,8 +125,13 @@ export class Detail {
   async ticket(id, ledger) {
     const ticket = ledger.tickets.get(id);
     if (!ticket) return [h("h2", "", "Somebody who waits no more")];
+    const state = ledger.standingOf(ticket);
+    const facts = [
+      ["state", state ? stands(state, ledger.now) : ""], ["place in line", state?.line ? String(state.line) : ""],
+      ["waiting", length(ledger.now - ticket.since)], ["reason", ticket.reason],
+    ];
     return [
-      h("h2", "", who(ticket.holder)), list([["waiting", length(ledger.now - ticket.since)], ["reason", ticket.reason]]),
+      h("h2", "", who(ticket.holder)), list(facts),
       ...this.waits({ ...ticket, sentence: ticket.sentence || "its turn" }, ledger),
       ...files("To write", ticket.write_paths), ...files("To read", ticket.read_paths),
     ];
@@ -133,14 +140,21 @@ export class Detail {
   async file(path, ledger) {
     const covers = (one) => one.writes.includes(path) || one.reads.includes(path);
     const verb = (one) => (one.writes.includes(path) ? "writes" : "reads");
-    const held = [...ledger.grants.values()].filter(covers).map((one) => h("li", "", who(ledger.called(one)), ` ${verb(one)} it for ${length(ledger.now - one.since)}`));
+    const said = (one) => {
+      const state = one.owner?.key && ledger.standing.get(`${one.owner.key}\n${path}`);
+      return state ? h("span", "muted", `, ${stands(state, ledger.now)}`) : "";
+    };
+    const held = [...ledger.grants.values()].filter(covers).map((one) => h("li", "", who(ledger.called(one)), ` ${verb(one)} it for ${length(ledger.now - one.since)}`, said(one)));
     const waits = [...ledger.items.values(), ...ledger.tickets.values()]
       .filter((one) => (one.status ? one.status === "queued" && !one.grant_id : true) && (one.write_paths.includes(path) || one.read_paths.includes(path)))
-      .slice(0, PATHS_MAX).map((one) => h("li", "", who(one.workflow || one.holder)));
+      .slice(0, PATHS_MAX).map((one) => h("li", "", who(one.workflow || one.holder), said(one)));
+    const stray = (one) => h("li", "", who(one.agent), h("span", "muted", `, ${stands(one, ledger.now)}`));
+    waits.push(...ledger.strays.filter((one) => one.file === path).map(stray));
+    const blocked = ledger.blocked.filter((one) => one.file === path).map(stray);
     const past = [...ledger.spans.values()].filter((one) => one.until && covers(one)).slice(-20).reverse()
       .map((one) => h("li", "", who(one.holder), h("span", "muted", ` ${verb(one) === "writes" ? "wrote" : "read"} it for ${length(one.until - one.since)}, ${length(ledger.now - one.until)} ago`)));
     return [
-      h("h2", "", h("code", "", path)), ...section("Held by", held, "nobody"), ...section("Wanted by", waits, ""), ...section("Before", past, ""),
+      h("h2", "", h("code", "", path)), ...section("Held by", held, "nobody"), ...section("Wanted by", waits, ""), ...section("Blocked here", blocked, ""), ...section("Before", past, ""),
     ];
   }
 
@@ -149,7 +163,9 @@ export class Detail {
     const last = spans.at(-1);
     if (last?.item) return this.item(last.item, ledger);
     const rows = spans.slice(-30).reverse().map((one) => h("li", "", h("code", "", one.writes[0] || one.reads[0] || ""), h("span", "muted", ` for ${length((one.until || ledger.now) - one.since)}`)));
-    return [h("h2", "", who(name)), ...section("Held", rows, "nothing")];
+    const states = ledger.agents.filter((one) => one.agent === name)
+      .map((one) => h("li", "", h("code", "", one.file), h("span", "muted", ` ${stands(one, ledger.now)}`)));
+    return [h("h2", "", who(name)), ...section("Now", states, ""), ...section("Held", rows, "nothing")];
   }
 
   async controller(name, ledger) {

@@ -5,6 +5,11 @@ const ENDINGS = {
   lock_released: "released", lock_reaped: "reaped", lock_stolen: "stolen",
   lock_forced: "forced", lock_moved: "moved",
 };
+// What changes how agents stand towards files; how, only the server says.
+const OF_AGENTS = new Set([
+  "contention_heartbeat", "contention_over", "stop_held", "file_handed_over", "agent_blocked", "agent_resumed",
+  "agent_resting", "agent_awake", "agent_present", "agent_gone", "leases_limited", "leases_lasting", "blocker_free",
+]);
 // Of what is over, so much is kept for the timeline.
 const SPANS_MAX = 4000;
 const GAPS_MAX = 500;
@@ -32,7 +37,8 @@ export class Ledger {
     for (const one of state.locks.active_grants) this.grants.set(one.id, asGrant(one, milliseconds(one.acquired_at)));
     this.controllers = new Map(state.controllers.map((one) => [one.name, one]));
     this.gaps = state.gaps;
-    this.blockers = state.blockers;
+    this.standHead = 0;
+    this.stand(state);
     this.spans = new Map();
     this.spansHead = 0;
     this.contention = [];
@@ -41,6 +47,29 @@ export class Ledger {
 
   get now() {
     return Date.now() + this.ahead;
+  }
+
+  // How agents stand towards files, as the server tells it.
+  stand(told) {
+    if (told.head < this.standHead) return;
+    this.standHead = told.head;
+    this.agents = told.agents;
+    this.standing = new Map(told.agents.map((one) => [`${one.key}\n${one.file}`, one]));
+  }
+
+  // How the owner of a grant or a ticket stands towards its first file; nothing if that is no agent.
+  standingOf(one) {
+    const [first] = one.writes || one.write_paths;
+    return first && one.owner?.key ? this.standing.get(`${one.owner.key}\n${first}`) : undefined;
+  }
+
+  // Agents that wait and stand in no line.
+  get strays() {
+    return this.agents.filter((one) => one.state === "retry_pending" && !one.line);
+  }
+
+  get blocked() {
+    return this.agents.filter((one) => one.state === "blocked");
   }
 
   // What people call a holder: an item by its workflow.
@@ -73,12 +102,13 @@ export class Ledger {
     this.head = event.seq;
     const data = event.data;
     const at = milliseconds(event.timestamp);
+    if (OF_AGENTS.has(event.type)) return ["agents"];
     if (event.type === "lock_acquired") return this.acquired(data, at);
     if (event.type in ENDINGS) return this.ended(data, at);
     switch (event.type) {
       case "ticket_added":
         this.tickets.set(data.id, {
-          id: data.id, holder: data.holder.id, since: at, reserved: false, reason: data.reason || "",
+          id: data.id, holder: data.holder.id, owner: data.holder, since: at, reserved: false, reason: data.reason || "",
           read_paths: data.read_paths, write_paths: data.write_paths, for: [], why: [],
         });
         return ["tickets"];
@@ -109,7 +139,7 @@ export class Ledger {
       case "work_mended":
         this.trouble = "";
         return ["trouble"];
-      case "agent_blocked": case "agent_resumed": case "work_assigned": case "work_forgotten":
+      case "work_assigned": case "work_forgotten":
       case "gate_on": case "gate_off":
         return ["reload"];
       default:
@@ -122,14 +152,15 @@ export class Ledger {
     this.tickets.delete(data.id);
     this.grants.set(grant.id, grant);
     this.open(grant);
-    return ["grants", "tickets"];
+    return ["grants", "tickets", ...ofAgent(grant)];
   }
 
   ended(data, at) {
     const span = this.spans.get(data.grant);
     if (span) span.until = at;
+    const grant = this.grants.get(data.grant);
     this.grants.delete(data.grant);
-    return ["grants"];
+    return ["grants", ...(grant ? ofAgent(grant) : [])];
   }
 
   open(grant) {
@@ -204,6 +235,10 @@ const ORDER = { verify: 0, ci: 0, test: 1, fix: 1, apply: 2, merge: 2, analyze: 
 
 function byRank(a, b) {
   return b.escalated - a.escalated || (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4) || a.arrival - b.arrival;
+}
+
+function ofAgent(grant) {
+  return grant.owner.key?.startsWith("@") ? ["agents"] : [];
 }
 
 function asGrant(data, since) {

@@ -53,6 +53,23 @@ export function length(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
+// A length of time to the second, as long as seconds matter.
+export function countdown(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds >= 3600) return length(ms);
+  return seconds % 60 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s` : `${seconds / 60} min`;
+}
+
+// How an agent stands towards a file. The server says the state in words; only the seconds are counted here.
+export function stands(one, now) {
+  if (one.retry_at) {
+    const left = Date.parse(one.retry_at) - now;
+    return `${one.said}, ${left > 0 ? `due in ${countdown(left)}` : `overdue for ${countdown(-left)}`}`;
+  }
+  return one.until ? `${one.said}, free in ${countdown(Date.parse(one.until) - now)}` : one.said;
+}
+
 const BEYOND = 4;
 
 // A list with rows of one height. `draw` makes the content of a row; `open` is called for the row that is

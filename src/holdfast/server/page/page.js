@@ -12,6 +12,7 @@ const TABS = ["files", "queue", "controllers", "timeline", "contention", "troubl
 const DRAW_MS = 80;
 const WHY_MS = 400;
 const HISTORY_MS = 2000;
+const AGENTS_MS = 300;
 const ALL_MS = 60_000;
 const REST_MS = 30_000;
 
@@ -85,7 +86,7 @@ const lists = {
   }),
   queue: new List($("list-queue"), {
     height: 54, draw: (row, made) => views.drawQueue(row, made, ledger), empty: "Nobody is at work, and nobody waits.",
-    open: (row) => show(row.kind === "grant" ? "grant" : row.kind === "ticket" ? "ticket" : "item", row.key),
+    open: (row) => (row.kind === "stray" ? show("file", row.one.file) : show(["grant", "ticket"].includes(row.kind) ? row.kind : "item", row.key)),
   }),
   controllers: new List($("list-controllers"), {
     height: 62, draw: (row, made) => views.drawController(row, made, orders), empty: "There is no work yet: holdfast dispatch screens.json",
@@ -156,7 +157,7 @@ function draw() {
 
 function drawHeader() {
   const { counts } = ledger;
-  const waiting = counts.queued + ledger.tickets.size;
+  const waiting = counts.queued + ledger.tickets.size + ledger.strays.length;
   const doing = ledger.doing;
   $("name").textContent = ledger.name;
   $("name").title = ledger.root;
@@ -172,7 +173,7 @@ function drawHeader() {
   count("files", ledger.grants.size);
   count("queue", counts.dispatched + waiting);
   count("controllers", decisions.length, true);
-  count("trouble", errors + ledger.gaps.length + ledger.blockers.length, true);
+  count("trouble", errors + ledger.gaps.length + ledger.blocked.length, true);
   drawBanners(decisions);
 }
 
@@ -227,6 +228,23 @@ function askWhy() {
   }, WHY_MS);
 }
 
+// How agents stand is the server's to say. Each answer holds for all that happened before it was asked for.
+let askingAgents = 0;
+function askAgents() {
+  askingAgents ||= setTimeout(async () => {
+    askingAgents = 0;
+    try {
+      const answer = await fetch("/api/agents");
+      if (!answer.ok) return;
+      ledger.stand(await answer.json());
+      draw();
+      detail.refresh(ledger);
+    } catch {
+      return; // as above
+    }
+  }, AGENTS_MS);
+}
+
 // What happened before the page was opened is asked for once; contention is the server's to count.
 function askHistory(wait = HISTORY_MS, spans = 0) {
   if (askingHistory || !ledger) return;
@@ -256,7 +274,7 @@ async function load() {
   }
   const before = ledger;
   ledger = new Ledger(state);
-  for (const event of late) ledger.apply(event);
+  if (late.flatMap((event) => ledger.apply(event)).includes("agents")) askAgents();
   if (before) {
     for (const span of before.spans.values()) if (span.until) ledger.spans.set(span.grant, span);
     ledger.contention = before.contention;
@@ -273,6 +291,7 @@ function soon() {
       for (const late of loading) late.push(event);
       for (const what of ledger.apply(event)) changed.add(what);
     }
+    if (changed.has("agents")) askAgents();
     if (changed.has("reload")) load().catch(() => link("gone"));
     draw();
     if (changed.size && tab() === "contention") askHistory();
@@ -292,7 +311,7 @@ function rest() {
 function follow() {
   clearTimeout(resting);
   if (stream || !ledger) return;
-  for (const event of pending.splice(0)) ledger.apply(event);
+  if (pending.splice(0).flatMap((event) => ledger.apply(event)).includes("agents")) askAgents();
   stream = new EventSource(`/api/events?after=${ledger.head}`);
   stream.onopen = () => link("live");
   stream.onerror = () => link("gone");

@@ -1,6 +1,6 @@
 // The rows of the lists: what each is about, and how it is drawn.
 
-import { button, h, length, many, path, who } from "./lists.js";
+import { button, h, length, many, path, stands, who } from "./lists.js";
 
 // Who waits for each path, of those that have no locks yet.
 function wanted(ledger) {
@@ -12,7 +12,14 @@ function wanted(ledger) {
     item.read_paths.forEach(add);
   }
   for (const ticket of ledger.tickets.values()) [...ticket.write_paths, ...ticket.read_paths].forEach(add);
+  for (const stray of ledger.strays) add(stray.file);
   return found;
+}
+
+// How the owner of something stands towards it, if it is an agent and there is more to say than that it has it.
+function standing(one, ledger) {
+  const found = ledger.standingOf(one);
+  return found && (found.how || found.state !== "owned") ? stands(found, ledger.now) : "";
 }
 
 // Files
@@ -28,7 +35,7 @@ export function fileRows(ledger, folded, matches) {
     const put = (place, mode) => {
       if (!matches(place, name)) return;
       if (!held.has(place)) held.set(place, []);
-      held.get(place).push({ name, mode, grant });
+      held.get(place).push({ name, mode, grant, stands: standing(grant, ledger) });
     };
     grant.writes.forEach((one) => put(one, "write"));
     grant.reads.forEach((one) => put(one, "read"));
@@ -84,8 +91,9 @@ export function drawFile(row, made) {
   const mode = h("span", `mode ${shown.mode}`, shown.mode === "write" ? "writes" : "reads");
   const more = row.holders.length > 1 ? h("span", "muted", `+${row.holders.length - 1}`) : "";
   const waits = row.waits ? h("span", "waits", `${row.waits} waiting`) : "";
-  made.replaceChildren(h("span", "path", row.name), h("span", "holders", waits, mode, who(shown.name), more));
-  made.title = `${row.path}: ${row.holders.map((one) => `${one.mode === "write" ? "written" : "read"} by ${one.name}`).join(", ")}`;
+  const state = shown.stands ? h("span", "stands muted", shown.stands) : "";
+  made.replaceChildren(h("span", "path", row.name), h("span", "holders", waits, state, mode, who(shown.name), more));
+  made.title = `${row.path}: ${row.holders.map((one) => `${one.mode === "write" ? "written" : "read"} by ${one.name}${one.stands ? ` (${one.stands})` : ""}`).join(", ")}`;
 }
 
 // The queue
@@ -99,9 +107,11 @@ export function queueRows(ledger, matches) {
     .map((grant) => ({ key: grant.id, kind: "grant", grant }));
   const waiting = ledger.waiting.filter(fits).map((item) => ({ key: item.id, kind: "waiting", item }));
   const tickets = [...ledger.tickets.values()].filter(fits).map((ticket) => ({ key: ticket.id, kind: "ticket", ticket }));
+  const strays = ledger.strays.filter((one) => matches(one.agent, one.file))
+    .map((one) => ({ key: `stray ${one.key} ${one.file}`, kind: "stray", one }));
   return [
     ...group("At work", [...working, ...others]),
-    ...group("Waiting", [...tickets, ...waiting]),
+    ...group("Waiting", [...tickets, ...strays, ...waiting]),
   ];
 }
 
@@ -132,13 +142,26 @@ function told(row, ledger) {
   }
   if (row.kind === "grant") {
     const { grant } = row;
-    return [grant.name, grant.phase, grant.since, [covers(grant.writes, grant.reads), grant.reason ? ` · ${grant.reason}` : ""]];
+    return [grant.name, grant.phase, grant.since, [covers(grant.writes, grant.reads), also(standing(grant, ledger) || grant.reason)]];
   }
   if (row.kind === "ticket") {
     const { ticket } = row;
-    return [ticket.holder, ticket.reserved ? "reserved" : "", ticket.since, reason(ticket, ledger)];
+    const state = ledger.standingOf(ticket);
+    return [ticket.holder, ticket.reserved ? "reserved" : "", ticket.since, state ? waits(state, ledger) : reason(ticket, ledger)];
+  }
+  if (row.kind === "stray") {
+    const { one } = row;
+    return [one.agent, "", Date.parse(one.since), waits(one, ledger)];
   }
   return [row.item.workflow, row.item.phase, row.item.queued / 1000, [...reason(row.item, ledger), again(row.item)]];
+}
+
+const also = (text) => (text ? ` · ${text}` : "");
+
+// An agent that waits: whose the file is, and when its retry is due.
+function waits(one, ledger) {
+  const whose = one.owner ? [who(one.owner), " has "] : ["waits for "];
+  return [...whose, path(one.file), also(stands(one, ledger.now))];
 }
 
 function covers(writes, reads) {
@@ -235,9 +258,9 @@ export function troubleRows(ledger, matches) {
   const failed = [...ledger.controllers.values()].filter((one) => one.state === "error")
     .map((one) => ({ key: `error ${one.name}`, kind: "error", name: one.name, text: one.reason, controller: one.name }));
   const gaps = ledger.gaps.map((gap, at) => ({ key: `gap ${at} ${gap.path}`, kind: "gap", name: gap.workflow, path: gap.path, text: gap.why + missed(gap) })).reverse();
-  const blockers = ledger.blockers.map((one) => ({
-    key: `blocked ${one.agent}`, kind: "blocked", name: one.agent, path: one.blocked_file,
-    text: `${one.owner} has had it for ${length(one.lock_age_seconds * 1000)}`,
+  const blockers = ledger.blocked.map((one) => ({
+    key: `blocked ${one.key} ${one.file}`, kind: "blocked", name: one.agent, path: one.file,
+    text: `${one.said}${one.owner ? ` · ${one.owner} has it` : ""}`,
   }));
   const fits = (row) => matches(row.name, row.path || "", row.text);
   return [

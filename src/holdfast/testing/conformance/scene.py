@@ -61,6 +61,7 @@ class Processes:
         self._started = 0
         self._gone: set[Witness] = set()
         self._carried: set[str] = set()
+        self._hidden: set[Witness] = set()
 
     def start(self) -> Witness:
         """A process that lives."""
@@ -74,6 +75,10 @@ class Processes:
         """These are gone."""
         self._gone.update(witness for witness in witnesses if witness is not None)
 
+    def hide(self, *witnesses: Witness | None) -> None:
+        """Of these nobody can tell any more."""
+        self._hidden.update(witness for witness in witnesses if witness is not None)
+
     def leave_behind(self, mark: str) -> None:
         """Some descendant carries a mark."""
         self._carried.add(mark)
@@ -82,8 +87,10 @@ class Processes:
         """No descendant carries it any more."""
         self._carried.discard(mark)
 
-    def is_dead(self, witness: Witness, marks: tuple[str, ...]) -> bool:
+    def is_dead(self, witness: Witness, marks: tuple[str, ...]) -> bool | None:
         """What the liveness check would find out."""
+        if witness in self._hidden:
+            return None
         return witness in self._gone and self._carried.isdisjoint(marks)
 
 

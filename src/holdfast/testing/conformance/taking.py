@@ -276,6 +276,17 @@ def what_a_dead_owner_left_behind_keeps_its_grants(scene: Scene) -> None:
     scene.take("bob", writes=["x"])
 
 
+def an_owner_that_cannot_be_judged_keeps_its_grants(scene: Scene) -> None:
+    owner = scene.holder("ann")
+    grant = scene.take(owner, writes=["x"], ttl=10)
+    scene.kill("ann")
+    scene.processes.hide(owner.witness)
+    refused(scene.ask("bob", writes=["x"]))
+    assert scene.renew(grant)
+    scene.clock.advance(10)
+    scene.take("bob", writes=["x"])
+
+
 def a_steal_takes_what_has_expired_and_nothing_else(scene: Scene) -> None:
     grant = scene.take("ann", writes=["x"], ttl=10)
     refused(scene.steal(scene.request("bob", [], ["x"])))

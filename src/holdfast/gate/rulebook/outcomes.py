@@ -1,0 +1,140 @@
+"""Who asks, and what comes of an event."""
+
+from __future__ import annotations
+
+from holdfast.core.model import SECOND, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Final
+
+    from holdfast.core.draft import Draft
+    from holdfast.core.model import ConflictInfo, Holder
+    from holdfast.gate.rulebook.records import Block, Wait
+
+    #: What files look like now, by their paths; see `gate.stamps`.
+    Stamps = Mapping[str, str]
+
+
+class Asker(Value):
+    """The agent that an event is of, and what its repository has set. Lengths are microseconds.
+
+    `place` says where a person finds the agent; it is asked only when the agent has no name yet.
+    `also` is what else is decided with the event.
+    """
+
+    __slots__ = ("also", "foreign", "holder", "idle", "new_id", "place", "retry_seconds", "wake")
+
+    def __init__(
+        self,
+        holder: Holder,
+        *,
+        place: Callable[[], str],
+        new_id: Callable[[], str],
+        retry_seconds: float,
+        idle: int,
+        foreign: int,
+        wake: bool,
+        also: Sequence[Callable[[Draft, Holder], None]] = (),
+    ) -> None:
+        self.also: Final = tuple(also)
+        self.holder: Final = holder
+        self.place: Final = place
+        self.new_id: Final = new_id
+        self.retry_seconds: Final = retry_seconds
+        self.idle: Final = idle
+        self.foreign: Final = foreign
+        self.wake: Final = wake
+
+    def with_also(self, also: Sequence[Callable[[Draft, Holder], None]]) -> Asker:
+        """The same, with something else to decide."""
+        return Asker(**{**self._fields(), "also": also})
+
+    @property
+    def retry(self) -> int:
+        """From a refusal to its retry."""
+        return round(self.retry_seconds * SECOND)
+
+
+class Passed(Value):
+    """Nothing stands in the way.
+
+    `came` are files that came free for the agent and are its own; `lapsed` are some that were, and
+    that it did not use in time. `is_limited`: another agent was refused that cannot tell whether
+    this one lives, so its leases need a keeper.
+    """
+
+    __slots__ = ("came", "holder", "is_limited", "lapsed")
+
+    def __init__(
+        self,
+        holder: Holder,
+        *,
+        came: Sequence[str] = (),
+        lapsed: Sequence[str] = (),
+        is_limited: bool = False,
+    ) -> None:
+        self.holder: Final = holder
+        self.came: Final = tuple(came)
+        self.lapsed: Final = tuple(lapsed)
+        self.is_limited: Final = is_limited
+
+
+class Denied(Value):
+    """Refused for now: the wait, what stands in the way at this moment, the place in line; `came`
+    as of what passed."""
+
+    __slots__ = ("came", "conflicts", "holder", "line", "now", "wait")
+
+    def __init__(
+        self,
+        holder: Holder,
+        wait: Wait,
+        conflicts: Sequence[ConflictInfo],
+        *,
+        line: int,
+        now: int,
+        came: Sequence[str] = (),
+    ) -> None:
+        self.came: Final = tuple(came)
+        self.holder: Final = holder
+        self.wait: Final = wait
+        self.conflicts: Final = tuple(conflicts)
+        self.line: Final = line
+        self.now: Final = now
+
+
+class Halted(Value):
+    """The agent is blocked; `is_new` if it is since this decision."""
+
+    __slots__ = ("block", "holder", "is_new")
+
+    def __init__(self, holder: Holder, block: Block, *, is_new: bool) -> None:
+        self.holder: Final = holder
+        self.block: Final = block
+        self.is_new: Final = is_new
+
+
+class Held(Value):
+    """A stop that is held open until a moment, for files that may come free."""
+
+    __slots__ = ("holder", "until")
+
+    def __init__(self, holder: Holder, until: int) -> None:
+        self.holder: Final = holder
+        self.until: Final = until
+
+
+class Rested(Value):
+    """The agent has stopped, or ended. `left` are files that it did not get; `blocks` is what it
+    was blocked by, if it ended."""
+
+    __slots__ = ("blocks", "holder", "left")
+
+    def __init__(
+        self, holder: Holder, left: Sequence[str] = (), blocks: Sequence[Block] = ()
+    ) -> None:
+        self.holder: Final = holder
+        self.left: Final = tuple(left)
+        self.blocks: Final = tuple(blocks)

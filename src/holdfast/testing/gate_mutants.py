@@ -1,0 +1,440 @@
+"""Seeded bugs of the gate: each breaks its rulebook in one small way, as `mutants` does the core.
+
+Each names what the simulation of the gate should find. Where the broken code raises by itself, that
+is a catch as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import conflicts, moving
+from holdfast.core.draft import Draft
+from holdfast.core.model import ConflictInfo, Event, Grant, Request, Witness
+from holdfast.gate.rulebook import decisions, family, life, naming, records, stopping
+from holdfast.gate.rulebook.life import Life
+from holdfast.gate.rulebook.outcomes import Asker
+from holdfast.testing.mutants import Mutant, Patch
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Decision, Holder
+    from holdfast.core.view import View
+    from holdfast.gate.rulebook.records import Block, Wait
+
+GATE_MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(patches: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
+    """Put a function that tells what to patch among the mutants. Its docstring is the bug."""
+    name = patches.__name__
+    GATE_MUTANTS[name] = Mutant(name, (patches.__doc__ or "").strip(), patches)
+    return patches
+
+
+def _nothing(*_given: Any, **_named: Any) -> None:
+    """Instead of something that changes the ledger."""
+
+
+# Stops and rest
+
+
+@mutant
+def rest_goes_on() -> list[Patch]:
+    """An event does not end the rest. Caught by (4)."""
+    return [(Life, "wake_up", lambda self, *, is_tail=False: self.notice())]
+
+
+@mutant
+def stop_frees_what_was_changed() -> list[Patch]:
+    """At a stop everything is free at once. Caught by (4)."""
+    return [(stopping, "is_unchanged", lambda grant, stamps: True)]
+
+
+@mutant
+def unchanged_rests_too() -> list[Patch]:
+    """What was never changed is not free at a stop. Caught by (4)."""
+    return [(stopping, "is_unchanged", lambda grant, stamps: False)]
+
+
+@mutant
+def no_stamp_is_no_change() -> list[Patch]:
+    """A file of which nobody knows what it looked like counts as unchanged. Caught by (4)."""
+    return [
+        (
+            stopping,
+            "is_unchanged",
+            lambda grant, stamps: stamps.get(grant.paths[0], "") in ("", grant.stamp),
+        )
+    ]
+
+
+@mutant
+def stop_never_ends() -> list[Patch]:
+    """A stop starts no timer. Caught by (4)."""
+    return [(Life, "rest", _nothing)]
+
+
+@mutant
+def held_stop_has_no_end() -> list[Patch]:
+    """While a stop is held open the leases have no end, if the hook is killed. Caught by (4)."""
+    rest = Life.rest
+
+    def careless(self: Life, *, held_until: int = 0) -> None:
+        if not held_until:
+            rest(self)
+            return
+        records.Rest(
+            self.holder.key, agent=self.holder.id, length=0, held_until=held_until, at=self.now
+        ).write(self.draft, records.RESTING)
+
+    return [(Life, "rest", careless)]
+
+
+@mutant
+def rest_is_short() -> list[Patch]:
+    """Leases end a second too early after a stop. Caught by (4)."""
+    come_to_rest = moving.come_to_rest
+
+    def hasty(draft: Draft, holder_key: str, length: int | None) -> list[Grant]:
+        return come_to_rest(draft, holder_key, None if length is None else length - 1_000_000)
+
+    return [(moving, "come_to_rest", hasty)]
+
+
+@mutant
+def rest_is_taken_back() -> list[Patch]:
+    """An event brings leases back whose rest was over, and that others may have seen free. Caught
+    by (4)."""
+
+    def revived(draft: Draft, holder_key: str, length: int | None) -> list[Grant]:
+        idle_at = None if length is None else draft.now + length
+        return [
+            draft.extend(grant, expires_at=grant.expires_at, idle_at=idle_at)
+            for grant in draft.held_by(holder_key)
+        ]
+
+    return [(moving, "come_to_rest", revived)]
+
+
+@mutant
+def stopped_stay_in_line() -> list[Patch]:
+    """Who stops keeps its place in line, and gets what it does not want any more. Caught by (5)."""
+    return [(Life, "leave_lines", _nothing)]
+
+
+# Refusals and retries
+
+
+@mutant
+def retry_after_179_seconds() -> list[Patch]:
+    """The retry is due a second too early. Caught by (2)."""
+    early = property(lambda self: round((self.retry_seconds - 1) * 1_000_000))
+    return [(Asker, "retry", early)]
+
+
+@mutant
+def retry_at_once() -> list[Patch]:
+    """The second attempt is the retry, whenever it comes. Caught by (3)."""
+    retry = Life.retry
+
+    def at_once(self: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
+        self.in_the_way(wait)
+        return retry(self, wait) if wait in self.known.waits else None
+
+    return [(Life, "_again", at_once)]
+
+
+@mutant
+def retry_never() -> list[Patch]:
+    """A retry that is due is put off for ever. Caught by (2) or (7)."""
+
+    def never(self: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
+        conflicts = self.in_the_way(wait)
+        return self._denied(wait, conflicts) if wait in self.known.waits and conflicts else None
+
+    return [(Life, "_again", never)]
+
+
+@mutant
+def blocked_without_a_conflict() -> list[Patch]:
+    """A retry fails though nobody has the file. Caught by (3)."""
+
+    def failing(self: Life, wait: Wait, *, stops: bool = True) -> Any:
+        conflicts = list(self.in_the_way(wait))
+        if wait not in self.known.waits:
+            return None
+        path = wait.paths[0]
+        told = ConflictInfo(
+            path=path, mode="w", held_path=path, held_mode="w", holder=wait.owner,
+            holder_key=wait.owner_key, grant_id="", since=wait.since, until=None,
+        )  # fmt: skip
+        return self._block(wait, conflicts or [told], stops=stops)
+
+    return [(Life, "retry", failing)]
+
+
+@mutant
+def blocked_may_write() -> list[Patch]:
+    """A blocked agent writes on. Caught by (3)."""
+    edit = Life.edit
+
+    def forgiving(self: Life, wanted: Sequence[Request]) -> Any:
+        self.known.blocks.clear()
+        return edit(self, wanted)
+
+    return [(Life, "edit", forgiving)]
+
+
+@mutant
+def prompt_resumes_nobody() -> list[Patch]:
+    """A new prompt lets no blocked agent go on. Caught by (3)."""
+    resume = decisions.resume
+
+    def deaf(draft: Draft, by: str, *, key: str = "", start: str = "gate:@") -> list[Block]:
+        return [] if by == "a new prompt" else resume(draft, by, key=key, start=start)
+
+    return [(decisions, "resume", deaf)]
+
+
+@mutant
+def any_event_resumes() -> list[Patch]:
+    """A blocked agent goes on by itself. Caught by (3)."""
+    wake_up = Life.wake_up
+
+    def eager(self: Life, *, is_tail: bool = False) -> None:
+        wake_up(self, is_tail=is_tail)
+        for block in self.known.blocks:
+            block.end(self.draft, records.RESUMED, agent=block.agent, by="itself")
+        self.known.blocks.clear()
+
+    return [(Life, "wake_up", eager)]
+
+
+@mutant
+def answered_without_a_look() -> list[Patch]:
+    """Before the retry nobody looks whether the owner lives. Caught by (2)."""
+    again = Life._again
+
+    def blind(self: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
+        if self.now < wait.retry_at:
+            return self._denied(wait, ())
+        return again(self, wait, wanted)
+
+    return [(Life, "_again", blind)]
+
+
+@mutant
+def every_attempt_is_a_denial() -> list[Patch]:
+    """An attempt in between writes another heartbeat, and stands in line twice. Caught by (2)."""
+    return [(Life, "_again", _nothing)]
+
+
+@mutant
+def heartbeat_in_a_second_transaction() -> list[Patch]:
+    """The place in line is written first, and the hook is killed before the heartbeat. Caught by
+    (6)."""
+    write = records.Record.write
+
+    def killed(self: records.Record, draft: Draft, type: str, **facts: Any) -> None:
+        if type != records.HEARTBEAT:
+            write(self, draft, type, **facts)
+
+    return [(records.Record, "write", killed)]
+
+
+@mutant
+def denial_is_half_done() -> list[Patch]:
+    """The heartbeat is written, and the hook is killed before it stands in line: it is never
+    handed anything. Caught by (2)."""
+    done = Life.done
+
+    def torn(self: Life, outcome: Any) -> Decision[Any]:
+        decision = done(self, outcome)
+        kept = [event for event in decision.events if event.type != "ticket_added"]
+        again = [
+            Event(
+                seq=self.draft.view.head + 1 + number, type=event.type, at=event.at,
+                data=event._data, version=event.version, once=event.once, subject=event.subject,
+            )
+            for number, event in enumerate(kept)
+        ]  # fmt: skip
+        decision.events = tuple(again)  # type: ignore[misc]
+        return decision
+
+    return [(Life, "done", torn)]
+
+
+# Hand-overs
+
+
+@mutant
+def handed_over_for_ever() -> list[Patch]:
+    """What came free for somebody never lapses. Caught by (4)."""
+    enqueue = Draft.enqueue
+    return [(Draft, "enqueue", lambda self, request: enqueue(self, request.but(ttl=None)))]
+
+
+@mutant
+def used_and_still_lapsing() -> list[Patch]:
+    """What was handed over and is used keeps its end. Caught by (1)."""
+
+    def lapsing(self: Life, stamps: Mapping[str, str], wanted: Any = ()) -> None:
+        for wait in list(self.known.handed):
+            grant = self.draft.live_grant(wait.ticket)
+            if grant is not None and not stamps.keys().isdisjoint(grant.paths):
+                self._forget(wait)
+
+    return [(Life, "claim", lapsing)]
+
+
+@mutant
+def the_line_is_passed() -> list[Patch]:
+    """Nobody heeds those who stood in line before. Caught by (5)."""
+    return [(conflicts, "reservations_in_the_way", lambda draft, request, arrival=0: [])]
+
+
+@mutant
+def nothing_is_handed_over() -> list[Patch]:
+    """What comes free waits for somebody to ask. Caught by (5)."""
+    forget = lambda draft: draft.freed.clear()  # noqa: E731
+    return [(module, "hand_over", forget) for module in (life, decisions, moving)]
+
+
+# Families
+
+
+@mutant
+def files_of_a_child_go_free() -> list[Patch]:
+    """What a sub-agent changed is nobody's when it ends. Caught by (4)."""
+    return [(Life, "move", lambda self, grant, holder: self.draft.end(grant, "lock_released"))]
+
+
+@mutant
+def files_go_to_siblings() -> list[Patch]:
+    """A sub-agent gets what another one of the session has. Caught by (4)."""
+
+    def everybody(view: View | Draft, holder: Holder) -> list[str]:
+        session = naming.session_key(holder)
+        return [session, *(grant.holder.key for grant in view.held_within(session))]
+
+    return [(family, "ancestors", everybody)]
+
+
+@mutant
+def children_of_the_ended_are_forgotten() -> list[Patch]:
+    """Who has ended is still the parent of those that it started. Caught by (4)."""
+    return [(family, "ended", _nothing)]
+
+
+@mutant
+def stranger_for_a_parent() -> list[Patch]:
+    """A call that nobody followed makes its agent the parent of the next. Caught by (4)."""
+    return [(family, "CALL_LASTS", 1 << 60)]
+
+
+# Ends
+
+
+@mutant
+def end_of_a_session_forgets_the_line() -> list[Patch]:
+    """A session that ended still stands in line. Caught by (6)."""
+    leave_line = Life.leave_line
+
+    def staying(self: Life, wait: Wait, why: str) -> None:
+        if why != "ended":
+            leave_line(self, wait, why)
+
+    return [(Life, "leave_line", staying)]
+
+
+@mutant
+def end_of_a_session_forgets_children() -> list[Patch]:
+    """The leases of sub-agents outlive their session. Caught by (6)."""
+    end_session = stopping.end_session
+
+    def own_only(life: Life) -> None:
+        draft: Any = life.draft
+        draft.__class__ = _Own
+        end_session(life)
+        draft.__class__ = Draft
+
+    return [(stopping, "end_session", own_only)]
+
+
+class _Own(Draft):
+    __slots__ = ()
+
+    def held_within(self, start: str) -> list[Grant]:
+        return self.held_by(start)
+
+
+@mutant
+def notes_outlive_the_session() -> list[Patch]:
+    """What was remembered of an agent stays after its end. Caught by (6)."""
+    return [(records, "end_all", _nothing)]
+
+
+@mutant
+def failure_frees_nothing() -> list[Patch]:
+    """Who failed keeps its files. Caught by (4)."""
+    return [(Life, "free", _nothing)]
+
+
+@mutant
+def commit_frees_everything() -> list[Patch]:
+    """A commit frees all that the agent has, changed or not. Caught by (4)."""
+    commit = decisions.commit
+
+    def generous(view: View, ids: Sequence[str]) -> Decision[Any]:
+        keys = [grant.holder.key for id in ids if isinstance(grant := view.grant(id), Grant)]
+        return commit(view, [grant.id for key in keys for grant in view.held_by(key)])
+
+    return [(decisions, "commit", generous)]
+
+
+# Those abroad
+
+
+@mutant
+def unknown_owners_have_no_end() -> list[Patch]:
+    """A lease whose owner cannot be judged lasts for ever. Caught by (4)."""
+    return [(Life, "_limit", _nothing)]
+
+
+@mutant
+def signs_renew_nothing() -> list[Patch]:
+    """The events of an owner that cannot be judged do not renew its leases. Caught by (4)."""
+    return [(Life, "_renew", _nothing)]
+
+
+@mutant
+def bury_the_unknown() -> list[Patch]:
+    """Who cannot be judged is taken for dead. Caught by (4)."""
+    is_dead = Draft.is_dead
+
+    def buried(self: Draft, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool:
+        return witness is not None and is_dead(self, witness, marks) is not False
+
+    return [(Draft, "is_dead", buried)]
+
+
+@mutant
+def nobody_is_dead() -> list[Patch]:
+    """Who died keeps its files. Caught by (2)."""
+    return [(Draft, "is_dead", lambda self, witness, marks=(): False)]
+
+
+# Names
+
+
+@mutant
+def names_by_first_digits() -> list[Patch]:
+    """A name is the beginning of an id, whoever else has it. Caught by (7)."""
+    return [(naming, "_shortest", lambda view, start, name, key: f"{start}{name[:4]}")]
+
+
+@mutant
+def names_may_be_shared() -> list[Patch]:
+    """A name is the end of an id, whoever else has it. Caught by (7)."""
+    return [(naming, "_shortest", lambda view, start, name, key: f"{start}{name[-4:]}")]

@@ -1,0 +1,68 @@
+"""The guide to the gate says what the gate does: its diagram, its refusal, its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.gate.rulebook import states
+from holdfast.gate.standing import standings
+from holdfast.manager import services
+from stage import Stage
+
+GUIDE = (Path(__file__).parents[2] / "docs/gate.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    made.close()
+
+
+def alike(text: str) -> str:
+    """A text without what differs from one refusal to the next, and without its line breaks."""
+    for pattern, instead in (
+        (r"claude[@:][\w./:@-]*\w", "NAME"),
+        (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "WHEN"),
+        (r"\b\d+ (?:min|s)\b", "LONG"),
+        (r"\s+", " "),
+    ):
+        text = re.sub(pattern, instead, text)
+    return text.strip()
+
+
+def test_the_diagram_is_the_table_of_the_source() -> None:
+    [shown] = re.findall(r"^```mermaid\n(.*?)^```$", GUIDE, re.M | re.S)
+    assert shown.rstrip("\n") == states.diagram()
+
+
+def test_the_refusal_is_what_an_agent_reads(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    stage.clock.advance(180)
+    said = bob.edit("app/x.rb").reason
+    [shown] = re.findall(r"^```\n(Refused: .*?)^```$", GUIDE, re.M | re.S)
+    assert alike(shown) == alike(said)
+    assert "number 1 in line" in shown
+
+
+def test_every_state_is_explained_with_the_words_that_people_read(stage: Stage) -> None:
+    table = GUIDE.partition("| state | shown as |")[2].partition("\n\n")[0]
+    rows = dict(re.findall(r"^\| (\w+) \| (.*?) \|", table, re.M))
+    assert list(rows) == ["".join(part.title() for part in one.split("_")) for one in states.STATES]
+    ann, bob, eve = stage.agent("ann"), stage.agent("bob"), stage.agent("eve")
+    ann.edit("x.rb")
+    eve.edit("x.rb")
+    stage.clock.advance(181)
+    eve.edit("x.rb")
+    bob.edit("x.rb")
+    stage.clock.advance(50)
+    now = stage.manager.now()
+    words = {one.state: one.words(now) for one in services.look(stage.manager, standings)}
+    assert rows["Owned"] == f"`{words[states.OWNED]}`"
+    assert rows["RetryPending"] == f"`{words[states.RETRY_PENDING]}`"
+    assert rows["Blocked"] == f"`{words[states.BLOCKED]}`"

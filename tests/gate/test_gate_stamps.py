@@ -1,0 +1,162 @@
+"""Whether an agent changed a file since its lease is seen by the file, not by tokens or clocks."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from holdfast.gate.stamps import stamp_at
+from stage import Actor, Stage, settled
+
+
+def stops_with(agent: Actor) -> list[str]:
+    """What an agent still has right after its stop: what it changed."""
+    files = [agent.stage.root / grant.paths[0] for grant in agent.grants()]
+    there = [file for file in files if file.exists()]
+    if there:
+        settled(*there)
+    agent.stop()
+    return agent.held()
+
+
+@pytest.mark.parametrize("seconds", [-86400, 86400])
+def test_the_clock_may_be_set_before_the_lease(stage: Stage, seconds: float) -> None:
+    ann = stage.agent("ann")
+    stage.clock.step_wall(seconds)
+    ann.edit("app/x.rb", write=None)
+    ann.edit("lib/y.rb")
+    assert stops_with(ann) == ["lib/y.rb"]
+
+
+@pytest.mark.parametrize("seconds", [-86400, 86400])
+def test_the_clock_may_be_set_after_the_lease(stage: Stage, seconds: float) -> None:
+    ann = stage.agent("ann")
+    ann.edit("app/x.rb", write=None)
+    ann.edit("lib/y.rb", write=None)
+    stage.clock.step_wall(seconds)
+    ann.edit("lib/y.rb")
+    assert stops_with(ann) == ["lib/y.rb"]
+
+
+def test_a_file_of_the_same_size_and_time_but_another_inode_has_been_changed(
+    stage: Stage,
+) -> None:
+    ann = stage.agent("ann")
+    ann.edit("app/x.rb", write=None)
+    file = stage.root / "app/x.rb"
+    before = file.stat()
+    fresh = file.with_name("fresh")
+    fresh.write_text("new\n")
+    os.utime(fresh, ns=(before.st_atime_ns, before.st_mtime_ns))
+    fresh.replace(file)
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert stops_with(ann) == ["app/x.rb"]
+
+
+def test_a_file_written_in_place_with_its_time_put_back_has_been_changed(stage: Stage) -> None:
+    ann = stage.agent("ann")
+    ann.edit("app/x.rb", write=None)
+    file = stage.root / "app/x.rb"
+    before = file.stat()
+    file.write_text("new\n")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert stops_with(ann) == ["app/x.rb"]
+
+
+def test_a_file_that_was_absent_and_still_is_has_not_been_changed(stage: Stage) -> None:
+    ann = stage.agent("ann")
+    ann.edit("new.rb", write=None)
+    assert stops_with(ann) == []
+
+
+def test_a_file_that_was_absent_and_was_made_has_been_changed(stage: Stage) -> None:
+    ann = stage.agent("ann")
+    ann.edit("new.rb")
+    assert stops_with(ann) == ["new.rb"]
+
+
+def test_a_file_that_was_deleted_has_been_changed(stage: Stage) -> None:
+    ann = stage.agent("ann")
+    ann.edit("app/x.rb", write=None)
+    (stage.root / "app/x.rb").unlink()
+    assert stops_with(ann) == ["app/x.rb"]
+
+
+def test_a_lease_without_a_stamp_counts_as_changed(stage: Stage) -> None:
+    ann = stage.agent("ann")
+    (stage.root / "app/x.rb").write_text("just now\n")
+    ann.edit("app/x.rb", write=None)
+    (grant,) = ann.grants()
+    assert grant.stamp == ""
+    assert stops_with(ann) == ["app/x.rb"]
+
+
+def test_what_has_no_stamp_at_the_lease_and_none_at_the_stop_counts_as_changed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = stage.agent("ann")
+    monkeypatch.setattr("holdfast.gate.stamps.time_ns", lambda: 0)  # every file is too new for one
+    ann.edit("app/x.rb", write=None)
+    ann.stop()
+    assert ann.held() == ["app/x.rb"]
+
+
+def test_a_second_edit_keeps_the_stamp_of_the_lease(stage: Stage) -> None:
+    ann = stage.agent("ann")
+    ann.edit("app/x.rb")
+    settled(stage.root / "app/x.rb")
+    ann.edit("app/x.rb", write=None)  # nothing came of this one
+    assert stops_with(ann) == ["app/x.rb"]
+
+
+def changed_and_committed(ann: Actor) -> None:
+    ann.edit("app/x.rb", write="newer\n")
+    ann.commit("app/x.rb")
+    settled(ann.stage.root / "app/x.rb")
+
+
+def test_what_its_owner_changed_before_a_held_call_passed_is_not_the_waiters_change(
+    stage: Stage,
+) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    settled(stage.root / "app/x.rb")
+    stage.later(3, lambda: changed_and_committed(ann))
+    assert bob.edit("app/x.rb", hold=True, write=None).kind == "allow"
+    assert bob.held() == ["app/x.rb"]
+    assert stops_with(bob) == []
+
+
+def test_what_its_owner_changed_before_a_hand_over_is_not_the_waiters_change(
+    stage: Stage,
+) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    changed_and_committed(ann)
+    bob.gate().live_on()
+    assert bob.edit("app/x.rb", write=None).kind == "allow"
+    assert stops_with(bob) == []
+
+
+def test_what_its_owner_changed_before_a_stop_went_on_is_not_the_waiters_change(
+    stage: Stage,
+) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    stage.later(3, lambda: changed_and_committed(ann))
+    assert bob.stop(hold=True).kind == "continue"
+    (grant,) = bob.grants()
+    assert grant.stamp == stamp_at(f"{stage.root}/app/x.rb")
+    assert stops_with(bob) == []
+
+
+def test_what_the_waiter_changed_after_a_hand_over_is_its_change(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    changed_and_committed(ann)
+    assert bob.edit("app/x.rb", write="bob\n").kind == "allow"
+    assert stops_with(bob) == ["app/x.rb"]

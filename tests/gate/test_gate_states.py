@@ -1,0 +1,152 @@
+"""The five states of an agent towards a file, and every way from one to another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.core.model import Event
+from holdfast.gate.rulebook import states
+from holdfast.gate.settings import Settings
+from holdfast.manager import services
+from stage import Stage
+
+
+def state(stage: Stage, path: str) -> str:
+    """The state of a file, by what the ledger says."""
+    notes = {
+        event.type: event
+        for event in services.notes(stage.manager, "gate:")
+        if path in event.data.get("blocked", ()) or event.type == "agent_blocked"
+    }
+    if "agent_blocked" in notes:
+        return "Blocked"
+    if "contention_heartbeat" in notes:
+        return "RetryPending"
+    return "Owned" if stage.owner(path) else "Free"
+
+
+def test_seed002_a_file_has_exactly_the_promised_states_and_ways_between_them(
+    stage: Stage,
+) -> None:
+    stage.settings = Settings(wake=False)  # the seed to the letter
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    seen = [state(stage, "app/x.rb")]
+
+    def step(happens: Callable[[], object]) -> None:
+        happens()
+        now = state(stage, "app/x.rb")
+        if now != seen[-1]:
+            seen.append(now)
+
+    step(lambda: ann.edit("app/x.rb"))  # acquire
+    step(lambda: bob.edit("app/x.rb"))  # a competing acquire: heartbeat, and the retry is planned
+    step(lambda: stage.clock.advance(180))
+    step(lambda: bob.edit("app/x.rb"))  # the retry fails
+    step(lambda: ann.commit("app/x.rb"))
+    step(lambda: bob.edit("app/x.rb"))  # nobody told it to go on
+    step(lambda: bob.gate().prompt())
+    step(lambda: bob.edit("app/x.rb"))  # resumed by hand after the release
+    step(lambda: bob.gate().fail())  # hard failure
+    step(lambda: ann.edit("app/x.rb"))
+    step(lambda: stage.kill("ann"))  # the owner is not alive
+    step(lambda: bob.edit("app/x.rb"))
+    step(lambda: bob.stop())
+    step(lambda: stage.clock.advance(30))  # stop, and 30 s of rest
+    stage.restart("ann")
+    step(lambda: ann.edit("app/x.rb"))
+    step(lambda: bob.edit("app/x.rb"))
+    step(lambda: ann.gate().end_session())  # the end: kept for the one who waits
+    step(lambda: stage.clock.advance(180))
+    step(lambda: bob.edit("app/x.rb", write="newer\n"))  # the retry succeeds
+    step(lambda: bob.commit("app/x.rb"))  # commit success
+    assert seen == [
+        "Free", "Owned", "RetryPending", "Blocked", "Free", "Owned", "Free", "Owned", "Free",
+        "Owned", "Free", "Owned", "RetryPending", "Owned", "Free",
+    ]  # fmt: skip
+
+
+SEED = {
+    ("free", "owned"): 1,
+    ("owned", "contended"): 1,
+    ("contended", "retry_pending"): 1,
+    ("retry_pending", "owned"): 2,  # the retry, and a hand-over as its second cause
+    ("retry_pending", "blocked"): 1,
+    ("owned", "free"): 4,  # commit, failure or end, death, stop and 30 s
+    ("blocked", "owned"): 1,
+}
+
+
+def test_seed002_the_table_has_the_promised_ways_and_no_others() -> None:
+    found: dict[tuple[str, str], int] = {}
+    for edge in states.EDGES:
+        found[edge.before, edge.after] = found.get((edge.before, edge.after), 0) + 1
+    assert found == SEED
+    assert states.STATES == ("free", "owned", "contended", "retry_pending", "blocked")
+    assert len({(edge.before, edge.cause) for edge in states.EDGES}) == len(states.EDGES)
+
+
+def test_there_is_no_way_that_the_table_does_not_have() -> None:
+    known = {(edge.before, edge.cause) for edge in states.EDGES}
+    causes = {edge.cause for edge in states.EDGES}
+    for before in states.STATES:
+        for cause in causes:
+            if (before, cause) not in known:
+                with pytest.raises(KeyError):
+                    states.after(before, cause)
+
+
+def test_the_diagram_shows_the_table() -> None:
+    shown = states.diagram().splitlines()
+    assert shown[:2] == ["stateDiagram-v2", "    [*] --> Free"]
+    assert len(shown) == 2 + len(states.EDGES)
+    assert "    RetryPending --> Blocked: retry fails" in shown
+    assert "    RetryPending --> Owned: handed over when it came free" in shown
+
+
+def recorded(events: list[Event]) -> dict[str, list[str]]:
+    """What the ledger says of each contention, in order: its states, from the refusal on."""
+    found: dict[str, list[str]] = {}
+    for event in events:
+        note = str(event.data.get("note", ""))
+        if "state" not in event.data or not note.startswith("gate:"):
+            continue
+        agent, _kind, id = note.rsplit(":", 2)
+        found.setdefault(f"{agent}:{id}", []).append(str(event.data["state"]))
+    return found
+
+
+@pytest.mark.parametrize("wake", [True, False])
+def test_every_state_in_the_ledger_came_by_a_way_of_the_table(stage: Stage, wake: bool) -> None:
+    stage.settings = Settings(wake=wake)
+    ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
+    child = stage.agent("bob", "child")
+    ann.edit("app/x.rb", "lib/y.rb")
+    bob.edit("app/x.rb", hold=True)
+    child.edit("lib/y.rb")
+    child.stop(hold=True)
+    stage.clock.advance(180)
+    bob.edit("app/x.rb")  # blocked, unless its own wait was over
+    bob.gate().prompt()
+    bob.edit("app/x.rb")
+    ann.commit("app/x.rb")
+    bob.gate().live_on()
+    stage.clock.advance(180)
+    bob.edit("app/x.rb", write="bob\n")
+    cid.edit("app/x.rb")
+    stage.later(50, lambda: stage.kill("bob"))
+    cid.stop(hold=True)
+    stage.clock.advance(180)
+    cid.gate().prompt()
+    cid.gate().end_session()
+    ways = {(edge.before, edge.after) for edge in states.EDGES}
+    found = recorded(list(stage.manager.events()))
+    assert len(found) >= 4
+    for walked in found.values():
+        assert walked[0] == "retry_pending"
+        for before, after in itertools.pairwise(walked):
+            assert before == after or (before, after) in ways
+    assert "blocked" in {state for walked in found.values() for state in walked}
+    assert "owned" in {state for walked in found.values() for state in walked}

@@ -1,0 +1,127 @@
+"""The simulator of the gate: many steps break no promise, and every seeded bug is caught.
+
+`fights/test_long_gate_simulation.py` takes more of them. What it found in the rulebook is in
+`gate/test_gate_found.py`, each in as few steps as it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing import simulate
+from holdfast.testing.gate_mutants import GATE_MUTANTS
+from holdfast.testing.sim_gate import GateSimulation
+from holdfast.testing.sim_state import Broken
+
+#: Without hand-overs (`wake = false`) are those that four divides.
+SEEDS = (1, 2, 3, 4)
+STEPS = 2_500
+
+#: A seeded bug must show within so many steps of one of these seeds, which the real code passes.
+BUG_SEEDS = (14, 25, 7, 12, 1, 2, 3)
+BUG_STEPS = 2_000
+
+#: What the runs must have met together, or they prove less than they say.
+MET = (
+    "edit: Passed", "edit: Denied", "edit: Halted", "wait_on: Denied", "wait_on: Passed",
+    "stop: Passed", "stop: Held", "stop: Halted", "stop: Rested", "hold_on: Held",
+    "hold_on: Halted", "hold_on: Passed", "hold_on: NoneType", "leave: NoneType",
+    "live_on: Passed", "prompt: Passed", "session_start: Passed", "session_end: list",
+    "agent_call: Passed", "agent_start: Passed", "commit: list", "fail: NoneType",
+    "resume: list", "force: Grant", "writes", "edits repeated", "hand-overs",
+    "moved by edit", "moved by stop", "moved by session_start", "leases of those abroad",
+    "reaped: owner dead", "reaped: idle", "reaped: expired", "agent_blocked", "agent_resumed",
+    "blocker_free", "clients killed", "sessions resumed", "clock steps",
+    "files that a person saved", "hooks killed before their decision",
+    "hooks killed before their answer", "hooks of agents that had ended",
+)  # fmt: skip
+
+
+def counted(seeds: tuple[int, ...], steps: int) -> dict[str, int]:
+    """What happened in some runs that broke nothing."""
+    found: dict[str, int] = {}
+    for seed in seeds:
+        run = GateSimulation(seed)
+        run.run(steps)
+        for what, count in run.model.counts.items():
+            found[what] = found.get(what, 0) + count
+    return found
+
+
+def test_thousands_of_steps_break_no_promise_and_meet_everything() -> None:
+    found = counted(SEEDS, STEPS)
+    assert [what for what in MET if not found.get(what)] == []
+
+
+def test_the_embedded_store_breaks_no_promise(tmp_path: Path) -> None:
+    run = GateSimulation(5, store="sqlite", folder=str(tmp_path))
+    try:
+        run.run(800)
+    finally:
+        run.close()
+    assert run.model.counts["writes"] > 0
+
+
+@pytest.mark.parametrize("name", sorted(GATE_MUTANTS))
+def test_each_seeded_bug_of_the_gate_is_caught(name: str) -> None:
+    for seed in BUG_SEEDS:
+        with GATE_MUTANTS[name].applied():
+            run = GateSimulation(seed)
+            try:
+                run.run(BUG_STEPS)
+            except Broken:
+                return
+    pytest.fail(f"{name} was not caught: {GATE_MUTANTS[name].about}")
+
+
+def test_a_seeded_bug_is_gone_after_its_block() -> None:
+    for bug in GATE_MUTANTS.values():
+        with bug.applied():
+            pass
+    GateSimulation(1).run(500)
+
+
+def test_another_seed_is_another_run() -> None:
+    runs = [GateSimulation(seed) for seed in (7, 7, 8)]
+    for run in runs:
+        run.run(400)
+    digests = [simulate.digest(run) for run in runs]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def simulated(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast.testing.simulate", "--mode", "gate", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_the_command_prints_the_same_run_byte_for_byte(store: str) -> None:
+    arguments = ("--seed", "7", "--steps", "600", "--store", store, "--trace")
+    first = simulated(*arguments, hash_seed="1")
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert simulated(*arguments, hash_seed="2").stdout == first.stdout
+
+
+def test_a_broken_promise_is_told_with_its_step_and_its_replay() -> None:
+    found = simulated("--seed", "1", "--steps", "2000", "--bug", "retry_after_179_seconds")
+    assert found.returncode == 1
+    told, replay = found.stdout.split("Replay: python -m holdfast.testing.simulate ")
+    assert "BROKEN at step " in told
+    assert "heartbeat (2)" in told
+    again = simulated(*replay.split())
+    assert again.stdout.endswith(found.stdout[found.stdout.index("The last steps:") :])
+
+
+def test_a_bug_of_another_mode_is_refused() -> None:
+    assert simulated("--bug", "skip_liveness").returncode == 2
