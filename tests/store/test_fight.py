@@ -65,6 +65,11 @@ def put(grant, file, content):
         os.replace(spare, file)
 
 
+def is_in(grant):
+    # A short lease may have run out before its holder came to look, on a busy machine too.
+    return role == "steady" or manager.verify(grant.id, token=grant.token)
+
+
 def bad(grant, what, file):
     # One who may be stopped may have lost its lease; then others are right to be there.
     if role == "steady" or (fence and manager.verify(grant.id, token=grant.token)):
@@ -74,7 +79,7 @@ def bad(grant, what, file):
 
 def check(grant, file):
     seen = look(file)
-    if seen["mark"]:
+    if seen["mark"] and is_in(grant):
         say("mark", file, seen["pid"], seen["token"], time.monotonic())
         if seen["role"] == "steady":
             bad(grant, "somebody-is-in", file)
@@ -109,7 +114,7 @@ def read(grant, folder):
     inside = [file for file in files if file.startswith(folder)]
     before = [look(file) for file in inside]
     for file, seen in zip(inside, before):
-        if seen["mark"]:
+        if seen["mark"] and is_in(grant):
             say("mark", file, seen["pid"], seen["token"], time.monotonic())
             if seen["role"] == "steady":
                 bad(grant, "somebody-is-in", file)

@@ -113,6 +113,8 @@ class Agent:
     def prompt(self) -> Step:
         """Retries that are due are made then; what is free is the agent's for a while."""
         begun = self.record.now()
+        for path in self.waits.get("", ()):  # it may have left the line at its stop
+            self.record.claim(path, self.name, weak=True)
         yield from self.tell("UserPromptSubmit", prompt="go on")
         self.record.wake(self.name)
         due = [path for path, at in self.waits.get("", {}).items() if at + 0.3 < begun]
