@@ -216,6 +216,8 @@ def blocked(shop: Shop) -> Worker:
 @pytest.mark.parametrize(
     ("command", "own"),
     [
+        ("holdfast status | sort -o app/x.py", False),  # it can write what it shows
+        ("holdfast log | less -o app/x.py", False),
         ("holdfast status", True),
         ("holdfast undo abc && holdfast status 2>&1 | head -5", True),
         ("cd app; /opt/venv/bin/holdfast why x.py", True),

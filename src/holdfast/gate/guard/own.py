@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LENGTH_MAX = 10_000
 #: What may stand behind a pipe: it shows what it reads.
-_SHOWING = frozenset(["cat", "grep", "head", "jq", "less", "sort", "tail", "wc"])
+_SHOWING = frozenset(["cat", "grep", "head", "jq", "tail", "wc"])
 #: Commands of Holdfast that write no file and start nothing; `resume` itself asks for a person.
 _LOOKING = frozenset(
     ["blockers", "check", "gaps", "log", "resume", "status", "unlock", "whoami"],
