@@ -60,6 +60,7 @@ def is_sound(world: World, id: str) -> bool:
 def test_a_random_tree_is_the_same_after_its_second_snapshot(world: World) -> None:
     chance = random.Random(int.from_bytes(os.urandom(4)))
     grow(world.payload, chance, entries=60)
+    world.write("plain", "at least one file that can be linked")
     old_enough()
     world.take()
     world.write("one-more", "x")
