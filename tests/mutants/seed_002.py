@@ -63,8 +63,8 @@ MUTANTS: list[Mutant] = [
         "002-01",
         "what the gate takes is not written down",
         "gate/leases.py",
-        "            made[:] = [rule(view)]\n            return made[0]\n",
-        "            made[:] = [rule(view)]\n            return type(made[0])(made[0].outcome)\n",
+        "            outcome = services.decide(self._manager, rule, end)\n",
+        "            outcome = services.look(self._manager, rule, end).outcome\n",
         (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
     ),
     Mutant(

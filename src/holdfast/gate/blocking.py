@@ -24,5 +24,7 @@ def blockers(manager: LockManager) -> list[Block]:
 
 def resume(manager: LockManager, by: str, *, agent: str = "") -> list[dict[str, Any]]:
     """Blocked agents may go on: all of them, or one by its name or key. What had blocked them."""
-    found = services.decide(manager, lambda view: decisions.let_go_on(view, by, agent))
+    from holdfast.gate.notices import decide_and_tell
+
+    found = decide_and_tell(manager, lambda view: decisions.let_go_on(view, by, agent))
     return [dict(block.report) for block in found]

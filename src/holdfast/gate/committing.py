@@ -152,9 +152,10 @@ def free(manager: LockManager, root: str, names: Iterable[str], me: Committer) -
         return []
     changed = {*dirty(root, [one.name for one in ours]), *put_aside(root)}
     ids = [one.grant.id for one in ours if one.name not in changed]
+    from holdfast.gate.notices import decide_and_tell
     from holdfast.gate.rulebook.decisions import commit
 
-    return services.decide(manager, lambda view: commit(view, ids), monotonic() + _STORE_SECONDS)
+    return decide_and_tell(manager, lambda view: commit(view, ids), monotonic() + _STORE_SECONDS)
 
 
 # Who holds what

@@ -114,19 +114,15 @@ class Gate:
 
     def _decide(self, rule: Callable[[View], Decision[Any]]) -> Any:
         """One transaction. People hear of what concerns them."""
-        made: list[Decision[Any]] = []
+        end = monotonic() + self._deadline_seconds
+        if self._settings.notify:
+            from holdfast.gate.notices import decide_and_tell
 
-        def remembered(view: View) -> Decision[Any]:
-            made[:] = [rule(view)]
-            return made[0]
-
-        outcome = services.decide(self._manager, remembered, monotonic() + self._deadline_seconds)
+            outcome = decide_and_tell(self._manager, rule, end, self._settings.notify)
+        else:
+            outcome = services.decide(self._manager, rule, end)
         if self._asker.also:
             self._asker = self._asker.with_also(())
-        if self._settings.notify:
-            from holdfast.gate.notices import tell
-
-            tell(self._settings.notify, self._root, made[0].events)
         return outcome
 
     def _decide_if_needed(self, rule: Callable[[View], Decision[Any]]) -> Any:

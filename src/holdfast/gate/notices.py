@@ -4,12 +4,42 @@ from __future__ import annotations
 
 from holdfast.gate.notifying import BLOCKED, FREE, RESUMED, notify
 from holdfast.gate.rulebook import records
+from holdfast.gate.settings import Settings
+from holdfast.manager import services
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
 
-    from holdfast.core.model import Event
+    from holdfast.core.model import Decision, Event
+    from holdfast.core.view import View
+    from holdfast.manager.manager import LockManager
+
+    T = TypeVar("T")
+
+
+def decide_and_tell(
+    manager: LockManager,
+    rule: Callable[[View], Decision[T]],
+    deadline: float = 0,
+    command: tuple[str, ...] | None = None,
+) -> T:
+    """What a rule of the gate decides, committed; people hear of what concerns them, by the command
+    that their repository has set unless another is given."""
+    made: list[Decision[T]] = []
+
+    def remembered(view: View) -> Decision[T]:
+        made[:] = [rule(view)]
+        return made[0]
+
+    outcome = services.decide(manager, remembered, deadline)
+    root = manager.tree.root if manager.tree is not None else ""
+    if command is None:
+        command = Settings.load(root, lenient=True).notify if root else ()
+    if command:
+        tell(command, root, made[0].events)
+    return outcome
 
 
 def tell(command: tuple[str, ...], root: str, events: Sequence[Event]) -> None:
