@@ -188,7 +188,7 @@ class Teller:
             )
         why = {"owner dead": "it is gone", "idle": "it was idle", "expired": "its lease expired"}
         said = data.get("why", "")
-        return f"{who} lost {what}: {why.get(said, said) or 'nobody wrote down why'}"
+        return f"{who} lost {what}: {why.get(said, said) or 'no reason was recorded'}"
 
 
 def _damage(type: str, data: Mapping[str, Any]) -> str:

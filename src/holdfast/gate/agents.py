@@ -24,7 +24,7 @@ PLACE_CHARACTERS_MAX = 24
 
 
 def holder_of(intent: Intent) -> Holder:
-    """The agent that an intent is of. Its name is chosen by the ledger (`gate.naming`)."""
+    """The agent that an intent is of. Its name is chosen with its first decision."""
     client, session, agent = intent.client, intent.session, intent.agent
     adapter = clients.adapter(client)
     mark = getattr(adapter, "MARK", "")

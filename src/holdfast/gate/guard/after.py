@@ -5,6 +5,7 @@ Nothing is refused here: it has happened. And nothing is taken: what a program c
 
 from __future__ import annotations
 
+from holdfast.core.model import AGENT
 from holdfast.gate import busy
 from holdfast.gate.guard import aside, signs
 from holdfast.gate.intent import PROMPT, QUIET, Answer
@@ -106,7 +107,8 @@ def settle(intent: Intent, gate: Gate, manager: LockManager) -> Callable[[], str
     ended = []
     for one in open_ones:
         # Of a person nobody hears what it writes itself in so long a time.
-        hurt = [one for one in watching.hurt(manager, one, running) if one.key.startswith("@")]
+        changed = watching.hurt(manager, one, running)
+        hurt = [file for file in changed if file.key.startswith(AGENT)]
         ended.append(_ended(manager, one, hurt))
     facts = ending.Facts(ended, is_heard=False, forgotten=aside.sweep(root))
     found = _with_event(gate, facts)

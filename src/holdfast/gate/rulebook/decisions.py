@@ -200,7 +200,7 @@ def _whose(draft: Draft, agent: str) -> str:
     return keys.pop() if len(keys) == 1 else agent
 
 
-def resume(draft: Draft, by: str, *, key: str = "", start: str = "gate:@") -> list[Block]:
+def resume(draft: Draft, by: str, *, key: str = "", start: str = "") -> list[Block]:
     """The same as a part of a larger decision; `start` is that of the notes on some agents."""
     found = []
     for block in records.blocks(draft, start):

@@ -3,7 +3,7 @@
 Only the order tells: an agent calls the tool that starts one, and then one starts. So the call is
 noted, and the next sub-agent of that session is its child. Two agents that call at the same moment
 may get each other's: then a file that moves up at the end moves to the other of the two, and never
-out of the session. Nothing is noted of a child of the session's own agent, as nearly all are.
+out of the session. No birth is noted of a child of the session's own agent, as nearly all are.
 
     family:SESSION:call:ID    Call    it is about to start a sub-agent
     family:SESSION:child:KEY  Birth   which sub-agent started which

@@ -54,7 +54,7 @@ _NAMES = "gate:name:"
 
 
 def of_agent(key: str) -> str:
-    """How the names of all notes on an agent start; of a session's own, on all its agents."""
+    """How the names of all notes on an agent start."""
     return f"gate:{key}:"
 
 
@@ -414,9 +414,10 @@ def known(view: View | Draft, key: str) -> Known:
     return Known(view.notes(of_agent(key)))
 
 
-def blocks(view: View | Draft, start: str = _ALL) -> list[Block]:
-    """Agents that were stopped, oldest first; `start` is that of the notes' names."""
-    return [Block.of(event) for event in view.notes(start) if event.type == BLOCKED]
+def blocks(view: View | Draft, start: str = "") -> list[Block]:
+    """Agents that were stopped, oldest first; `start` is that of the notes' names, if not all are
+    meant."""
+    return [Block.of(event) for event in view.notes(start or _ALL) if event.type == BLOCKED]
 
 
 def waits(view: View | Draft, start: str = _ALL) -> list[Wait]:

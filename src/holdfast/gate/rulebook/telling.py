@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from holdfast.core.model import ConflictInfo, Grant, Holder
+    from holdfast.core.model import ConflictInfo, Holder
     from holdfast.gate.rulebook.records import Wait
 
 WAITING_FOR_INSTRUCTION = "waiting_for_instruction"
@@ -192,11 +192,6 @@ def trouble(what: str, hint: str = "") -> str:
         f"Refused: the gate could not decide: {what}.{more} Nothing was written. "
         "A person can look with: holdfast doctor (or switch the gate off: holdfast off)"
     )
-
-
-def moved_on(grants: Sequence[Grant]) -> str:
-    """What came free with a commit."""
-    return listed([grant.paths[0] for grant in grants])
 
 
 def listed(paths: Sequence[str], most: int = 5) -> str:
