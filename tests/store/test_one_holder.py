@@ -12,12 +12,19 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers_processes import LINUX_ONLY, Auditor, Child, Crowd, until
 from holdfast import LockManager
+from holdfast.core import moving
 from holdfast.core.model import Holder
+from holdfast.manager import services
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Decision
+    from holdfast.core.view import View
 
 pytestmark = LINUX_ONLY
 
@@ -490,6 +497,7 @@ STEPS = """
 import pathlib
 from holdfast import LockManager, StoreError
 from holdfast.core import moving
+from holdfast.core.draft import Draft
 from holdfast.manager import services
 root, way, step = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 manager = LockManager.open(root)
@@ -506,12 +514,19 @@ wanted = {"holder": "program", "write_paths": [root / "x"]}
 if way == "acquire":
     wanted["timeout"] = 20
 request = manager.request("program", (), [root / "x"], None, "")
+
+
+def taking(view):
+    draft = Draft(view)
+    return draft.done(moving.take_each(draft, [request]))
+
+
 setattr(manager.store, step, forks)
 try:
     if way == "queue":
         grant = services.queue(manager, request)
     elif way == "decide":
-        grant = services.decide(manager, lambda view: moving.ensure_each(view, [request]))
+        grant = services.decide(manager, taking)
     else:
         grant = getattr(manager, way)(**wanted)
     say("granted" if grant else "refused", "parent" if os.getpid() == parent else "child")
@@ -676,3 +691,33 @@ def test_a_child_forked_while_another_thread_imports_does_not_wait_for_that_impo
     program = crowd.start(IMPORTING, root, module).done(60)
     assert program.words("child"), program.story()
     assert not program.words("hangs")
+
+
+def test_a_fork_after_a_torn_transaction_was_given_up_begins_no_other(root: Path) -> None:
+    with LockManager.open(root) as manager:
+        store: Any = manager.store
+        transaction = store.transaction
+        rolled_back: list[str] = []
+        asked = transaction._ask
+
+        def fork() -> None:
+            transaction.tear()
+            transaction.go_on()
+
+        def ask(sql: str, *more: object) -> object:
+            done = asked(sql, *more)
+            if sql == "rollback":
+                rolled_back.append(sql)
+                if len(rolled_back) == 2:  # the first is that of the fork itself
+                    fork()
+            return done
+
+        def rule(view: View) -> Decision[Any]:
+            if not rolled_back:
+                fork()
+            return moving.note(view, "heard", {})
+
+        transaction._ask = ask
+        services.decide(manager, rule)
+        assert len(rolled_back) == 2
+        assert [event.type for event in manager.events()] == ["heard"]

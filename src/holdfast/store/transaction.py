@@ -29,14 +29,14 @@ _PAUSE_SECONDS = 0.005
 class Transaction:
     """The transactions of one session. At most one thread is in one, inside the gate."""
 
-    __slots__ = ("_ask", "_connection", "_engine", "_path", "_torn", "_writing")
+    __slots__ = ("_ask", "_connection", "_engine", "_interrupted", "_path", "_torn", "_writing")
 
     def __init__(self, session: Session) -> None:
         self._ask: Final = session.cursor.execute
         self._connection: Final = session.connection
         self._engine: Final = session.engine
         self._path: Final = session.path
-        self._writing = self._torn = False
+        self._writing = self._torn = self._interrupted = False
 
     def run(self, write: Callable[[], T], forget: Callable[[], None], deadline: float) -> T:
         """Run a function and commit what it wrote. It may be called more than once; `forget`
@@ -70,12 +70,14 @@ class Transaction:
     def tear(self) -> None:
         """Before a fork by the thread that has the engine."""
         if self._writing and self._connection.in_transaction:
-            self._torn = True
+            self._torn = self._interrupted = True
             self._ask("rollback")
 
     def go_on(self) -> None:
-        """After that fork, in the parent."""
-        if self._writing and self._torn and not self._connection.in_transaction:
+        """After that fork, in the parent. Only what this fork rolled back is begun again: what was
+        torn by an earlier one may be given up already."""
+        if self._interrupted:
+            self._interrupted = False
             self._ask("begin immediate")
 
     def _begin(self, deadline: float) -> None:
