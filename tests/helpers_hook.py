@@ -248,7 +248,7 @@ class Scene:
         """The clock of everybody in this process, which stands still from its first use."""
         if not hasattr(self, "_clock"):
             self._clock = FakeClock(time.time_ns() // 1000)
-            self.monkeypatch.setattr("holdfast.manager.manager.SystemClock", lambda: self._clock)
+            self.monkeypatch.setattr("holdfast.manager.ledger.SystemClock", lambda: self._clock)
         return self._clock
 
     def at_the_door(self, session: str, client: str = "claude") -> AtTheDoor:

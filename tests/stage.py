@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.core.model import SECOND, Event, Grant, Holder, Witness, agent_key
+from holdfast.gate import stops
 from holdfast.gate.committer import Committer
 from holdfast.gate.committing import free
 from holdfast.gate.gitfiles import committed
@@ -115,11 +116,13 @@ class Actor:
         )
 
     def gate(self, *, hold: bool = False, hold_seconds: float = 10_000) -> Gate:
+        manager = self.stage.manager
+        end = manager.now() + round(hold_seconds * SECOND)
         return Gate(
-            self.stage.manager,
+            manager,
             self.holder,
             self.stage.settings,
-            hold_seconds=hold_seconds if hold else 0,
+            left=lambda: (end - manager.now()) / SECOND,
             pause=self._pause if hold else None,
         )
 
@@ -133,9 +136,8 @@ class Actor:
     ) -> Answer:
         """Nothing more to do; the hook may hold it."""
         gate = self.gate(hold=hold, hold_seconds=hold_seconds)
-        if self.agent:
-            return gate.end_agent(may_go_on=may_go_on)
-        return gate.stop(may_go_on=may_go_on)
+        end = gate.end_agent if self.agent else gate.stop
+        return stops.hold([end(may_go_on=may_go_on)])
 
     def waited(self) -> float:
         """How long calls and stops of it were held open, in seconds."""

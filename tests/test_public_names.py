@@ -156,7 +156,7 @@ def unquoted(text: str) -> str:
 
 
 def test_the_manager_has_no_other_public_methods() -> None:
-    public = {name for name in vars(LockManager) if not name.startswith("_")}
+    public = {name for name in dir(LockManager) if not name.startswith("_")}
     assert public == {*SIGNATURES, *INWARD, "open"}
     assert signature(LockManager.open) == (
         "(where: Path = ., *, store: str | None = None) -> LockManager"

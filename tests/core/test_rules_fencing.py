@@ -19,14 +19,14 @@ from holdfast import (
     LockNotHeldError,
     StoreBusyError,
 )
-from holdfast.manager import manager as manager_module
+from holdfast.manager import ledger
 from holdfast.testing.conformance import Scene
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call of a manager gives up after a moment."""
-    monkeypatch.setattr(manager_module, "DEADLINE_SECONDS", 0.05)
+    monkeypatch.setattr(ledger, "DEADLINE_SECONDS", 0.05)
 
 
 def test_a_verdict_is_true_or_says_the_exact_reason(scene: Scene, manager: LockManager) -> None:

@@ -28,7 +28,7 @@ from holdfast.core import rules
 from holdfast.core.model import SECOND, Grant, agent_key
 from holdfast.gate import door
 from holdfast.gate.rulebook import records
-from holdfast.gate.rulebook.life import HANDED_OVER
+from holdfast.gate.rulebook.life import FOR_NEXT_EDIT
 from holdfast.manager import services
 from stage import settled
 
@@ -190,13 +190,13 @@ class World:
                 for path in grant.paths:
                     assert owners.setdefault(path, key) == key, f"{path} has two owners"
             assert grant.id not in tickets, "in line for what it has"
-            if grant.reason == HANDED_OVER:
+            if grant.reason == FOR_NEXT_EDIT:
                 assert grant.id in waits, "handed over, and nobody waits for it"
             known = records.known(view, key)
             assert known.presence is not None, f"{key} holds something and is nobody"
             assert known.presence.shown == grant.holder.id
             assert records.owner_of_name(view, known.presence.shown) == key
-            if known.rest is not None and grant.reason != HANDED_OVER:
+            if known.rest is not None and grant.reason != FOR_NEXT_EDIT:
                 assert grant.idle_at is not None, f"{key} rests, and no timer runs"
             if grant.idle_at is not None:
                 assert known.rest is not None, f"a timer runs for {key}, which does not rest"

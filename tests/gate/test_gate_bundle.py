@@ -38,17 +38,19 @@ def small(tmp_path: Path) -> Path:
     for room in bundle.ROOMS:
         (made / room).mkdir(parents=True, exist_ok=True)
         (made / room / "__init__.py").touch()
-    for source in ("gate/bundle.py", "gate/door.py", "gate/clients/claude.py"):
+    for source in ("gate/unbundle.py", "gate/door.py", "gate/clients/claude.py"):
         (made / source).touch()
     return made
 
 
-def run(package: Path, root: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
+def run(
+    package: Path, root: Path, *options: str, told: bytes = EDIT
+) -> subprocess.CompletedProcess[bytes]:
     (root / ".holdfast").mkdir(exist_ok=True)
     place = os.fsencode(root)
     return subprocess.run(
         [sys.executable, "-I", "-S", *options, str(package / "gate/hook.py"), "claude"],
-        input=EDIT % (place, place), capture_output=True, timeout=60, check=False,
+        input=told % (place, place), capture_output=True, timeout=60, check=False,
         env={**os.environ, "CLAUDE_PID": str(os.getpid())},
     )  # fmt: skip
 
@@ -101,11 +103,11 @@ def test_an_upgraded_package_has_no_use_for_its_old_bundle(
     assert run(installed, repository).returncode == 0  # now everything has been compiled
     bundle.write(str(installed))
     assert imported_one_by_one(installed, repository) == set()
-    rules = installed / "core/rules.py"
-    new = rules.with_name("new")
-    new.write_text(f"{rules.read_text()}\n")
-    new.rename(rules)
-    assert any("rules" in name for name in imported_one_by_one(installed, repository))
+    source = installed / "core/moving.py"
+    new = source.with_name("new")
+    new.write_text(f"{source.read_text()}\n")
+    new.rename(source)
+    assert any("moving" in name for name in imported_one_by_one(installed, repository))
 
 
 def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
@@ -123,7 +125,7 @@ def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
 
     assert bundle.write(str(small))
     assert not is_made_again()
-    for source in ("gate/door.py", "gate/clients/claude.py", "__init__.py", "gate/bundle.py"):
+    for source in ("gate/door.py", "gate/clients/claude.py", "__init__.py", "gate/unbundle.py"):
         with open(small / source, "a") as stream:
             stream.write("\n")
         assert is_made_again(), source
@@ -145,7 +147,7 @@ def test_a_bundle_with_damage_in_its_code_is_made_again(small: Path) -> None:
     good = file.read_bytes()
     assert good.count(b"refused") == 1
     bad = good.replace(b"refused", b"allowed")
-    loads(bad)
+    loads(bad[bundle.SIZE_BYTES :])
     file.write_bytes(bad)
     assert bundle.write(str(small))
     assert file.read_bytes() == good
@@ -166,15 +168,19 @@ def test_the_bundle_of_an_installed_package_is_always_made_again(
     assert Path(bundle.file_of(str(installed))).read_bytes() != before
 
 
-@pytest.mark.parametrize("content", [b"", b"x", b"\xff" * 1000, None])
+@pytest.mark.parametrize("content", [b"", b"x", b"\xff" * 1000, 5000, -5000, None])
 def test_a_broken_bundle_is_as_good_as_none(
-    package: Path, repository: Path, content: bytes | None
+    package: Path, repository: Path, content: bytes | int | None
 ) -> None:
+    """With nonsense in it, cut off in what is read at once, cut off behind that, or without any of
+    what stands behind it."""
     file = Path(bundle.file_of(str(package)))
     file.parent.mkdir(exist_ok=True)
-    if content is None:
+    if not isinstance(content, bytes):
         assert bundle.write(str(package))
-        content = file.read_bytes()[:5000]
+        whole = file.read_bytes()
+        end = bundle.SIZE_BYTES + int(whole[: bundle.SIZE_BYTES]) if content is None else content
+        content = whole[:end]
     file.write_bytes(content)
     done = run(package, repository)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -194,3 +200,23 @@ def test_the_bundle_of_a_copied_package_is_not_the_copys(
     copy = tmp_path / "copy" / "holdfast"
     shutil.copytree(package, copy)
     assert imported_one_by_one(copy, repository)
+
+
+# Half an upgrade
+
+
+@pytest.mark.parametrize("broken", ["gate/busy.py", "gate/intent.py", "gate/process.py"])
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        ("PreToolUse", 2), ("PostToolUse", 0), ("UserPromptSubmit", 0), ("Stop", 0),
+        ("SubagentStop", 0), ("SessionStart", 0), ("SessionEnd", 0), ("", 2),
+    ],
+)  # fmt: skip
+def test_a_package_that_cannot_be_imported_refuses_what_may_write_and_nothing_else(
+    package: Path, repository: Path, broken: str, event: str, code: int
+) -> None:
+    (package / broken).write_text("from holdfast import nothing_of_that_name\n")
+    done = run(package, repository, told=EDIT.replace(b"PreToolUse", event.encode()))
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert bool(done.stderr) == bool(code)

@@ -56,7 +56,11 @@ def test_every_client_has_an_adapter_with_its_facts(name: str) -> None:
     assert name == found.NAME
     assert {"PreToolUse", "PostToolUse", "Stop", "SessionEnd"} <= found.EVENTS.keys()
     assert found.SETTINGS_FILES
-    assert found.TELLS.isdisjoint({"stop", "agent_stop", "session_end", "other"})
+    assert {"PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart"} <= found.TELLS
+    assert found.EVENTS.keys() > found.TELLS
+    assert found.TELLS.isdisjoint(
+        {"Stop", "StopFailure", "Interrupt", "SubagentStop", "SessionEnd"}
+    )
     assert set(found.TIMEOUT_SECONDS_MAX) <= found.EVENTS.keys()
     # what may be held open must not end sooner, and says so meanwhile
     held = {"PreToolUse", "Stop", "SubagentStop"}
@@ -110,7 +114,7 @@ def test_claude_before_and_after_an_edit(tool: str, fields: dict[str, str], path
     before = heard(told("PreToolUse", tool, fields), env)
     assert before == Intent(
         "claude", "edit", "5e55",
-        tool=tool, call="use-1", writes=(path,), cwd="/repo", pid=4711,
+        tool=tool, call="use-1", writes=(path,), cwd="/repo", pid=4711, hook="PreToolUse",
     )  # fmt: skip
     after = heard(told("PostToolUse", tool, fields, tool_response={}), env)
     assert summary(after) == ("edited", (path,), "", "")
@@ -122,8 +126,9 @@ def test_claude_before_and_after_an_edit(tool: str, fields: dict[str, str], path
 def test_claude_before_and_after_a_command(tool: str) -> None:
     fields = {"command": "echo x > a", "description": "writes"}
     assert heard(told("PreToolUse", tool, fields)) == Intent(
-        "claude", "shell", "5e55", tool=tool, call="use-1", command="echo x > a", cwd="/repo"
-    )
+        "claude", "shell", "5e55", tool=tool, call="use-1", command="echo x > a", cwd="/repo",
+        hook="PreToolUse",
+    )  # fmt: skip
     after = heard(told("PostToolUse", tool, fields, tool_response={"stdout": ""}))
     assert summary(after) == ("shelled", (), "echo x > a", "")
     failed = heard(told("PostToolUseFailure", tool, fields, error="Exit code 3"))
@@ -145,7 +150,9 @@ def test_a_sub_agent_of_claude_is_named_by_its_id() -> None:
     assert heard(data).agent == "a1"
     assert heard(told("SubagentStart", agent_id="a1")).event == "agent_start"
     stop = told("SubagentStop", agent_id="a1", background_tasks=[{"id": "a1", "status": "running"}])
-    assert heard(stop) == Intent("claude", "agent_stop", "5e55", agent="a1", cwd="/repo")
+    assert heard(stop) == Intent(
+        "claude", "agent_stop", "5e55", agent="a1", cwd="/repo", hook="SubagentStop"
+    )
 
 
 def test_the_end_of_a_sub_agent_that_was_halted_is_told_by_its_parent() -> None:
@@ -244,8 +251,9 @@ def test_the_process_of_claude_is_the_one_that_it_names(text: str, pid: int) -> 
 def test_codex_before_and_after_a_patch(tool: str, command: object) -> None:
     before = codex.read(told("PreToolUse", tool, {"command": command}), {"CLAUDE_PID": "1"})
     assert before == Intent(
-        "codex", "edit", "5e55", tool=tool, call="use-1", writes=("a", "b", "c"), cwd="/repo"
-    )
+        "codex", "edit", "5e55", tool=tool, call="use-1", writes=("a", "b", "c"), cwd="/repo",
+        hook="PreToolUse",
+    )  # fmt: skip
     after = codex.read(told("PostToolUse", tool, {"command": command}, tool_response=""), {})
     assert summary(after) == ("edited", ("a", "b", "c"), "", "")
 
@@ -261,8 +269,9 @@ def test_codex_before_and_after_a_patch(tool: str, command: object) -> None:
 def test_codex_before_and_after_a_command(tool: str, command: object, line: str) -> None:
     before = codex.read(told("PreToolUse", tool, {"command": command}), {})
     assert before == Intent(
-        "codex", "shell", "5e55", tool=tool, call="use-1", command=line, cwd="/repo"
-    )
+        "codex", "shell", "5e55", tool=tool, call="use-1", command=line, cwd="/repo",
+        hook="PreToolUse",
+    )  # fmt: skip
     after = codex.read(told("PostToolUse", tool, {"command": command}, tool_response=""), {})
     assert summary(after) == ("shelled", (), line, "")
 
@@ -447,6 +456,7 @@ def test_claude_says_whether_a_person_sits_before_it(env: dict[str, str], attend
 BEFORE = [
     Intent("claude", "edit", "s", tool="Write"), Intent("claude", "shell", "s", tool="Bash"),
     Intent("claude", "edit", "", problem="unclear"),
+    Intent("claude", "agent_call", "s", tool="Agent", hook="PreToolUse"),
 ]  # fmt: skip
 
 
@@ -522,7 +532,7 @@ def test_nothing_is_ever_allowed_for_the_user_or_stopped_without_a_refusal(
     assert specific.get("permissionDecision") != "allow"
     assert "decision" not in found
     if "continue" in found:
-        assert event in ("edit", "shell")
+        assert event in ("edit", "shell", "agent_call")
         assert specific["permissionDecision"] == "deny"
     if event in ("stop", "agent_stop", "session_end"):
         assert found.keys() <= {"systemMessage"}
@@ -552,16 +562,18 @@ def test_at_a_stop_an_agent_is_made_to_go_on_once(adapter: Any, event: str) -> N
     "event", [event for event in EVENTS if event not in ("stop", "agent_stop")]
 )
 def test_elsewhere_nobody_is_made_to_go_on(adapter: Any, event: str) -> None:
-    reply = adapter.say(Intent("x", event, "s", tool="t"), Answer("continue", "a is yours."))
-    found = parsed(reply) if reply.stdout else {}
-    assert "decision" not in found
-    assert "permissionDecision" not in found.get("hookSpecificOutput", {})
-    if event in adapter.TELLS:
-        assert found["hookSpecificOutput"]["additionalContext"] == "a is yours."
+    for hook in adapter.EVENTS:
+        intent = Intent("x", event, "s", tool="t", hook=hook)
+        reply = adapter.say(intent, Answer("continue", "a is yours."))
+        found = parsed(reply) if reply.stdout else {}
+        assert "decision" not in found
+        assert "permissionDecision" not in found.get("hookSpecificOutput", {})
+        if hook in adapter.TELLS and reply.stdout:
+            assert found["hookSpecificOutput"]["additionalContext"] == "a is yours."
 
 
 def test_after_the_tool_that_ran_it_a_sub_agent_of_claude_is_not_made_to_go_on() -> None:
-    ended = Intent("claude", "agent_stop", "s", agent="a1", tool="Agent")
+    ended = Intent("claude", "agent_stop", "s", agent="a1", tool="Agent", hook="PostToolUse")
     assert parsed(claude.say(ended, Answer("continue", "a is yours."))) == {
         "hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "a is yours."}
     }
@@ -579,36 +591,34 @@ def test_a_claude_without_a_person_hears_at_its_end_that_it_was_blocked() -> Non
     assert codex.say(Intent("codex", "session_end", "s"), blocked) == Reply()
 
 
-HOOKS = {
-    "edit": "PreToolUse", "shell": "PreToolUse", "edited": "PostToolUse", "shelled": "PostToolUse",
-    "failed": "PostToolUseFailure", "prompt": "UserPromptSubmit", "agent_start": "SubagentStart",
-    "session_start": "SessionStart",
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
 @pytest.mark.parametrize("event", EVENTS)
 def test_context_reaches_the_agent_exactly_where_the_adapter_says_so(
     adapter: Any, event: str
 ) -> None:
-    reply = adapter.say(Intent("x", event, "s", tool="t"), Answer("allow", context="look at b"))
-    if event in adapter.TELLS:
-        assert parsed(reply) == {
-            "hookSpecificOutput": {
-                "hookEventName": HOOKS[event], "additionalContext": "look at b"
+    for hook in (*adapter.EVENTS, "Notification", ""):
+        intent = Intent(adapter.NAME, event, "s", tool="t", hook=hook)
+        reply = adapter.say(intent, Answer("allow", context="look at b"))
+        is_told = hook in adapter.TELLS and (adapter, event) != (codex, "session_end")
+        if is_told:
+            assert parsed(reply) == {
+                "hookSpecificOutput": {"hookEventName": hook, "additionalContext": "look at b"}
             }
-        }  # fmt: skip
-    else:
-        assert reply == Reply()
+        else:
+            assert reply == Reply()
+        if event not in ("agent_stop", "session_end"):
+            assert clients.hears(intent) is is_told
 
 
 def test_a_model_that_cannot_be_reached_is_told_nothing() -> None:
-    assert claude.say(Intent("claude", "failed", "s"), Answer("allow", context="x")) == Reply()
+    failed = Intent("claude", "failed", "s", hook="StopFailure")
+    assert claude.say(failed, Answer("allow", context="x")) == Reply()
 
 
 @pytest.mark.parametrize("adapter", [claude, codex], ids=lambda adapter: str(adapter.NAME))
 def test_a_refusal_after_the_fact_is_told_and_not_lost(adapter: Any) -> None:
-    after = parsed(adapter.say(Intent("x", "edited", "s"), Answer("deny", "b was damaged")))
+    edited = Intent("x", "edited", "s", hook="PostToolUse")
+    after = parsed(adapter.say(edited, Answer("deny", "b was damaged")))
     assert after["hookSpecificOutput"]["additionalContext"] == "b was damaged"
     stop = parsed(adapter.say(Intent("x", "stop", "s"), Answer("halt", "b was damaged")))
     assert stop == {"systemMessage": "b was damaged"}

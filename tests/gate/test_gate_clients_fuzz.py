@@ -109,12 +109,10 @@ def goes_on(intent: Intent, reply: Reply) -> bool:
 
 BLOCKS: dict[str, Callable[[Reply], bool]] = {"claude": claude_blocks, "codex": codex_blocks}
 
-#: The keys that each event takes in an answer that refuses nothing.
+#: The events whose hooks may say something to the agent in an answer that refuses nothing.
 CONTEXT = {
-    "PreToolUse": MUTATING, "PostToolUse": ("edited", "shelled", "agent_stop"),
-    "PostToolUseFailure": ("failed",),
-    "UserPromptSubmit": ("prompt",), "SubagentStart": ("agent_start",),
-    "SessionStart": ("session_start",),
+    "PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "SubagentStart",
+    "SessionStart",
 }  # fmt: skip
 
 
@@ -130,10 +128,8 @@ def is_taken(intent: Intent, reply: Reply) -> bool:
         return False
     if specific is None:
         return bool(said)
-    return specific.keys() == {
-        "hookEventName",
-        "additionalContext",
-    } and intent.event in CONTEXT.get(specific["hookEventName"], ())
+    is_spelled = specific.keys() == {"hookEventName", "additionalContext"}
+    return is_spelled and intent.hook == specific["hookEventName"] and intent.hook in CONTEXT
 
 
 # What a call would write, as far as it can be known at all
@@ -373,12 +369,13 @@ def test_no_input_raises_and_every_refusal_is_obeyed(client: str) -> None:
         total += 1
         intent = adapter.read(data, env)
         check_intent(client, intent)
+        assert not intent.hook or intent.hook == data["hook_event_name"]
         assert is_covered(data, intent), (data, intent)
         events[intent.event] = events.get(intent.event, 0) + 1
         refusal, word = chance.choice(ANSWERS), chance.choice(QUIET)
         reply = adapter.say(intent, refusal)
         check_line(reply)
-        if intent.event in MUTATING:
+        if intent.event in (*MUTATING, "agent_call"):
             assert BLOCKS[client](reply), (data, refusal, reply)
             if client == "claude":
                 assert claude_halts(reply) is (refusal.kind == "halt")

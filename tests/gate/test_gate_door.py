@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conftest import until
+from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
-from holdfast.core.model import agent_key
-from holdfast.gate import hook
-from holdfast.gate.rulebook.records import known
-from holdfast.manager import services
+from holdfast.cli import running
+from holdfast.core.draft import Draft
+from holdfast.core.model import Decision, agent_key
+from holdfast.gate import busy, committer, door, hook, process, sandbox, switch
+from holdfast.gate.guard import abroad, signs
+from holdfast.gate.rulebook.records import BLOCKED, Block, known, present
+from holdfast.manager import calls, paths, services
+from holdfast.manager.liveness import is_dead
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
 
 HOOK = Path(hook.__file__)
 
@@ -213,21 +223,179 @@ def test_a_broken_ledger_refuses_edits_and_says_what_to_do(ann: Client, root: Pa
     reason = ann.edit("app/x.rb")
     assert "ledger.db" in reason
     assert "holdfast doctor" in reason
-    assert ann.tell("Stop") == {}  # what cannot write is not in anybody's way
+    said = ann.tell("Stop")  # what cannot write is not in anybody's way
+    assert said.keys() == {"systemMessage"}
+    assert "ledger.db" in said["systemMessage"]
     shell: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "holdfast status"}}
     assert ann.tell("PreToolUse", **shell) == {}
     assert refusal(ann.tell("PreToolUse", tool_name="Bash", tool_input={"command": "make"}))
 
 
 def test_a_ledger_that_somebody_keeps_locked_refuses_in_time(ann: Client, root: Path) -> None:
-    import fcntl
-
     ann.edit("app/x.rb")
-    with open(root / ".holdfast/gate", "rb+") as gate:
-        fcntl.flock(gate, fcntl.LOCK_EX)
+    with kept_locked(root):
         begun = time.monotonic()
         assert "busy" in ann.edit("lib/y.rb")
         assert time.monotonic() - begun < 30
+
+
+def test_a_hook_answers_before_the_shortest_time_that_can_be_set(ann: Client, root: Path) -> None:
+    ann.edit("app/x.rb")
+    (root / "holdfast.toml").write_text("[gate]\ntimeout_seconds = 15\nhold_seconds = 3600\n")
+    with kept_locked(root):
+        begun = time.monotonic()
+        assert "busy" in ann.edit("lib/y.rb")
+        assert time.monotonic() - begun < 7.5
+
+
+@pytest.mark.parametrize("event", ["Interrupt", "SessionEnd"])
+def test_a_hook_answers_before_the_time_is_up_that_its_client_sets(
+    cid: Client, root: Path, event: str
+) -> None:
+    cid.edit("app/x.rb")
+    with kept_locked(root):
+        begun = time.monotonic()
+        cid.tell(event)
+        assert time.monotonic() - begun < 3
+
+
+def test_whatever_takes_so_long_the_answer_comes_in_time(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / ".holdfast").mkdir()
+    (repository / "holdfast.toml").write_text("[gate]\ntimeout_seconds = 15\n")
+    monkeypatch.setattr("holdfast.gate.leases.Gate.permit", lambda *_: time.sleep(60))
+    said = {"session_id": "s", "cwd": str(repository), "hook_event_name": "PreToolUse",
+            "tool_name": "Write", "tool_input": {"file_path": f"{repository}/x"}}  # fmt: skip
+    begun = time.monotonic()
+    env = {"CLAUDE_PID": str(os.getpid())}
+    try:
+        reply = door.answer(
+            "claude", json.dumps(said).encode(), env, started=begun - 4.5, limit=process.limit
+        )
+    finally:
+        process.limit(0)
+    assert "took too long" in refusal(json.loads(reply.stdout))
+    assert time.monotonic() - begun < 5
+
+
+@contextmanager
+def kept_locked(root: Path) -> Iterator[None]:
+    """Nobody else decides anything meanwhile."""
+    import fcntl
+
+    with open(root / ".holdfast/gate", "rb+") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        yield
+
+
+def reads(hook: Any, root: Path) -> None:
+    """Until a hook has opened the ledger: it was told everything by then."""
+    folder, ledger = f"/proc/{hook.pid}/fd", str(root / ".holdfast/gate")
+
+    def has_it() -> bool:
+        return any(os.path.realpath(one) == ledger for one in Path(folder).iterdir())
+
+    until(has_it, "the hook has opened the ledger")
+
+
+BEFORE_A_WRITE: dict[str, dict[str, Any]] = {
+    "edit": {"event": "PreToolUse", "tool_name": "Write", "tool_input": {"file_path": "/x"}},
+    "shell": {"event": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "make"}},
+    "agent": {"event": "PreToolUse", "tool_name": "Agent", "tool_input": {"prompt": "x"}},
+}
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "prompt": {"event": "UserPromptSubmit", "prompt": "go on"},
+    "start": {"event": "SessionStart", "source": "startup"},
+    "end": {"event": "SessionEnd", "reason": "other"},
+    "stop": {"event": "Stop"},
+    "agent stop": {"event": "SubagentStop", "agent_id": "one"},
+    "edited": {"event": "PostToolUse", "tool_name": "Write", "tool_input": {"file_path": "/x"}},
+}
+
+
+@pytest.mark.parametrize("what", [*BEFORE_A_WRITE, *OTHERWISE])
+def test_a_hook_that_is_interrupted_refuses_what_may_write_and_nothing_else(
+    ann: Client, root: Path, what: str
+) -> None:
+    ann.edit("app/x.rb")
+    told = {**BEFORE_A_WRITE, **OTHERWISE}[what]
+    if what in ("edit", "edited"):
+        told = {**told, "tool_input": {"file_path": f"{root}/lib/y.rb"}}
+    with kept_locked(root):
+        hook = ann.start(**told)
+        reads(hook, root)
+        hook.send_signal(signal.SIGINT)
+        out, err = hook.communicate(timeout=60)
+    assert out == b""
+    if what in BEFORE_A_WRITE:
+        assert (hook.returncode, err[:9]) == (2, b"holdfast:")
+    else:
+        assert (hook.returncode, err) == (0, b"")
+
+
+LIVES = {
+    "start": "the start of this session",
+    "prompt": "this prompt",
+    "stop": "this stop",
+    "agent stop": "this stop",
+    "end": "the end of this session",
+}
+
+
+@pytest.mark.parametrize("what", LIVES)
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_the_user_hears_of_what_the_gate_could_not_note(root: Path, what: str, name: str) -> None:
+    client = Client(root, "s", name)
+    try:
+        client.edit("app/x.rb")
+        (root / ".holdfast/ledger.db").write_bytes(b"this is no database" * 100)
+        said = client.tell(**OTHERWISE[what])
+    finally:
+        client.close()
+    if (name, what) == ("codex", "end"):  # it takes no answer there
+        assert said == {}
+        return
+    assert said.keys() == {"systemMessage"}
+    assert said["systemMessage"].startswith(f"holdfast: {LIVES[what]} could not be noted")
+    assert "ledger.db" in said["systemMessage"]
+
+
+def test_the_user_hears_of_a_stop_that_meets_what_a_newer_version_wrote(
+    ann: Client, root: Path
+) -> None:
+    ann.edit("app/x.rb")
+
+    def newer(view: View) -> Decision[None]:
+        draft = Draft(view)
+        name = Block.named(agent_key("claude", ann.session), "1")
+        draft.say(BLOCKED, {"agent": "ann"}, name=name, version=99)
+        return draft.done(None)
+
+    with LockManager.open(root) as manager:
+        services.decide(manager, newer)
+    said = ann.tell("Stop")
+    assert "this stop could not be noted" in said["systemMessage"]
+    assert "newer version" in said["systemMessage"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_that_is_held_and_interrupted_sends_nobody_back_to_work(
+    ann: Client, bob: Client, root: Path, number: signal.Signals
+) -> None:
+    ann.edit("app/x.rb")
+    assert bob.edit("app/x.rb")
+    hook = bob.start("Stop")
+    key = agent_key("claude", bob.session)
+    with LockManager.open(root) as manager:
+        until(
+            lambda: services.look(manager, lambda view: known(view, key)).rest is not None,
+            "the stop is held",
+        )
+    hook.send_signal(number)
+    out, err = hook.communicate(timeout=60)
+    assert (out, err) == (b"", b"")
+    assert hook.returncode in (0, -signal.SIGTERM)
 
 
 def test_a_sub_agents_edit_is_its_own(ann: Client, root: Path) -> None:
@@ -367,3 +535,53 @@ def test_while_the_gate_is_off_everything_passes_and_says_so(
     (root / ".holdfast/off").write_text("{}")
     assert bob.edit("app/x.rb") == ""
     assert "off" in bob.tell("SessionStart", source="startup")["systemMessage"]
+
+
+def test_what_the_door_looks_for_is_where_its_owners_put_it(root: Path) -> None:
+    assert f"{root}/{door.OFF_FILE}" == switch.file_of(str(root))
+    assert f"{root}/{door.ASIDE_FOLDER}" == signs.aside(str(root))
+    assert door.ABROAD_FOLDER == abroad.FOLDER
+    assert door.CALLS_FOLDER == calls.FOLDER
+    assert f"{paths.LEDGER_FOLDER}/busy" == busy.FOLDER
+    for module in (committer, running):
+        ours = (module.GRANT_VARIABLE, module.TOKEN_VARIABLE)
+        assert ours == (door.GRANT_VARIABLE, door.TOKEN_VARIABLE)
+    assert door.SOCKET_VARIABLE == sandbox.SOCKET_VARIABLE
+
+
+# A client that was killed
+
+
+ORPHAN = """
+import os, subprocess, sys
+program, told, said = sys.argv[1:]
+env = {**os.environ, "CLAUDE_PID": str(os.getpid())}
+call = f"{sys.executable} -I -S {program} claude <{told} >{said}.new"
+line = f"sleep 0.3; {call}; mv {said}.new {said}"
+subprocess.Popen(["sh", "-c", line], env=env, start_new_session=True)
+"""
+
+
+@LINUX_ONLY
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+def test_a_hook_that_begins_after_its_client_was_killed_leaves_nothing_for_ever(
+    root: Path, tmp_path: Path, event: str
+) -> None:
+    told, said = tmp_path / "told", tmp_path / "said"
+    fields = {"file_path": str(root / "app/x.rb"), "content": "x\n"}
+    told.write_text(
+        json.dumps(
+            {"session_id": "ann", "cwd": str(root), "hook_event_name": event, "tool_name": "Write",
+             "tool_input": fields}
+        )
+    )  # fmt: skip
+    env = {name: text for name, text in os.environ.items() if not name.startswith("CLAUDE")}
+    subprocess.run(
+        [sys.executable, "-c", ORPHAN, str(HOOK), str(told), str(said)], env=env, check=True,
+        timeout=60,
+    )  # fmt: skip
+    until(said.exists, "the hook has answered")
+    with LockManager.open(root) as manager:
+        assert manager.active_grants() == []
+        keys = services.look(manager, lambda view: [one.witness for one in present(view)])
+        assert all(one is not None and is_dead(one, ()) for one in keys)

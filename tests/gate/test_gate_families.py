@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.gate.blocking import blockers
-from holdfast.gate.rulebook import family
+from holdfast.gate.rulebook import family, records
 from holdfast.manager import services
 from stage import Stage, settled
 
@@ -233,3 +233,89 @@ def test_at_its_retry_a_child_is_not_blocked_by_what_its_parent_has(stage: Stage
     stage.clock.advance(180)
     assert three.edit("app/x.rb").kind == "allow"  # though two, which does nothing, was before it
     assert stage.events("agent_blocked") == []
+
+
+# A sub-agent that goes on after its session ended, as after its context was cleared
+
+
+def test_what_a_late_sub_agent_changed_is_free_when_it_ends(stage: Stage) -> None:
+    ann, child, bob = stage.agent("ann"), stage.agent("ann", "child"), stage.agent("bob")
+    ann.starts(child)
+    ann.gate().end_session()
+    child.edit("app/x.rb")
+    assert bob.edit("app/x.rb").kind == "deny"
+    child.stop()
+    assert [ann.held(), child.held()] == [[], []]
+    assert "app/x.rb came free" in bob.gate().live_on().context
+
+
+def test_nobody_is_invented_above_a_late_sub_agent(stage: Stage) -> None:
+    ann, child, bob = stage.agent("ann"), stage.agent("ann", "child"), stage.agent("bob")
+    ann.starts(child)
+    ann.gate().end_session()
+    child.edit("app/x.rb")
+    assert bob.gate().session_start().context == ""
+    child.stop()
+    present = services.look(stage.manager, records.present)
+    assert [one.key for one in present] == [bob.holder.key]
+
+
+def test_a_late_sub_agents_files_go_to_one_above_it_that_is_still_there(stage: Stage) -> None:
+    ann, child, grandchild = (stage.agent("ann", name) for name in ("", "child", "grandchild"))
+    ann.starts(child)
+    ann.gate().end_session()
+    child.starts(grandchild)
+    grandchild.edit("app/x.rb")
+    grandchild.stop()
+    assert child.held() == ["app/x.rb"]
+    child.stop()
+    assert stage.owner("app/x.rb") == ""
+
+
+def test_one_whose_parent_was_never_heard_of_has_one_all_the_same(stage: Stage) -> None:
+    ann, child, bob = stage.agent("ann"), stage.agent("ann", "child"), stage.agent("bob")
+    child.edit("app/x.rb")  # the first that the gate hears of the session
+    assert "claude:ann (app/x.rb)" in bob.gate().session_start().context
+    child.stop()
+    assert ann.held() == ["app/x.rb"]
+
+
+def test_what_agents_above_have_comes_down_only_if_nobody_else_has_a_part_however_much_it_is(
+    stage: Stage,
+) -> None:
+    ann, kid, bob = stage.agent("ann"), stage.agent("ann", "kid"), stage.agent("bob")
+    many = [f"lib/{number:02}.rb" for number in range(30)]
+    ann.edit(*many, write=None)
+    bob.edit("lib/zz.rb")
+    assert kid.edit(*many, "lib/zz.rb", write=None).kind == "deny"
+    assert kid.gate().live_on().context == ""
+    assert {stage.owner(path) for path in many} == {"claude:ann"}
+    bob.gate().end_session()
+    assert "lib/00.rb" in kid.gate().live_on().context
+    assert {stage.owner(path) for path in many} == {"claude:ann/kid"}
+
+
+def test_what_sub_agents_had_that_were_broken_off_goes_up_when_the_client_says_that_none_works(
+    stage: Stage,
+) -> None:
+    ann, kid, bob = stage.agent("ann"), stage.agent("ann", "kid"), stage.agent("bob")
+    ann.starts(kid)
+    kid.edit("app/x.rb", write="new\n")
+    bob.edit("lib/y.rb")
+    kid.edit("lib/y.rb")
+    ann.gate().stop()  # it is not known whether others go on
+    assert stage.owner("app/x.rb") == "claude:ann/kid"
+    ann.gate().stop(is_alone=True)
+    assert stage.owner("app/x.rb") == "claude:ann"
+    assert stage.queue() == []
+    stage.clock.advance(30)
+    assert bob.edit("app/x.rb").kind == "allow"
+
+
+def test_one_that_goes_on_all_the_same_has_its_file_again(stage: Stage) -> None:
+    ann, kid = stage.agent("ann"), stage.agent("ann", "kid")
+    ann.starts(kid)
+    kid.edit("app/x.rb", write="new\n")
+    ann.gate().stop(is_alone=True)
+    assert kid.edit("app/x.rb").kind == "allow"
+    assert stage.owner("app/x.rb").startswith("claude:ann/")

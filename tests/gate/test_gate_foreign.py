@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from helpers_guard import Shop, made_repository, sh
+from holdfast import LockManager
+from holdfast.core.model import Holder, Witness, agent_key
+from holdfast.gate import committing
+from holdfast.gate.leases import Gate
+from holdfast.gate.settings import Settings
+from holdfast.manager import services
 from stage import SECOND, Stage
 
 LENGTH = 1800
@@ -112,3 +122,37 @@ def test_a_held_stop_goes_on_when_such_a_lease_ends(stage: Stage) -> None:
     bob.edit("app/x.rb")
     assert bob.stop(hold=True).kind == "continue"
     assert bob.waited() <= 60.5
+
+
+# Who else is refused
+
+
+def test_a_persons_commit_that_is_refused_gives_it_an_end_too(tmp_path: Path) -> None:
+    root = made_repository(tmp_path / "work")
+    (root / ".holdfast").mkdir(exist_ok=True)
+    elsewhere = Witness(host="elsewhere", boot="b", namespace="n", pid=1, start=1)
+    key = agent_key("claude", "ann")
+    ann = Holder(id=key, key=key, witness=elsewhere, client="claude", session="ann")
+    with LockManager.open(str(root)) as manager:
+        assert Gate(manager, ann, Settings()).permit(["app/x.py", "lib/y.py"]).kind == "allow"
+        (root / "app/x.py").write_text("ann\n")
+        sh(root, "git add app/x.py")
+        assert "app/x.py" in committing.refused(str(root), {})
+        length = timedelta(seconds=LENGTH)
+        ends = {grant.write_paths[0]: grant.expires_at for grant in manager.active_grants()}
+        assert ends["lib/y.py"] is None
+        assert ends["app/x.py"] is not None
+        assert ends["app/x.py"] - length <= datetime.now(UTC) < ends["app/x.py"]
+        before = services.look(manager, lambda view: view.head)
+        assert "app/x.py" in committing.refused(str(root), {})
+        assert services.look(manager, lambda view: view.head) == before, "it is not put off"
+
+
+def test_so_does_a_git_verb_that_is_refused(tmp_path: Path) -> None:
+    shop = Shop(made_repository(tmp_path / "work"))
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann\n")
+    shop.hide("ann")
+    assert bob.run("git reset --hard").kind == "deny"
+    assert [grant.expires_at for grant in ann.grants()] == [shop.manager.now() + LENGTH * SECOND]
+    shop.close()

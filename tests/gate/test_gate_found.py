@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.core.model import SECOND, Decision, Grant, Holder, Request, Witness
 from holdfast.gate.rulebook import decisions, records
-from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Held, Passed, Rested
+from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Held, Passed, Rested, Seen
 from holdfast.manager.clock import FakeClock
 from holdfast.store.memory import MemoryStore
 
@@ -108,16 +108,28 @@ class Agent:
         return self.ledger.do(lambda view: decisions.wait_on(view, self.asker, wanted, id))
 
     def stop(
-        self, *, hold: int = 0, ends: bool = False, stamps: dict[str, str] | None = None
+        self,
+        *,
+        hold: int = 0,
+        ends: bool = False,
+        stamps: dict[str, str] | None = None,
+        seen: Seen | None = None,
     ) -> Any:
+        """`stamps`: what its files look like when it stops; or `seen` a moment before."""
+        leases = {
+            grant.id: stamp
+            for path, stamp in (stamps or {}).items()
+            for grant in self.ledger.leases(path)
+        }
+        seen = seen or Seen(leases, stamps or {})
         return self.ledger.do(
             lambda view: decisions.stop(
-                view, self.asker, stamps or {}, hold=hold, may_go_on=hold > 0, ends=ends
+                view, self.asker, seen, hold=hold, may_go_on=hold > 0, ends=ends
             )
         )
 
     def hold_on(self) -> Any:
-        return self.ledger.do(lambda view: decisions.hold_on(view, self.asker, {}))
+        return self.ledger.do(lambda view: decisions.hold_on(view, self.asker, Seen()))
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
         rule = getattr(decisions, name)
@@ -354,9 +366,9 @@ def test_what_comes_up_to_a_blocked_agent_ends_in_a_while() -> None:
     ann, child, bob = ledger.agent("ann"), ledger.agent("ann", "kid"), ledger.agent("bob")
     bob.edit("x")
     ann.edit("x")
+    child.edit("y")
     ledger.clock.advance(181)
     assert isinstance(ann.edit("x"), Halted)
-    child.edit("y")
     child.stop(ends=True, stamps={"y": "v2"})
     assert ledger.owner("y") == ann.key
     ledger.clock.advance(31)
@@ -368,9 +380,9 @@ def test_what_comes_up_after_a_look_at_it_counts_as_changed() -> None:
     ann, child = ledger.agent("ann"), ledger.agent("ann", "kid")
     child.edit("x")
     assert isinstance(ann.edit("x"), Denied)
-    looked = {"x": "v1"}  # and then the child writes it, and ends
+    looked = Seen({}, {"x": "v1"})  # and then the child writes it, and ends
     child.stop(ends=True, stamps={"x": "v2"})
-    ann.stop(stamps=looked)
+    ann.stop(seen=looked)
     (lease,) = ledger.leases("x")
     assert lease.holder.key == ann.key
     assert lease.idle_at is not None
@@ -436,3 +448,39 @@ def test_a_hook_that_was_held_open_does_not_bring_back_a_session_that_ended() ->
     assert bob.leave() is None
     assert ledger.owner("x") == ""
     assert ledger.notes("gate:@claude/bob/") == []
+
+
+def test_of_what_came_free_for_a_parent_only_what_its_child_wants_goes_down() -> None:
+    ledger = Ledger()
+    ann, child = ledger.agent("ann"), ledger.agent("ann", "kid")
+    bob, cat = ledger.agent("bob"), ledger.agent("cat")
+    ann.live_on()
+    bob.edit("x")
+    bob.edit("y")
+    cat.edit("z")
+    assert isinstance(ann.edit("x", "y"), Denied)
+    bob.commit("x")
+    assert isinstance(ann.edit("x"), Passed)  # but stands in line for both
+    assert isinstance(child.edit("y", "z"), Denied)
+    bob.commit("y")
+    assert ledger.owner("y") == ann.key
+    cat.commit("z")
+    assert list(child.live_on().came) == ["y", "z"]
+    assert [grant.holder.key for grant in ledger.leases("x")] == [ann.key]
+    assert ledger.owner("y") == child.key
+
+
+def test_the_tail_of_something_older_leaves_what_came_free_to_the_hook_that_holds_the_stop() -> (
+    None
+):
+    ledger = Ledger()
+    ann, bob = ledger.agent("ann"), ledger.agent("bob")
+    ann.edit("x")
+    bob.edit("x")
+    assert isinstance(bob.stop(hold=60 * SECOND), Held)
+    ann.commit("x")
+    tail = ledger.do(lambda view: decisions.live_on(view, bob.asker, is_tail=True))
+    assert tail.came == ()
+    passed = bob.hold_on()
+    assert isinstance(passed, Passed)
+    assert passed.came == ("x",)

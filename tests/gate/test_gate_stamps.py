@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from holdfast.gate.stamps import stamp_at
+from holdfast.gate.guard import aside, unclaimed
+from holdfast.gate.stamps import stamp_at, stamp_of
 from stage import Actor, Stage, settled
 
 
@@ -18,6 +19,56 @@ def stops_with(agent: Actor) -> list[str]:
         settled(*there)
     agent.stop()
     return agent.held()
+
+
+MOMENT = 1_700_000_000_123_456_789
+WHOLE = 1_700_000_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("changed", "after", "is_sure"),
+    [
+        (MOMENT, 0.01, False),
+        (MOMENT, 0.1, True),
+        (WHOLE, 0.9, False),  # the next change in this second has the same time
+        (WHOLE, 1.9, False),  # there are file systems with every second second only
+        (WHOLE, 2.2, True),
+    ],
+)
+def test_what_changed_so_shortly_ago_that_a_change_could_go_unseen_has_no_stamp(
+    monkeypatch: pytest.MonkeyPatch, changed: int, after: float, is_sure: bool
+) -> None:
+    """A time of change without a fraction of a second is one of a coarse file system."""
+    now = changed + round(after * 1e9)
+    status = a_file(changed)
+    monkeypatch.setattr("holdfast.gate.stamps.time_ns", lambda: now)
+    monkeypatch.setattr("holdfast.gate.guard.aside.time_ns", lambda: now)
+    assert bool(stamp_of(status)) is is_sure
+    stamp = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode]
+    assert aside.is_settled(stamp) is is_sure
+
+
+BEGAN = WHOLE + 900_000_000
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_since"), [(WHOLE, True), (WHOLE - 10**9 + 1, False), (BEGAN - 10**7, True)]
+)
+def test_what_changed_in_the_coarse_second_in_which_a_command_began_may_have_changed_since(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, changed: int, is_since: bool
+) -> None:
+    tree = stage.manager.tree
+    assert tree is not None
+    monkeypatch.setattr(unclaimed, "uncommitted", lambda *_: ["x.rb"])
+    monkeypatch.setattr("holdfast.gate.guard.unclaimed.os.lstat", lambda _: a_file(changed))
+    assert bool(unclaimed.changed_since(tree, BEGAN)) is is_since
+
+
+def a_file(changed: int) -> os.stat_result:
+    """An ordinary file that was changed at a moment; its own time is of some other."""
+    seconds = changed // 10**9
+    times = (0.0, 1.0, changed / 1e9, 0, MOMENT, changed)
+    return os.stat_result((0o100644, 1, 1, 1, 0, 0, 3, 0, 1, seconds, *times))
 
 
 @pytest.mark.parametrize("seconds", [-86400, 86400])

@@ -150,3 +150,63 @@ def test_every_state_in_the_ledger_came_by_a_way_of_the_table(stage: Stage, wake
             assert before == after or (before, after) in ways
     assert "blocked" in {state for walked in found.values() for state in walked}
     assert "owned" in {state for walked in found.values() for state in walked}
+
+
+def _refused(stage: Stage) -> None:
+    stage.agent("ann").edit("app/x.rb", write="new\n")
+    stage.agent("bob").edit("app/x.rb")
+
+
+def _retried(stage: Stage) -> None:
+    _refused(stage)
+    stage.clock.advance(180)
+    stage.agent("bob").edit("app/x.rb")
+
+
+def _resumed(stage: Stage) -> None:
+    _retried(stage)
+    stage.agent("bob").gate().prompt()
+
+
+def _came_free(stage: Stage) -> None:
+    _refused(stage)
+    stage.agent("ann").gate().end_session()
+    stage.agent("bob").gate().live_on()
+
+
+def _retried_well(stage: Stage) -> None:
+    stage.settings = Settings(wake=False)
+    _refused(stage)
+    stage.agent("ann").commit("app/x.rb")
+    stage.clock.advance(180)
+    stage.agent("bob").edit("app/x.rb")
+
+
+def _rested(stage: Stage) -> None:
+    stage.agent("ann").edit("app/x.rb", write=None)
+    stage.agent("ann").stop()
+
+
+@pytest.mark.parametrize(
+    ("before", "cause", "story"),
+    [
+        (states.OWNED, states.COMPETED, _refused),
+        (states.CONTENDED, states.HEARTBEAT_WRITTEN, _refused),
+        (states.RETRY_PENDING, states.RETRY_FAILED, _retried),
+        (states.RETRY_PENDING, states.RETRY_SUCCEEDED, _retried_well),
+        (states.RETRY_PENDING, states.HANDED_OVER, _came_free),
+        (states.OWNED, states.COMMITTED, _retried_well),
+        (states.OWNED, states.ENDED, _came_free),
+        (states.OWNED, states.RESTED, _rested),
+        (states.BLOCKED, states.RESUMED, _resumed),
+    ],
+)
+def test_a_way_that_is_not_in_the_table_is_not_gone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, before: str, cause: str,
+    story: Callable[[Stage], None],
+) -> None:  # fmt: skip
+    ways = dict(states._AFTER)
+    del ways[before, cause]
+    monkeypatch.setattr(states, "_AFTER", ways)
+    with pytest.raises(KeyError):
+        story(stage)

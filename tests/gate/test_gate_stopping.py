@@ -418,6 +418,25 @@ def test_a_held_stop_that_ends_without_the_file_says_so_to_the_user(stage: Stage
     assert "claude:bob stopped, and did not write app/x.rb" in said.user
 
 
+@pytest.mark.parametrize("wake", [True, False])
+def test_of_a_file_that_had_come_free_the_user_hears_that_it_was_given_back(
+    stage: Stage, wake: bool
+) -> None:
+    stage.settings = Settings(wake=wake)
+    ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
+    ann.edit("app/x.rb")
+    cid.edit("lib/y.rb")
+    bob.edit("app/x.rb")
+    bob.edit("lib/y.rb")
+    ann.gate().end_session()
+    said = bob.stop(may_go_on=False).user
+    assert stage.owner("app/x.rb") == ""
+    about_x = "did not write app/x.rb: it had come free for the agent, and was given back"
+    assert about_x in said
+    assert "did not write lib/y.rb: another held it" in said
+    assert said.count("claude:bob stopped") == 2
+
+
 # Sub-agents stop, too
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from holdfast.core.time import iso
+from holdfast.gate.leases import Gate
 from holdfast.gate.settings import Settings
+from holdfast.gate.stops import hold
 from holdfast.manager import services
 from stage import SECOND, Actor, Stage, heartbeats
 
@@ -225,8 +228,51 @@ def test_a_call_is_held_no_longer_than_its_hook_has_time(stage: Stage) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     paths = [f"{stage.root}/app/x.rb"]
-    assert bob.gate(hold=True, hold_seconds=7).permit(paths).kind == "deny"
-    assert bob.waited() == 7
+    assert bob.gate(hold=True, hold_seconds=9).permit(paths).kind == "deny"
+    assert bob.waited() == 7  # and answers before its time is up
+
+
+def test_a_slow_decision_is_part_of_the_time_that_a_hook_has(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.settings = Settings(hold_seconds=3600)
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    decide, begun = services.decide, stage.manager.now()
+
+    def slowly(*given: Any) -> Any:
+        stage.clock.advance(8)
+        return decide(*given)
+
+    monkeypatch.setattr(services, "decide", slowly)
+    paths = [f"{stage.root}/app/x.rb"]
+    assert bob.gate(hold=True, hold_seconds=30).permit(paths).kind == "deny"
+    assert stage.manager.now() - begun == 28 * SECOND
+
+
+@pytest.mark.parametrize("what", ["edit", "stop"])
+def test_however_the_clock_of_the_ledger_goes_a_hook_has_its_time(stage: Stage, what: str) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    passed = 0.0
+
+    def pause(seconds: float, _waiter: object) -> bool:
+        nonlocal passed
+        passed += seconds
+        return False
+
+    def gate() -> Gate:
+        end = passed + 10
+        return Gate(
+            stage.manager, bob.holder, stage.settings, left=lambda: end - passed, pause=pause
+        )
+
+    if what == "edit":
+        assert gate().permit([f"{stage.root}/app/x.rb"]).kind == "deny"
+    else:
+        bob.edit("app/x.rb")
+        assert "did not write app/x.rb" in hold([gate().stop(may_go_on=True)]).user
+    assert 8 <= passed <= 8.5
 
 
 def test_a_call_that_is_held_over_its_retry_makes_it(stage: Stage) -> None:
@@ -495,15 +541,184 @@ def test_nothing_is_handed_over_to_one_that_has_stopped(stage: Stage) -> None:
     assert stage.owner("app/x.rb") == "claude:cid"
 
 
-def test_one_that_came_back_without_a_place_in_line_is_not_held(stage: Stage) -> None:
+# One that stood in line no more, and tries again
+
+
+def stops(bob: Actor) -> None:
+    bob.stop(may_go_on=False)
+
+
+def goes_on_elsewhere(bob: Actor) -> None:
+    bob.stage.kill("bob")
+    bob.stage.restart("bob")
+    bob.gate().session_start()
+
+
+LEAVINGS = pytest.mark.parametrize(
+    "leaves", [stops, fails, goes_on_elsewhere], ids=lambda leaves: leaves.__name__
+)
+
+
+@LEAVINGS
+def test_one_that_left_the_line_and_tries_again_stands_at_its_end(
+    stage: Stage, leaves: Callable[[Actor], None]
+) -> None:
+    ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    (heartbeat,) = heartbeats(stage)
+    cid.edit("app/x.rb")
+    leaves(bob)
+    assert stage.queue() == ["claude:cid"]
+    stage.clock.advance(50)
+    bob.gate().prompt()
+    answer = bob.edit("app/x.rb")
+    assert answer.kind == "deny"
+    assert "number 2 in line" in answer.reason
+    assert iso(heartbeat.data["retry_at"]) in answer.reason  # as it was planned
+    assert stage.queue() == ["claude:cid", "claude:bob"]
+    assert [one.data["agent"] for one in heartbeats(stage)] == ["claude:bob", "claude:cid"]
+    (back,) = stage.events("back_in_line")
+    assert back.data["retry_at"] == heartbeat.data["retry_at"]
+    assert back.data["state"] == "retry_pending"
+    before = [event.seq for event in stage.manager.events()]
+    assert bob.edit("app/x.rb").kind == "deny"
+    assert [event.seq for event in stage.manager.events()] == before  # it stands there already
+
+
+@LEAVINGS
+def test_what_it_waits_for_again_is_handed_over_to_it(
+    stage: Stage, leaves: Callable[[Actor], None]
+) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     bob.edit("app/x.rb")
-    bob.stop()
+    leaves(bob)
+    bob.gate().prompt()
+    bob.edit("app/x.rb")
+    ann.gate().end_session()
+    assert stage.owner("app/x.rb") == "claude:bob"
+    assert "app/x.rb came free and is yours" in bob.gate().live_on().context
+    assert bob.edit("app/x.rb").kind == "allow"
+    assert services.notes(stage.manager, f"gate:{bob.holder.key}:retry:") == []
+
+
+def test_a_call_and_a_stop_of_one_that_tries_again_are_held(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    bob.stop(hold=True, hold_seconds=12)  # held once already, as long as its hook could
+    assert bob.waited() == 10
     bob.gate().prompt()
     assert bob.edit("app/x.rb", hold=True).kind == "deny"
-    assert bob.waited() == 0
+    assert bob.waited() == 10 + stage.settings.hold_seconds
+    stage.later(50, lambda: ann.gate().end_session())
+    assert bob.stop(hold=True).kind == "continue"
+    assert bob.held() == ["app/x.rb"]
+
+
+def test_the_retry_of_one_that_tries_again_is_made_when_it_was_due(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    stops(bob)
+    stage.clock.advance(100)
+    bob.edit("app/x.rb")
+    assert bob.stop(hold=True).kind == "halt"
+    assert bob.waited() == 80
+
+
+def test_what_is_due_is_tried_before_what_was_asked_for_later(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb", "lib/y.rb")
+    bob.edit("app/x.rb")
+    stage.clock.advance(10)
+    bob.edit("lib/y.rb")
+    stops(bob)
+    bob.edit("app/x.rb")
+    stage.clock.advance(170)
+    assert bob.edit("lib/y.rb", "app/x.rb").kind == "halt"
+
+
+def test_one_that_would_close_a_circle_now_does_not_stand_in_line_again(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("lib/y.rb")
+    bob.edit("app/x.rb")
+    stops(bob)
+    bob.gate().prompt()
+    assert ann.edit("lib/y.rb").kind == "deny"
+    for answer in (bob.edit("app/x.rb"), bob.edit("app/x.rb")):
+        assert "claude:ann waits for your lib/y.rb" in answer.reason
+        assert "in line" not in answer.reason
+    assert stage.queue() == ["claude:ann"]
+
+
+def test_a_circle_is_told_with_the_owner_of_now(stage: Stage) -> None:
+    ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
+    ann.edit("app/x.rb")
+    bob.edit("lib/y.rb")
+    bob.edit("app/x.rb")
+    stops(bob)
+    bob.gate().prompt()
     ann.gate().end_session()
+    cid.edit("app/x.rb")
+    cid.edit("lib/y.rb")
+    reason = bob.edit("app/x.rb").reason
+    assert "app/x.rb belongs to claude:cid" in reason
+    assert "claude:ann" not in reason
+
+
+def test_a_call_that_is_still_held_puts_nobody_in_line_who_has_stopped(stage: Stage) -> None:
+    ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
+    ann.edit("app/x.rb")
+    stage.later(2, lambda: stops(bob))  # its user interrupted it
+    stage.later(5, lambda: ann.gate().live_on())
+    assert bob.edit("app/x.rb", hold=True).kind == "deny"
+    assert stage.queue() == []
+    ann.gate().end_session()
+    assert cid.edit("app/x.rb").kind == "allow"
+
+
+def test_what_came_free_while_it_stood_in_no_line_is_had_at_once(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    stops(bob)
+    bob.gate().prompt()
+    ann.gate().end_session()
+    assert bob.edit("app/x.rb").kind == "allow"
+    assert stage.events("back_in_line") == []
+
+
+def test_without_wake_one_that_tries_again_stands_in_line_again(stage: Stage) -> None:
+    stage.settings = Settings(wake=False)
+    ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    stops(bob)
+    bob.gate().prompt()
+    assert "number 1 in line" in bob.edit("app/x.rb").reason
+    ann.gate().end_session()
+    assert cid.edit("app/x.rb").kind == "deny"  # kept for bob
+    stage.clock.advance(180)
+    assert bob.edit("app/x.rb").kind == "allow"
+    assert len(heartbeats(stage)) == 2
+
+
+def test_without_wake_what_is_free_already_is_kept_for_one_that_tries_again(stage: Stage) -> None:
+    stage.settings = Settings(wake=False)
+    ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    stops(bob)
+    ann.gate().end_session()
+    bob.gate().prompt()
+    answer = bob.edit("app/x.rb")
+    assert answer.kind == "deny"  # nothing is tried before the retry
+    assert "is kept for you until your retry" in answer.reason
+    assert cid.edit("app/x.rb").kind == "deny"
+    stage.clock.advance(180)
     assert bob.edit("app/x.rb").kind == "allow"
 
 
@@ -675,3 +890,28 @@ def test_nobody_waits_for_the_old_inode_of_another_file(stage: Stage) -> None:
     cid.gate().end_session()
     assert bob.edit("lib/y.rb").kind == "allow"
     assert cid.edit("app/x.rb").kind == "deny"
+
+
+# What it reads
+
+
+def test_what_came_free_is_told_with_the_time_that_is_left(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    ann.gate().end_session()
+    stage.clock.advance(25)
+    assert "within 5 s" in bob.gate().live_on().context
+
+
+def test_one_answer_does_not_say_of_a_file_to_wait_and_to_try_again(stage: Stage) -> None:
+    ann, bob = stage.agent("ann"), stage.agent("bob")
+    ann.edit("app/x.rb")
+    bob.edit("app/x.rb")
+    ann.gate().end_session()
+    bob.gate().live_on()
+    stage.clock.advance(31)
+    stage.agent("cid").edit("app/x.rb")
+    said = bob.edit("app/x.rb")
+    assert said.kind == "deny"
+    assert "try again" not in said.reason + said.context

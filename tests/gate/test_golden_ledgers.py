@@ -66,7 +66,7 @@ def then(scene: Scene) -> Scene:
     """The same at the moment at which it was written: its clock stands still."""
     clock = clock_of_ledger_0()
     scene._clock = clock
-    scene.monkeypatch.setattr("holdfast.manager.manager.SystemClock", lambda: clock)
+    scene.monkeypatch.setattr("holdfast.manager.ledger.SystemClock", lambda: clock)
     return scene
 
 

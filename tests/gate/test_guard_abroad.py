@@ -179,7 +179,7 @@ def test_the_end_of_a_session_ends_what_it_holds_elsewhere(
     assert owners(there)
     ann.tell("SessionEnd", reason="other")
     assert owners(there) == {}
-    assert list((here / abroad.FOLDER).iterdir()) == []
+    assert not (here / abroad.FOLDER).exists()
 
 
 def test_a_stop_frees_elsewhere_what_was_never_changed(there: Path, ann: Session) -> None:
@@ -199,16 +199,79 @@ def test_a_stop_starts_the_timer_elsewhere_and_a_prompt_ends_it(there: Path, ann
         assert kinds[-1] == "agent_awake"
 
 
+def retry_is_due(root: Path, session: Session) -> None:
+    """The time of the one retry of an agent has come."""
+    with LockManager.open(root) as manager:
+        key = agent_key(session.client, session.name)
+        (event,) = services.notes(manager, f"gate:{key}:retry:")
+        data = {**event.data, "retry_at": manager.now()}
+        name = data.pop("note")
+        services.note(manager, event.type, data, name=name)
+
+
+BLOCKED = "waiting for instruction"
+
+
+def blocked_in(root: Path, session: Session) -> None:
+    """The retry of an agent has failed in a repository, in which nobody is any more."""
+    cid = Session("cid", root)
+    assert cid.write(root / "app/x.py") == ""
+    assert session.write(root / "app/x.py")
+    retry_is_due(root, session)
+    assert BLOCKED in session.write(root / "app/x.py")
+    cid.tell("SessionEnd", reason="other")
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_seed002_13_an_agent_that_is_blocked_at_home_writes_nowhere(
+    here: Path, there: Path, tmp_path: Path, client: str
+) -> None:
+    ann = Session("ann", here, client)
+    blocked_in(here, ann)
+    for file in (there / "lib/y.py", tmp_path / "outside.txt"):
+        assert BLOCKED in ann.write(file, "ann\n")
+        assert BLOCKED in ann.ask(f"echo ann > {file}")
+    assert owners(there) == {}
+    ann.tell("UserPromptSubmit", prompt="go on")
+    assert ann.write(there / "lib/y.py") == ""
+    assert ann.write(tmp_path / "outside.txt") == ""
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_seed002_13_an_agent_that_is_blocked_elsewhere_writes_nothing_at_home(
+    here: Path, there: Path, tmp_path: Path, client: str
+) -> None:
+    ann = Session("ann", here, client)
+    assert ann.write(here / "lib/y.py") == ""
+    blocked_in(there, ann)
+    for file in (here / "lib/y.py", here / "lib/z.py", tmp_path / "outside.txt"):
+        assert BLOCKED in ann.write(file, "ann\n")
+        assert BLOCKED in ann.ask(f"echo ann > {file}")
+    assert ann.ask("cat lib/y.py") == ""
+    tool = "Agent" if client == "claude" else "spawn_agent"
+    assert BLOCKED in refusal(ann.tool("PreToolUse", tool, {}))
+    assert list(owners(here)) == ["lib/y.py"]
+    # its sub-agents are agents of their own, also if they were never there
+    fields = {"file_path": str(here / "lib/z.py"), "content": "x"}
+    patch = f"*** Begin Patch\n*** Add File: {here}/lib/z.py\n+x\n*** End Patch\n"
+    tools = {"claude": ("Write", fields), "codex": ("apply_patch", {"command": patch})}
+    assert refusal(ann.tool("PreToolUse", *tools[client], agent_id="sub")) == ""
+    ann.tell("SubagentStop", agent_id="sub")
+    # others are not blocked, and a switch that is off blocks nobody
+    assert Session("bob", here, client).write(here / "lib/z.py") == ""
+    (there / ".holdfast/off").touch()
+    assert ann.ask("echo ann > lib/y.py") == ""
+    (there / ".holdfast/off").unlink()
+    ann.tell("UserPromptSubmit", prompt="go on")
+    assert ann.write(here / "lib/y.py") == ""
+
+
 def test_a_prompt_sets_an_agent_going_that_was_blocked_elsewhere(
     there: Path, ann: Session, bob: Session
 ) -> None:
     bob.write(there / "app/x.py")
     ann.ask("echo > ../there/app/x.py")
-    with LockManager.open(there) as manager:  # the time of the one retry has come
-        (event,) = services.notes(manager, f"gate:{agent_key('claude', 'ann')}:retry:")
-        data = {**event.data, "retry_at": manager.now()}
-        name = data.pop("note")
-        services.note(manager, event.type, data, name=name)
+    retry_is_due(there, ann)
     assert "waiting for instruction" in ann.ask("echo > ../there/app/x.py")
     assert "waiting for instruction" in ann.ask("echo > ../there/lib/y.py")
     ann.tell("UserPromptSubmit", prompt="go on")
@@ -221,11 +284,7 @@ def test_a_stop_is_heard_elsewhere_also_by_one_who_is_blocked_at_home(
     Session("cid", here).write(here / "app/x.py")
     ann.write(there / "lib/y.py")
     assert ann.write(here / "app/x.py")
-    with LockManager.open(here) as manager:  # the time of the one retry has come
-        (event,) = services.notes(manager, f"gate:{agent_key('claude', 'ann')}:retry:")
-        data = {**event.data, "retry_at": manager.now()}
-        name = data.pop("note")
-        services.note(manager, event.type, data, name=name)
+    retry_is_due(here, ann)
     assert "waiting for instruction" in json.dumps(ann.tell("Stop"))
     with LockManager.open(there) as manager:
         assert [event.type for event in manager.events()][-1] == "agent_resting"

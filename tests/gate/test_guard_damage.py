@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from helpers_guard import Shop, made_repository, settled, sh, sneaky, text
+from helpers_guard import Shop, Worker, made_repository, settled, sh, sneaky, text
+from holdfast.core.errors import StoreBusyError
 from holdfast.gate import guard
-from holdfast.gate.guard import aside, signs
+from holdfast.gate.guard import after, aside, signs
 from holdfast.gate.intent import Answer
 
 
@@ -56,6 +57,72 @@ def test_damage_is_found_told_to_both_and_undone(shop: Shop) -> None:
     assert (shop.root / "app/x.py").stat().st_mode & 0o777 == 0o755
     with pytest.raises(Exception, match="no damage"):
         guard.undo(shop.manager, id)
+
+
+def hurt_by(shop: Shop, bob: Worker, path: str = "app/x.py") -> str:
+    """bob's command changes what ann holds; the id of the damage."""
+    bob.run(sneaky(path))
+    return str(shop.events("damage")[-1].data["id"])
+
+
+def test_what_was_to_be_told_when_a_hook_was_killed_is_told_by_the_next(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann's work\n")
+    id = hurt_by(shop, bob)
+    guard.pending(shop.manager, ann.gate())  # and nothing was decided
+    assert f"holdfast undo {id}" in ann.pending()
+    assert ann.pending() == ""
+
+
+def test_what_was_to_be_told_when_the_ledger_was_busy_is_told_by_the_next(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann's work\n")
+    id = hurt_by(shop, bob)
+
+    def busy(*_: object) -> None:
+        raise StoreBusyError("the ledger is busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.manager.services.decide", busy)
+        with pytest.raises(StoreBusyError):
+            ann.pending()
+    assert f"holdfast undo {id}" in ann.pending()
+    assert not signs.is_called(str(shop.root), ann.holder.key)
+
+
+def test_what_comes_while_an_agent_is_told_something_is_told_next(shop: Shop) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann's work\n")
+    ann.write("app/z.py", "ann's work\n")
+    first = hurt_by(shop, bob)
+    gate = ann.gate()
+    told = guard.pending(shop.manager, gate)
+    gate.live_on()
+    second = hurt_by(shop, bob, "app/z.py")
+    assert first in (said := told())
+    assert second not in said
+    assert second in ann.pending()
+    assert ann.pending() == ""
+
+
+@pytest.mark.parametrize("how", ["ended", "settle"])
+def test_owners_are_called_before_the_command_is_forgotten(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("app/x.py", "ann's work\n")
+    bob.ask("make")
+    sh(shop.root, "echo half > app/x.py")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(after, "_close", killed)
+    with pytest.raises(KeyboardInterrupt):
+        bob.ended("make") if how == "ended" else bob.settle()
+    assert "holdfast undo" in ann.pending()
 
 
 def test_what_changed_again_since_is_not_undone(shop: Shop) -> None:
@@ -302,3 +369,17 @@ def test_undo_of_what_never_was_says_so(shop: Shop) -> None:
     )  # fmt: skip
     assert done.returncode != 0
     assert "nothing" in done.stderr
+
+
+def test_what_there_is_to_tell_is_told_with_a_command_that_cannot_be_watched(shop: Shop) -> None:
+    ann, bob, cid = shop.worker("ann"), shop.worker("bob"), shop.worker("cid")
+    ann.write("app/x.py", "ann\n")
+    cid.write("lib/y.py", "cid\n")
+    assert bob.edit("app/x.py").kind == "deny"
+    ann.gate().end_session()
+    folder = shop.root / ".holdfast/aside"
+    folder.mkdir(exist_ok=True)
+    (folder / "running").write_text("this is no folder")
+    said = bob.ask("make")
+    assert "could not be watched" in said.user
+    assert "app/x.py came free and is yours now" in said.context

@@ -199,7 +199,7 @@ def test_a_git_that_hangs_does_not_hold_the_command_up(
     (slow / "git").write_text("#!/bin/sh\nsleep 60\n")
     (slow / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
-    monkeypatch.setattr("holdfast.gate.guard.trees.losses.__defaults__", (0.2,))
+    monkeypatch.setattr("holdfast.gate.guard.asking.GIT_SECONDS", 0.2)
     begun = time.monotonic()
     assert bob.ask("git stash").kind == "quiet"
     assert time.monotonic() - begun < 10

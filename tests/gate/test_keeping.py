@@ -18,7 +18,7 @@ from holdfast import Holder, LockManager
 from holdfast.core import events
 from holdfast.core.draft import Draft
 from holdfast.core.model import SECOND, Decision, Grant, Witness, agent_key
-from holdfast.gate import keeping
+from holdfast.gate import beside, keeping
 from holdfast.manager import calls, services
 from holdfast.manager.liveness import witness_of
 
@@ -129,7 +129,7 @@ class Bench:
 
     @property
     def files(self) -> list[str]:
-        folder = f"{self.root}/{keeping.FOLDER}"
+        folder = f"{self.root}/{beside.FOLDER}"
         return os.listdir(folder) if os.path.isdir(folder) else []
 
     def close(self) -> None:
@@ -237,7 +237,7 @@ def test_it_ends_when_the_ledger_is_gone_and_makes_no_new_one(bench: Bench) -> N
 def test_there_is_one_for_each_session(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.lease("a")
     with monkeypatch.context() as patch:
-        patch.setattr(keeping, "_is_kept", lambda *_: False)  # all are started at once
+        patch.setattr(beside.Place, "is_taken", lambda _: False)  # all are started at once
         started = [bench.start() for _ in range(5)]
     assert all(started)
     until(lambda: sum(not bench.has_ended(pid) for pid in started) == 1)
@@ -253,11 +253,26 @@ def test_a_session_that_goes_on_in_a_new_process_has_a_new_one(bench: Bench) -> 
     bench.lease("a")
     first = bench.start()
     until(lambda: bench.files)
-    second = bench.start(bench.new_client())
+    bench.client = bench.new_client()
+    bench.lease("b")
+    second = bench.start()
     assert second
     until(lambda: bench.has_ended(first))
     time.sleep(SECONDS / 2)
     assert not bench.has_ended(second)
+
+
+def test_what_the_session_had_elsewhere_outlives_no_client_here(bench: Bench) -> None:
+    here = bench.client
+    bench.client = Witness(host="elsewhere", boot="b", namespace="n", pid=1, start=1)
+    elsewhere = bench.lease("a", seconds=None)
+    bench.client = here
+    bench.lease("b")
+    keeper = bench.start()
+    until(lambda: bench.files)
+    bench.kill(here)
+    until(lambda: bench.has_ended(keeper))
+    assert bench.is_held(elsewhere), "nobody here can tell"
 
 
 def test_nothing_is_kept_for_a_client_that_is_gone_or_another(bench: Bench) -> None:

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers_cli import COMMAND, as_a_person, environment
 from helpers_commits import Actor, Done, Repo
 from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
-from holdfast.core.model import Holder, Witness, agent_key
+from holdfast.core.model import Holder, Witness, agent_key, ids_of
 from holdfast.gate import blocking, githooks, introducing
+from holdfast.gate.intent import ALLOW
 from holdfast.gate.leases import Gate
 from holdfast.gate.rulebook import records
 from holdfast.gate.settings import Settings
@@ -176,6 +179,7 @@ def test_a_session_that_goes_on_in_another_terminal_is_called_after_that(
     gate.session_start()
     assert gate.permit([str(repository / "app/x.rb")]).kind == "allow"
     old = book.called("a-same-end")
+    book.stage.kill("a-same-end")
     book.stage.restart("a-same-end")
     book.gate("a-same-end", place="pts/7").session_start()
     assert book.called("a-same-end") == "codex@pts/7:eend"
@@ -213,7 +217,8 @@ def test_one_that_is_blocked_can_be_resumed_by_a_name_that_it_had(
 def test_a_name_that_two_had_before_names_were_unique_resumes_neither(book: Book) -> None:
     manager, keys = book.stage.manager, [agent_key("codex", ONE), agent_key("codex", TWO)]
     for key in keys:
-        block = {"agent": "codex:019a1b2c", "report": {"agent": "codex:019a1b2c"}}
+        report = {"agent": "codex:019a1b2c", "blocked_file": "app/x.rb"}
+        block = {"agent": "codex:019a1b2c", "report": report}
         services.note(manager, records.BLOCKED, block, name=f"gate:{key}:blocked:1")
     assert blocking.resume(manager, "ann", agent="codex:019a1b2c") == []
     assert [one["agent_key"] for one in blocking.resume(manager, "ann", agent=keys[1])] == keys[1:]
@@ -384,3 +389,29 @@ def test_two_sessions_of_the_same_minute_are_two_agents_everywhere(repo: Repo) -
     assert [(data["agent"], data["key"], data["session"]) for data in heard] == [
         (shown[ONE], agent_key("codex", ONE), ONE), (shown[TWO], agent_key("codex", TWO), TWO),
     ]  # fmt: skip
+
+
+# Keys
+
+
+IDS = st.text(alphabet="ab/:%25", max_size=6)
+
+
+@given(one=st.tuples(IDS, IDS), other=st.tuples(IDS, IDS))
+def test_no_two_agents_have_one_key_whatever_is_in_their_ids(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    assert ids_of(agent_key("codex", *one)) == one
+    assert (agent_key("codex", *one) == agent_key("codex", *other)) == (one == other)
+    session = agent_key("codex", one[0])
+    assert agent_key("codex", *other).startswith(session) == (one[0] == other[0])
+    notes = records.of_agent(agent_key("codex", *one))
+    assert f"{records.of_agent(agent_key('codex', *other))}rest".startswith(notes) == (one == other)
+
+
+def test_the_end_of_a_session_is_not_that_of_one_whose_id_goes_on(book: Book) -> None:
+    assert book.gate("a/b").permit(["x"]).kind == ALLOW
+    assert book.gate("a", "b:c").permit(["y"]).kind == ALLOW
+    assert book.gate("a").permit(["z"]).kind == ALLOW
+    book.gate("a").end_session()
+    assert [grant.write_paths for grant in book.stage.manager.active_grants()] == [("x",)]

@@ -115,12 +115,13 @@ def test_its_environment_says_what_it_is_about(listener: Listener) -> None:
     }
 
 
-def test_its_environment_gives_no_rights_and_is_no_agents(
+def test_its_environment_gives_no_rights_and_is_no_agents_or_commits(
     listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = {
         *NOT_FOR_AGENTS, "HOLDFAST_HOLDER", "HOLDFAST_OWNER", "HOLDFAST_GRANT", "HOLDFAST_TOKEN",
         "CLAUDE_PID", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "CODEX_THREAD_ID",
+        "GIT_INDEX_FILE", "GIT_DIR",
     }  # fmt: skip
     for name in names:
         monkeypatch.setenv(name, "1")

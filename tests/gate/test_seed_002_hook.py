@@ -556,6 +556,68 @@ def test_seed002_13_a_blocked_agent_may_run_what_is_proven_to_only_read(
     assert bob.command(line) == {}
 
 
+#: Of each client the tool that starts an agent.
+STARTING = {"claude": "PreToolUse-Agent", "codex": "PreToolUse-spawn_agent"}
+PATCH = "*** Begin Patch\n*** Add File: {}\n+new\n*** End Patch\n"
+
+
+def asked(agent: Agent, path: str, **more: Any) -> str:
+    """Why an agent of either client may not write a file; it is not written."""
+    if agent.client == "claude":
+        return refusal(agent.ask(path, **more))
+    patch = {"command": PATCH.format(path)}
+    return refusal(agent.tell("PreToolUse-apply_patch", tool_input=patch, **more))
+
+
+def blocked_one(scene: Scene, client: str) -> AtTheDoor:
+    """An agent of a client whose retry has failed. Its sub-agent `old` was at work before."""
+    ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB, client)
+    ann.edit("app/x.rb")
+    bob.tell(STARTING[client])
+    bob.tell("SubagentStart", agent_id="old")
+    assert asked(bob, "app/x.rb")
+    scene.clock.advance(180)
+    assert "state=waiting_for_instruction" in asked(bob, "app/x.rb")
+    ann.tell("SessionEnd")
+    return bob
+
+
+@pytest.mark.parametrize("client", sorted(STARTING))
+def test_seed002_13_a_blocked_agent_starts_no_other(scene: Scene, client: str) -> None:
+    bob = blocked_one(scene, client)
+    calls = len(scene.events("agent_calls"))
+    said = bob.tell(STARTING[client])
+    assert "state=waiting_for_instruction" in refusal(said)
+    assert said.get("continue") is (False if client == "claude" else None)
+    assert len(scene.events("agent_calls")) == calls
+    bob.tell("UserPromptSubmit")
+    assert bob.tell(STARTING[client]) == {}
+
+
+@pytest.mark.parametrize("client", sorted(STARTING))
+def test_seed002_13_nobody_writes_in_the_place_of_a_blocked_agent(
+    scene: Scene, client: str
+) -> None:
+    bob = blocked_one(scene, client)
+    scene.clock.advance(1)
+    bob.tell("SubagentStart", agent_id="new")
+    report = "state=waiting_for_instruction"
+    for agent in ("new", "never-heard-of"):
+        assert report in asked(bob, "lib/y.rb", agent_id=agent)
+        assert report in refusal(bob.command("make", agent_id=agent))
+        assert report in refusal(bob.command("holdfast run lib/y.rb -- make", agent_id=agent))
+        assert report in refusal(bob.tell(STARTING[client], agent_id=agent))
+        assert bob.command("cat lib/y.rb", agent_id=agent) == {}
+    set_up(scene, '[gate]\nshell = "off"\n')
+    assert report in refusal(bob.command("make", agent_id="new"))
+    assert "lib/y.rb" not in scene.owners()
+    # one that was at work before is an agent of its own
+    assert asked(bob, "lib/old.rb", agent_id="old") == ""
+    bob.tell("UserPromptSubmit")
+    assert asked(bob, "lib/y.rb", agent_id="new") == ""
+    assert scene.owners()["lib/y.rb"] == f"{BOB}/new"
+
+
 def test_seed002_13_a_retry_that_fails_at_a_stop_stops_the_agent_too(scene: Scene) -> None:
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
     ann.edit("app/x.rb")
@@ -737,7 +799,20 @@ def test_seed002_19_an_interrupted_agent_has_stopped(scene: Scene) -> None:
     assert bob.edit("new.txt") == ""
 
 
-@pytest.mark.parametrize("name", ["UserPromptSubmit", "PostToolUse-Write", "SessionStart-resume"])
+@pytest.mark.parametrize("source", ["compact", "clear", "resume", "startup"])
+def test_that_its_session_starts_does_not_stop_the_timer(scene: Scene, source: str) -> None:
+    ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
+    ann.edit("app/x.rb")
+    ann.tell("Stop")
+    scene.clock.advance(10)
+    ann.tell("SessionStart-resume", source=source)
+    scene.clock.advance(19.999999)
+    assert "app/x.rb" in scene.owners()
+    scene.clock.advance(0.000001)
+    assert bob.edit("app/x.rb") == ""
+
+
+@pytest.mark.parametrize("name", ["UserPromptSubmit", "PostToolUse-Write"])
 def test_seed002_19_whatever_the_agent_does_stops_the_timer(scene: Scene, name: str) -> None:
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
     ann.edit("app/x.rb")

@@ -12,6 +12,7 @@ from holdfast.gate import standing
 from holdfast.gate.rulebook import states
 from holdfast.gate.settings import Settings
 from holdfast.gate.standing import Standing, countdown, standings
+from holdfast.gate.stops import hold
 from holdfast.manager import services
 from stage import Actor, Stage, settled
 
@@ -184,7 +185,7 @@ def test_a_stop_that_is_held_is_no_rest(stage: Stage) -> None:
 
     gate = bob.gate(hold=True)
     gate._pause = look
-    gate.stop(may_go_on=True)
+    hold([gate.stop(may_go_on=True)])
     assert found[0] == (
         "owned, its stop is held",
         "retry pending, its stop is held, due in 3 min",

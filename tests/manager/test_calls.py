@@ -32,6 +32,12 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 LATER = 3 * TICK
 
 
+def open_since(root: str, key: str) -> int | None:
+    """When the oldest open call of an agent was opened, in ticks; None if none is open."""
+    found = calls.sought(root, (calls.mark(key, "NAME", "value"),))
+    return found[0][1] if found else None
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> str:
     (tmp_path / ".holdfast").mkdir()
@@ -177,7 +183,7 @@ def test_a_call_of_another_boot_keeps_nothing(
     assert len(files(root)) == 1
     agent.start()
     agent.die()
-    assert calls.is_open_since(root, KEY) is None
+    assert open_since(root, KEY) is None
     assert dead(root, agent) is True
 
 
@@ -302,13 +308,13 @@ def test_nothing_is_left_of_calls_that_were_closed(root: str) -> None:
     calls.open_call(root, KEY, "c")
     calls.close_all(root, KEY)
     assert os.listdir(f"{root}/{calls.FOLDER}") == []
-    assert calls.is_open_since(root, KEY) is None
+    assert open_since(root, KEY) is None
 
 
 def test_closing_what_was_never_opened_is_no_trouble(root: str) -> None:
     calls.close_call(root, KEY, NAME)
     calls.close_all(root, KEY)
-    assert calls.is_open_since(root, KEY) is None
+    assert open_since(root, KEY) is None
     calls.open_call(root, KEY, NAME)
     calls.close_call(root, KEY, "another")
     assert len(files(root)) == 1
@@ -325,7 +331,7 @@ def test_the_moment_is_by_the_clock_of_start_times(root: str) -> None:
         started = witness_of(process.pid)
         assert started is not None
         calls.open_call(root, KEY, NAME)
-        opened = calls.is_open_since(root, KEY)
+        opened = open_since(root, KEY)
         assert opened is not None
         assert 0 <= opened + 1 - started.start <= 20 / TICK
     finally:
@@ -339,13 +345,13 @@ def test_the_moment_is_by_the_clock_of_start_times(root: str) -> None:
 def test_any_name_will_do(root: str, name: str) -> None:
     calls.open_call(root, name, name)
     calls.open_call(root, f"{name}2", "other")
-    assert calls.is_open_since(root, name) is not None
+    assert open_since(root, name) is not None
     assert len(files(root)) == 2
     assert all("\n" not in file and file.isascii() for file in files(root))
     mark = calls.mark(name, "NAME", "a:b=c")
     assert calls.variable_of(mark) == "NAME=a:b=c"
     (found,) = calls.sought(root, (mark,))
-    assert found == ("NAME=a:b=c", calls.is_open_since(root, name))
+    assert found == ("NAME=a:b=c", open_since(root, name))
     calls.close_call(root, name, name)
     assert calls.sought(root, (mark,)) == []
 
@@ -362,14 +368,14 @@ def test_what_is_half_written_says_nothing(root: str) -> None:
     file.with_name(f"{NAME}.1.new").write_text(text)
     for wrong in ("", boot_id(), f"{boot_id()} -5", f"{boot_id()} x", "\0" * 200):
         file.write_text(wrong)
-        assert calls.is_open_since(root, KEY) is None
+        assert open_since(root, KEY) is None
 
 
 def test_many_calls_of_one_agent_open_and_close_at_once(root: str) -> None:
     def use(name: str) -> None:
         for _ in range(200):
             calls.open_call(root, KEY, name)
-            assert calls.is_open_since(root, KEY) is not None
+            assert open_since(root, KEY) is not None
             calls.close_call(root, KEY, name)
 
     with ThreadPoolExecutor(2) as pool:

@@ -1951,7 +1951,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-26",
         "an error has no code for programs",
-        "core/errors.py",
+        "core/roots.py",
         'return {"code": self.code, "message"',
         'return {"kind": type(self).__name__, "message"',
         (

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from mutants.table import Mutant
 
+ABROAD = "tests/gate/test_guard_abroad.py::"
 COMMITS = "tests/install/test_committing.py::"
 CORE = "tests/core/test_seed_002.py::"
 DOOR = "tests/gate/test_gate_door.py::"
 GUARD = "tests/gate/test_guard.py::"
 HOOK = "tests/gate/test_seed_002_hook.py::"
+LEDGERS = "tests/gate/test_gate_ledgers.py::"
 LIFE = "tests/core/test_rules_liveness.py::"
+WORDS = "tests/gate/test_gate_words.py::"
 
 MUTANTS: list[Mutant] = [
     # The lease comes before the write
@@ -63,8 +66,8 @@ MUTANTS: list[Mutant] = [
         "002-01",
         "what the gate takes is not written down",
         "gate/leases.py",
-        "            outcome = services.decide(self._manager, rule, end)\n",
-        "            outcome = services.look(self._manager, rule, end).outcome\n",
+        "            outcome = services.decide(self.manager, rule, end)\n",
+        "            outcome = services.look(self.manager, rule, end).outcome\n",
         (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
     ),
     Mutant(
@@ -95,7 +98,7 @@ MUTANTS: list[Mutant] = [
         "002-02",
         "every edit tells the agent of its lock",
         "gate/leases.py",
-        "            return Answer(ALLOW, context=self._told(outcome.came, outcome.lapsed, mine))\n",
+        "            return Answer(ALLOW, context=self.told(outcome.came, outcome.lapsed, mine))\n",
         '            return Answer(ALLOW, context=f"Locked {mine}: run holdfast unlock when you are done.")\n',
         (
             DOOR + "test_an_edit_of_a_free_file_passes_without_a_word",
@@ -191,9 +194,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-05",
         "everybody's leases have an end once somebody was refused",
-        "gate/rulebook/life.py",
-        "                and self.draft.is_dead(grant.holder.witness, grant.holder.marks) is None\n",
-        "                and not self.draft.is_dead(grant.holder.witness, grant.holder.marks)\n",
+        "gate/rulebook/limits.py",
+        "            and draft.is_dead(grant.holder.witness, grant.holder.marks) is None\n",
+        "            and not draft.is_dead(grant.holder.witness, grant.holder.marks)\n",
         (HOOK + "test_seed002_05_however_long_ago_it_began",),
     ),
     Mutant(
@@ -239,8 +242,8 @@ MUTANTS: list[Mutant] = [
         "002-06",
         "a place in line outlives the client",
         "gate/leases.py",
-        "            if self._client_is_gone():\n",
-        "            if not self.holder.key:\n",
+        "        if self._client_is_gone():\n",
+        "        if not self.holder.key:\n",
         (HOOK + "test_seed002_06_a_hook_that_waits_ends_with_its_client_and_leaves_the_line",),
     ),
     Mutant(
@@ -254,8 +257,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-06",
         "a lease that nobody can judge never ends",
-        "gate/rulebook/life.py",
-        "        self._limit(found)\n",
+        "gate/rulebook/contention.py",
+        "    _limit(life, found)\n",
         "",
         (HOOK + "test_seed002_06_an_owner_that_nobody_can_judge_keeps_a_file_for_half_an_hour",),
     ),
@@ -263,7 +266,10 @@ MUTANTS: list[Mutant] = [
         "002-06",
         "the end of such a lease is not put off by what its owner does",
         "gate/rulebook/life.py",
-        "        if self.known.limit is not None:\n            self._renew()\n",
+        "        if self.known.limit is not None:\n"
+        "            from holdfast.gate.rulebook import limits\n"
+        "\n"
+        "            limits.renew(self)\n",
         "",
         (HOOK + "test_seed002_06_as_long_as_it_is_heard_of_it_keeps_it",),
     ),
@@ -355,9 +361,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-09",
         "the heartbeat names the refused agent as the owner",
-        "gate/rulebook/life.py",
-        "            owner=first.holder,\n",
-        "            owner=self.holder.id,\n",
+        "gate/rulebook/contention.py",
+        "        owner=first.holder,\n",
+        "        owner=life.holder.id,\n",
         (HOOK + "test_seed002_09_an_edit_that_is_refused_leaves_a_heartbeat",),
     ),
     Mutant(
@@ -374,9 +380,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-10",
         "the retry is planned for the end of the time that the file is kept",
-        "gate/rulebook/life.py",
-        "            retry_at=self.now + asker.retry,\n",
-        "            retry_at=self.now + asker.retry + KEPT,\n",
+        "gate/rulebook/contention.py",
+        "        retry_at=life.now + asker.retry,\n",
+        "        retry_at=life.now + asker.retry + KEPT,\n",
         (
             HOOK + "test_seed002_10_its_retry_is_exactly_180_seconds_later",
             HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",
@@ -385,9 +391,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-10",
         "a stop that is woken early tries early",
-        "gate/rulebook/stopping.py",
-        "        if life.now >= wait.retry_at:\n            halted = life.retry(wait)\n",
-        "        if life.now > wait.denied_at:\n            halted = life.retry(wait)\n",
+        "gate/rulebook/contention.py",
+        "        if life.now >= wait.retry_at:\n            halted = retry(life, wait, stops=stops)\n",
+        "        if life.now > wait.denied_at:\n            halted = retry(life, wait, stops=stops)\n",
         (HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",),
     ),
     Mutant(
@@ -405,40 +411,40 @@ MUTANTS: list[Mutant] = [
         "002-10",
         "a refused call is held until the retry",
         "gate/leases.py",
-        "round(min(self._hold_seconds, self._settings.hold_seconds) * SECOND)",
-        "round(min(self._hold_seconds, self._settings.retry_seconds) * SECOND)",
+        "min(self.hold_seconds, self._settings.hold_seconds) * SECOND",
+        "min(self.hold_seconds, self._settings.retry_seconds) * SECOND",
         (HOOK + "test_seed002_10_a_refused_call_is_held_open_for_20_seconds_and_no_longer",),
     ),
     Mutant(
         "002-10",
         "the 180 seconds count from the end of the hold",
-        "gate/rulebook/life.py",
-        "            if wait.id == id:\n"
-        "                answer = self._again(wait, wanted)\n"
-        "                if answer is not None:\n",
-        "            if wait.id == id:\n"
-        "                answer = self._again(wait, wanted)\n"
-        "                if isinstance(answer, Denied):\n"
-        "                    later = wait.but(retry_at=self.now + self._asker.retry)\n"
-        "                    later.write(self.draft, records.HEARTBEAT)\n"
-        "                    return self._denied(later, answer.conflicts)\n"
-        "                if answer is not None:\n",
+        "gate/rulebook/contention.py",
+        "        if wait.id == id:\n"
+        "            answer = again(life, wait, wanted)\n"
+        "            if answer is not None:\n",
+        "        if wait.id == id:\n"
+        "            answer = again(life, wait, wanted)\n"
+        "            if isinstance(answer, Denied):\n"
+        "                later = wait.but(retry_at=life.now + life.asker.retry)\n"
+        "                later.write(life.draft, records.HEARTBEAT)\n"
+        "                return _denied(life, later, answer.conflicts)\n"
+        "            if answer is not None:\n",
         (HOOK + "test_seed002_10_a_refused_call_is_held_open_for_20_seconds_and_no_longer",),
     ),
     Mutant(
         "002-10",
         "a stop is held no longer than a call",
         "gate/rulebook/stopping.py",
-        "        return _hold(life, waits, stamps, life.now + hold)\n",
-        "        return _hold(life, waits, stamps, life.now + min(hold, 20_000_000))\n",
+        "        return _hold(life, waits, seen, life.now + hold)\n",
+        "        return _hold(life, waits, seen, life.now + min(hold, 20_000_000))\n",
         (HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",),
     ),
     Mutant(
         "002-11",
         "every attempt is tried",
-        "gate/rulebook/life.py",
-        "        if self.now >= wait.retry_at:\n",
-        "        if self.now >= wait.denied_at:\n",
+        "gate/rulebook/contention.py",
+        "    if life.now >= wait.retry_at:\n        halted = retry(life, wait)\n",
+        "    if life.now >= wait.denied_at:\n        halted = retry(life, wait)\n",
         (
             HOOK + "test_seed002_11_an_edit_before_the_retry_is_not_tried",
             HOOK + "test_seed002_11_nor_is_one_of_a_file_that_is_free_if_nothing_is_handed_over",
@@ -447,41 +453,41 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-11",
         "every attempt is a contention of its own",
-        "gate/rulebook/life.py",
-        "            if not keys.isdisjoint(wait.keys):\n                answer = self._again",
-        "            if not keys.isdisjoint(wait.owner_key):\n                answer = self._again",
+        "gate/rulebook/contention.py",
+        "        if not keys.isdisjoint(wait.keys):\n            answer = again",
+        "        if not keys.isdisjoint(wait.owner_key):\n            answer = again",
         (HOOK + "test_seed002_11_an_edit_before_the_retry_is_not_tried",),
     ),
     Mutant(
         "002-11",
         "the retry is made a moment early",
-        "gate/rulebook/life.py",
-        "        if self.now >= wait.retry_at:\n",
-        "        if self.now >= wait.retry_at - 1:\n",
+        "gate/rulebook/contention.py",
+        "    if life.now >= wait.retry_at:\n        halted = retry(life, wait)\n",
+        "    if life.now >= wait.retry_at - 1:\n        halted = retry(life, wait)\n",
         (HOOK + "test_seed002_11_an_edit_before_the_retry_is_not_tried",),
     ),
     Mutant(
         "002-11",
         "without hand-overs a file that came free is had before the retry",
-        "gate/rulebook/life.py",
-        "        if self._asker.wake:\n            if not conflicts:  # it came",
-        "        if self._asker.wake or not conflicts:\n            if not conflicts:  # it came",
+        "gate/rulebook/contention.py",
+        "    if life.asker.wake:\n        if not conflicts:  # it came",
+        "    if life.asker.wake or not conflicts:\n        if not conflicts:  # it came",
         (HOOK + "test_seed002_11_nor_is_one_of_a_file_that_is_free_if_nothing_is_handed_over",),
     ),
     Mutant(
         "002-12",
         "a retry that succeeds is answered like one that is too early",
-        "gate/rulebook/life.py",
-        "                self.rest()\n            return halted\n",
-        "                self.rest()\n            return halted or self._denied(wait, ())\n",
+        "gate/rulebook/contention.py",
+        "            life.rest()\n        return halted\n",
+        "            life.rest()\n        return halted or _denied(life, wait, ())\n",
         (HOOK + "test_seed002_12_the_edit_goes_on_when_the_retry_succeeds",),
     ),
     Mutant(
         "002-12",
         "what came free ends when it would have been kept no longer",
-        "gate/rulebook/life.py",
-        "                heirs.append(heir.but(stamp=stamps[path]))\n",
-        "                heirs.append(heir.but(stamp=stamps[path], ttl=grant.ttl))\n",
+        "gate/rulebook/handing.py",
+        "            heirs.append(heir.but(stamp=stamps[path]))\n",
+        "            heirs.append(heir.but(stamp=stamps[path], ttl=grant.ttl))\n",
         (
             HOOK + "test_seed002_12_the_edit_goes_on_when_the_retry_succeeds",
             HOOK + "test_seed002_12_a_held_edit_goes_on_when_its_file_comes_free",
@@ -490,10 +496,37 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
+        "words are lost where the client takes none for a kind of call",
+        "gate/clients/__init__.py",
+        '    hook = intent.hook if intent.hook in tells else ""\n',
+        '    hook = intent.hook if intent.hook in tells and intent.event != "agent_call" else ""\n',
+        (WORDS + "test_seed002_12_that_a_file_came_free_is_heard_with_this_event_or_the_next",),
+    ),
+    Mutant(
+        "002-12",
+        "a stop at which nothing can be said counts as told",
+        "gate/rulebook/stopping.py",
+        "    life.hears, life.goes_on = False, may_go_on\n",
+        "    life.hears, life.goes_on = True, may_go_on\n",
+        (
+            WORDS + "test_seed002_12_that_a_file_came_free_is_heard_with_this_event_or_the_next",
+            WORDS + "test_seed002_12_that_it_is_not_the_agents_any_more_is_heard_too",
+        ),
+    ),
+    Mutant(
+        "002-12",
+        "a refusal swallows what else there was to say",
+        "gate/leases.py",
+        "            context=self.told(denied.came, denied.lapsed, set(denied.wait.blocked)),\n",
+        "            context=self.told(denied.came, (), set(denied.wait.blocked)),\n",
+        (WORDS + "test_seed002_12_one_that_is_refused_something_else_hears_it_beside_the_refusal",),
+    ),
+    Mutant(
+        "002-12",
         "a hand-over is not noticed",
-        "gate/rulebook/life.py",
-        "                if not is_handed:\n",
-        "                if is_handed:\n",
+        "gate/rulebook/handing.py",
+        "            if not is_handed and (life.hears",
+        "            if is_handed and (life.hears",
         (
             HOOK + "test_seed002_12_what_came_free_is_told_with_the_next_event_and_is_not_retried",
             HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",
@@ -502,37 +535,34 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "the retry is not cancelled by what came before it",
-        "gate/rulebook/life.py",
-        "                self._over(wait, states.HANDED_OVER)\n                return None\n",
-        "                return None\n",
+        "gate/rulebook/contention.py",
+        "            handing.over(life, wait, states.HANDED_OVER)\n            return None\n",
+        "            return None\n",
         (HOOK + "test_seed002_12_what_came_free_while_an_agent_rested_is_had_with_its_next_edit",),
     ),
     Mutant(
         "002-12",
         "a wait is remembered when it is over",
-        "gate/rulebook/life.py",
-        "                    self.draft.end(grant, events.LOCK_RELEASED)\n"
-        "                self._forget(wait)\n"
-        "                continue\n",
-        "                    self.draft.end(grant, events.LOCK_RELEASED)\n"
-        "                continue\n",
+        "gate/rulebook/handing.py",
+        "                life.draft.end(grant, events.LOCK_RELEASED)\n"
+        "            life.forget(wait)\n"
+        "            continue\n",
+        "                life.draft.end(grant, events.LOCK_RELEASED)\n            continue\n",
         (HOOK + "test_seed002_12_what_came_free_is_told_with_the_next_event_and_is_not_retried",),
     ),
     Mutant(
         "002-12",
         "a call that is held open does not notice that its file came free",
         "gate/leases.py",
-        "            decide = rule()\n",
-        "            if isinstance(outcome, Denied):\n"
-        "                continue\n"
-        "            decide = rule()\n",
+        "            outcome = self.a_moment_later(follower, min(left / SECOND, LOOK_SECONDS), rule)\n",
+        "            self._pause(LOOK_SECONDS, follower)\n",
         (HOOK + "test_seed002_12_a_held_edit_goes_on_when_its_file_comes_free",),
     ),
     Mutant(
         "002-12",
         "an agent whose file came free stops all the same",
         "gate/rulebook/stopping.py",
-        "    if life.came:\n        return _go_on(life, stamps)\n    if is_over",
+        "    if life.came:\n        return _go_on(life, seen)\n    if is_over",
         "    if is_over",
         (
             HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",
@@ -543,16 +573,16 @@ MUTANTS: list[Mutant] = [
         "002-12",
         "a sub-agent cannot be sent back to work",
         "gate/door.py",
-        "        return gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool))\n",
-        "        return gate.end_agent(may_go_on=False)\n",
+        "gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool))",
+        "gate.end_agent(may_go_on=False)",
         (HOOK + "test_seed002_12_the_stop_of_a_session_or_of_a_sub_agent",),
     ),
     Mutant(
         "002-12",
         "the timer runs on for an agent that goes on",
         "gate/rulebook/stopping.py",
-        "    life.claim(stamps)\n    life.wake_up()\n    return passed\n",
-        "    life.claim(stamps)\n    return passed\n",
+        "    handing.claim(life, seen.waited)\n    life.wake_up()\n    return passed\n",
+        "    handing.claim(life, seen.waited)\n    return passed\n",
         (HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",),
     ),
     Mutant(
@@ -566,30 +596,83 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "what was handed over is kept for ever",
-        "gate/rulebook/life.py",
-        "            ttl=self._unused if asker.wake else asker.retry + KEPT,\n",
-        "            ttl=None if asker.wake else asker.retry + KEPT,\n",
+        "gate/rulebook/contention.py",
+        '        ttl=_kept(life), reason=FOR_NEXT_EDIT, patience=0, stamp=""\n',
+        "        ttl=None if asker.wake else _kept(life),\n"
+        '        reason=FOR_NEXT_EDIT, patience=0, stamp="",\n',
         (HOOK + "test_seed002_12_what_came_free_and_is_not_used_lapses_after_30_seconds",),
     ),
     Mutant(
         "002-13",
         "a retry that fails is a refusal like others",
         "gate/leases.py",
-        "        return Answer(HALT, telling.blocked(report), user=telling.blocked(report), report=report)\n",
-        "        return Answer(DENY, telling.blocked(report), user=telling.blocked(report), report=report)\n",
+        "        return Answer(HALT, told, user=told, context=",
+        "        return Answer(DENY, told, user=told, context=",
         (HOOK + "test_seed002_13_a_retry_that_fails_stops_the_agent_until_its_user_speaks",),
     ),
     Mutant(
         "002-13",
         "a blocked agent may edit other files",
         "gate/rulebook/life.py",
-        "        if self.known.blocks:\n            return Halted(",
-        '        if any(one.report["blocked_file"] in wanted[0].paths for one in self.known.blocks):\n'
-        "            return Halted(",
+        "        if halted is not None:\n            return halted\n        wanted = [",
+        '        if halted and halted.block.report["blocked_file"] in wanted[0].paths:\n'
+        "            return halted\n"
+        "        wanted = [",
         (
             HOOK + "test_seed002_13_a_retry_that_fails_stops_the_agent_until_its_user_speaks",
             HOOK + "test_seed002_13_a_retry_that_fails_at_a_stop_stops_the_agent_too",
         ),
+    ),
+    Mutant(
+        "002-13",
+        "a blocked agent may start others",
+        "gate/rulebook/decisions.py",
+        "    if halted is not None:\n        return life.done(halted)\n",
+        "",
+        (HOOK + "test_seed002_13_a_blocked_agent_starts_no_other",),
+    ),
+    Mutant(
+        "002-13",
+        "the client does not obey when a blocked agent may not start others",
+        "gate/clients/codex.py",
+        "intent.event not in (EDIT, SHELL, AGENT_CALL, OTHER)",
+        "intent.event not in (EDIT, SHELL, OTHER)",
+        (HOOK + "test_seed002_13_a_blocked_agent_starts_no_other",),
+    ),
+    Mutant(
+        "002-13",
+        "a blocked agent writes through others that it starts",
+        "gate/rulebook/family.py",
+        "            if block.at <= since:\n",
+        "            if since <= 0:\n",
+        (HOOK + "test_seed002_13_nobody_writes_in_the_place_of_a_blocked_agent",),
+    ),
+    Mutant(
+        "002-13",
+        "with one agent all that it had started before are blocked",
+        "gate/rulebook/family.py",
+        "            if block.at <= since:\n",
+        "            if since:\n",
+        (HOOK + "test_seed002_13_nobody_writes_in_the_place_of_a_blocked_agent",),
+    ),
+    Mutant(
+        "002-13",
+        "a blocked agent may write in other repositories",
+        "gate/door.py",
+        "            places.update({root: {} for root in abroad.blocked(intent, call.home, places)})\n",
+        "",
+        (
+            ABROAD + "test_seed002_13_an_agent_that_is_blocked_at_home_writes_nowhere",
+            ABROAD + "test_seed002_13_an_agent_that_is_blocked_elsewhere_writes_nothing_at_home",
+        ),
+    ),
+    Mutant(
+        "002-13",
+        "one that is blocked in another repository runs what it likes at home",
+        "gate/guard/abroad.py",
+        "            roots.update(dict.fromkeys(_where_blocked(intent, base, roots)))\n",
+        "",
+        (ABROAD + "test_seed002_13_an_agent_that_is_blocked_elsewhere_writes_nothing_at_home",),
     ),
     Mutant(
         "002-13",
@@ -619,7 +702,7 @@ MUTANTS: list[Mutant] = [
         "002-13",
         "a blocked agent runs what it likes",
         "gate/guard/before.py",
-        "        _blocked(reading, sight)\n        or _switching_off",
+        "        _blocked(gate, reading, sight)\n        or _switching_off",
         "        _switching_off",
         (HOOK + "test_seed002_13_a_blocked_agent_runs_no_command_that_may_write",),
     ),
@@ -638,8 +721,8 @@ MUTANTS: list[Mutant] = [
         "002-13",
         "a blocked agent runs what it likes through holdfast itself",
         "gate/guard/before.py",
-        "        if not only_looks(intent.command):\n            return _halted",
-        "        if only_looks(intent.command):\n            return _halted",
+        "        if not only_looks(intent.command):\n            return halted",
+        "        if only_looks(intent.command):\n            return halted",
         (
             HOOK + "test_seed002_13_a_blocked_agent_runs_no_command_that_may_write",
             HOOK + "test_seed002_13_a_blocked_agent_may_run_what_is_proven_to_only_read",
@@ -657,9 +740,9 @@ MUTANTS: list[Mutant] = [
         "002-13",
         "a held stop ends without the retry",
         "gate/rulebook/stopping.py",
-        "    halted = _retry_what_is_due(life)\n"
+        "    halted = contention.retry_what_is_due(life)\n"
         "    if halted is not None:\n"
-        "        return _stopped(life, stamps, ends=ends, halted=halted)\n"
+        "        return _stopped(life, seen, ends=ends, halted=halted)\n"
         "    if life.came:\n",
         "    if life.came:\n",
         (HOOK + "test_seed002_13_a_retry_that_fails_at_a_stop_stops_the_agent_too",),
@@ -699,8 +782,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-14",
         "nobody hears what an agent stopped without",
-        "gate/leases.py",
-        '        user = telling.not_done(outcome.holder.id, outcome.left) if outcome.left else ""\n',
+        "gate/stops.py",
+        "        user = telling.not_done(outcome.holder.id, outcome.left, outcome.given_back)\n",
         '        user = ""\n',
         (HOOK + "test_seed002_14_the_user_hears_of_what_an_agent_stopped_without",),
     ),
@@ -883,33 +966,33 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-17",
         "what the sub-agents of a session have outlives it",
-        "gate/rulebook/stopping.py",
-        "    for grant in life.draft.held_within(session):\n",
-        "    for grant in life.draft.held_by(session):\n",
+        "gate/rulebook/sessions.py",
+        "    for grant in life.draft.held_within(session):\n        life.free",
+        "    for grant in life.draft.held_by(session):\n        life.free",
         (HOOK + "test_seed002_17_the_hook_frees_everything_when_a_session_ends",),
     ),
     Mutant(
         "002-17",
         "at a stop what was never changed is kept too",
-        "gate/rulebook/life.py",
-        "    return bool(grant.stamp) and stamps.get(grant.paths[0]) == grant.stamp\n",
-        "    return not grant.stamp and not stamps\n",
+        "gate/rulebook/stopping.py",
+        "    return bool(grant.stamp) and seen.leases.get(grant.id) == grant.stamp\n",
+        "    return not grant.stamp and not seen.leases\n",
         (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
     ),
     Mutant(
         "002-17",
         "at a stop what was changed is free too",
-        "gate/rulebook/life.py",
-        "    return bool(grant.stamp) and stamps.get(grant.paths[0]) == grant.stamp\n",
-        "    return bool(grant.stamp) and grant.paths[0] in stamps\n",
+        "gate/rulebook/stopping.py",
+        "    return bool(grant.stamp) and seen.leases.get(grant.id) == grant.stamp\n",
+        "    return bool(grant.stamp) and grant.id in seen.leases\n",
         (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
     ),
     Mutant(
         "002-17",
         "what a file was when it was leased is not kept",
         "gate/leases.py",
-        "reason=REASON, stamp=stamp_of(place.status))",
-        'reason=REASON, stamp="")',
+        "reason=FOR_EDIT, stamp=stamp_of(place.status))",
+        'reason=FOR_EDIT, stamp="")',
         (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
     ),
     Mutant(
@@ -936,7 +1019,7 @@ MUTANTS: list[Mutant] = [
         "002-19",
         "Stop starts no timer",
         "gate/door.py",
-        "    if event == STOP:\n        return gate.stop(may_go_on=not intent.is_repeated)\n",
+        "        call.stops.append(gate.stop(may_go_on=not intent.is_repeated, is_alone=intent.is_alone))\n",
         "",
         (
             HOOK + "test_seed002_19_thirty_seconds_after_a_stop_the_hook_lets_others_edit",
@@ -955,9 +1038,25 @@ MUTANTS: list[Mutant] = [
         "002-19",
         "work in the background puts the rest off",
         "gate/door.py",
-        "    if event == STOP:\n        return gate.stop(",
-        "    if event == STOP and not intent.background:\n        return gate.stop(",
+        "    if event == STOP:\n        call",
+        "    if event == STOP and not intent.background:\n        call",
         (HOOK + "test_seed002_19_work_in_the_background_does_not_keep_the_files",),
+    ),
+    Mutant(
+        "002-19",
+        "a stop that is held in one ledger has happened in the others",
+        "gate/stops.py",
+        "            stop.hold_along(until)\n",
+        "            pass\n",
+        (LEDGERS + "test_seed002_19_a_held_stop_that_ends_starts_the_rest_in_every_ledger",),
+    ),
+    Mutant(
+        "002-19",
+        "an agent that is sent back by one ledger rests in the others",
+        "gate/stops.py",
+        "            stop.go_on()\n",
+        "            pass\n",
+        (LEDGERS + "test_seed002_19_an_agent_that_is_sent_back_rests_in_no_ledger",),
     ),
     Mutant(
         "002-19",
@@ -998,23 +1097,23 @@ MUTANTS: list[Mutant] = [
         "002-19",
         "what is held runs out while a stop is held",
         "gate/rulebook/life.py",
-        "        length = self._asker.idle + max(0, held_until - self.now)\n",
-        "        length = self._asker.idle\n",
+        "        length = self.asker.idle + max(0, held_until - self.now)\n",
+        "        length = self.asker.idle\n",
         (HOOK + "test_seed002_19_the_30_seconds_begin_when_a_stop_is_held_no_longer",),
     ),
     Mutant(
         "002-19",
         "what comes to an agent that rests has no timer",
-        "gate/rulebook/life.py",
-        "        if rest is not None:\n            idle_at = max(",
-        "        if rest is not None and rest.held_until:\n            idle_at = max(",
+        "gate/rulebook/handing.py",
+        "    if rest is not None:\n        idle_at = max(",
+        "    if rest is not None and rest.held_until:\n        idle_at = max(",
         (HOOK + "test_seed002_19_what_a_sub_agent_leaves_to_one_that_has_stopped_rests_too",),
     ),
     Mutant(
         "002-19",
         "nobody knows that an agent without files has stopped",
         "gate/rulebook/life.py",
-        "        if not (left or held_until or known or self._has_children()):\n",
+        "        if not (left or held_until or known or family.has_children(self.draft, self.holder)):\n",
         "        if not (left or held_until or self.known.rest):\n",
         (HOOK + "test_seed002_19_what_a_sub_agent_leaves_to_one_that_has_stopped_rests_too",),
     ),
@@ -1137,11 +1236,11 @@ MUTANTS: list[Mutant] = [
         "002-21",
         "at a stop what is changed is added",
         "gate/leases.py",
-        "        stamps = self._stamps()\n        hold = round(",
+        "        seen = self.seen()\n        hold = round(",
         "        import subprocess\n"
         "\n"
         '        subprocess.run(["git", "add", "--all"], cwd=self._root, check=False)\n'
-        "        stamps = self._stamps()\n"
+        "        seen = self.seen()\n"
         "        hold = round(",
         (HOOK + "test_seed002_21_whatever_an_agent_does_its_hook_neither_adds_nor_commits",),
     ),
@@ -1177,10 +1276,10 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a file comes from Contended to Blocked without a retry",
-        "gate/rulebook/life.py",
-        "        self._refusal = request, refusal\n        return self._denied(wait, found)\n",
-        "        self._refusal = request, refusal\n"
-        "        return self._block(wait, found)  # type: ignore[return-value]\n",
+        "gate/rulebook/contention.py",
+        "    life.refusal = request, refusal\n    return _denied(life, wait, found)\n",
+        "    life.refusal = request, refusal\n"
+        "    return _block(life, wait, found)  # type: ignore[return-value]\n",
         (
             HOOK
             + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
@@ -1190,8 +1289,8 @@ MUTANTS: list[Mutant] = [
         "002-23",
         "a file comes from Blocked to Owned though nobody told the agent to go on",
         "gate/rulebook/life.py",
-        "        if self.known.blocks:\n            return Halted(",
-        "        if self.known.limit:\n            return Halted(",
+        "        if halted is not None:\n            return halted\n        wanted = [",
+        "        wanted = [",
         (
             HOOK
             + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
@@ -1211,9 +1310,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a retry that fails leaves the file in RetryPending",
-        "gate/rulebook/life.py",
-        "        if conflicts:\n            return self._block(wait, conflicts, stops=stops)\n",
-        "        if conflicts:\n            return self._denied(wait, conflicts)\n",
+        "gate/rulebook/contention.py",
+        "    if conflicts:\n        return _block(life, wait, conflicts, stops=stops)\n",
+        "    if conflicts:\n        return _denied(life, wait, conflicts)\n",
         (
             HOOK
             + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
@@ -1222,11 +1321,11 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a file stays in RetryPending when the retry has succeeded",
-        "gate/rulebook/life.py",
-        "        if self._is_served(wait):\n"
-        "            self._handed(wait, states.RETRY_SUCCEEDED)\n"
-        "            return None\n",
-        "        if self._is_served(wait):\n            return None\n",
+        "gate/rulebook/contention.py",
+        "    if _is_served(life, wait):\n"
+        "        handing.handed(life, wait, states.RETRY_SUCCEEDED)\n"
+        "        return None\n",
+        "    if _is_served(life, wait):\n        return None\n",
         (
             HOOK
             + "test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_promised",
@@ -1235,8 +1334,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a hand-over leaves the file in RetryPending",
-        "gate/rulebook/life.py",
-        "        wait.write(self.draft, records.HANDED_OVER, state=state, cause=cause)\n",
+        "gate/rulebook/handing.py",
+        "    wait.write(life.draft, records.HANDED_OVER, state=state, cause=cause)\n",
         "",
         (
             HOOK
@@ -1248,9 +1347,9 @@ MUTANTS: list[Mutant] = [
         "002-24",
         "the gate looks first and takes in a second step",
         "gate/leases.py",
-        "        outcome = self._decide(lambda view: decisions.edit(view, self._asker, wanted))\n",
+        "        outcome = self.decide(lambda view: decisions.edit(view, self.asker, wanted))\n",
         "        found = services.look(\n"
-        "            self._manager, lambda view: decisions.edit(view, self._asker, wanted)\n"
+        "            self.manager, lambda view: decisions.edit(view, self.asker, wanted)\n"
         "        )\n"
         "        if isinstance(found.outcome, Passed):\n"
         "            from holdfast.core.draft import Draft\n"
@@ -1261,9 +1360,9 @@ MUTANTS: list[Mutant] = [
         "                    draft.admit(one, ticket=False)\n"
         "                return draft.done(found.outcome)\n"
         "\n"
-        "            outcome = self._decide(take)\n"
+        "            outcome = self.decide(take)\n"
         "        else:\n"
-        "            outcome = self._decide(lambda view: decisions.edit(view, self._asker, wanted))\n",
+        "            outcome = self.decide(lambda view: decisions.edit(view, self.asker, wanted))\n",
         (HOOK + "test_seed002_24_also_if_all_have_looked_before_any_of_them_takes_it",),
     ),
     Mutant(
@@ -1279,9 +1378,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-25",
         "contention leaves no heartbeat",
-        "gate/rulebook/life.py",
-        "        wait.write(self.draft, records.HEARTBEAT, state=state)\n",
-        "        wait.write(self.draft, records.STOP_HELD, state=state)\n",
+        "gate/rulebook/contention.py",
+        "    wait.write(life.draft, records.HEARTBEAT, state=state)\n",
+        "    wait.write(life.draft, records.STOP_HELD, state=state)\n",
         (HOOK + "test_seed002_25_through_the_hook_contention_is_a_heartbeat_and_a_retry_at_180",),
     ),
     Mutant(
@@ -1295,12 +1394,12 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-26",
         "a retry that fails begins a new contention",
-        "gate/rulebook/life.py",
-        "        if conflicts:\n            return self._block(wait, conflicts, stops=stops)\n",
-        "        if conflicts:\n"
-        '            self.leave_line(wait, "retried")\n'
-        "            self._forget(wait)\n"
-        "            return None\n",
+        "gate/rulebook/contention.py",
+        "    if conflicts:\n        return _block(life, wait, conflicts, stops=stops)\n",
+        "    if conflicts:\n"
+        '        life.leave_line(wait, "retried")\n'
+        "        life.forget(wait)\n"
+        "        return None\n",
         (
             HOOK
             + "test_seed002_26_through_the_hook_still_blocked_at_the_retry_is_a_hard_stop_with_a_report",
@@ -1309,9 +1408,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-26",
         "a hard stop has no report",
-        "gate/rulebook/life.py",
-        "            Block.named(self.holder.key, wait.id), agent=self.holder.id, report=told, at=self.now\n",
-        "            Block.named(self.holder.key, wait.id), agent=self.holder.id, report={}, at=self.now\n",
+        "gate/rulebook/contention.py",
+        "        Block.named(life.holder.key, wait.id), agent=life.holder.id, report=told,\n",
+        "        Block.named(life.holder.key, wait.id), agent=life.holder.id, report={},\n",
         (
             HOOK
             + "test_seed002_26_through_the_hook_still_blocked_at_the_retry_is_a_hard_stop_with_a_report",
@@ -1321,8 +1420,8 @@ MUTANTS: list[Mutant] = [
         "002-26",
         "the answer of a hard stop has no report",
         "gate/leases.py",
-        "        return Answer(HALT, telling.blocked(report), user=telling.blocked(report), report=report)\n",
-        '        return Answer(HALT, "Stop here.", user="Stop here.", report=report)\n',
+        "        return Answer(HALT, told, user=told, context=",
+        '        return Answer(HALT, "Stop here.", user="Stop here.", context=',
         (
             HOOK
             + "test_seed002_26_through_the_hook_still_blocked_at_the_retry_is_a_hard_stop_with_a_report",
@@ -1349,7 +1448,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-27",
         "one who waits looks only every ten seconds whether the owner lives",
-        "gate/leases.py",
+        "gate/stops.py",
         "LOOK_SECONDS = 0.5",
         "LOOK_SECONDS = 10",
         (
@@ -1360,12 +1459,12 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-27",
         "one who waits does not look whether the owner lives",
-        "gate/rulebook/life.py",
-        "            if wait.id == id:\n                answer = self._again(wait, wanted)\n",
-        "            if wait.id == id and self.now < wait.retry_at:\n"
-        "                return self._denied(wait, ())\n"
-        "            if wait.id == id:\n"
-        "                answer = self._again(wait, wanted)\n",
+        "gate/rulebook/contention.py",
+        "        if wait.id == id:\n            answer = again(life, wait, wanted)\n",
+        "        if wait.id == id and life.now < wait.retry_at:\n"
+        "            return _denied(life, wait, ())\n"
+        "        if wait.id == id:\n"
+        "            answer = again(life, wait, wanted)\n",
         (
             HOOK
             + "test_seed002_27_whoever_waits_has_it_within_a_second_after_the_owner_died_or_finished",

@@ -729,7 +729,7 @@ def test_hold_is_held_again_when_the_ledger_comes_back_in_time(
         stopper = crowd.start(STOPS_INSIDE, root)
         stopper.wait_for("ready")
         with manager.hold(write_paths=[root / "x"], ttl=3) as grant:
-            monkeypatch.setattr("holdfast.manager.manager.DEADLINE_SECONDS", 0.2)
+            monkeypatch.setattr("holdfast.manager.ledger.DEADLINE_SECONDS", 0.2)
             stopper.tell()
             stopper.wait_for("inside")
             stopper.wait_until_stopped()

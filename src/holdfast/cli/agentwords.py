@@ -34,6 +34,12 @@ def _heartbeat(who: str, data: Data) -> str:
     return f"{who} may not write {_files(data)}, which {_owner(data)} holds{stand}{due}"
 
 
+def _back_in_line(who: str, data: Data) -> str:
+    if data.get("circle"):
+        return f"{who} may not wait again for {_files(data)}: that would close a circle"
+    return f"{who} stands in line again for {_files(data)}"
+
+
 def _owner(data: Data) -> str:
     return str(data.get("owner") or "another agent")
 
@@ -81,6 +87,13 @@ def _limited(who: str, data: Data) -> str:
     )
 
 
+def _free_over(who: str, data: Data) -> str:
+    file = data.get("file") or "a file"
+    if data.get("why") == "taken":
+        return f"{file} is taken again, by which {who} is blocked"
+    return f"{file} need not stay free for {who} any more"
+
+
 def _plain(words: str) -> Callable[[str, Data], str]:
     return lambda who, data: f"{who} {words}"
 
@@ -89,12 +102,17 @@ _TOLD: dict[str, Callable[[str, Data], str]] = {
     records.HEARTBEAT: _heartbeat,
     records.CONTENTION_OVER: _over,
     records.STOP_HELD: lambda who, data: f"{who} waits at its stop for {_files(data)}",
+    records.BACK_IN_LINE: _back_in_line,
     records.HANDED_OVER: _handed_over,
     records.BLOCKED: _blocked,
     records.RESUMED: lambda who, data: f"{who} may go on, says {data.get('by') or 'a person'}",
     records.FREE_AGAIN: lambda who, data: (
         f"{data.get('file') or 'a file'} is free again, by which {who} is blocked"
     ),
+    records.FREE_TOLD: lambda who, data: (
+        f"people were told that {data.get('file') or 'a file'} is free for {who}"
+    ),
+    records.FREE_OVER: _free_over,
     records.RESTING: _resting,
     records.AWAKE: _plain("goes on"),
     records.PRESENT: _plain("is at work here"),

@@ -10,6 +10,7 @@ from holdfast.cli.printing import document, listed, out, plain, talk
 from holdfast.core.errors import StoreReadonlyError
 from holdfast.gate.blocking import blockers as blocked
 from holdfast.gate.blocking import resume as let_go_on
+from holdfast.gate.notices import look_out_if_wanted
 from holdfast.gate.rulebook import telling
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import find_root
@@ -41,6 +42,8 @@ def blockers(call: Call) -> int:
         try:
             with LockManager.open(root) as manager:
                 found = [block.report for block in blocked(manager)]
+            if found:
+                look_out_if_wanted(root)
         except StoreReadonlyError as closed:
             from holdfast.cli import inside
 

@@ -10,7 +10,7 @@ from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, listed, local, out, plain, talk
 from holdfast.core import codec, events
 from holdfast.core.keys import INODE, kind
-from holdfast.core.model import READ, SECOND
+from holdfast.core.model import READ, SECOND, ids_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,13 +103,13 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
 def _event_data(event: Event) -> dict[str, Any]:
     """One line of the ledger. Beside an agent's name stand its key and the whole id of its
     session."""
-    from holdfast.gate.rulebook.records import agent_of, session_of
+    from holdfast.gate.rulebook.records import agent_of
     from holdfast.manager.data import event_data
 
     found = event_data(event)
     key = agent_of(event)
     if key:
-        found["data"] = {**found["data"], "key": key, "session": session_of(key)}
+        found["data"] = {**found["data"], "key": key, "session": ids_of(key)[0]}
     return found
 
 

@@ -19,7 +19,8 @@ from holdfast.core import keys
 from holdfast.core.errors import LockNotHeldError
 from holdfast.manager import realpath, variables
 from holdfast.manager.identity import whoami
-from holdfast.manager.manager import DEADLINE_SECONDS, LockManager
+from holdfast.manager.ledger import DEADLINE_SECONDS
+from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import LEDGER_FOLDER, home_root
 
 TYPE_CHECKING = False

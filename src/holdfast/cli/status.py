@@ -27,6 +27,7 @@ from holdfast.core.errors import BadKeyError, StoreReadonlyError
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND
 from holdfast.core.words import duration
+from holdfast.gate.notices import look_out_if_wanted
 from holdfast.gate.rulebook.states import BLOCKED, RETRY_PENDING
 from holdfast.gate.standing import standings
 from holdfast.gate.switch import switched_off
@@ -137,6 +138,8 @@ def status(call: Call) -> int:
     if call.flag("watch"):
         return _watch(desk, me)
     picture = _picture(desk)
+    if picture.root and picture.of(BLOCKED):
+        look_out_if_wanted(picture.root)
     if call.flag("json"):
         document(_data(picture))
     else:

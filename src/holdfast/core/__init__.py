@@ -4,7 +4,8 @@ Everything here is pure: no clock, no files, no threads, no randomness, no envir
 Same inputs, same answer, for ever. It imports nothing but itself, and next to nothing of
 the standard library, because it is on the path of every hook.
 
-    errors    what can go wrong, with stable codes
+    roots     the root of what can go wrong, and the part that a hook needs
+    errors    all that can go wrong, with stable codes
     keys      the text of one thing that can be held, and which of them overlap
     overlaps  which of many keys overlap another one
     model     the values: Holder, Request, Grant, Ticket, Event, Decision

@@ -70,6 +70,21 @@ def looked_up(request: Request) -> tuple[str, ...]:
     return tuple([key for key in wanted if key not in unsaid])
 
 
+def covers(grant: Grant, request: Request) -> bool:
+    """Whether a grant already gives all that a request wants."""
+    silent, held = set(request.silent), set(grant.keys)
+    written = {key for key, mode in zip(grant.keys, grant.modes, strict=True) if mode == WRITE}
+    for key, mode in zip(request.keys, request.modes, strict=True):
+        if key in silent:
+            continue
+        if mode == WRITE:
+            if key not in written:
+                return False
+        elif key not in held and held.isdisjoint(keys.ancestors(key)):
+            return False
+    return True
+
+
 def overlaps(request: Request) -> Overlaps:
     """Which of the keys by which a request meets others overlap another key."""
     if not request.silent:

@@ -11,33 +11,21 @@ The tree says whose turn it is:
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, ClassVar
+from holdfast.core.roots import (
+    BadKeyError,
+    HoldfastError,
+    InvalidInput,
+    StoreBusyError,
+    StoreError,
+)
 
-
-class HoldfastError(Exception):
-    """The root of the tree. `str()` is the sentence, `hint` says what to do next."""
-
-    code: ClassVar[str] = "E_HOLDFAST"
-
-    def __init__(self, message: str, *, hint: str = "", **fields: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.fields = fields
-
-    def to_dict(self) -> dict[str, Any]:
-        """The error as plain data, for other programs."""
-        facts = {name: _plain(value) for name, value in self.fields.items()}
-        return {"code": self.code, "message": self.message, "hint": self.hint, **facts}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    fields = getattr(value, "_fields", None)
-    return {name: _plain(one) for name, one in fields().items()} if fields else value
+__all__ = [
+    "BadKeyError", "FencingError", "HoldfastError", "InvalidInput", "LockConflictError",
+    "LockCycleError", "LockExpiredError", "LockNotHeldError", "LockTimeoutError",
+    "LockViolationError", "Lost", "OverLockError", "RecordVersionError", "Refused",
+    "StoreBusyError", "StoreCorruptError", "StoreError", "StoreFullError", "StoreNetworkError",
+    "StoreReadonlyError", "StoreVersionError", "error_of",
+]  # fmt: skip
 
 
 class Refused(HoldfastError):
@@ -90,26 +78,10 @@ class FencingError(Lost):
     code = "E_FENCING_MISMATCH"
 
 
-class InvalidInput(HoldfastError):
-    """The request cannot be right, whoever holds what."""
-
-
 class OverLockError(InvalidInput):
     """A write lock on a whole folder."""
 
     code = "E_OVER_LOCK"
-
-
-class BadKeyError(InvalidInput):
-    """A text that does not name anything that can be locked here."""
-
-    code = "E_BAD_KEY"
-
-
-class StoreError(HoldfastError):
-    """The storage is in trouble. Nothing that was promised has been taken back."""
-
-    code = "E_STORE"
 
 
 class StoreCorruptError(StoreError):
@@ -140,12 +112,6 @@ class StoreFullError(StoreError):
     """There is no room left where the ledger lives."""
 
     code = "E_STORE_FULL"
-
-
-class StoreBusyError(StoreError):
-    """The ledger could not be reached within the deadline."""
-
-    code = "E_STORE_BUSY"
 
 
 class StoreNetworkError(StoreError):

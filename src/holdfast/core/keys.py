@@ -11,7 +11,7 @@ a key (see `holdfast.manager.paths`).
 
 from __future__ import annotations
 
-from holdfast.core.errors import BadKeyError
+from holdfast.core.roots import BadKeyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,8 +24,31 @@ AGENT = "@"
 
 
 def agent_key(client: str, session: str, agent: str = "") -> str:
-    """What makes two events, or a command and an event, come from the same agent."""
-    return f"{AGENT}{client}/{session}/{agent}"
+    """What makes two events, or a command and an event, come from the same agent. What an id has in
+    it of the marks that keys and the names of notes are put together with is spelled otherwise."""
+    return f"{AGENT}{client}/{_spelled(session)}/{_spelled(agent)}"
+
+
+def ids_of(key: str) -> tuple[str, str]:
+    """The session, and the agent of it, that a key was made of."""
+    session, _, agent = key.partition("/")[2].rpartition("/")
+    return _read(session), _read(agent)
+
+
+_SPELLINGS = (("%", "%25"), ("/", "%2F"), (":", "%3A"))
+
+
+def _spelled(id: str) -> str:
+    for mark, spelling in _SPELLINGS:
+        if mark in id:
+            id = id.replace(mark, spelling)
+    return id
+
+
+def _read(text: str) -> str:
+    for mark, spelling in reversed(_SPELLINGS):
+        text = text.replace(spelling, mark)
+    return text
 
 
 READ = "r"

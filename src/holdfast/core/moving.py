@@ -6,17 +6,9 @@ The same kind of functions as in `rules`: a view and a command in, a decision ou
 from __future__ import annotations
 
 from holdfast.core import events
-from holdfast.core.conflicts import fate, in_the_way, looked_up
+from holdfast.core.conflicts import covers, fate, in_the_way, looked_up
 from holdfast.core.draft import Draft, reach
 from holdfast.core.model import Conflicts, Decision, Event, Grant, Refusal, Request
-from holdfast.core.rules import (
-    CONFLICT,
-    EXPIRED_CODE,
-    VIOLATION,
-    covers,
-    lost,
-    record_refusal,
-)
 from holdfast.core.waiting import hand_over
 
 TYPE_CHECKING = False
@@ -30,21 +22,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-def ensure_each(view: View, requests: Sequence[Request]) -> Decision[list[Grant] | Refusal]:
-    """A grant for each of these requests of one holder, or none at all: those that it has are
-    kept, the others are new. Grants of their own can be given back one by one."""
-    draft = Draft(view)
-    found = take_each(draft, requests)
-    if not isinstance(found, Conflicts):
-        return draft.done(found)
-    refusal = Refusal(code=CONFLICT, conflicts=tuple(found), more=found.more)
-    missing = [request for request in requests if covering(draft, request) is None]
-    refused = record_refusal(draft, together(missing), None, refusal)
-    return Decision(refusal, refused.events, refused.wake, refused.hint)
-
-
 def take_each(draft: Draft, requests: Sequence[Request]) -> list[Grant] | Conflicts:
-    """The same as a part of a larger decision: the grants, or what stands in the way of some."""
+    """A part of a decision: a grant for each of these requests of one holder, or none at all and
+    what stands in the way. Those that it has are kept, the others are new. Grants of their own can
+    be given back one by one."""
     have = [covering(draft, request) for request in requests]
     missing = [request for request, grant in zip(requests, have, strict=True) if grant is None]
     conflicts = _all_in_the_way(draft, missing)
@@ -141,6 +122,8 @@ def heir(
 def exchange(view: View, moves: Sequence[tuple[str, Request]]) -> Decision[list[Grant] | Refusal]:
     """Grants change hands without coming free: each ends, and what the requests beside its id
     want of it begins, with new tokens. All or nothing; what nobody takes over is given back."""
+    from holdfast.core import rules
+
     draft = Draft(view)
     known = [draft.live_grant(request.id) for _id, request in moves]
     if moves and all(known):  # an answer that was lost
@@ -151,15 +134,15 @@ def exchange(view: View, moves: Sequence[tuple[str, Request]]) -> Decision[list[
     for id, requests in heirs.items():
         grant = draft.grant(id)
         if not isinstance(grant, Grant):
-            return draft.done(lost(grant, id))
+            return draft.done(rules.lost(grant, id))
         if fate(draft, grant) not in ("", "owner dead"):
             message = f"grant {id} has expired"
-            return draft.done(Refusal(code=EXPIRED_CODE, message=message))
+            return draft.done(Refusal(code=rules.EXPIRED_CODE, message=message))
         held = set(zip(grant.keys, grant.modes, strict=True))
         for request in requests:
             if not held.issuperset(zip(request.keys, request.modes, strict=True)):
                 message = f"grant {id} does not cover all that would be moved"
-                return draft.done(Refusal(code=VIOLATION, message=message))
+                return draft.done(Refusal(code=rules.VIOLATION, message=message))
     made: dict[str, Grant] = {}
     for id, requests in heirs.items():
         grant = draft.live_grant(id)
@@ -190,16 +173,8 @@ def release_each(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
     return draft.done(ended)
 
 
-def rest(view: View, holder_key: str, length: int | None) -> Decision[list[Grant]]:
-    """Let all that a holder has end so long from now; with None, let it be held on."""
-    draft = Draft(view)
-    left = come_to_rest(draft, holder_key, length)
-    hand_over(draft)
-    return draft.done(left)
-
-
 def come_to_rest(draft: Draft, holder_key: str, length: int | None) -> list[Grant]:
-    """The same as a part of a larger decision.
+    """A part of a decision: all that a holder has ends so long from now; with None it is held on.
 
     What has ended already stays ended: nobody wakes up a lease that others may have seen free.
     """

@@ -6,10 +6,11 @@ whose time has come) is committed together with it.
 
 from __future__ import annotations
 
-from holdfast.core import events, keys
+from holdfast.core import events
 from holdfast.core.conflicts import (
     EXPIRED,
     clashes,
+    covers,
     expiry,
     fate,
     in_the_way,
@@ -247,21 +248,6 @@ def ensure(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
         if covers(grant, request) and not fate(draft, grant):
             return Decision(grant)
     return acquire(view, request, wait=False)
-
-
-def covers(grant: Grant, request: Request) -> bool:
-    """Whether a grant already gives all that a request wants."""
-    silent, held = set(request.silent), set(grant.keys)
-    written = {key for key, mode in zip(grant.keys, grant.modes, strict=True) if mode == WRITE}
-    for key, mode in zip(request.keys, request.modes, strict=True):
-        if key in silent:
-            continue
-        if mode == WRITE:
-            if key not in written:
-                return False
-        elif key not in held and held.isdisjoint(keys.ancestors(key)):
-            return False
-    return True
 
 
 def cancel(view: View, id: str, why: str) -> Decision[Grant | None]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.model import Holder, agent_key
+from holdfast.core.model import Holder, Witness, agent_key
 from holdfast.gate import clients
 from holdfast.manager import calls
 from holdfast.manager.liveness import own_witness, witness_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.core.model import Witness
     from holdfast.gate.intent import Intent
+    from holdfast.manager.processes import Process
 
+#: What adopts processes whose parent has died, on a machine, for a user, or in a container.
+INITS = ("systemd", "init", "launchd", "tini", "dumb-init", "docker-init", "catatonit")
 #: How much of a folder's name is shown to people.
 PLACE_CHARACTERS_MAX = 24
 
@@ -57,7 +59,8 @@ def place_of(witness: Witness | None, home: str) -> str:
 
 def _witness(intent: Intent) -> Witness:
     """The client's process: the one that it names, else the nearest above us that is it, else
-    whoever called us."""
+    whoever called us. Nobody is taken for a client that only adopts what others left behind: if
+    there is none but that, the client was killed, and what it names is as dead as it is."""
     if intent.pid:
         named = witness_of(intent.pid)
         if named is not None:
@@ -69,6 +72,18 @@ def _witness(intent: Intent) -> Witness:
         if process.client == intent.client:
             return process.witness
     for process in above:
-        if not process.is_shell:
+        if not (process.is_shell or _adopts(process, intent)):
             return process.witness
-    return witness_of(os.getppid()) or own_witness()
+    if not above:  # they cannot be seen
+        return witness_of(os.getppid()) or own_witness()
+    if intent.pid:
+        own = own_witness()
+        return Witness(
+            host=own.host, boot=own.boot, namespace=own.namespace, pid=intent.pid, start=0
+        )
+    return own_witness() if _adopts(above[0], intent) else above[0].witness
+
+
+def _adopts(process: Process, intent: Intent) -> bool:
+    """Whether a process becomes the parent of those whose own has died."""
+    return process.name in INITS or (process.pid == 1 and intent.pid != 0)

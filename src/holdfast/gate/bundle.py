@@ -2,8 +2,7 @@
 
 `init` writes it beside the compiled modules. It counts only as long as every source in it is the
 one that it was made from; otherwise, or without it, everything is imported as usual, only slower.
-Its first part is this very module, which the hook runs to use the rest: modules that every edit
-needs are made at once and in order, the others when somebody imports them.
+Its first part is the code that uses the rest, `gate.unbundle`.
 
 Annotations, docstrings and the numbers of lines are left out of it: nobody asks a hook for its
 types or reads a traceback of it, and together they are nearly half of what would be read.
@@ -11,133 +10,38 @@ types or reads a traceback of it, and together they are nearly half of what woul
 
 from __future__ import annotations
 
+import ast
+import os
 import sys
+from hashlib import sha256
 from marshal import dumps, loads
-from os import lstat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import ast
-    from collections.abc import Iterator
-    from types import CodeType, ModuleType
+    from collections.abc import Iterable, Iterator
+    from types import CodeType
     from typing import Any
 
-    #: A path, its time and its size: as it was when the bundle was made.
-    Stamp = tuple[str, int, int]
-    #: Its name, whether it is a package, its source, and its code.
-    Usual = tuple[str, bool, str, CodeType]
-    Rare = tuple[bool, Stamp, bytes]
-    Rares = dict[str, Rare]
+    from holdfast.gate.unbundle import Rares, Stamp, Usual
 
 #: What an uncontested edit asks for; what these import comes along.
 USUAL = (
-    "holdfast.gate.process", "holdfast.gate.door", "holdfast.manager.manager",
+    "holdfast.gate.process", "holdfast.gate.door", "holdfast.manager.ledger",
     "holdfast.gate.settings", "holdfast.gate.agents", "holdfast.gate.leases",
     "holdfast.store.sqlite",
 )  # fmt: skip
 #: Where these and the others are.
 ROOMS = ("", "core", "store", "manager", "gate", "gate/clients", "gate/rulebook")
-#: At the end of the file.
+#: At the beginning of the file, in digits: how much of it has to be read at once.
+SIZE_BYTES = 8
+#: At its end.
 SUM_BYTES = 32
 #: An installer replaces files and so touches their folders; a person edits them in their place.
 INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
-class Rest:
-    """Finds and loads those modules of the bundle that are seldom needed."""
-
-    __slots__ = ("_parts", "_spec")
-
-    def __init__(self, parts: Rares) -> None:
-        self._parts = parts
-        self._spec: Any = type(sys.__spec__)  # without the import of importlib
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        part = self._parts.get(name)
-        if part is None or not _as_it_was(part[1]):
-            return None
-        file = part[1][0]
-        spec = self._spec(name, self, origin=file, is_package=part[0])
-        if part[0]:
-            spec.submodule_search_locations = [file.rpartition("/")[0]]
-        spec.has_location = True
-        return spec
-
-    def create_module(self, spec: object) -> None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(loads(self._parts[module.__name__][2]), module.__dict__)
-
-
-def use(room: str, made_for: str, stamps: list[Stamp], usual: list[Usual], rare: Rares) -> bool:
-    """Import from the bundle, if all is still as it was, and if it was made for this room of the
-    gate: a copied package has a copied bundle."""
-    if room != made_for:
-        return False
-    for stamp in stamps:
-        if not _as_it_was(stamp):
-            return False
-    lighten()
-    try:
-        for name, is_package, file, code in usual:
-            _make(name, is_package, file, code)
-    except BaseException:
-        for name, *_rest in usual:
-            sys.modules.pop(name, None)
-        raise
-    sys.meta_path.insert(0, Rest(rare))
-    return True
-
-
-def lighten() -> None:
-    """Import the database's module without what it imports itself.
-
-    It wants one function of functools, which brings five more modules of the library along and
-    takes as long to import as the whole decision takes. The C part of that function is enough.
-    """
-    if "functools" in sys.modules or "_sqlite3" in sys.modules:
-        return
-    try:
-        from _functools import _lru_cache_wrapper  # type: ignore[import-not-found]
-    except ImportError:
-        return
-
-    def lru_cache(maxsize: int | None = 128, typed: bool = False) -> Any:
-        return lambda function: _lru_cache_wrapper(function, maxsize, typed, tuple)
-
-    stand_in = type(sys)("functools")
-    stand_in.lru_cache = lru_cache  # type: ignore[attr-defined]
-    sys.modules["functools"] = stand_in
-    try:
-        import _sqlite3  # noqa: F401
-    except ImportError:
-        pass
-    finally:
-        del sys.modules["functools"]
-
-
-def _make(name: str, is_package: bool, file: str, code: CodeType) -> None:
-    """Make a module that is sure to be needed, past the machinery that would find it."""
-    above, _, last = name.rpartition(".")
-    module = type(sys)(name)
-    module.__file__ = file
-    module.__package__ = name if is_package else above
-    if is_package:
-        module.__path__ = [file.rpartition("/")[0]]
-    sys.modules[name] = module
-    exec(code, module.__dict__)
-    if above:
-        setattr(sys.modules[above], last, module)
-
-
-def _as_it_was(stamp: Stamp) -> bool:
-    status = lstat(stamp[0])
-    return status.st_mtime_ns == stamp[1] and status.st_size == stamp[2]
-
-
 def _stamp(path: str) -> Stamp:
-    status = lstat(path)
+    status = os.lstat(path)
     return path, status.st_mtime_ns, status.st_size
 
 
@@ -149,8 +53,6 @@ def file_of(package: str) -> str:
 def write(package: str) -> bool:
     """Make the bundle, unless it is there and true. False if it cannot be written: then hooks are
     slower, and work."""
-    import os
-
     if _is_true(package):
         return True
     sources = {name: _Source(package, name) for name in _names(package)}
@@ -162,21 +64,33 @@ def write(package: str) -> bool:
     new = f"{target}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
+        rare, rest = _behind(one for name, one in sources.items() if name not in usual)
         data = dumps(
             (
-                _Source(package, "holdfast.gate.bundle").code(),
+                _Source(package, "holdfast.gate.unbundle").code(),
                 f"{package}/gate",
                 [_stamp(file) for file in files],
                 [sources[name].usual() for name in usual],
-                {name: one.rare() for name, one in sources.items() if name not in usual},
+                rare,
             )
         )
+        data = b"%0*d" % (SIZE_BYTES, len(data)) + data + rest
         with open(new, "wb") as stream:
-            stream.write(data + _sum(data))  # what follows the data is not read by a hook
+            stream.write(data + _sum(data))
         os.replace(new, target)
     except OSError:
         return False
     return True
+
+
+def _behind(sources: Iterable[_Source]) -> tuple[Rares, bytes]:
+    """Modules that are seldom needed, and the code of all of them."""
+    rare, rest = {}, b""
+    for one in sources:
+        code = dumps(one.code())
+        rare[one.name] = one.is_package, _stamp(one.file), len(rest), len(code)
+        rest += code
+    return rare, rest
 
 
 def _is_true(package: str) -> bool:
@@ -188,8 +102,8 @@ def _is_true(package: str) -> bool:
         data = content[:-SUM_BYTES]
         if content[-SUM_BYTES:] != _sum(data):
             return False
-        _code, made_for, stamps, _usual, rare = loads(data)
-        made_of = {*stamps, *(stamp for _is_package, stamp, _code in rare.values())}
+        _code, made_for, stamps, _usual, rare = loads(data[SIZE_BYTES:])
+        made_of = {*stamps, *(stamp for _is_package, stamp, *_place in rare.values())}
         now = {_stamp(_place(package, name)[0]) for name in _names(package)}
     except (OSError, ValueError, EOFError, TypeError, AttributeError):
         return False
@@ -198,15 +112,11 @@ def _is_true(package: str) -> bool:
 
 def _sum(data: bytes) -> bytes:
     """By which damage is found that leaves something to load."""
-    from hashlib import sha256
-
     return sha256(data).digest()
 
 
 def _names(package: str) -> Iterator[str]:
     """All modules of the rooms that an edit may go through."""
-    import os
-
     for room in ROOMS:
         prefix = ".".join(filter(None, ("holdfast", *room.split("/"))))
         yield prefix
@@ -233,8 +143,6 @@ def _in_order(sources: dict[str, _Source]) -> Iterator[str]:
 
 def _place(package: str, name: str) -> tuple[str, bool]:
     """The file of a module, and whether it is a package."""
-    import os
-
     path = "/".join([package, *name.split(".")[1:]])
     is_package = os.path.isdir(path)
     return (f"{path}/__init__.py" if is_package else f"{path}.py"), is_package
@@ -244,8 +152,6 @@ class _Source:
     """A module's source, and its code without what a hook has no use for."""
 
     def __init__(self, package: str, name: str) -> None:
-        import ast
-
         self.name = name
         self.file, self.is_package = _place(package, name)
         with open(self.file, "rb") as stream:
@@ -254,8 +160,6 @@ class _Source:
 
     def imports(self) -> Iterator[str]:
         """What it imports when it is imported itself."""
-        import ast
-
         for node in self._tree.body:
             if isinstance(node, ast.ImportFrom) and node.module:
                 yield node.module
@@ -268,9 +172,6 @@ class _Source:
     def usual(self) -> Usual:
         return self.name, self.is_package, self.file, self.code()
 
-    def rare(self) -> Rare:
-        return self.is_package, _stamp(self.file), dumps(self.code())
-
 
 def _without_lines(code: CodeType) -> CodeType:
     """The same code, and all in it, without the table that says which line each step is from."""
@@ -280,7 +181,6 @@ def _without_lines(code: CodeType) -> CodeType:
 
 def _undress(tree: ast.AST) -> None:
     """Take away annotations, and what is there only for them."""
-    import ast
 
     class Undresser(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> Any:

@@ -22,7 +22,7 @@ from time import monotonic
 
 from holdfast.core import keys, rules
 from holdfast.core.errors import BadKeyError, HoldfastError
-from holdfast.core.model import AGENT, WRITE, Grant
+from holdfast.core.model import AGENT, SECOND, WRITE, Grant
 from holdfast.gate.committer import Committer
 from holdfast.gate.gitfiles import (
     committed,
@@ -35,6 +35,7 @@ from holdfast.gate.gitfiles import (
     unstaged,
 )
 from holdfast.gate.refusal import Held, contains, in_trouble, would_lose
+from holdfast.gate.settings import Settings
 from holdfast.gate.switch import switched_off
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Final
 
+    from holdfast.core.model import Decision
     from holdfast.core.view import View
     from holdfast.manager.paths import Tree
 
@@ -177,8 +179,26 @@ def _of_others(root: str, names: Iterable[str], env: Mapping[str, str]) -> list[
     for ledger, some in _by_ledger(root, names).items():
         with LockManager.open(ledger) as manager:
             me, held = Committer(env), _held(manager, root, some)
-            found += [one for one in held if not me.owns(manager, one.grant)]
+            others = [one for one in held if not me.owns(manager, one.grant)]
+            _limit(manager, ledger, others)
+            found += others
     return sorted(found, key=lambda one: one.name)
+
+
+def _limit(manager: LockManager, ledger: str, others: list[Held]) -> None:
+    """Those that nobody here can judge keep a commit waiting for a while only."""
+    if not others:
+        return
+    from holdfast.gate.rulebook.decisions import limit
+
+    length = round(Settings.load(ledger, lenient=True).foreign_seconds * SECOND)
+
+    def rule(view: View) -> Decision[None]:
+        return limit(view, [one.grant.id for one in others], length)
+
+    end = monotonic() + _STORE_SECONDS
+    if services.look(manager, rule, end).events:
+        services.decide(manager, rule, end)
 
 
 def _held(manager: LockManager, root: str, names: Iterable[str]) -> list[Held]:

@@ -1,8 +1,8 @@
-"""The door for clients' hooks: bytes in, an answer out. It never raises and never hangs.
+"""The door for clients' hooks: bytes in, an answer out, before the client loses its patience.
 
 Whatever goes wrong in here would let the write happen, for that is what clients do with a hook
-that fails. So trouble is a refusal in the client's own form, with what to do, and only for what
-could write. Everything else passes in silence.
+that fails or is late. So trouble is a refusal in the client's own form, with what to do, and only
+for what could write. Everything else passes; the user hears of it where it matters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from time import monotonic
 
 from holdfast.core import codec
-from holdfast.core.errors import HoldfastError
+from holdfast.core.roots import HoldfastError
 from holdfast.gate import busy, clients
 from holdfast.gate.intent import (
     AGENT_CALL,
@@ -33,9 +33,11 @@ from holdfast.gate.intent import (
     Answer,
     Intent,
     Reply,
+    joined,
     leads_into_spec,
     with_context,
 )
+from holdfast.gate.process import INPUT_BYTES_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,20 +48,23 @@ if TYPE_CHECKING:
     from holdfast.gate.sandbox.enforcing import Closing
     from holdfast.gate.settings import Settings
     from holdfast.gate.shell import Reading
-    from holdfast.manager.manager import LockManager
+    from holdfast.gate.stops import Stop
+    from holdfast.manager.ledger import Ledger
 
     #: Absolute paths, and where each leads: its real path, what is there, how much of it exists.
     Paths = Mapping[str, tuple[str, os.stat_result | None, int]]
 
-#: More than this no client sends; what is cut off cannot be understood, and is refused.
-INPUT_BYTES_MAX = 16 << 20
 GRANT_VARIABLE = "HOLDFAST_GRANT"
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 SOCKET_VARIABLE = "HOLDFAST_SOCKET"
 GAP = "coverage_gap"
+#: Where a client accepts no longer timeout than its own, the hook answers within this part of it.
+ANSWERED_PART = 2 / 3
+#: Whatever does not look at the time itself is ended so much later.
+LATE_SECONDS = 0.5
 #: As many gaps of one call are recorded.
 GAPS_MAX = 20
-#: As in `gate.switch` and `gate.guard`, which are only imported if these are there.
+#: As in `gate.switch`, `gate.guard` and `manager.calls`, only imported if these are there.
 OFF_FILE = ".holdfast/off"
 ASIDE_FOLDER = ".holdfast/aside"
 ABROAD_FOLDER = ".holdfast/abroad"
@@ -69,10 +74,17 @@ SWITCHES = ("settings.json", "settings.local.json", "hooks.json", "config.toml",
 GIT_HOOKS = ("pre-", "post-")
 
 
+class OutOfTime(BaseException):
+    """The answer must be given now, whatever is being done: nothing may go on after this."""
+
+
 class Call:
     """One event of an agent, on its way to the ledgers that it concerns."""
 
-    __slots__ = ("closings", "data", "env", "intent", "line", "pause", "started", "taken")
+    __slots__ = (
+        "_end", "_limit", "_managers", "closings", "data", "env", "intent", "line", "pause",
+        "started", "stops", "taken",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -81,6 +93,7 @@ class Call:
         env: Mapping[str, str],
         started: float,
         pause: Callable[[float, object], bool] | None,
+        limit: Callable[[float], None] | None = None,
     ) -> None:
         self.intent = intent
         self.data = data
@@ -93,6 +106,40 @@ class Call:
         self.closings: list[Closing] = []
         #: What was asked for in each ledger, by the ids of the requests.
         self.taken: dict[str, list[str]] = {}
+        #: If it is a stop: what it came to in each ledger, where it may be held open yet.
+        self.stops: list[Stop] = []
+        self._managers: dict[str, Ledger] = {}
+        self._end = 0.0
+        self._limit = limit
+
+    def is_home(self, root: str) -> bool:
+        """Whether a ledger is that of the session's folder: the nearest above it."""
+        home = self.home
+        if home == root:
+            return True
+        from holdfast.manager.paths import find_root
+
+        return f"{home}/".startswith(f"{root}/") and find_root(home) == root
+
+    def manager_of(self, root: str, end: float = float("inf")) -> Ledger:
+        """The locks of one repository, open until the call is closed. `end`: when what is asked for
+        there must have been answered, as a moment of `time.monotonic()`."""
+        if root not in self._managers:
+            from holdfast.manager.ledger import Ledger
+
+            self._managers[root] = Ledger.at(root, end=end)
+        return self._managers[root]
+
+    def must_end(self, end: float) -> None:
+        """One ledger's answer must be there by then; if it is not, that is an error."""
+        if end > self._end and self._limit is not None:
+            self._end = end
+            self._limit(max(LATE_SECONDS, end - monotonic() + LATE_SECONDS))
+
+    def close(self) -> None:
+        """Let go of all ledgers."""
+        for manager in self._managers.values():
+            manager.close()
 
     @property
     def home(self) -> str:
@@ -109,8 +156,13 @@ def answer(
     *,
     started: float | None = None,
     pause: Callable[[float, object], bool] | None = None,
+    limit: Callable[[float], None] | None = None,
 ) -> Reply:
-    """What a hook of this client says to what it was told."""
+    """What a hook of this client says to what it was told.
+
+    `pause` waits so many seconds, or until something happens in a ledger; `limit` raises OutOfTime
+    so many seconds later.
+    """
     adapter = clients.adapter(client)
     if adapter is None:
         known = "no client of that name is known"
@@ -119,16 +171,18 @@ def answer(
     try:
         told = _parsed(data)
         intent = adapter.read(told, env)
-        call = Call(intent, told, env, monotonic() if started is None else started, pause)
-        said = _decided(call)
+        begun = monotonic() if started is None else started
+        call = Call(intent, told, env, begun, pause, limit)
+        try:
+            said = _decided(call)
+        finally:
+            call.close()
         if call.closings:
             from holdfast.gate.sandbox.enforcing import rewritten
 
             said = rewritten(said, intent, told, call.closings)
-    except HoldfastError as error:
-        said = _in_trouble(intent, error.message, error.hint)
-    except Exception as error:  # whatever it is, the write must not happen
-        said = _in_trouble(intent, f"{type(error).__name__}: {error}")
+    except (Exception, OutOfTime) as error:  # whatever it is, the write must not happen
+        said = _in_trouble(intent, error)
     return adapter.say(intent, said)
 
 
@@ -141,7 +195,28 @@ def _parsed(data: bytes) -> object:
         return None
 
 
-def _in_trouble(intent: Intent, what: str, hint: str = "") -> Answer:
+#: What a person reads of events that were lost, and what comes of it.
+_LOST = {
+    SESSION_START: ("the start of this session", "nobody was told of it"),
+    PROMPT: ("this prompt", "an agent that was blocked is so still; send another"),
+    STOP: ("this stop", "the agent's files are its own until it stops again, commits or ends"),
+    AGENT_STOP: ("this stop", "the sub-agent's files are its own until the session ends"),
+    SESSION_END: ("the end of this session", "its files are free when its client has ended"),
+}
+
+
+def _in_trouble(intent: Intent, error: BaseException) -> Answer:
+    what, hint = f"{type(error).__name__}: {error}", ""
+    if isinstance(error, HoldfastError):
+        what, hint = error.message, error.hint
+    elif isinstance(error, OutOfTime):
+        what = "it took too long"
+    event = STOP if intent.event == FAILED and not intent.tool else intent.event
+    if event in _LOST:
+        from holdfast.gate.rulebook import telling
+
+        lost, therefore = _LOST[event]
+        return Answer(QUIET, user=telling.not_noted(lost, what, therefore))
     if intent.event not in (EDIT, SHELL):
         return Answer(QUIET)
     from holdfast.gate import guard
@@ -154,17 +229,25 @@ def _in_trouble(intent: Intent, what: str, hint: str = "") -> Answer:
 
 def _decided(call: Call) -> Answer:
     intent = call.intent
-    places: Mapping[str, Paths]
+    places: dict[str, Paths]
     if intent.event == EDIT and not intent.problem:
-        places = by_root(intent.writes, intent.cwd)
-        for root in places:
-            if not f"{call.home}/".startswith(f"{root}/"):
-                from holdfast.gate.guard import abroad
+        places = dict(by_root(intent.writes, intent.cwd))
+        if not _stays_at_home(call, places):
+            from holdfast.gate.guard import abroad
 
-                abroad.note_edit(intent, call.home, places)
-                break
+            abroad.note_edit(intent, call.home, places)
+            places.update({root: {} for root in abroad.blocked(intent, call.home, places)})
     else:
         places = {root: {} for root in _ledgers(call)}
+    said = _in_each(places, call)
+    if call.stops:
+        from holdfast.gate.stops import hold
+
+        return joined(said, hold(call.stops))
+    return said
+
+
+def _in_each(places: Mapping[str, Paths], call: Call) -> Answer:
     if len(places) == 1:
         ((root, paths),) = places.items()
         return _at(root, paths, call)
@@ -172,7 +255,27 @@ def _decided(call: Call) -> Answer:
         return Answer(QUIET)
     from holdfast.gate.guard import abroad
 
-    return abroad.in_each(places, call, _at)
+    return abroad.in_each(places, call, _at if call.intent.event in (EDIT, SHELL) else _heard_at)
+
+
+def _heard_at(root: str, paths: Paths, call: Call) -> Answer:
+    """The same for what can only be heard: one ledger's trouble keeps no other from it."""
+    try:
+        return _at(root, paths, call)
+    except Exception as error:
+        return _in_trouble(call.intent, error)
+
+
+def _stays_at_home(call: Call, places: Mapping[str, Paths]) -> bool:
+    """Whether an edit concerns the ledger of its session alone, as nearly all do."""
+    if len(places) != 1:
+        return False
+    ((root, paths),) = places.items()
+    return (
+        len(paths) == len(call.intent.writes)
+        and call.is_home(root)
+        and not os.path.lexists(f"{root}/{ABROAD_FOLDER}")
+    )
 
 
 def _ledgers(call: Call) -> list[str]:
@@ -184,7 +287,7 @@ def _ledgers(call: Call) -> list[str]:
     if (
         here is not None
         and intent.event not in (SHELL, SHELLED)
-        and f"{call.home}/".startswith(f"{here}/")
+        and call.is_home(here)
         and not os.path.lexists(f"{here}/{ABROAD_FOLDER}")
     ):
         return [here]
@@ -212,8 +315,6 @@ def by_root(writes: tuple[str, ...], cwd: str) -> Mapping[str, Paths]:
 
 def _at(root: str, paths: Paths, call: Call) -> Answer:
     """What one ledger's gate says."""
-    from holdfast.manager.manager import LockManager
-
     intent = call.intent
     if os.path.lexists(f"{root}/{OFF_FILE}"):
         return _switched_off(root, intent)
@@ -225,12 +326,30 @@ def _at(root: str, paths: Paths, call: Call) -> Answer:
     from holdfast.gate.settings import Settings
 
     settings = Settings.load(root, lenient=True)
-    with LockManager.at(root) as manager:
-        said = _asked(call, paths, manager, settings)
+    end = _end(call, root, settings)
+    call.must_end(end)
+    said = _asked(call, paths, call.manager_of(root, end), settings)
     if settings.problem and _is_start(intent):
         user = f"{said.user}\nholdfast: {settings.problem}".strip()
         return Answer(said.kind, said.reason, user=user, context=said.context)
     return said
+
+
+def _end(call: Call, root: str, settings: Settings) -> float:
+    """When the answer must be there, as a moment of `time.monotonic()`: before the client loses its
+    patience, as it is set where the session belongs to."""
+    seconds: float = settings.deadline_seconds
+    if not call.is_home(root):
+        from holdfast.gate.guard import abroad
+
+        home = abroad.root_of(call.home)
+        if home is not None:
+            seconds = min(seconds, settings.load(home, lenient=True).deadline_seconds)
+    adapter = clients.adapter(call.intent.client)
+    if adapter is not None and adapter.TIMEOUT_SECONDS_MAX and isinstance(call.data, dict):
+        most = adapter.TIMEOUT_SECONDS_MAX.get(call.data.get("hook_event_name", ""))
+        seconds = min(seconds, most * ANSWERED_PART) if most else seconds
+    return call.started + seconds
 
 
 def _switched_off(root: str, intent: Intent) -> Answer:
@@ -253,7 +372,7 @@ def _is_start(intent: Intent) -> bool:
     return intent.event == SESSION_START
 
 
-def _asked(call: Call, paths: Paths, manager: LockManager, settings: Settings) -> Answer:
+def _asked(call: Call, paths: Paths, manager: Ledger, settings: Settings) -> Answer:
     from holdfast.gate.agents import holder_of, place_of
     from holdfast.gate.leases import Gate
 
@@ -264,9 +383,9 @@ def _asked(call: Call, paths: Paths, manager: LockManager, settings: Settings) -
         holder,
         settings,
         place=lambda: place_of(holder.witness, call.home),
-        deadline_seconds=STORE_SECONDS,
-        hold_seconds=call.started + settings.deadline_seconds - monotonic(),
+        left=lambda: manager.end - monotonic(),
         pause=call.pause,
+        hears=clients.hears(intent),
     )
     root = _root(manager)
     # Nothing is kept aside as long as nobody ran a command while another held something.
@@ -288,13 +407,13 @@ def _asked(call: Call, paths: Paths, manager: LockManager, settings: Settings) -
     return with_context(said, damage())
 
 
-def _permitted(paths: Paths, manager: LockManager, gate: Gate) -> Answer:
+def _permitted(paths: Paths, manager: Ledger, gate: Gate) -> Answer:
     tree = manager.tree
     assert tree is not None
     return gate.permit([tree.place_of(path, *where) for path, where in paths.items()])
 
 
-def _around_command(call: Call, gate: Gate, manager: LockManager, settings: Settings) -> Answer:
+def _around_command(call: Call, gate: Gate, manager: Ledger, settings: Settings) -> Answer:
     """Before a command of the agent, or after it. As long as its call is open, it keeps the agent's
     files even if the client dies."""
     from holdfast.gate import guard
@@ -318,7 +437,7 @@ def _around_command(call: Call, gate: Gate, manager: LockManager, settings: Sett
     return said
 
 
-def _switching(call: Call, paths: Paths, manager: LockManager, gate: Gate) -> Answer | None:
+def _switching(call: Call, paths: Paths, manager: Ledger, gate: Gate) -> Answer | None:
     """The refusal of an edit that would switch the gate off."""
     for path in paths:
         name = path.rpartition("/")[2]
@@ -330,7 +449,7 @@ def _switching(call: Call, paths: Paths, manager: LockManager, gate: Gate) -> An
     return None
 
 
-def _signed(manager: LockManager, holder: Holder, paths: list[str]) -> None:
+def _signed(manager: Ledger, holder: Holder, paths: list[str]) -> None:
     """An agent's own edit is not taken for damage by those who watch its files."""
     from holdfast.gate import guard
 
@@ -338,29 +457,25 @@ def _signed(manager: LockManager, holder: Holder, paths: list[str]) -> None:
 
 
 def _damage(
-    intent: Intent, gate: Gate, manager: LockManager, *, expected: bool = False
+    intent: Intent, gate: Gate, manager: Ledger, *, expected: bool = False
 ) -> Callable[[], str]:
     """What was done to this agent's files, to be told where it can be heard."""
-    adapter = clients.adapter(intent.client)
-    if adapter is None or intent.event not in adapter.TELLS:
+    if not clients.hears(intent):
         return str
     from holdfast.gate import guard
 
     return guard.pending(manager, gate, intent.cwd, expected=expected)
 
 
-def _root(manager: LockManager) -> str:
+def _root(manager: Ledger) -> str:
     return manager.tree.root if manager.tree is not None else ""
 
-
-#: How long one decision may take, whatever other processes do to the ledger.
-STORE_SECONDS = 8.0
 
 #: Events after which an agent is in the middle of no edit and no command.
 _AT_REST = (STOP, AGENT_STOP, SESSION_END)
 
 
-def _lived(call: Call, gate: Gate, manager: LockManager, *, watched: bool) -> Answer:
+def _lived(call: Call, gate: Gate, manager: Ledger, *, watched: bool) -> Answer:
     """The beginning, the turns and the end of an agent's life."""
     intent, root, key = call.intent, _root(manager), gate.holder.key
     event = intent.event
@@ -380,7 +495,7 @@ def _lived(call: Call, gate: Gate, manager: LockManager, *, watched: bool) -> An
 
         unheard = guard.settle(intent, gate, manager)
     damage = _damage(intent, gate, manager, expected=unheard is not str) if watched else str
-    said = _turn(intent, gate)
+    said = _turn(call, gate)
     told = unheard()
     if told:
         user = f"{said.user}\n{told}".strip()
@@ -388,13 +503,15 @@ def _lived(call: Call, gate: Gate, manager: LockManager, *, watched: bool) -> An
     return with_context(said, damage())
 
 
-def _turn(intent: Intent, gate: Gate) -> Answer:
-    event = intent.event
+def _turn(call: Call, gate: Gate) -> Answer:
+    intent, event = call.intent, call.intent.event
     if event == STOP:
-        return gate.stop(may_go_on=not intent.is_repeated)
+        call.stops.append(gate.stop(may_go_on=not intent.is_repeated, is_alone=intent.is_alone))
+        return Answer(QUIET)  # what it comes to is said when all ledgers have heard of it
     if event == AGENT_STOP:
         # After the tool that ran it, it has ended for good.
-        return gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool))
+        call.stops.append(gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool)))
+        return Answer(QUIET)
     if event == SESSION_END:
         return gate.end_session()
     if event == FAILED and not intent.tool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: What ties git to one repository, or to the settings of one call.
-_LOCAL = (
+LOCAL = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT",
     "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE",
     "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS",
@@ -48,7 +48,7 @@ class GitError(HoldfastError):
 def outside(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for asking about a repository by its folder, from wherever we are."""
     given = os.environ if environ is None else environ
-    dropped = (*_LOCAL, *_PATHSPECS)
+    dropped = (*LOCAL, *_PATHSPECS)
     kept = {name: text for name, text in given.items() if name not in dropped}
     return {**kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 

@@ -12,16 +12,27 @@ from marshal import loads
 if __name__ == "__main__":
     gc.disable()  # it would search for garbage among the modules a dozen times
     here = __file__.rpartition("/")[0] or "."
-    names: dict = {"__name__": "holdfast.gate.bundle"}  # type: ignore[type-arg]
+    names: dict = {"__name__": "holdfast.gate.unbundle"}  # type: ignore[type-arg]
     try:
         made = here + "/__pycache__/hook." + sys.implementation.cache_tag + ".bundle"
-        with open(made, "rb") as file:
-            code, *parts = loads(file.read())
+        file = open(made, "rb", 0)  # noqa: SIM115 - it stays open: more may be read from it
+        code, *parts = loads(file.read(int(file.read(8))))
         exec(code, names)
-        names["use"](here, *parts)
+        names["use"](file, here, *parts)
     except Exception:  # then everything is imported as usual
         pass
     sys.path.insert(0, here.removesuffix("/holdfast/gate") if "/" in here else here + "/../..")
-    from holdfast.gate.process import main
+    try:
+        from holdfast.gate.process import main
+    except BaseException as error:  # half an upgrade: what may write is refused, and nothing else
+        import json
 
+        try:
+            event = json.load(sys.stdin)["hook_event_name"]
+        except BaseException:
+            event = ""
+        if event not in ("", "PreToolUse"):
+            sys.exit(0)
+        sys.stderr.write(f"holdfast: refused, the gate cannot start: {error!r}\n")
+        sys.exit(2)
     main(sys.argv[1:])

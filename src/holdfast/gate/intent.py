@@ -46,14 +46,16 @@ class Intent(Value):
     will be made, changed, removed or moved, as they were given, to be read from `cwd`. `pid` is
     the client's process if it says so. `background`: at a stop, work still goes on. `call` is the
     client's id of a tool call. `is_repeated`: a stop at which the agent cannot be made to go on,
-    because a hook did so before, or its user ended the work. `is_attended`: a person sits before
+    because a hook did so before, or its user ended the work. `is_alone`: at a stop, the client says
+    that no sub-agent of the session is at work. `hook` is the client's own name of the
+    event: it decides which answers the client takes. `is_attended`: a person sits before
     the client, as far as it says. `problem` says what could not be understood: such an edit is
     refused.
     """
 
     __slots__ = (
-        "agent", "background", "call", "client", "command", "cwd", "event", "is_attended",
-        "is_repeated", "pid", "problem", "session", "tool", "writes",
+        "agent", "background", "call", "client", "command", "cwd", "event", "hook", "is_alone",
+        "is_attended", "is_repeated", "pid", "problem", "session", "tool", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +72,9 @@ class Intent(Value):
         pid: int = 0,
         background: bool = False,
         call: str = "",
+        hook: str = "",
         is_repeated: bool = False,
+        is_alone: bool = False,
         is_attended: bool = True,
         problem: str = "",
     ) -> None:
@@ -85,7 +89,9 @@ class Intent(Value):
         self.pid: Final = pid
         self.background: Final = background
         self.call: Final = call
+        self.hook: Final = hook
         self.is_repeated: Final = is_repeated
+        self.is_alone: Final = is_alone
         self.is_attended: Final = is_attended
         self.problem: Final = problem
 
@@ -124,6 +130,20 @@ def with_context(said: Answer, told: str) -> Answer:
     return Answer(
         said.kind, said.reason, user=said.user, context=context, report=said.report,
         input=said.input,
+    )  # fmt: skip
+
+
+def joined(one: Answer, other: Answer) -> Answer:
+    """Two answers as one: a refusal counts most, and no word to anybody is lost."""
+    kinds = (one.kind, other.kind)
+    kind = next((kind for kind in (HALT, DENY, CONTINUE, ALLOW) if kind in kinds), QUIET)
+
+    def both(name: str) -> str:
+        return "\n".join(filter(None, (getattr(one, name), getattr(other, name))))
+
+    return Answer(
+        kind, both("reason"), user=both("user"), context=both("context"),
+        report=other.report or one.report,
     )  # fmt: skip
 
 

@@ -20,13 +20,19 @@ from __future__ import annotations
 
 from time import monotonic
 
-from holdfast.core import rules
 from holdfast.core.model import AGENT, SECOND, Grant
-from holdfast.gate.intent import ALLOW, CONTINUE, DENY, HALT, QUIET, Answer, leads_into_spec
+from holdfast.gate.intent import (
+    ALLOW,
+    DENY,
+    HALT,
+    QUIET,
+    Answer,
+    leads_into_spec,
+)
 from holdfast.gate.rulebook import decisions, records
-from holdfast.gate.rulebook.life import REASON
+from holdfast.gate.rulebook.life import FOR_EDIT, FOR_NEXT_EDIT
 from holdfast.gate.rulebook.naming import session_key
-from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Held, Passed
+from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Passed, Seen
 from holdfast.gate.stamps import stamp_of, stamps_at
 from holdfast.manager import services
 from holdfast.manager.ids import new_id
@@ -42,15 +48,20 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.gate.rulebook.records import Presence
     from holdfast.gate.settings import Settings
-    from holdfast.manager.manager import LockManager
+    from holdfast.gate.stops import Follower, Stop
+    from holdfast.manager.ledger import Ledger
     from holdfast.manager.paths import Place
 
-#: While a call is held open: how long until the owner's life is looked at again.
-LOOK_SECONDS = 0.5
-#: A hook that holds a stop answers so long before its time is up.
+#: How long one decision may take, whatever other processes do to the ledger.
+STORE_SECONDS = 8.0
+#: A hook that holds a call or a stop open decides for the last time so long before its time is up.
 SPARE_SECONDS = 2.0
 #: So many grants are looked through for people who are at work here.
 PEOPLE_AMONG = 200
+
+
+def _for_ever() -> float:
+    return float("inf")
 
 
 def _nowhere() -> str:
@@ -61,31 +72,29 @@ class Gate:
     """The gate of one repository, for one event of one agent."""
 
     __slots__ = (
-        "_asker", "_deadline_seconds", "_hold_seconds", "_manager", "_pause", "_settings", "holder",
-        "wanted",
+        "_earlier", "_left", "_pause", "_settings", "asker", "holder", "manager", "wanted",
     )  # fmt: skip
 
     def __init__(
         self,
-        manager: LockManager,
+        manager: Ledger,
         holder: Holder,
         settings: Settings,
         *,
         place: Callable[[], str] = _nowhere,
-        deadline_seconds: float = 8.0,
-        hold_seconds: float = 0,
+        left: Callable[[], float] = _for_ever,
         pause: Callable[[float, Any], bool] | None = None,
+        hears: bool = True,
     ) -> None:
-        """`place` says where a person finds the agent. `deadline_seconds`: how long one decision
-        may take. `hold_seconds`: how long this event may be held open at most. `pause` waits so
-        many seconds, or until something happens in the ledger."""
-        self._manager = manager
+        """`place` says where a person finds the agent. `left`: how many seconds there are until
+        the answer must be there. `pause` waits so many seconds, or until something happens in the
+        ledger; without it nothing is held open. `hears`: the agent reads the answer's `context`."""
+        self.manager = manager
         self.holder = holder
         self._settings = settings
-        self._deadline_seconds = deadline_seconds
-        self._hold_seconds = hold_seconds
+        self._left = left
         self._pause = pause
-        self._asker = Asker(
+        self.asker = Asker(
             holder,
             place=place,
             new_id=new_id,
@@ -93,42 +102,54 @@ class Gate:
             idle=round(settings.idle_seconds * SECOND),
             foreign=round(settings.foreign_seconds * SECOND),
             wake=settings.wake,
+            hears=hears,
         )
+        #: What was decided while the call was held open, and not said yet.
+        self._earlier: list[Denied] = []
         #: What was asked for; what of it is new has the id of its request.
         self.wanted: list[Request] = []
 
     @property
     def _root(self) -> str:
-        return self._manager.tree.root if self._manager.tree is not None else ""
+        return self.manager.tree.root if self.manager.tree is not None else ""
 
     def also(self, part: Callable[[Draft, Holder], None]) -> None:
         """Decide this with the event, in the same transaction."""
-        self._asker = self._asker.with_also((*self._asker.also, part))
+        self.asker = self.asker.with_also((*self.asker.also, part))
+
+    def limit(self, ids: Sequence[str]) -> None:
+        """This agent is refused for these leases: those whose owners nobody here can judge have an
+        end from now, which is decided with the event."""
+        from holdfast.gate.rulebook import limits
+
+        length = self.asker.foreign
+        self.also(lambda draft, _holder: limits.limit(draft, ids, length))
 
     def introduce(self) -> Holder:
         """The agent by the name that it has, or will have with its first decision."""
         self.holder = services.look(
-            self._manager, lambda view: decisions.introduced(view, self._asker)
+            self.manager, lambda view: decisions.introduced(view, self.asker)
         )
         return self.holder
 
-    def _decide(self, rule: Callable[[View], Decision[Any]]) -> Any:
+    def decide(self, rule: Callable[[View], Decision[Any]]) -> Any:
         """One transaction. People hear of what concerns them."""
-        end = monotonic() + self._deadline_seconds
+        end = monotonic() + min(STORE_SECONDS, self._left())
         if self._settings.notify:
             from holdfast.gate.notices import decide_and_tell
 
-            outcome = decide_and_tell(self._manager, rule, end, self._settings.notify)
+            outcome = decide_and_tell(self.manager, rule, end, self._settings.notify)
         else:
-            outcome = services.decide(self._manager, rule, end)
-        if self._asker.also:
-            self._asker = self._asker.with_also(())
+            outcome = services.decide(self.manager, rule, end)
+        if self.asker.also:
+            self.asker = self.asker.with_also(())
         return outcome
 
     def _decide_if_needed(self, rule: Callable[[View], Decision[Any]]) -> Any:
         """The same, without keeping others waiting when there is nothing to write."""
-        found = services.look(self._manager, rule, monotonic() + self._deadline_seconds)
-        return self._decide(rule) if found.events else found.outcome
+        end = monotonic() + min(STORE_SECONDS, self._left())
+        found = services.look(self.manager, rule, end)
+        return self.decide(rule) if found.events else found.outcome
 
     def _keep(self, passed: Passed) -> None:
         """If others cannot tell whether this agent lives, something beside its client says so."""
@@ -147,7 +168,7 @@ class Gate:
             here = (own.host, own.namespace)
             return any(one is not None and (one.host, one.namespace) != here for one in others)
 
-        if not is_outermost(own) or services.look(self._manager, may_be_foreign):
+        if not is_outermost(own) or services.look(self.manager, may_be_foreign):
             self._start_keeper()
 
     def _start_keeper(self) -> None:
@@ -161,39 +182,43 @@ class Gate:
     # Before a write
 
     def permit(self, paths: Sequence[str | Place]) -> Answer:
-        """May this agent write these files, all of them or none? From now on it holds them."""
+        """May this agent write these files, all of them or none? From now on it holds them. Without
+        a file: is it blocked?"""
         wanted = self._requests(paths)
         if not wanted:
-            return Answer(QUIET)
+            return self.blocked() or Answer(QUIET)
         locked = self._locked_spec(wanted)
         if locked is not None:
             return locked
         self.wanted = wanted
         self._settle(wanted)
-        outcome = self._decide(lambda view: decisions.edit(view, self._asker, wanted))
+        outcome = self.decide(lambda view: decisions.edit(view, self.asker, wanted))
         if isinstance(outcome, Denied) and self._may_hold(outcome):
-            outcome = self._wait(outcome, paths)
+            later = self._wait(outcome, paths)
+            # In a second window of the session somebody went on: the refusal stands as it was.
+            is_over = later is not None or self._client_is_gone()
+            outcome = later if is_over else outcome
         if isinstance(outcome, Passed):
             self._keep(outcome)
             mine = {path for request in wanted for path in request.paths}
-            return Answer(ALLOW, context=self._told(outcome.came, outcome.lapsed, mine))
+            return Answer(ALLOW, context=self.told(outcome.came, outcome.lapsed, mine))
         return self._refused(outcome)
 
     def _requests(self, paths: Sequence[str | Place]) -> list[Request]:
         """A request for each file, with what it looks like now; each path is looked up once."""
         places: dict[str, Place] = {}
         for path in paths:
-            place = self._manager.place(path) if isinstance(path, str) else path
+            place = self.manager.place(path) if isinstance(path, str) else path
             places.setdefault(place.key, place)
         return [
-            services.request_at(self.holder, place, reason=REASON, stamp=stamp_of(place.status))
+            services.request_at(self.holder, place, reason=FOR_EDIT, stamp=stamp_of(place.status))
             for place in places.values()
         ]
 
     def _locked_spec(self, wanted: list[Request]) -> Answer | None:
         """The refusal of what lies in a spec that somebody else has locked."""
         inside = [key for one in wanted if leads_into_spec(key := one.keys[0])]
-        if not inside or self._manager.tree is None:
+        if not inside or self.manager.tree is None:
             return None
         from holdfast.gate import specs
 
@@ -206,7 +231,7 @@ class Gate:
         if not has_keepsakes(self._root):
             return
         for request in wanted:
-            settles(self._manager, services.conflicts_of(self._manager, request))
+            settles(self.manager, services.conflicts_of(self.manager, request))
 
     # Waiting
 
@@ -216,42 +241,65 @@ class Gate:
             and self._settings.wake
             and self._settings.hold_seconds > 0
             and denied.line > 0
-            and self._hold_seconds > 0
+            and self.hold_seconds > 0
         )
+
+    @property
+    def hold_seconds(self) -> float:
+        """How many seconds something can be held open from now on, at most."""
+        return self._left() - SPARE_SECONDS if self._pause is not None else 0.0
+
+    def at_most(self, seconds: float) -> float:
+        """So many seconds, if there are as many before the last decision."""
+        return max(0.0, min(seconds, self._left() - SPARE_SECONDS))
 
     def _wait(self, denied: Denied, paths: Sequence[str | Place]) -> Any:
         """Keep the call open for a moment: what comes free meanwhile is the agent's, as its owner
         has left it."""
         id = denied.wait.id
-        until = denied.now + round(min(self._hold_seconds, self._settings.hold_seconds) * SECOND)
+        until = self.manager.now() + round(
+            min(self.hold_seconds, self._settings.hold_seconds) * SECOND
+        )
         texts = [path if isinstance(path, str) else path.real or path.path for path in paths]
 
         def now() -> Callable[[View], Decision[Any]]:
             self.wanted = wanted = self._requests(texts)
-            return lambda view: decisions.wait_on(view, self._asker, wanted, id)
+            return lambda view: decisions.wait_on(view, self.asker, wanted, id)
 
         return self._held_open(denied, now, min(until, denied.wait.retry_at))
 
-    def _held_open(self, outcome: Any, rule: Callable[[], Any], until: int) -> Any:
+    def _held_open(self, denied: Denied, rule: Callable[[], Any], until: int) -> Any:
         """Wait until a decision comes to something else; None if the client is gone."""
-        head = services.look(self._manager, lambda view: view.head)
-        while (left := until - self._manager.now()) > 0 and isinstance(outcome, Denied | Held):
-            assert self._pause is not None
-            self._pause(min(left / SECOND, LOOK_SECONDS), _Follower(self._manager, head))
-            if self._client_is_gone():
-                self._decide(lambda view: decisions.leave(view, self._asker))
-                return None
-            decide = rule()
-            head = services.look(self._manager, lambda view: view.head)
-            found = services.look(self._manager, decide)
-            outcome = self._decide(decide) if found.events else found.outcome
+        outcome: Any = denied
+        from holdfast.gate.stops import LOOK_SECONDS, Follower
+
+        follower = Follower(self.manager)
+        while (left := until - self.manager.now()) > 0 and isinstance(outcome, Denied):
+            if self.hold_seconds <= 0:  # the ledger's clock is not the one that a client goes by
+                break
+            self._earlier.append(outcome)
+            outcome = self.a_moment_later(follower, min(left / SECOND, LOOK_SECONDS), rule)
         return outcome
+
+    def a_moment_later(
+        self, follower: Follower, seconds: float, rule: Callable[[], Callable[[View], Any]]
+    ) -> Any:
+        """What is decided when so long has passed, or something has happened in the ledger before;
+        None if the client is gone."""
+        assert self._pause is not None
+        self._pause(seconds, follower)
+        if self._client_is_gone():
+            self.decide(lambda view: decisions.leave(view, self.asker))
+            return None
+        decide = rule()
+        follower.catch_up()
+        return self._decide_if_needed(decide)
 
     def _client_is_gone(self) -> bool:
         witness = self.holder.witness
         if witness is None:
             return False
-        return bool(services.look(self._manager, lambda view: view.dead(witness, ())))
+        return bool(services.look(self.manager, lambda view: view.dead(witness, ())))
 
     # In words
 
@@ -261,150 +309,161 @@ class Gate:
         if outcome is None:
             return Answer(DENY, telling.trouble("the client of this call is gone"))
         if isinstance(outcome, Halted):
-            return self._halted(outcome)
+            return self.halted(outcome)
         denied = outcome
-        now = self._manager.now()
+        now = self.manager.now()
         return Answer(
             DENY,
             telling.denied(denied.wait, now, denied.conflicts, line=denied.line),
             user=telling.denied_to_user(denied.wait, denied.holder.id, now, denied.conflicts),
-            context=self._told(denied.came),
+            context=self.told(denied.came, denied.lapsed, set(denied.wait.blocked)),
         )
 
-    def _halted(self, halted: Halted) -> Answer:
+    def halted(self, halted: Halted) -> Answer:
+        """What an agent is told that may write nothing."""
         from holdfast.gate.rulebook import telling
 
-        report = halted.block.report
-        return Answer(HALT, telling.blocked(report), user=telling.blocked(report), report=report)
+        self.look_out()
+        report, told = halted.block.report, telling.blocked(halted.block.report)
+        return Answer(HALT, told, user=told, context=self.told((), halted.lapsed), report=report)
 
-    def _told(
+    def look_out(self) -> None:
+        """An agent is blocked: people who want to hear that it can go on have somebody who looks
+        for that. If that was killed, there is another."""
+        if self._settings.notify:
+            from holdfast.gate.notices import look_out
+
+            look_out(self._root)
+
+    def told(
         self,
         came: Sequence[str],
         lapsed: Sequence[str] = (),
         known: set[str] | frozenset[str] = frozenset(),
     ) -> str:
-        """What came free for the agent while it did something else."""
-        came = [path for path in came if path not in known]
-        lapsed = [path for path in lapsed if path not in known]
+        """What came free for the agent while it did something else, and what it has no more."""
+        earlier = self._earlier
+        lapsed = [*(path for one in earlier for path in one.lapsed), *lapsed]
+        came = [*(path for one in earlier for path in one.came), *came]
+        lapsed = [path for path in dict.fromkeys(lapsed) if path not in known]
+        came = [path for path in dict.fromkeys(came) if path not in {*known, *lapsed}]
         if not (came or lapsed):
             return ""
         from holdfast.gate.rulebook import telling
 
-        seconds = self._settings.idle_seconds
-        said = [telling.came(came, seconds)] if came else []
-        return "\n".join([*said, *([telling.lapsed(lapsed, seconds)] if lapsed else ())])
+        said = [telling.came(came, self._kept(came))] if came else []
+        return "\n".join([*said, *([telling.lapsed(lapsed)] if lapsed else ())])
+
+    def _kept(self, came: Sequence[str]) -> int | None:
+        """How long what came free is kept for the agent from now; None if that has no end."""
+
+        def left(view: View) -> list[int]:
+            return [
+                grant.expires_at - view.now
+                for grant in view.held_by(self.holder.key)
+                if grant.expires_at is not None
+                and grant.reason == FOR_NEXT_EDIT
+                and not set(came).isdisjoint(grant.paths)
+            ]
+
+        return min(services.look(self.manager, left), default=None)
 
     def blocked(self) -> Answer | None:
-        """The answer to whatever this agent wants to write, if it is blocked."""
-        known = services.look(self._manager, lambda view: records.known(view, self.holder.key))
-        if not known.blocks:
-            return None
-        return self._halted(Halted(self.holder, known.blocks[0], is_new=False))
+        """The answer to whatever this agent wants to write, if it may write nothing."""
+        from holdfast.gate.rulebook import family
+
+        block = services.look(self.manager, lambda view: family.block_of(view, self.holder))
+        return None if block is None else self.halted(Halted(self.holder, block))
 
     # The turns of a life
 
     def live_on(self, *, is_tail: bool = False) -> Answer:
         """Something happened that shows that the agent is at work, or (`is_tail`) the end of
         something that it began before."""
-        return self._lived(lambda view: decisions.live_on(view, self._asker, is_tail=is_tail))
+        return self._lived(lambda view: decisions.live_on(view, self.asker, is_tail=is_tail))
 
     def agent_call(self) -> Answer:
         """It is about to start a sub-agent."""
-        return self._lived(lambda view: decisions.agent_call(view, self._asker))
+        return self._lived(lambda view: decisions.agent_call(view, self.asker))
 
     def agent_start(self) -> Answer:
         """It is a sub-agent that has started."""
-        return self._lived(lambda view: decisions.agent_start(view, self._asker))
+        return self._lived(lambda view: decisions.agent_start(view, self.asker))
 
-    def _lived(self, rule: Callable[[View], Decision[Passed]]) -> Answer:
-        passed: Passed = self._decide_if_needed(rule)
+    def _lived(self, rule: Callable[[View], Decision[Any]]) -> Answer:
+        passed = self._decide_if_needed(rule)
+        if isinstance(passed, Halted):
+            return self.halted(passed)
         self._keep(passed)
-        return Answer(QUIET, context=self._told(passed.came, passed.lapsed))
+        return Answer(QUIET, context=self.told(passed.came, passed.lapsed))
 
     def prompt(self) -> Answer:
         """The user spoke: whoever of this session was blocked may go on."""
-        passed, _resumed = self._decide_if_needed(lambda view: decisions.prompt(view, self._asker))
-        return Answer(QUIET, context=self._told(passed.came, passed.lapsed))
+        passed, _resumed = self._decide_if_needed(lambda view: decisions.prompt(view, self.asker))
+        self._keep(passed)
+        return Answer(QUIET, context=self.told(passed.came, passed.lapsed))
 
     def session_start(self) -> Answer:
         """The session begins, or goes on: it hears who else is at work here, and on what."""
-        passed, others = self._decide(lambda view: decisions.session_start(view, self._asker))
-        context = self._told(passed.came, passed.lapsed)
-        at_work = services.look(self._manager, lambda view: _at_work(view, others))
+        passed, others, elsewhere = self.decide(
+            lambda view: decisions.session_start(view, self.asker)
+        )
+        self._keep(passed)
+        context = self.told(passed.came, passed.lapsed)
+        at_work = services.look(self.manager, lambda view: _at_work(view, others))
+        if not (at_work or elsewhere):
+            return Answer(QUIET, context=context)
+        from holdfast.gate.rulebook import telling
+
         if at_work:
-            from holdfast.gate.rulebook import telling
-
             context = f"{telling.others(at_work)}\n{context}".strip()
-        return Answer(QUIET, context=context)
+        if elsewhere is None:
+            return Answer(QUIET, context=context)
+        twice = telling.also_open(elsewhere.shown, elsewhere.witness.pid)
+        return Answer(QUIET, user=f"holdfast: {twice}", context=f"{twice}\n{context}".strip())
 
-    def stop(self, *, may_go_on: bool = False) -> Answer:
-        """The agent has nothing more to do. What it waits for is waited for here."""
-        return self._stopped(may_go_on=may_go_on, ends=False)
+    def stop(self, *, may_go_on: bool = False, is_alone: bool = False) -> Stop:
+        """The agent has nothing more to do, but perhaps to wait. `is_alone`: no sub-agent of it is
+        at work."""
+        return self.stopped(may_go_on=may_go_on, ends=False, is_alone=is_alone)
 
-    def end_agent(self, *, may_go_on: bool = False) -> Answer:
+    def end_agent(self, *, may_go_on: bool = False) -> Stop:
         """A sub-agent has nothing more to do, and ends."""
-        return self._stopped(may_go_on=may_go_on, ends=True)
+        return self.stopped(may_go_on=may_go_on, ends=True)
 
-    def _stopped(self, *, may_go_on: bool, ends: bool) -> Answer:
-        stamps = self._stamps()
-        hold = round((self._hold_seconds - SPARE_SECONDS) * SECOND) if self._pause else 0
-        outcome: Any = self._decide(
+    def stopped(self, *, may_go_on: bool, ends: bool, is_alone: bool = False) -> Stop:
+        """What a stop comes to, which may be that it is held open."""
+        from holdfast.gate.stops import Stop
+
+        seen = self.seen()
+        hold = round(self.hold_seconds * SECOND)
+        outcome: Any = self.decide(
             lambda view: decisions.stop(
-                view, self._asker, stamps, hold=hold, may_go_on=may_go_on, ends=ends
+                view, self.asker, seen, hold=hold, may_go_on=may_go_on, ends=ends, is_alone=is_alone
             )
         )
-        if isinstance(outcome, Held):
-            outcome = self._held_stop(outcome, ends=ends)
-        return self._said_at_stop(outcome)
+        return Stop(self, outcome, ends=ends)
 
-    def _held_stop(self, held: Held, *, ends: bool) -> Any:
-        def now() -> Callable[[View], Decision[Any]]:
-            stamps = self._stamps()
-            return lambda view: decisions.hold_on(
-                view, self._asker, stamps, until=held.until, ends=ends
-            )
-
-        outcome = self._held_open(held, now, held.until)
-        if not isinstance(outcome, Held):
-            return outcome
-        stamps = self._stamps()
-        return self._decide(
-            lambda view: decisions.hold_on(
-                view, self._asker, stamps, until=held.until, is_over=True, ends=ends
-            )
-        )
-
-    def _stamps(self) -> dict[str, str]:
+    def seen(self) -> Seen:
         """What the files of the agent look like now: those that it has, and that it waits for."""
         key = self.holder.key
 
-        def paths(view: View) -> list[str]:
+        def paths(view: View) -> tuple[dict[str, str], list[str]]:
             known = records.known(view, key)
-            held = [grant.paths[0] for grant in view.held_by(key)]
+            held = {grant.id: grant.paths[0] for grant in view.held_by(key)}
             waits = (*known.waits, *known.handed)
-            return [*held, *(path for wait in waits for path in wait.paths)]
+            return held, [path for wait in waits for path in wait.paths]
 
-        return stamps_at(self._root, services.look(self._manager, paths))
-
-    def _said_at_stop(self, outcome: Any) -> Answer:
-        from holdfast.gate.rulebook import telling
-
-        if isinstance(outcome, Passed):
-            return Answer(CONTINUE, telling.go_on(outcome.came))
-        if isinstance(outcome, Halted):
-            return self._halted(outcome)
-        if outcome is None:
-            return Answer(QUIET)
-        user = telling.not_done(outcome.holder.id, outcome.left) if outcome.left else ""
-        if not outcome.blocks:
-            return Answer(QUIET, user=user)
-        told = telling.child_blocked(outcome.blocks[0].report)
-        return Answer(QUIET, user=f"holdfast: {told}", context=told)
+        held, waited = services.look(self.manager, paths)
+        stamps = stamps_at(self._root, [*held.values(), *waited])
+        return Seen(
+            {id: stamps[path] for id, path in held.items()}, {path: stamps[path] for path in waited}
+        )
 
     def end_session(self) -> Answer:
         """The session ended: everything of all its agents is free. If it was blocked, whoever
         started it hears so."""
-        blocks = self._decide(lambda view: decisions.session_end(view, self._asker))
+        blocks = self.decide(lambda view: decisions.session_end(view, self.asker))
         if not blocks:
             return Answer(QUIET)
         from holdfast.gate.rulebook import telling
@@ -414,25 +473,13 @@ class Gate:
 
     def fail(self) -> None:
         """The agent failed for good: everything of it is free, and it stands in no line."""
-        self._decide(lambda view: decisions.fail(view, self._asker))
-
-
-class _Follower:
-    """One who waits for something to happen in the ledger."""
-
-    __slots__ = ("_head", "_manager")
-
-    def __init__(self, manager: LockManager, head: int) -> None:
-        self._manager = manager
-        self._head = head
-
-    def wait(self, seconds: float) -> bool:
-        """Whether something did, within so many seconds."""
-        return self._manager.store.wait(self._head, seconds) > self._head
+        self.decide(lambda view: decisions.fail(view, self.asker))
 
 
 def _at_work(view: View, others: Sequence[Presence]) -> list[tuple[str, list[str]]]:
     """Who is at work here, and on what: the sessions of agents, and people who hold something."""
+    from holdfast.core import rules
+
     found: dict[str, list[str]] = {}
     for one in others:
         if not one.agent:

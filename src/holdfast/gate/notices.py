@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.gate.notifying import BLOCKED, FREE, RESUMED, notify
+import os
+
 from holdfast.gate.rulebook import records
 from holdfast.gate.settings import Settings
 from holdfast.manager import services
@@ -14,13 +15,19 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Decision, Event
     from holdfast.core.view import View
-    from holdfast.manager.manager import LockManager
+    from holdfast.gate.rulebook.records import Block
+    from holdfast.manager.ledger import Ledger
 
     T = TypeVar("T")
 
+#: The module that looks whether files come free, and its place beside the ledger.
+LOOKOUT = "lookout"
+
+_TOLD = (records.BLOCKED, records.RESUMED, records.FREE_AGAIN)
+
 
 def decide_and_tell(
-    manager: LockManager,
+    manager: Ledger,
     rule: Callable[[View], Decision[T]],
     deadline: float = 0,
     command: tuple[str, ...] | None = None,
@@ -43,9 +50,18 @@ def decide_and_tell(
 
 
 def tell(command: tuple[str, ...], root: str, events: Sequence[Event]) -> None:
-    """Start the command for each of these events that a person should hear of."""
+    """Start the command for each of these events that a person should hear of. That a file is free
+    is told by the lookout alone, whoever has freed it."""
+    if not any(event.type in _TOLD for event in events):
+        return
+    from holdfast.gate.notifying import BLOCKED, RESUMED, notify
+
+    over = {event.data["note"] for event in events if event.type == records.RESUMED}
+    begun = {event.data["note"] for event in events if event.type == records.BLOCKED}
     for event in events:
         data = event.data
+        if data.get("note") in over & begun:
+            continue  # its retry failed while its user spoke to it, who has let it go on
         if event.type == records.BLOCKED:
             report = data["report"]
             file = report["blocked_file"]
@@ -54,7 +70,33 @@ def tell(command: tuple[str, ...], root: str, events: Sequence[Event]) -> None:
         elif event.type == records.RESUMED:
             sentence = f"{data['agent']} may go on ({data['by']})"
             notify(command, root, what=RESUMED, agent=data["agent"], file="", sentence=sentence)
-        elif event.type == records.FREE_AGAIN:
-            file = data["file"]
-            sentence = f"{file} is free again: {data['agent']} can go on (holdfast resume)"
-            notify(command, root, what=FREE, agent=data["agent"], file=file, sentence=sentence)
+    if any(event.type == records.FREE_AGAIN for event in events):
+        look_out(root)
+
+
+def look_out(root: str) -> int:
+    """Start the lookout of a repository unless there is one. Call it where somebody is blocked, and
+    people want to hear. The pid of the new process, or 0. Never raises."""
+    from holdfast.gate import beside
+    from holdfast.gate.notifying import for_anybody
+
+    try:
+        if beside.Place(root, LOOKOUT).is_taken():
+            return 0
+    except OSError:
+        return 0
+    return beside.start(LOOKOUT, [root], for_anybody(os.environ))
+
+
+def look_out_if_wanted(root: str) -> None:
+    """The same for whoever does not know whether people want to hear."""
+    if Settings.load(root, lenient=True).notify:
+        look_out(root)
+
+
+def tell_free(command: tuple[str, ...], root: str, block: Block) -> None:
+    """What an agent is blocked by is free."""
+    from holdfast.gate.notifying import FREE, notify
+
+    sentence = f"{block.file} is free again: {block.agent} can go on (holdfast resume)"
+    notify(command, root, what=FREE, agent=block.agent, file=block.file, sentence=sentence)

@@ -1,6 +1,6 @@
 """The settings of a repository: `holdfast.toml` at its root, and what holds without one.
 
-    notify = []              # a command that is told when an agent is blocked, or free again
+    notify = []              # a command that is told when an agent is blocked, or can go on
 
     [gate]
     shell = "guard"          # what happens around shell commands: guard, enforce or off
@@ -26,8 +26,8 @@ is imported (`gate.settingsfile`).
 
 from __future__ import annotations
 
-from holdfast.core.errors import InvalidInput
 from holdfast.core.model import Value
+from holdfast.core.roots import InvalidInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

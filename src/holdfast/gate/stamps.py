@@ -10,20 +10,20 @@ from __future__ import annotations
 import os
 from time import time_ns
 
+from holdfast.core.filetimes import is_settled
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ABSENT = "absent"
-#: How far a file's time of change may be behind the clock.
-TICK_NS = 20_000_000
 
 
 def stamp_of(status: os.stat_result | None) -> str:
     """The stamp of what is there; empty if a change could go unseen."""
     if status is None:
         return ABSENT
-    if status.st_ctime_ns > time_ns() - TICK_NS:
+    if not is_settled(status.st_ctime_ns, time_ns()):
         return ""
     return f"{status.st_ino}.{status.st_size}.{status.st_mtime_ns}.{status.st_ctime_ns}"
 

@@ -15,7 +15,8 @@ from holdfast.core.model import AGENT, READ, SECOND, Ending, Holder, Request, Va
 from holdfast.core.time import iso
 from holdfast.core.words import duration
 from holdfast.gate.rulebook import records, states
-from holdfast.gate.rulebook.life import KEPT, place_in_line
+from holdfast.gate.rulebook.contention import KEPT, place_in_line
+from holdfast.gate.rulebook.freeing import blockers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -239,9 +240,8 @@ def _request(agent: str, key: str, keys: tuple[str, ...]) -> Request:
 
 def _blocked(view: View, block: Block) -> Standing:
     """The report says whose the file was; here it is said whose it is now."""
-    file = block.report["blocked_file"]
-    found = in_the_way(Draft(view), _request(block.agent, block.key, (file,)))
+    found = blockers(Draft(view), block)
     return Standing(
-        block.agent, block.key, file, states.BLOCKED, owner=found[0].holder if found else "",
+        block.agent, block.key, block.file, states.BLOCKED, owner=found[0].holder if found else "",
         since=block.at, how="" if found else FREED, report=block.report,
     )  # fmt: skip

@@ -29,7 +29,8 @@ from holdfast.core.errors import BadKeyError, LockViolationError, Lost
 from holdfast.core.model import WRITE, Grant, Holder, Refusal
 from holdfast.gate.replacing import Moved, replacement
 from holdfast.manager import asking, realpath
-from holdfast.manager.manager import DEADLINE_SECONDS, LockManager
+from holdfast.manager.ledger import DEADLINE_SECONDS
+from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import Place, Words, find_root, home_root
 
 TYPE_CHECKING = False

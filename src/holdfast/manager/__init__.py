@@ -1,6 +1,7 @@
 """The one way to take and give back: text to keys, processes to holders, rules to exceptions.
 
     manager    LockManager, which everybody uses
+    ledger     what it stands on, and all that a service needs of it
     grants     what it hands out
     listing    all that is held, page by page
     data       values as plain data, for `--json` and the page

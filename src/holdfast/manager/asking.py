@@ -5,14 +5,15 @@ Everything else is refused.
 
 from __future__ import annotations
 
-from holdfast.core.errors import BadKeyError, OverLockError
 from holdfast.core.model import READ, SECOND, WRITE
+from holdfast.core.roots import BadKeyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
+    from holdfast.core.errors import OverLockError
     from holdfast.manager.paths import Place, Tree, Words
 
     Path = str | os.PathLike[str]
@@ -34,6 +35,8 @@ def not_a_list(text: str) -> BadKeyError:
 
 def over_lock(path: str) -> OverLockError:
     """The error for a write lock on a folder."""
+    from holdfast.core.errors import OverLockError
+
     return OverLockError(
         f"{path} is a folder: a write lock names single files",
         hint="name the files you will write; a folder can be locked for reading",

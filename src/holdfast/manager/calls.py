@@ -126,11 +126,6 @@ def sweep(root: str) -> None:
         pass
 
 
-def is_open_since(root: str, key: str) -> int | None:
-    """When the oldest call of an agent that is open was opened, in ticks since this boot."""
-    return _opened(_folder(root, key))
-
-
 def sought(root: str, marks: tuple[str, ...]) -> list[tuple[str, int]]:
     """Who keeps a dead owner's leases: whoever carries such a variable and began since that tick,
     which is 0 where that does not matter."""

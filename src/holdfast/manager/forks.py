@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.errors import StoreError
+from holdfast.core.roots import StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

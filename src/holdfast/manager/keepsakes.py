@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.core.model import ConflictInfo
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
 
 FILE, LINK, NONE = "file", "link", "none"
 _CHUNK = 1 << 20
@@ -81,7 +81,7 @@ def is_marked(holder: Holder) -> bool:
     return any(mark.startswith(MARK) for mark in holder.marks)
 
 
-def settle(manager: LockManager, conflicts: Iterable[ConflictInfo]) -> bool:
+def settle(manager: Ledger, conflicts: Iterable[ConflictInfo]) -> bool:
     """Put back the files of dead owners that block a request. True if it is worth asking again.
     What cannot be put back stays held."""
     if manager.tree is None:
@@ -99,7 +99,7 @@ def settle(manager: LockManager, conflicts: Iterable[ConflictInfo]) -> bool:
     return found
 
 
-def _is_left_behind(manager: LockManager, id: str, mark: str) -> bool:
+def _is_left_behind(manager: Ledger, id: str, mark: str) -> bool:
     from time import monotonic
 
     with manager.store.view(deadline=monotonic() + 10) as view:

@@ -28,9 +28,10 @@ from holdfast.manager import asking, forks, realpath
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.grants import GrantSnapshot, LockGrant
 from holdfast.manager.ids import new_id
+from holdfast.manager.ledger import DEADLINE_SECONDS, Ledger
 from holdfast.manager.liveness import is_dead, own_witness
-from holdfast.manager.opening import is_url, ledger_of, root_of
-from holdfast.manager.paths import Tree, Words, home_root
+from holdfast.manager.opening import is_url, root_of
+from holdfast.manager.paths import Tree, home_root
 from holdfast.manager.settling import dead_in, settles
 from holdfast.store import NEEDED_IN_CHILDREN, open_store
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from holdfast.core.model import Conflicts, Ending, Event, Ticket, Verdict
     from holdfast.core.time import Clock
     from holdfast.manager.keeper import Hold, Reaper
-    from holdfast.manager.paths import Place
     from holdfast.store.contract import IsDead, Store, Waiter
 
     Path = str | os.PathLike[str]
@@ -53,8 +53,6 @@ NEEDED_IN_CHILDREN += [
     "holdfast.manager.listing", "select", "unicodedata", "pwd", "datetime",
 ]  # fmt: skip
 
-#: How long one call to the store may take, whatever other processes do.
-DEADLINE_SECONDS = 10.0
 #: How long a waiter trusts that it will be woken.
 FALLBACK_SECONDS = 1.0
 #: How many grants one transaction looks at when everything is looked at.
@@ -68,7 +66,7 @@ _TTL_DEFAULT = TTL_DEFAULT_SECONDS * SECOND
 _PATIENCE_DEFAULT = PATIENCE_DEFAULT_SECONDS * SECOND
 
 
-class LockManager:
+class LockManager(Ledger):
     """The locks of one repository, or of this process alone."""
 
     def __init__(
@@ -81,9 +79,7 @@ class LockManager:
     ) -> None:
         """In memory, with paths taken by their text, unless a store and a tree are given."""
         clock = clock or SystemClock()
-        self.store = store or open_store("memory:", clock=clock, is_dead=is_dead)
-        self.tree = tree
-        self._places = tree or Words()
+        super().__init__(store or open_store("memory:", clock=clock, is_dead=is_dead), tree=tree)
         self._holders: dict[str, Holder] = {}
         self._holders_of = 0
         self._footprints = asking.Footprints(self._places, fixed=tree is None)
@@ -103,24 +99,6 @@ class LockManager:
         tree = Tree(root_of(store, place))
         dead = dead_in(tree.root)
         return cls(open_store(store, clock=clock, is_dead=dead), tree=tree, clock=clock)
-
-    @classmethod
-    def at(cls, root: str) -> LockManager:
-        """The locks of the repository whose root was found a moment ago."""
-        clock = SystemClock()
-        url = f"sqlite://{ledger_of(root)}"
-        store = open_store(url, clock=clock, is_dead=dead_in(root))
-        return cls(store, tree=Tree(root, is_real=True), clock=clock)
-
-    def close(self) -> None:
-        """Let go of the store. Grants stay."""
-        self.store.close()
-
-    def __enter__(self) -> LockManager:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Take
 
@@ -478,11 +456,6 @@ class LockManager:
         """The history, oldest first."""
         return self.store.events(after, limit)
 
-    def now(self) -> int:
-        """Ledger time in microseconds."""
-        with self.store.view(deadline=self._deadline()) as view:
-            return view.now
-
     # From the outside to the rulebook
 
     def holder(self, holder: str | Holder) -> Holder:
@@ -530,18 +503,11 @@ class LockManager:
             else asking.microseconds(patience, "patience"),
         )
 
-    def place(self, path: Path) -> Place:
-        """Where a text leads. Raises for what cannot be locked."""
-        return self._places.place(path)
-
     def _transact(self, decide: Any) -> Any:
         return self._decide(forks.count(), decide)
 
     def _decide(self, call: int, decide: Any) -> Any:
-        return forks.decide_once(self.store, call, decide, monotonic() + DEADLINE_SECONDS)
-
-    def _deadline(self) -> float:
-        return monotonic() + DEADLINE_SECONDS
+        return forks.decide_once(self.store, call, decide, self._deadline())
 
     def _lock_grant(self, grant: Grant) -> LockGrant:
         return LockGrant(grant, self._has_ended)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.errors import BadKeyError
+from holdfast.core.roots import BadKeyError
 from holdfast.manager import realpath
 from holdfast.manager.paths import LEDGER_FOLDER, home_root
 

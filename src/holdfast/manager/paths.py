@@ -29,8 +29,8 @@ import stat
 import sys
 
 from holdfast.core import keys
-from holdfast.core.errors import BadKeyError
 from holdfast.core.model import Value
+from holdfast.core.roots import BadKeyError
 from holdfast.manager import realpath
 from holdfast.manager.realpath import WINDOWS, bad, plain
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.core.errors import BadKeyError
+from holdfast.core.roots import BadKeyError
 
 WINDOWS = os.name == "nt"
 

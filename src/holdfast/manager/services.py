@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from time import monotonic
 
-from holdfast.core import moving, rules
+from holdfast.core import moving
 from holdfast.core.model import Grant, Refusal, Request, Waiting
 from holdfast.manager import asking, forks
 from holdfast.manager.ids import new_id
-from holdfast.manager.manager import DEADLINE_SECONDS
+from holdfast.manager.ledger import DEADLINE_SECONDS
 from holdfast.manager.settling import settles
 
 TYPE_CHECKING = False
@@ -21,22 +21,25 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import ConflictInfo, Decision, Event, Holder
     from holdfast.core.view import View
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
     from holdfast.manager.paths import Place
 
     T = TypeVar("T")
 
 
-def decide(manager: LockManager, rule: Callable[[View], Decision[T]], deadline: float = 0) -> T:
+def decide(manager: Ledger, rule: Callable[[View], Decision[T]], deadline: float = 0) -> T:
     """What a rule decides on the present state, committed."""
-    end = deadline or monotonic() + DEADLINE_SECONDS
-    return forks.decide_once(manager.store, forks.count(), rule, end)
+    return forks.decide_once(manager.store, forks.count(), rule, _end(manager, deadline))
 
 
-def look(manager: LockManager, question: Callable[[View], T], deadline: float = 0) -> T:
+def look(manager: Ledger, question: Callable[[View], T], deadline: float = 0) -> T:
     """What the present state answers."""
-    with manager.store.view(deadline=deadline or monotonic() + DEADLINE_SECONDS) as view:
+    with manager.store.view(deadline=_end(manager, deadline)) as view:
         return question(view)
+
+
+def _end(manager: Ledger, deadline: float) -> float:
+    return min(deadline or monotonic() + DEADLINE_SECONDS, manager.end)
 
 
 def request_at(holder: Holder, place: Place, *, reason: str, stamp: str) -> Request:
@@ -45,31 +48,37 @@ def request_at(holder: Holder, place: Place, *, reason: str, stamp: str) -> Requ
     return Request(new_id(), holder, keys, modes, paths, silent, None, reason, stamp=stamp)
 
 
-def queue(manager: LockManager, request: Request, deadline: float = 0) -> Grant | Waiting | Refusal:
+def queue(manager: Ledger, request: Request, deadline: float = 0) -> Grant | Waiting | Refusal:
     """Stand in line, without waiting here. Asked again with the same request, how it stands."""
+    from holdfast.core import rules
+
     outcome = decide(manager, lambda view: rules.acquire(view, request, wait=True), deadline)
     if not isinstance(outcome, Grant) and settles(manager, outcome.conflicts):
         return decide(manager, lambda view: rules.acquire(view, request, wait=True), deadline)
     return outcome
 
 
-def cancel(manager: LockManager, id: str, why: str, deadline: float = 0) -> Grant | None:
+def cancel(manager: Ledger, id: str, why: str, deadline: float = 0) -> Grant | None:
     """Leave the line. If the turn came meanwhile, here is the grant."""
+    from holdfast.core import rules
+
     return decide(manager, lambda view: rules.cancel(view, id, why), deadline)
 
 
-def release_each(manager: LockManager, ids: Sequence[str], deadline: float = 0) -> list[Grant]:
+def release_each(manager: Ledger, ids: Sequence[str], deadline: float = 0) -> list[Grant]:
     """Give several back."""
     return decide(manager, lambda view: moving.release_each(view, ids), deadline)
 
 
-def conflicts_of(manager: LockManager, request: Request, deadline: float = 0) -> list[ConflictInfo]:
+def conflicts_of(manager: Ledger, request: Request, deadline: float = 0) -> list[ConflictInfo]:
     """What stands in the way of a request, without asking for it."""
+    from holdfast.core import rules
+
     return look(manager, lambda view: rules.look(view, request), deadline)
 
 
 def note(
-    manager: LockManager,
+    manager: Ledger,
     type: str,
     data: Mapping[str, Any],
     *,
@@ -83,11 +92,11 @@ def note(
     )
 
 
-def noted(manager: LockManager, name: str, deadline: float = 0) -> Event | None:
+def noted(manager: Ledger, name: str, deadline: float = 0) -> Event | None:
     """The last word on something."""
     return look(manager, lambda view: view.note(name), deadline)
 
 
-def notes(manager: LockManager, start: str, deadline: float = 0) -> list[Event]:
+def notes(manager: Ledger, start: str, deadline: float = 0) -> list[Event]:
     """All notes whose names start like this, oldest first."""
     return look(manager, lambda view: view.notes(start), deadline)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from holdfast.core.model import ConflictInfo, Witness
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
     from holdfast.store.contract import IsDead
 
 #: How the mark of a holder begins whose files are kept. No process carries it.
@@ -67,7 +67,7 @@ def has_keepsakes(root: str) -> bool:
     return bool(root) and os.path.lexists(f"{root}/{FOLDER}")
 
 
-def settles(manager: LockManager, conflicts: Collection[ConflictInfo]) -> bool:
+def settles(manager: Ledger, conflicts: Collection[ConflictInfo]) -> bool:
     """Whether asking again is worth it: what stands in the way are files of a dead owner that were
     half done, and they have been put back now."""
     if manager.tree is None:

@@ -22,7 +22,7 @@ Imports the core only. A further store is one file here and one line in `open_st
 
 from __future__ import annotations
 
-from holdfast.core.errors import BadKeyError
+from holdfast.core.roots import BadKeyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 NEEDED_IN_CHILDREN = ["_socket", "encodings.ascii", "errno", "holdfast.store.sections"]
 
 
-def open_store(url: str, *, clock: Clock, is_dead: IsDead) -> Store:
-    """The store that a URL names: `memory:` or `sqlite:///absolute/path/to/ledger.db`."""
+def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("inf")) -> Store:
+    """The store that a URL names: `memory:` or `sqlite:///absolute/path/to/ledger.db`. It is opened
+    by `end`, as a moment of `time.monotonic()`, or cannot be."""
     if url in ("memory:", "memory://"):
         from holdfast.store.memory import MemoryStore
 
@@ -44,7 +45,7 @@ def open_store(url: str, *, clock: Clock, is_dead: IsDead) -> Store:
     if url.startswith("sqlite:///"):
         from holdfast.store.sqlite import SqliteStore
 
-        return SqliteStore(url[len("sqlite://") :], clock=clock, is_dead=is_dead)
+        return SqliteStore(url[len("sqlite://") :], clock=clock, is_dead=is_dead, end=end)
     raise BadKeyError(
         f"{url!r} does not name a store",
         hint="use memory: or sqlite:///absolute/path/to/ledger.db",

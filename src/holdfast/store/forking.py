@@ -17,7 +17,7 @@ import os
 from _thread import RLock, _count, get_ident
 from _weakref import ref
 
-from holdfast.core.errors import StoreError
+from holdfast.core.roots import StoreError
 from holdfast.store import NEEDED_IN_CHILDREN, descriptors, gate, session
 
 TYPE_CHECKING = False

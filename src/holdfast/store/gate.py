@@ -15,7 +15,7 @@ import os
 from _weakref import ref
 from time import monotonic, sleep
 
-from holdfast.core.errors import StoreBusyError
+from holdfast.core.roots import StoreBusyError
 from holdfast.store.descriptors import close, identity_of, is_ours
 from holdfast.store.turns import Turn, is_crowded
 

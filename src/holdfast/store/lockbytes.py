@@ -21,7 +21,7 @@ import os
 import sys
 from time import monotonic, sleep
 
-from holdfast.core.errors import StoreBusyError
+from holdfast.core.roots import StoreBusyError
 from holdfast.store.descriptors import close, identity_of
 
 __all__ = ["HAS_LOCKS", "LockBytes", "fcntl", "flock_of"]

@@ -11,20 +11,14 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.errors import (
-    StoreBusyError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreNetworkError,
-    StoreReadonlyError,
-    StoreVersionError,
-)
+from holdfast.core.roots import StoreBusyError, StoreError
 from holdfast.store.driver import driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sqlite3 import Connection
+
+    from holdfast.core.errors import StoreCorruptError, StoreFullError, StoreReadonlyError
 
 VERSION = 2
 
@@ -137,6 +131,8 @@ def _prepare(connection: Connection, path: str) -> None:
     elif version < VERSION:
         _upgrade(connection)
     elif version > VERSION:
+        from holdfast.core.errors import StoreVersionError
+
         raise StoreVersionError(
             f"{path} was written by a newer version of Holdfast (format {version}, "
             f"this one reads up to {VERSION})",
@@ -184,6 +180,8 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _foreign(path: str) -> StoreCorruptError:
+    from holdfast.core.errors import StoreCorruptError
+
     return StoreCorruptError(
         f"{path} is a database, but not a ledger of Holdfast",
         hint="choose another place with --store, or move that file away",
@@ -210,6 +208,8 @@ def translated(error: Exception, path: str) -> StoreError:
     if primary in (driver.SQLITE_READONLY, driver.SQLITE_PERM, driver.SQLITE_CANTOPEN):
         return readonly(path)
     if primary in (driver.SQLITE_CORRUPT, driver.SQLITE_NOTADB):
+        from holdfast.core.errors import StoreCorruptError
+
         return StoreCorruptError(
             f"{path} is damaged: {error}",
             hint=f"stop the agents, then put a backup in its place or move it away "
@@ -226,6 +226,8 @@ def translated(error: Exception, path: str) -> StoreError:
 
 
 def _full(path: str) -> StoreFullError:
+    from holdfast.core.errors import StoreFullError
+
     return StoreFullError(
         f"there is no room left to write {path}",
         hint="make room on that disk and try again; nothing was half done",
@@ -235,6 +237,8 @@ def _full(path: str) -> StoreFullError:
 
 def readonly(path: str) -> StoreReadonlyError:
     """The error for a ledger that may not be written."""
+    from holdfast.core.errors import StoreReadonlyError
+
     return StoreReadonlyError(
         f"{path} cannot be written by this user",
         hint=f"check the owner and mode of {os.path.dirname(path)} and of the files in it, "
@@ -290,6 +294,8 @@ def refuse_network_file_system(folder: str) -> None:
     """Raise if locks would not hold here."""
     kind = file_system(folder)
     if kind in NETWORK_FILE_SYSTEMS:
+        from holdfast.core.errors import StoreNetworkError
+
         raise StoreNetworkError(
             f"{folder} is on a network file system ({kind}), where locks do not hold",
             hint="keep the ledger on a local disk: --store sqlite:///local/path/ledger.db",

@@ -20,7 +20,7 @@ from _weakref import ref
 from os import getpid
 from time import monotonic, sleep
 
-from holdfast.core.errors import StoreBusyError, StoreError
+from holdfast.core.roots import StoreBusyError, StoreError
 from holdfast.store import descriptors
 from holdfast.store.descriptors import identity
 from holdfast.store.gate import Gate

@@ -13,8 +13,9 @@ from os import getpid
 from time import monotonic, time_ns
 
 from holdfast.core.draft import reach
-from holdfast.core.errors import StoreBusyError, StoreError
+from holdfast.core.filetimes import is_settled
 from holdfast.core.model import Event, Grant
+from holdfast.core.roots import StoreBusyError, StoreError
 from holdfast.core.time import Anchor, ledger_time
 from holdfast.store.descriptors import is_ours
 from holdfast.store.driver import driver
@@ -64,7 +65,6 @@ HISTORY = (
 SCANNED_MAX = 500
 MUCH = "select count(*) from (select 1 from live limit ?)"
 OPEN_SECONDS = 10.0
-TICK_NS = 50_000_000
 EVENTS_AT_ONCE = 500
 FALLBACK_SECONDS = 1.0
 #: How often those who wait are told that they might try their luck.
@@ -76,7 +76,10 @@ WRITES_OF_A_SHORT_COMMAND = 100
 class SqliteStore:
     """The sqlite store. Safe for threads; a forked child gets a connection of its own."""
 
-    def __init__(self, path: str, *, clock: Clock, is_dead: IsDead) -> None:
+    def __init__(
+        self, path: str, *, clock: Clock, is_dead: IsDead, end: float = float("inf")
+    ) -> None:
+        """It is opened by `end`, as a moment of `time.monotonic()`, or cannot be."""
         self.path = os.path.abspath(path)
         self.folder = os.path.dirname(self.path)
         self.url = f"sqlite://{self.path}"
@@ -92,7 +95,7 @@ class SqliteStore:
         self._bodies: dict[int, Grant] = {}
         self._fresh: dict[str, Grant] = {}
         watch(self)
-        self._open(monotonic() + OPEN_SECONDS)
+        self._open(min(monotonic() + OPEN_SECONDS, end))
 
     # Opening and closing
 
@@ -259,8 +262,8 @@ class SqliteStore:
             return True
         if not self.session.is_at_its_path():
             return False
-        # A change within the same tick of the kernel's clock would not show: believe it later.
-        self._folder_seen = seen if time_ns() - status.st_mtime_ns > TICK_NS else None
+        # A change within the same tick of the file system's clock would not show: believe it later.
+        self._folder_seen = seen if is_settled(status.st_mtime_ns, time_ns()) else None
         self._post.look()
         return True
 

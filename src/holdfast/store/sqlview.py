@@ -6,7 +6,6 @@ import os
 
 from holdfast.core import codec, keys
 from holdfast.core.draft import in_order
-from holdfast.core.errors import StoreCorruptError
 from holdfast.core.events import ending
 from holdfast.core.model import AGENT, Event
 from holdfast.store.wake import WAITER
@@ -324,6 +323,8 @@ def build_or_fail(row: Sequence[Any] | None, build: Callable[[Event], T], path: 
             raise ValueError("an event is missing")
         return build(event_of(row))
     except (ValueError, KeyError, TypeError) as error:
+        from holdfast.core.errors import StoreCorruptError
+
         raise StoreCorruptError(
             f"{path} has a record that cannot be read: {error}",
             hint="stop the agents, then put a backup in its place or move it away",

@@ -11,14 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import conflicts, moving
 from holdfast.core.draft import Draft
-from holdfast.core.model import ConflictInfo, Event, Grant, Request, Witness
-from holdfast.gate.rulebook import decisions, family, life, naming, records, stopping
+from holdfast.core.model import ConflictInfo, Event, Grant, Holder, Request, Witness
+from holdfast.gate.rulebook import (
+    contention,
+    decisions,
+    family,
+    freeing,
+    handing,
+    life,
+    limits,
+    naming,
+    records,
+    sessions,
+    stopping,
+)
 from holdfast.gate.rulebook.life import Life
 from holdfast.gate.rulebook.outcomes import Asker
+from holdfast.gate.rulebook.records import Known
 from holdfast.testing.mutants import Mutant, Patch
 
 if TYPE_CHECKING:
-    from holdfast.core.model import Decision, Holder
+    from holdfast.core.model import Decision
     from holdfast.core.view import View
     from holdfast.gate.rulebook.records import Block, Wait
 
@@ -42,19 +55,53 @@ def _nothing(*_given: Any, **_named: Any) -> None:
 @mutant
 def rest_goes_on() -> list[Patch]:
     """An event does not end the rest. Caught by (4)."""
-    return [(Life, "wake_up", lambda self, *, is_tail=False: self.notice())]
+    return [(Life, "wake_up", lambda self, *, is_tail=False: handing.notice(self))]
+
+
+@mutant
+def a_start_is_work() -> list[Patch]:
+    """A session that is compacted, or only looked at, does not rest any more. Caught by (4)."""
+    begin = sessions.begin
+
+    def waking(life: Life) -> None:
+        begin(life)
+        life.wake_up()
+
+    return [(sessions, "begin", waking)]
+
+
+@mutant
+def resumed_at_work() -> list[Patch]:
+    """A session that goes on in a new process does not rest until it works. Caught by (4)."""
+
+    def restless(life: Life) -> None:
+        sessions._rebind(life)
+        life.show_life()
+
+    return [(sessions, "begin", restless)]
+
+
+@mutant
+def second_window_takes_over() -> list[Patch]:
+    """A session that is opened a second time goes on there, and the first one rests. Caught by
+    (4)."""
+    return [(sessions, "elsewhere", _nothing), (sessions, "_is_gone", _is_another)]
+
+
+def _is_another(life: Life, witness: Witness | None) -> bool:
+    return witness != life.holder.witness
 
 
 @mutant
 def stop_frees_what_was_changed() -> list[Patch]:
     """At a stop everything is free at once. Caught by (4)."""
-    return [(stopping, "is_unchanged", lambda grant, stamps: True)]
+    return [(stopping, "is_unchanged", lambda grant, seen: True)]
 
 
 @mutant
 def unchanged_rests_too() -> list[Patch]:
     """What was never changed is not free at a stop. Caught by (4)."""
-    return [(stopping, "is_unchanged", lambda grant, stamps: False)]
+    return [(stopping, "is_unchanged", lambda grant, seen: False)]
 
 
 @mutant
@@ -64,7 +111,7 @@ def no_stamp_is_no_change() -> list[Patch]:
         (
             stopping,
             "is_unchanged",
-            lambda grant, stamps: stamps.get(grant.paths[0], "") in ("", grant.stamp),
+            lambda grant, seen: seen.leases.get(grant.id, "") in ("", grant.stamp),
         )
     ]
 
@@ -136,42 +183,43 @@ def retry_after_179_seconds() -> list[Patch]:
 @mutant
 def retry_at_once() -> list[Patch]:
     """The second attempt is the retry, whenever it comes. Caught by (3)."""
-    retry = Life.retry
+    retry = contention.retry
 
-    def at_once(self: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
-        self.in_the_way(wait)
-        return retry(self, wait) if wait in self.known.waits else None
+    def at_once(life: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
+        contention.settle(life, wait)
+        return retry(life, wait) if wait in life.known.waits else None
 
-    return [(Life, "_again", at_once)]
+    return [(contention, "again", at_once)]
 
 
 @mutant
 def retry_never() -> list[Patch]:
     """A retry that is due is put off for ever. Caught by (2) or (7)."""
 
-    def never(self: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
-        conflicts = self.in_the_way(wait)
-        return self._denied(wait, conflicts) if wait in self.known.waits and conflicts else None
+    def never(life: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
+        conflicts = contention.settle(life, wait)
+        waits = wait in life.known.waits and conflicts
+        return contention._denied(life, wait, conflicts) if waits else None
 
-    return [(Life, "_again", never)]
+    return [(contention, "again", never)]
 
 
 @mutant
 def blocked_without_a_conflict() -> list[Patch]:
     """A retry fails though nobody has the file. Caught by (3)."""
 
-    def failing(self: Life, wait: Wait, *, stops: bool = True) -> Any:
-        conflicts = list(self.in_the_way(wait))
-        if wait not in self.known.waits:
+    def failing(life: Life, wait: Wait, *, stops: bool = True) -> Any:
+        conflicts = list(contention.settle(life, wait))
+        if wait not in life.known.waits:
             return None
         path = wait.paths[0]
         told = ConflictInfo(
             path=path, mode="w", held_path=path, held_mode="w", holder=wait.owner,
             holder_key=wait.owner_key, grant_id="", since=wait.since, until=None,
         )  # fmt: skip
-        return self._block(wait, conflicts or [told], stops=stops)
+        return contention._block(life, wait, conflicts or [told], stops=stops)
 
-    return [(Life, "retry", failing)]
+    return [(contention, "retry", failing)]
 
 
 @mutant
@@ -214,20 +262,42 @@ def any_event_resumes() -> list[Patch]:
 @mutant
 def answered_without_a_look() -> list[Patch]:
     """Before the retry nobody looks whether the owner lives. Caught by (2)."""
-    again = Life._again
+    again = contention.again
 
-    def blind(self: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
-        if self.now < wait.retry_at:
-            return self._denied(wait, ())
-        return again(self, wait, wanted)
+    def blind(life: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
+        if life.now < wait.retry_at:
+            return contention._denied(life, wait, ())
+        return again(life, wait, wanted)
 
-    return [(Life, "_again", blind)]
+    return [(contention, "again", blind)]
+
+
+@mutant
+def refused_without_a_place() -> list[Patch]:
+    """Who left the line and tries again is refused from the record, and waits for nothing. Caught
+    by (2)."""
+    return [(contention, "back_in_line", lambda life, wait, denied: denied)]
+
+
+@mutant
+def back_in_its_old_place() -> list[Patch]:
+    """Who left the line passes those who stand there when it tries again. Caught by (5)."""
+    back_in_line = contention.back_in_line
+
+    def pushing(life: Life, wait: Wait, denied: Any) -> Any:
+        for ticket in list(life.draft.view.queue()):
+            is_mine = ticket.request.holder.key == life.holder.key
+            if not is_mine and not set(ticket.request.keys).isdisjoint(wait.keys):
+                life.draft.drop(ticket, "passed")
+        return back_in_line(life, wait, denied)
+
+    return [(contention, "back_in_line", pushing)]
 
 
 @mutant
 def every_attempt_is_a_denial() -> list[Patch]:
     """An attempt in between writes another heartbeat, and stands in line twice. Caught by (2)."""
-    return [(Life, "_again", _nothing)]
+    return [(contention, "again", _nothing)]
 
 
 @mutant
@@ -265,6 +335,49 @@ def denial_is_half_done() -> list[Patch]:
     return [(Life, "done", torn)]
 
 
+# What people hear
+
+
+@mutant
+def free_by_what_ended() -> list[Patch]:
+    """What was ended counts as free, whoever has it now. Caught by (3)."""
+
+    def hasty(draft: Draft) -> None:
+        ended = [event.subject for event in draft.events if event.type == "lock_released"]
+        paths = {path for grant in ended if grant is not None for path in grant.paths}
+        for block in records.known_blocks(draft):
+            if block.file in paths:
+                block.free.write(draft, records.FREE_AGAIN)
+
+    return [(freeing, "note_what_is_free", hasty)]
+
+
+@mutant
+def the_dead_block_for_ever() -> list[Patch]:
+    """Whoever looks out for people does not look whether owners live. Caught by (3)."""
+
+    def held(draft: Draft, block: Block) -> Any:
+        return list(draft.scopes([block.file], []))
+
+    return [(freeing, "blockers", held)]
+
+
+@mutant
+def people_are_told_again() -> list[Patch]:
+    """What people were told is forgotten. Caught by (3)."""
+
+    def forgetful(view: View) -> Decision[Any]:
+        draft = Draft(view)
+        found = records.known_blocks(draft)
+        for block in freeing._not_held(draft, found):
+            if draft.note(block.free.name) is None:
+                block.free.write(draft, records.FREE_AGAIN)
+            block.free.write(draft, records.FREE_TOLD)
+        return draft.done(([], len(found)))
+
+    return [(freeing, "look_out", forgetful)]
+
+
 # Hand-overs
 
 
@@ -279,13 +392,13 @@ def handed_over_for_ever() -> list[Patch]:
 def used_and_still_lapsing() -> list[Patch]:
     """What was handed over and is used keeps its end. Caught by (1)."""
 
-    def lapsing(self: Life, stamps: Mapping[str, str], wanted: Any = ()) -> None:
-        for wait in list(self.known.handed):
-            grant = self.draft.live_grant(wait.ticket)
+    def lapsing(life: Life, stamps: Mapping[str, str], wanted: Any = ()) -> None:
+        for wait in list(life.known.handed):
+            grant = life.draft.live_grant(wait.ticket)
             if grant is not None and not stamps.keys().isdisjoint(grant.paths):
-                self._forget(wait)
+                life.forget(wait)
 
-    return [(Life, "claim", lapsing)]
+    return [(handing, "claim", lapsing)]
 
 
 @mutant
@@ -298,16 +411,52 @@ def the_line_is_passed() -> list[Patch]:
 def nothing_is_handed_over() -> list[Patch]:
     """What comes free waits for somebody to ask. Caught by (5)."""
     forget = lambda draft: draft.freed.clear()  # noqa: E731
-    return [(module, "hand_over", forget) for module in (life, decisions, moving)]
+    return [(module, "hand_over", forget) for module in (life, contention, decisions, moving)]
 
 
 # Families
 
 
 @mutant
+def blocked_agents_write_through_others() -> list[Patch]:
+    """What one starts that is blocked may write. Caught by (3)."""
+
+    def own(view: View | Draft, holder: Holder, known: Known | None = None) -> Block | None:
+        blocks = (known or records.known(view, holder.key)).blocks
+        return blocks[0] if blocks else None
+
+    return [(family, "block_of", own)]
+
+
+@mutant
+def children_of_the_blocked_stop_too() -> list[Patch]:
+    """Agents that were at work before the one above them was blocked may not write. Caught by
+    (3)."""
+    block_of = family.block_of
+
+    def strict(view: View | Draft, holder: Holder, known: Known | None = None) -> Block | None:
+        return block_of(view, holder, known) or block_of(view, holder, Known(()))
+
+    return [(family, "block_of", strict)]
+
+
+@mutant
+def blocked_agents_start_others() -> list[Patch]:
+    """One that is blocked is not kept from starting an agent. Caught by (3)."""
+
+    def careless(view: View, asker: Asker) -> Decision[Any]:
+        life = Life(view, asker)
+        life.wake_up()
+        family.called(life.draft, life.holder, asker.new_id())
+        return life.done(life.passed())
+
+    return [(decisions, "agent_call", careless)]
+
+
+@mutant
 def files_of_a_child_go_free() -> list[Patch]:
     """What a sub-agent changed is nobody's when it ends. Caught by (4)."""
-    return [(Life, "move", lambda self, grant, holder: self.draft.end(grant, "lock_released"))]
+    return [(handing, "move", lambda life, grant, holder: life.draft.end(grant, "lock_released"))]
 
 
 @mutant
@@ -319,6 +468,25 @@ def files_go_to_siblings() -> list[Patch]:
         return [session, *(grant.holder.key for grant in view.held_within(session))]
 
     return [(family, "ancestors", everybody)]
+
+
+@mutant
+def parent_is_invented() -> list[Patch]:
+    """What a sub-agent changed goes up to a session that has ended. Caught by (6)."""
+
+    parent = stopping._parent
+
+    def revived(life: Life) -> Any:
+        found = parent(life)
+        if found is not None:
+            return found
+        above = Holder(
+            id=naming.above(life.holder), key=naming.session_key(life.holder),
+            witness=life.holder.witness, client=life.holder.client, session=life.holder.session,
+        )  # fmt: skip
+        return naming.introduce(life.draft, above, "pts/1"), None
+
+    return [(stopping, "_parent", revived)]
 
 
 @mutant
@@ -351,15 +519,15 @@ def end_of_a_session_forgets_the_line() -> list[Patch]:
 @mutant
 def end_of_a_session_forgets_children() -> list[Patch]:
     """The leases of sub-agents outlive their session. Caught by (6)."""
-    end_session = stopping.end_session
+    end = sessions.end
 
     def own_only(life: Life) -> None:
         draft: Any = life.draft
         draft.__class__ = _Own
-        end_session(life)
+        end(life)
         draft.__class__ = Draft
 
-    return [(stopping, "end_session", own_only)]
+    return [(sessions, "end", own_only)]
 
 
 class _Own(Draft):
@@ -399,13 +567,13 @@ def commit_frees_everything() -> list[Patch]:
 @mutant
 def unknown_owners_have_no_end() -> list[Patch]:
     """A lease whose owner cannot be judged lasts for ever. Caught by (4)."""
-    return [(Life, "_limit", _nothing)]
+    return [(limits, "limit", _nothing)]
 
 
 @mutant
 def signs_renew_nothing() -> list[Patch]:
     """The events of an owner that cannot be judged do not renew its leases. Caught by (4)."""
-    return [(Life, "_renew", _nothing)]
+    return [(limits, "renew", _nothing)]
 
 
 @mutant

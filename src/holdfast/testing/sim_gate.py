@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import rules
 from holdfast.core.model import SECOND, Holder
-from holdfast.gate.rulebook import decisions
+from holdfast.gate.rulebook import decisions, freeing
 from holdfast.gate.rulebook.outcomes import Denied, Halted, Held, Passed, Rested
 from holdfast.testing.sim_gate_events import GateEvents
 from holdfast.testing.sim_gate_world import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     pass
 
 COMPARE_EVERY = 32
+LOOK_OUT_EVERY = 25
 SESSIONS = 6
 SUBS_MAX = 3
 CALLS_MAX = 2
@@ -61,6 +62,8 @@ class GateSimulation(GateEvents):
         self._sessions = 0
         #: Hooks that were held open when their agent ended, and have not noticed yet.
         self._strays: list[tuple[Agent, Call]] = []
+        #: Sub-agents that go on though their session has ended.
+        self._late: list[Agent] = []
         self.sessions = [self._new_session() for _ in range(SESSIONS)]
 
     # Running
@@ -74,6 +77,7 @@ class GateSimulation(GateEvents):
     def step(self) -> None:
         """Time passes, somebody does something, or something goes wrong."""
         self.steps += 1
+        self._late = [agent for agent in self._late if agent.is_alive]
         drawn = self.random.random()
         if drawn < 0.12:
             self._pass_time()
@@ -83,6 +87,8 @@ class GateSimulation(GateEvents):
             self.world.advance(int(max(0, self.random.random() - 0.2) * SECOND / 2))
             self._let_one_act()
             self._look_again()
+        if self.model.blocked and self.steps % LOOK_OUT_EVERY == 0:
+            self.decide("look_out", None, freeing.look_out)
         if self.steps % COMPARE_EVERY == 0:
             self.compare()
 
@@ -93,12 +99,14 @@ class GateSimulation(GateEvents):
             else self.random.random() * 400
         )  # fmt: skip
         if seconds * SECOND > WRITES_WITHIN // 2:
-            for session in self.sessions:
-                for agent in session.agents:
-                    while agent.writes:
-                        self._write(agent)
+            for agent in self._everybody():
+                while agent.writes:
+                    self._write(agent)
         self.world.advance(SECOND // 10 + int(seconds * SECOND))
         self.note("time", f"{seconds:.1f} s")
+
+    def _everybody(self) -> list[Agent]:
+        return [*(agent for session in self.sessions for agent in session.agents), *self._late]
 
     def _any(self, among: Any) -> Any:
         return among[int(self.random.random() * len(among))]
@@ -119,6 +127,9 @@ class GateSimulation(GateEvents):
             self._decided(*self._strays.pop(0))
             self.model.count("hooks of agents that had ended")
             return
+        if self._late and self._happens(0.25):
+            self._go_on_late(self._any(self._late))
+            return
         session = self._any(self.sessions)
         agent = self._any(session.agents)
         if agent.calls and not (self._is_waiting(agent) and self._happens(0.2)):
@@ -132,15 +143,20 @@ class GateSimulation(GateEvents):
         else:
             self._work(agent)
 
+    def _go_on_late(self, agent: Agent) -> None:
+        """A sub-agent whose session has ended writes on, and ends."""
+        if agent.writes:
+            self._write(agent)
+        elif agent.calls:
+            self._go_on(agent, self._any(agent.calls))
+        elif self._happens(0.3 if self.model.of(agent.key) else 0.9):
+            self._want(agent)
+        else:
+            self._begin(agent, "stop", seen=self._seen(agent), may_go_on=False, hold=0, ends=True)
+
     def _look_again(self) -> None:
         """A hook that holds its call open looks again and again."""
-        held = [
-            (agent, call)
-            for session in self.sessions
-            for agent in session.agents
-            for call in agent.calls
-            if call.stage
-        ]
+        held = [(agent, call) for agent in self._everybody() for call in agent.calls if call.stage]
         if held and self._happens(0.3):
             self._go_on(*self._any(held))
 
@@ -165,11 +181,20 @@ class GateSimulation(GateEvents):
             self._begin(agent, "session_end")
         elif drawn < 0.62:
             self._begin(agent, "live_on", is_tail=self._happens(0.5))
+        elif drawn < 0.68:
+            self._begin(agent, "session_start")
 
     def _work(self, agent: Agent) -> None:
         drawn = self.random.random()
         session = agent.session
-        if drawn < 0.45 or agent.again or agent.calls:
+        tries_others = self.model.is_blocked(agent.key) and len(session.subs) < SUBS_MAX
+        if tries_others and self._happens(0.3):
+            self._begin(agent, "agent_call")
+        elif agent.again or agent.calls:
+            self._want(agent)
+        elif self.model.waits(agent.key) and self._happens(0.25):
+            self._stop(agent)  # it has nothing else to do
+        elif drawn < 0.45:
             self._want(agent)
         elif drawn < 0.62:
             self._stop(agent)
@@ -207,7 +232,7 @@ class GateSimulation(GateEvents):
             return
         may_go_on, holds = self._happens(0.7), self._happens(0.8)
         self._begin(
-            agent, "stop", stamps=self._stamps(agent), may_go_on=may_go_on,
+            agent, "stop", seen=self._seen(agent), may_go_on=may_go_on,
             hold=STOP_HOLD if holds else 0, ends=bool(agent.agent) and self._happens(0.8),
         )  # fmt: skip
 
@@ -304,10 +329,12 @@ class GateSimulation(GateEvents):
                 agent.is_idle = True
                 if call.facts["ends"] and isinstance(outcome, Rested):
                     self._dismiss(agent)
-        elif call.kind in ("prompt", "session_start", "live_on"):
+        elif call.kind in ("prompt", "live_on"):
             agent.is_idle = bool(call.facts.get("is_tail")) and agent.is_idle
-        elif call.kind == "agent_call" and self._happens(0.7):
-            self._born(agent)
+        elif call.kind == "agent_call":
+            # clients start agents in more ways than their hooks are told of
+            if self._happens(0.7):
+                self._born(agent)
         elif call.kind == "session_end":
             self._end(agent.session)
 
@@ -352,6 +379,8 @@ class GateSimulation(GateEvents):
         session.drop_calls()
 
     def _dismiss(self, agent: Agent) -> None:
+        if agent in self._late:
+            self._late.remove(agent)
         if agent in agent.session.subs:
             agent.session.subs.remove(agent)
 
@@ -359,10 +388,11 @@ class GateSimulation(GateEvents):
         """The session is over; its client may live on, with another session."""
         session.drop_calls()
         self.sessions[self.sessions.index(session)] = fresh = self._new_session()
-        if self._happens(0.5):
+        if self._happens(0.8 if session.subs else 0.5):
             fresh = self.sessions[self.sessions.index(fresh)]
             self.world.kill(fresh.witness)
             fresh.witness, fresh.host = session.witness, session.host
+            self._late += [sub for sub in session.subs if self._happens(0.8)]
         else:
             self.world.kill(session.witness)
         self._begin(fresh.main, "session_start")
@@ -375,7 +405,7 @@ class GateSimulation(GateEvents):
         if self._happens(0.5):
             session.witness = self.world.start(session.host)
             session.subs.clear()
-            session.main.is_idle = False
+            session.main.is_idle = self._happens(0.7)
             self.model.count("sessions resumed")
             self._begin(session.main, "session_start")
         else:
@@ -395,7 +425,9 @@ class GateSimulation(GateEvents):
             self.model.count("files that a person saved")
         elif drawn < 0.8:
             self._resume()
-        elif drawn < 0.9:
+        elif drawn < 0.85:
+            self._open_again(self._any(self.sessions))
+        elif drawn < 0.92:
             self.world.clock.step_wall(-int(self.random.random() * 5000))
             self.model.count("clock steps")
         else:
@@ -415,6 +447,21 @@ class GateSimulation(GateEvents):
                 length = int(self.random.random() * 200 * SECOND)
                 self.world.leave_running(f"mark of {agent.key}", length)
 
+    def _open_again(self, session: Session) -> None:
+        """Somebody opens a session in a second window, only looks at it, and closes that."""
+        first = session.witness
+        if not session.is_alive or self.model.processes.get(session.key) != first:
+            return
+        session.witness = self.world.start(session.host)
+        asker = self._asker(session.main)
+        rule = lambda view: decisions.session_start(view, asker)  # noqa: E731
+        _passed, _others, elsewhere = self.decide("session_start", session.main, rule, second=True)
+        if elsewhere is None or elsewhere.witness != first:
+            raise Broken("a second window is told (4)", f"{session.key}")
+        self.world.kill(session.witness)
+        session.witness = first
+        self.model.count("second windows")
+
     def _resume(self) -> None:
         keys = list(self.model.blocked.values())
         one = self._any(keys) if keys and self._happens(0.5) else ""
@@ -424,8 +471,7 @@ class GateSimulation(GateEvents):
         """A person takes a file away from an agent that is not about to write it."""
         writing = {
             path
-            for session in self.sessions
-            for agent in session.agents
+            for agent in self._everybody()
             for paths in (*agent.writes, *(call.facts.get("paths", ()) for call in agent.calls))
             for path in paths
         }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.model import SECOND, Decision
 from holdfast.gate.rulebook import decisions
-from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Passed
+from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Passed, Seen
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing import sim_gate_checks as checks
@@ -153,24 +153,26 @@ class GateEvents:
             more = {name: facts[name] for name in ("may_go_on", "ends", "hold")}
             return self.decide(
                 "stop", agent,
-                lambda view: decisions.stop(view, asker, facts["stamps"], **more), **facts,
+                lambda view: decisions.stop(view, asker, facts["seen"], **more), **facts,
             )  # fmt: skip
-        stamps = self._stamps(agent)
+        seen = self._seen(agent)
         is_over = self._now >= call.until
         return self.decide(
             "hold_on", agent,
             lambda view: decisions.hold_on(
-                view, asker, stamps, is_over=is_over, ends=facts["ends"]
+                view, asker, seen, is_over=is_over, ends=facts["ends"]
             ),
-            stamps=stamps, ends=facts["ends"],
+            seen=seen, ends=facts["ends"],
         )  # fmt: skip
 
-    def _stamps(self, agent: Agent) -> dict[str, str]:
+    def _seen(self, agent: Agent) -> Seen:
         """What those files look like that an agent has, and that it waits for."""
-        paths = [path for lease in self.model.of(agent.key) for path in lease.paths]
-        for one in self.model.refusals.values():
-            paths += one.paths if one.key == agent.key else ()
-        return self.world.stamps(paths)
+        stamp = self.world.stamp
+        waits = [one for one in self.model.refusals.values() if one.key == agent.key]
+        return Seen(
+            {lease.id: stamp(lease.paths[0]) for lease in self.model.of(agent.key)},
+            {path: stamp(path) for wait in waits for path in wait.paths},
+        )
 
     @property
     def _now(self) -> int:
@@ -183,7 +185,7 @@ def _told(outcome: Any) -> str:
     if isinstance(outcome, Denied):
         return f"Denied {outcome.wait.owner_key} until {outcome.wait.retry_at}"
     if isinstance(outcome, Halted):
-        return f"Halted {'now' if outcome.is_new else 'before'}"
+        return f"Halted {outcome.block.key}"
     if isinstance(outcome, Passed):
         return f"Passed {' '.join(outcome.came)}".strip()
     return type(outcome).__name__

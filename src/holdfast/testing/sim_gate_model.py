@@ -12,13 +12,13 @@ from hashlib import blake2b
 from typing import Any
 
 from holdfast.core.codec import dumps, ticket_of
-from holdfast.core.model import SECOND, Event, Grant
+from holdfast.core.model import SECOND, Event, Grant, Witness
 from holdfast.gate.rulebook.states import CONTENDED, EDGES, RETRY_PENDING
 from holdfast.testing.sim_gate_world import GateWorld, Step
 from holdfast.testing.sim_state import Broken
 
-#: Steps that show that an agent is at work.
-SIGNS = ("edit", "live_on", "prompt", "session_start", "agent_call", "agent_start")
+#: Steps that show that an agent is at work. That its session starts does not.
+SIGNS = ("edit", "live_on", "prompt", "agent_call", "agent_start")
 #: Steps by which an agent comes to an end of its work.
 STOPS = ("stop", "hold_on")
 #: Steps by which an agent may make its retry.
@@ -29,6 +29,9 @@ CALL_LASTS = 60 * SECOND
 KEPT = 10 * SECOND
 STOPPED = -1
 
+_OF_WAITS = (
+    "contention_heartbeat", "stop_held", "back_in_line", "file_handed_over", "contention_over",
+)  # fmt: skip
 _WAYS = {(edge.before, edge.after) for edge in EDGES}
 
 
@@ -83,7 +86,9 @@ class Place:
 class Refused:
     """A refusal that an agent waits after. `state` is the last one that was written."""
 
-    __slots__ = ("denied_at", "handed", "key", "name", "paths", "retry_at", "state", "ticket")
+    __slots__ = (
+        "circle", "denied_at", "handed", "key", "name", "paths", "retry_at", "state", "ticket",
+    )  # fmt: skip
 
     def __init__(self, name: str, key: str, event: Event) -> None:
         self.name = name
@@ -92,8 +97,20 @@ class Refused:
         self.ticket: str = event.data["ticket"]
         self.denied_at: int = event.data["denied_at"]
         self.retry_at: int = event.data["retry_at"]
+        self.circle = bool(event.data["circle"])
         self.handed = False
         self.state = CONTENDED
+
+
+class Freed:
+    """That a file which blocks an agent is free: whether people were told, and whether somebody has
+    taken it since."""
+
+    __slots__ = ("taken", "told")
+
+    def __init__(self) -> None:
+        self.told = False
+        self.taken = False
 
 
 class GateModel:
@@ -108,6 +125,14 @@ class GateModel:
         self.line: dict[str, Place] = {}
         self.refusals: dict[str, Refused] = {}
         self.blocked: dict[str, str] = {}
+        #: What each of them is blocked by, and whether it was said that it is free.
+        self.blockers: dict[str, str] = {}
+        self.free: dict[str, Freed] = {}
+        self._blocked_at: dict[str, int] = {}
+        #: The first event of the decision that is followed.
+        self._begun_at = 0
+        #: When the agents that are at work were first heard of.
+        self._heard_at: dict[str, int] = {}
         #: Agents that have stopped (STOPPED), or whose stop is held open until then.
         self.rests: dict[str, int] = {}
         #: What an agent was permitted to write, and somebody of its family has taken over since.
@@ -117,6 +142,9 @@ class GateModel:
         self.parents: dict[str, str] = {}
         self.births: dict[str, list[tuple[str, int]]] = {}
         self.present: dict[str, str] = {}
+        #: The process that each of those who are present was last heard of in.
+        self.processes: dict[str, Witness] = {}
+        self.heard_of: set[str] = set()
         self.names: dict[str, str] = {}
         #: Sessions that have said that they end.
         self.closed: set[str] = set()
@@ -208,7 +236,22 @@ class GateModel:
         end of something older does not end a stop that is held open."""
         is_held = self.rests.get(step.key, STOPPED) != STOPPED
         is_tail = bool(step.facts.get("is_tail"))
-        return step.key not in self.blocked.values() and not (is_tail and is_held)
+        return not self.is_blocked(step.key) and not (is_tail and is_held)
+
+    # Who is blocked
+
+    def is_blocked(self, key: str) -> bool:
+        """Whether an agent's own retry has failed, and nobody let it go on."""
+        return key in self.blocked.values()
+
+    def may_not_write(self, key: str) -> bool:
+        """Whether an agent is blocked, or works for one that was before it was heard of."""
+        above = set(self.ancestors(key))
+        since = self._heard_at.get(key, self.now)
+        return self.is_blocked(key) or any(
+            owner in above and self._blocked_at[name] <= since
+            for name, owner in self.blocked.items()
+        )
 
     # Families
 
@@ -253,6 +296,12 @@ class GateModel:
         calls = self.births.get(session_of(key), [])
         calls[:] = [call for call in calls if call[0] != key]
 
+    def disband(self, session: str) -> None:
+        """A session has no sub-agents any more."""
+        for child in [child for child in self.parents if session_of(child) == session]:
+            del self.parents[child]
+        self.births.pop(session, None)
+
     # The ledger
 
     def commit(self, step: Step, events: Sequence[Event], now: int) -> None:
@@ -262,6 +311,7 @@ class GateModel:
         self.now = now
         self._moved.clear()
         self._failed.clear()
+        self._begun_at = self.head + 1
         for event in events:
             if event.seq != self.head + 1:
                 raise Broken("sequence", f"{event.seq} after {self.head}")
@@ -300,7 +350,9 @@ class GateModel:
             self._present(step, event)
         elif kind in ("agent_blocked", "agent_resumed"):
             self._blocked(step, event)
-        elif kind in ("contention_heartbeat", "stop_held", "file_handed_over", "contention_over"):
+        elif kind in ("blocker_free", "blocker_free_told", "blocker_free_over"):
+            self._freed(step, event)
+        elif kind in _OF_WAITS:
             self._refused(step, event)
 
     def _acquired(self, step: Step, event: Event) -> None:
@@ -327,6 +379,9 @@ class GateModel:
             handed = True
             self._check_retried(step, grant)
         lease = Lease(grant, handed=handed)
+        for name, freed in self.free.items():
+            if self.blockers[name.replace(":free:", ":blocked:")] in grant.paths:
+                freed.taken = True
         if came_from is not None:
             lease.written = came_from.written & set(lease.paths)
         kept = place is not None and not self.promises.wake
@@ -343,7 +398,7 @@ class GateModel:
         if self.rests.get(place.key) == STOPPED:
             raise Broken("nothing to the stopped (5)", f"{step}: {place.paths} to {place.key}")
         is_let_go_on = step.kind == "prompt" and place.key == step.key
-        if place.key in self.blocked.values() and not is_let_go_on:
+        if self.is_blocked(place.key) and not is_let_go_on:
             raise Broken("nothing to the blocked (5)", f"{step}: {place.paths} to {place.key}")
         self._check_not_passed(step, place.key, place.paths, place.arrival)
 
@@ -433,12 +488,15 @@ class GateModel:
             return session_of(lease.key) == step.key
         if step.kind == "session_start" and step.agent is not None:
             is_old = lease.witness != step.agent.session.witness
-            is_own = is_old and session_of(lease.key) == step.key
+            is_own = is_old and session_of(lease.key) == step.key and not step.facts.get("second")
             is_gone = lease.witness is not None and self.world.is_dead(lease.witness, ()) is True
             return lease.handed and (is_own or is_gone)
         if lease.key != step.key:
             return False
         if step.kind == "fail" or lease.handed:
+            return True
+        if step.facts.get("ends") and self.present.keys().isdisjoint(self.ancestors(lease.key)):
+            self.count("files of those whose session had ended")
             return True
         return step.kind in STOPS and not lease.written
 
@@ -474,7 +532,12 @@ class GateModel:
     def _present(self, step: Step, event: Event) -> None:
         name, over = event.data["agent"], event.data.get("over")
         if over:
-            self.present.pop(key_of(event), None)
+            known: dict[str, Any]
+            for known in (self.present, self.processes, self.rests, self._heard_at):
+                known.pop(key_of(event), None)
+            self.alone.discard(key_of(event))
+            if step.kind == "session_start":
+                self._forgotten(key_of(event))
             return
         key = event.data["key"]
         if step.kind in ("wait_on", "hold_on", "leave") and key not in self.present:
@@ -482,8 +545,21 @@ class GateModel:
         if self.names.setdefault(name, key) != key:
             raise Broken("names (7)", f"{name} is {self.names[name]}, and now {key}")
         if event.type == "agent_present":
+            if key != step.key and key in self.heard_of:
+                raise Broken("nobody is invented (6)", f"{step} brought {key} back")
+            self.heard_of.add(key)
             self.present[key] = name
+            self._heard_at[key] = self.now
+            if step.agent is not None:
+                self.processes[key] = step.agent.session.witness
             self.closed.discard(session_of(key))
+
+    def _forgotten(self, key: str) -> None:
+        """An agent ended without a word."""
+        if key == session_of(key):
+            self.disband(key)
+        else:
+            self.ended(key)
 
     def _blocked(self, step: Step, event: Event) -> None:
         name, key = event.data["note"], key_of(event)
@@ -500,7 +576,36 @@ class GateModel:
             raise Broken("blocked by its retry (3)", f"{step} blocked {key}")
         if file not in self.in_the_way(key, (file,), 1 << 62):
             raise Broken("blocked for nothing (3)", f"{step}: nobody has {file}")
-        self.blocked[name] = key
+        if self.is_blocked(key) and step.kind != "prompt":
+            raise Broken("blocked once (3)", f"{step}")
+        self.blocked[name], self._blocked_at[name] = key, self.now
+        self.blockers[name] = file
+
+    def is_free(self, block: str, *, before: int = 1 << 62) -> bool:
+        """Whether nothing keeps a blocked agent from its file, nor did before an event: one that
+        stands in line since the same decision is seen by the next."""
+        file = self.blockers[block]
+        return not self.in_the_way(self.blocked[block], (file,), before)
+
+    def _freed(self, step: Step, event: Event) -> None:
+        name = event.data["note"]
+        block, known = name.replace(":free:", ":blocked:"), self.free.get(name)
+        if event.type == "blocker_free_over":
+            was_taken = block in self.blocked and not self.is_free(block)
+            if known is None or (block in self.blocked and not was_taken):
+                raise Broken("what is free (3)", f"{step}: {name} is over")
+            del self.free[name]
+            return
+        if block not in self.blocked or not self.is_free(block, before=self._begun_at):
+            raise Broken("what is free (3)", f"{step}: {name} is not")
+        if event.type == "blocker_free":
+            if known is not None and not known.taken:
+                raise Broken("free once (3)", f"{step}: {name}")
+            self.free[name] = Freed()
+        elif known is None or known.told or step.kind != "look_out":
+            raise Broken("told once (3)", f"{step}: {name}")
+        else:
+            known.told = True
 
     def _refused(self, step: Step, event: Event) -> None:
         name, key, data = event.data["note"], key_of(event), event.data
@@ -509,6 +614,9 @@ class GateModel:
             self._check_heartbeat(step, key, data)
             wait = self.refusals[name] = Refused(name, key, event)
         assert wait is not None, f"{step}: {event}"
+        if event.type == "back_in_line":
+            self._check_back(step, wait, data)
+            wait.ticket, wait.circle = data["ticket"], bool(data["circle"])
         if event.type == "file_handed_over":
             wait.handed, wait.ticket = True, data["ticket"]
         self._check_state(step, wait, data)
@@ -530,6 +638,15 @@ class GateModel:
             raise Broken("heartbeat (2)", f"{step}: retry {data['retry_at'] - self.now} later")
         if any(set(data["paths"]) == set(one.paths) for one in self.waits(key)):
             raise Broken("one heartbeat for each denial (2)", f"{step}: {data['paths']}")
+
+    def _check_back(self, step: Step, wait: Refused, data: Mapping[str, Any]) -> None:
+        if wait.key != step.key or step.kind not in ("edit", "wait_on"):
+            raise Broken("back in line (5)", f"{step}: {wait.key}")
+        if wait.ticket in self.line or wait.circle or wait.handed:
+            raise Broken("back in line (5)", f"{step}: it needs no place for {wait.paths}")
+        told = (tuple(data["paths"]), data["denied_at"], data["retry_at"])
+        if told != (wait.paths, wait.denied_at, wait.retry_at):
+            raise Broken("one retry for each denial (2)", f"{step}: {told}")
 
     def _check_state(self, step: Step, wait: Refused, data: Mapping[str, Any]) -> None:
         state = data.get("state")

@@ -214,5 +214,7 @@ class Step:
         return found
 
     def __str__(self) -> str:
-        told = " ".join(f"{value}" for name, value in self.facts.items() if name != "stamps")
+        told = " ".join(
+            f"{value}" for name, value in self.facts.items() if name not in ("seen", "stamps")
+        )
         return f"{self.kind} {self.key} {told}".strip()

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+from holdfast.core.filetimes import is_settled
 from holdfast.trees import attributes, content, files, linker, listing, walk
 from holdfast.trees.engines import Engine
 from holdfast.trees.errors import ConsistencyError, shown
@@ -30,11 +31,6 @@ from holdfast.trees.linking import Linking
 from holdfast.trees.listing import SAME, Earlier, Lister, Old, path_of, source_of
 from holdfast.trees.progress import Pulse
 from holdfast.trees.workers import Job, Workers
-
-#: A file that changed so shortly before it was read may change again without another time.
-TICK_NS = 100_000_000
-#: Where times have whole seconds only.
-COARSE_TICK_NS = 2_100_000_000
 
 #: So many entries are named in a descriptor; the rest is counted.
 NAMED_MAX = 100
@@ -373,8 +369,7 @@ class Taking:
         self._lister.add(listing.line(fields), source, self._is_trusted(entry.status))
 
     def _is_trusted(self, status: os.stat_result) -> bool:
-        changed = status.st_ctime_ns
-        return changed + (TICK_NS if changed % 1_000_000_000 else COARSE_TICK_NS) < self._limit
+        return is_settled(status.st_ctime_ns, self._limit)
 
 
 def changed(source: str, target: str, pulse: Pulse, account: Account) -> None:

@@ -34,9 +34,9 @@ import holdfast.store.sqlite
 
 troubles, in_trouble = [], door._in_trouble
 
-def noticed(intent, what, hint=""):
-    troubles.append(what)  # what could not write passes in silence, but not here
-    return in_trouble(intent, what, hint)
+def noticed(intent, error):
+    troubles.append(str(error))  # what could not write passes, but not here
+    return in_trouble(intent, error)
 
 door._in_trouble = noticed
 

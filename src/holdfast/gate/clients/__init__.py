@@ -17,7 +17,17 @@ from __future__ import annotations
 import os
 
 from holdfast.core.codec import dumps
-from holdfast.gate.intent import CONTINUE, DENY, EDIT, HALT, OTHER, SHELL, Intent, Reply
+from holdfast.gate.intent import (
+    AGENT_STOP,
+    CONTINUE,
+    DENY,
+    EDIT,
+    HALT,
+    OTHER,
+    SHELL,
+    Intent,
+    Reply,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +56,7 @@ if TYPE_CHECKING:
         MARK: str
         #: The variable that carries the folder of the session in the environment of a hook, if any.
         HOME: str
-        #: The events of an intent at which an answer's `context` reaches the agent.
+        #: The hook events that take words to the agent which refuse nothing.
         TELLS: frozenset[str]
         #: What the user still has to do after `init`, if anything.
         TO_DO: str
@@ -84,6 +94,13 @@ def adapter(name: str) -> Adapter | None:
 
         return codex
     return None
+
+
+def hears(intent: Intent) -> bool:
+    """Whether the agent of an intent reads the answer's `context`. That of a sub-agent which has
+    ended is read by another."""
+    found = adapter(intent.client)
+    return found is not None and intent.hook in found.TELLS and intent.event != AGENT_STOP
 
 
 class Told:
@@ -127,7 +144,7 @@ class Told:
         return Intent(
             client, event, self.session,
             agent=self.agent, tool=self.tool, call=self.call, cwd=self.cwd, problem=problem,
-            is_repeated=self.is_repeated, is_attended=self.is_attended, **more,
+            hook=self.event, is_repeated=self.is_repeated, is_attended=self.is_attended, **more,
         )  # fmt: skip
 
     def unreadable(self, paths: tuple[str, ...] | None) -> str:
@@ -197,23 +214,21 @@ def reason_of(answer: Answer, more: str = "") -> str:
     return plain("\n".join(text for text in said if text.strip())) or blank
 
 
-def telling(
-    intent: Intent, answer: Answer, hooks: Mapping[str, str], *, decision: str = ""
-) -> Reply:
+def telling(intent: Intent, answer: Answer, tells: frozenset[str], *, decision: str = "") -> Reply:
     """The answer to something that is not refused, or can no longer be: words to the agent where
-    `hooks` names an event that takes them, and to the user. Nothing at all if there are none, so
+    its hook `tells` it, and to the user. Nothing at all if there are none, so
     that the client's own permissions stay in charge. Another input stands beside `decision`, for a
     client that takes it only with one."""
     agent, user = plain(answer.context), plain(answer.user)
     if answer.kind in (DENY, HALT, CONTINUE):
         agent = reason_of(answer)
     said: dict[str, Any] = {}
-    hook = hooks.get(intent.event)
-    if agent and hook is not None:
+    hook = intent.hook if intent.hook in tells else ""
+    if agent and hook:
         said["hookSpecificOutput"] = {"hookEventName": hook, "additionalContext": agent}
     elif agent and answer.kind in (DENY, HALT, CONTINUE):
         user = user or agent  # nobody would hear of it otherwise
-    if answer.input is not None and hook is not None:
+    if answer.input is not None and hook:
         inner = said.setdefault("hookSpecificOutput", {"hookEventName": hook})
         inner["updatedInput"] = dict(answer.input)
         if decision:

@@ -105,19 +105,9 @@ _LIVES = {
 }
 #: Where words to the agent are taken. A stop takes them too, but the agent then goes on instead of
 #: stopping, so nothing is said there.
-_HOOKS = {
-    EDIT: "PreToolUse",
-    SHELL: "PreToolUse",
-    EDITED: "PostToolUse",
-    SHELLED: "PostToolUse",
-    FAILED: "PostToolUseFailure",
-    PROMPT: "UserPromptSubmit",
-    AGENT_START: "SubagentStart",
-    SESSION_START: "SessionStart",
-}
-#: Where the end of a sub-agent is told to its parent: after the tool that ran it.
-_PARENT_HOOKS = {AGENT_STOP: "PostToolUse"}
-TELLS = frozenset(_HOOKS)
+TELLS = frozenset(
+    ["PreToolUse", *_AFTER, "UserPromptSubmit", "SubagentStart", "SessionStart"],
+)
 
 #: What JavaScript trims, which this client does with every path.
 _BLANKS = (
@@ -146,7 +136,10 @@ def read(data: object, env: Mapping[str, str]) -> Intent:
         problem = problem or "it does not say which sub-agent this is"
     # a sub-agent's stop lists the tasks of the whole session, among them itself
     background = event == STOP and bool(data.get("background_tasks"))
-    return told.intent(NAME, event, pid=pid, background=background, problem=problem)
+    is_alone = event == STOP and data.get("background_tasks") == []
+    return told.intent(
+        NAME, event, pid=pid, background=background, is_alone=is_alone, problem=problem
+    )
 
 
 def _tool(told: Told, data: dict[Any, Any], env: Mapping[str, str], pid: int) -> Intent:
@@ -239,17 +232,15 @@ def _pid(env: Mapping[str, str]) -> int:
 
 def say(intent: Intent, answer: Answer) -> Reply:
     """What the hook prints, so that this client obeys it."""
-    if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, OTHER):
-        if intent.event == FAILED and not intent.tool:
-            return telling(intent, answer, {})
-        if intent.event == AGENT_STOP and intent.tool in _AGENTS:
-            return telling(intent, answer, _PARENT_HOOKS)
-        if answer.kind == CONTINUE and intent.event in (STOP, AGENT_STOP):
-            return telling(intent, answer, {}) if intent.is_repeated else going_on(answer)
+    if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, AGENT_CALL, OTHER):
+        # the end of a sub-agent is also told to its parent, after the tool that ran it
+        stops = intent.event in (STOP, AGENT_STOP) and intent.tool not in _AGENTS
+        if answer.kind == CONTINUE and stops and not intent.is_repeated:
+            return going_on(answer)
         if answer.kind == HALT and intent.event == SESSION_END and not intent.is_attended:
             # on lines of its own, for the client puts the hook's command before it
             return Reply(stderr=f"\n{plain(answer.user) or reason_of(answer)}\n", code=1)
-        return telling(intent, answer, _HOOKS)
+        return telling(intent, answer, TELLS)
     reason, user = reason_of(answer), plain(answer.user)
     if answer.kind == HALT and intent.event != OTHER:
         return denying(reason, user, **{"continue": False, "stopReason": user or reason})

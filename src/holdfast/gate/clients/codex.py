@@ -91,16 +91,9 @@ _LIVES = {
     "SessionStart": SESSION_START,
     "SessionEnd": SESSION_END,
 }
-_HOOKS = {
-    EDIT: "PreToolUse",
-    SHELL: "PreToolUse",
-    EDITED: "PostToolUse",
-    SHELLED: "PostToolUse",
-    PROMPT: "UserPromptSubmit",
-    AGENT_START: "SubagentStart",
-    SESSION_START: "SessionStart",
-}
-TELLS = frozenset(_HOOKS)
+TELLS = frozenset(
+    ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SubagentStart", "SessionStart"],
+)
 
 HALTED = (
     "All further edits of this agent are refused as well. Stop here and tell your user: "
@@ -167,12 +160,13 @@ def _quoted(word: str) -> str:
 
 def say(intent: Intent, answer: Answer) -> Reply:
     """What the hook prints, so that this client obeys it."""
-    if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, OTHER):
+    if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, AGENT_CALL, OTHER):
         if intent.event == SESSION_END:
             return Reply()  # it takes no answer there
-        if answer.kind == CONTINUE and intent.event in (STOP, AGENT_STOP):
-            return telling(intent, answer, {}) if intent.is_repeated else going_on(answer)
-        return telling(intent, answer, _HOOKS, decision="allow")
+        stops = intent.event in (STOP, AGENT_STOP)
+        if answer.kind == CONTINUE and stops and not intent.is_repeated:
+            return going_on(answer)
+        return telling(intent, answer, TELLS, decision="allow")
     return denying(reason_of(answer, HALTED if answer.kind == HALT else ""), plain(answer.user))
 
 

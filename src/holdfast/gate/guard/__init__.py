@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.gate.leases import Gate
     from holdfast.gate.settings import Settings
     from holdfast.gate.shell import Reading
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
 
 __all__ = [
     "around", "edit_refused", "edited", "is_own", "pending", "plain_writes", "read_line", "settle",
@@ -45,7 +45,7 @@ __all__ = [
 def around(
     intent: Intent,
     gate: Gate,
-    manager: LockManager,
+    manager: Ledger,
     settings: Settings,
     line: Reading | None = None,
 ) -> Answer:
@@ -72,7 +72,7 @@ def around(
     return after(intent, gate, manager)
 
 
-def settle(intent: Intent, gate: Gate, manager: LockManager) -> Callable[[], str]:
+def settle(intent: Intent, gate: Gate, manager: Ledger) -> Callable[[], str]:
     """What a person has to read of an agent's commands of whose end nobody heard, when the agent
     rests, ends, or is spoken to: to be asked for when that event has been decided."""
     from holdfast.gate.guard.after import settle as looked
@@ -87,7 +87,7 @@ def read_line(intent: Intent) -> Reading:
     return read(intent.command, intent.cwd or "/")
 
 
-def plain_writes(intent: Intent, manager: LockManager, line: Reading | None = None) -> list[str]:
+def plain_writes(intent: Intent, manager: Ledger, line: Reading | None = None) -> list[str]:
     """The files of this ledger that a command plainly writes, as absolute paths, and those that its
     git verbs would change, as far as that is known."""
     if manager.tree is None or is_own(intent.command):
@@ -105,7 +105,7 @@ def plain_writes(intent: Intent, manager: LockManager, line: Reading | None = No
     return [*found.files, *found.folders, *found.ours]
 
 
-def edit_refused(intent: Intent, data: object, manager: LockManager, gate: Gate) -> Answer | None:
+def edit_refused(intent: Intent, data: object, manager: Ledger, gate: Gate) -> Answer | None:
     """The refusal of an edit that would switch the gate off, by what its client said of it; None
     if it would not."""
     from holdfast.gate.guard.switches import edit_refused as refused
@@ -122,7 +122,7 @@ def is_own(command: str) -> bool:
     return is_own_line(command)
 
 
-def edited(manager: LockManager, holder: Holder, paths: Iterable[str]) -> None:
+def edited(manager: Ledger, holder: Holder, paths: Iterable[str]) -> None:
     """An agent writes these files by itself, now or in a moment: that is no damage.
 
     To be called around each edit. It costs one failed `open` unless somebody is watched.
@@ -134,7 +134,7 @@ def edited(manager: LockManager, holder: Holder, paths: Iterable[str]) -> None:
 
 
 def pending(
-    manager: LockManager, gate: Gate, cwd: str = "", *, expected: bool = False
+    manager: Ledger, gate: Gate, cwd: str = "", *, expected: bool = False
 ) -> Callable[[], str]:
     """What an agent, who is in a folder now, has to be told of damage to its files, once: to be
     asked for when the event has been decided. `expected`: what is decided before may add to it.
@@ -152,7 +152,7 @@ def pending(
     return told(manager, gate, cwd)
 
 
-def undo(manager: LockManager, id: str) -> Undone:
+def undo(manager: Ledger, id: str) -> Undone:
     """Put back what a command damaged, but nothing that was changed again since.
 
     Raises NoSuchDamage if nothing of that id is known.

@@ -19,8 +19,6 @@ from holdfast.core.model import agent_key
 from holdfast.gate import busy, clients, guard
 from holdfast.gate.guard.signs import digest
 from holdfast.gate.intent import (
-    ALLOW,
-    CONTINUE,
     DENY,
     EDIT,
     FAILED,
@@ -30,6 +28,7 @@ from holdfast.gate.intent import (
     SHELL,
     SHELLED,
     Answer,
+    joined,
 )
 from holdfast.manager.paths import LEDGER_FOLDER, find_root
 
@@ -37,6 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from holdfast.core.view import View
     from holdfast.gate.door import Call, Paths
     from holdfast.gate.intent import Intent
     from holdfast.gate.shell import Reading
@@ -52,7 +52,7 @@ OLD_SECONDS = 30 * 86_400.0
 def ledgers(intent: Intent, here: str | None, home: str) -> tuple[list[str], Reading | None]:
     """The roots of all ledgers that have to hear of something that is no edit, and what was read
     of the command line, if that is what decides. `here` is the ledger where it happens."""
-    base = _root_of(_home(intent, home)) or here
+    base = root_of(_home(intent, home)) or here
     roots = {root: None for root in (base, here) if root is not None}
     session = agent_key(intent.client, intent.session)
     line = None
@@ -62,6 +62,7 @@ def ledgers(intent: Intent, here: str | None, home: str) -> tuple[list[str], Rea
             roots.update(dict.fromkeys(_of_line(line)))
         if base is not None and intent.event == SHELL:
             _note(base, session, roots)
+            roots.update(dict.fromkeys(_where_blocked(intent, base, roots)))
     elif base is not None:
         roots.update(dict.fromkeys(_known(base, session)))
         if intent.event == SESSION_END:
@@ -71,21 +72,57 @@ def ledgers(intent: Intent, here: str | None, home: str) -> tuple[list[str], Rea
 
 def note_edit(intent: Intent, home: str, roots: Iterable[str]) -> None:
     """An agent edits in these ledgers; that at home may not be among them."""
-    base = _root_of(home)
+    base = root_of(home)
     if base is not None:
         _note(base, agent_key(intent.client, intent.session), roots)
+
+
+def blocked(intent: Intent, home: str, roots: Iterable[str]) -> list[str]:
+    """The ledgers of a session, beside these, in which its agent may write nothing. It may not
+    anywhere then: so they are asked as well."""
+    base = root_of(home)
+    return [] if base is None else _where_blocked(intent, base, roots)
+
+
+def _where_blocked(intent: Intent, base: str, roots: Iterable[str]) -> list[str]:
+    session = agent_key(intent.client, intent.session)
+    others = [root for root in (base, *_known(base, session)) if root not in roots]
+    return [root for root in others if _is_blocked(root, intent, is_home=root == base)]
+
+
+def _is_blocked(root: str, intent: Intent, *, is_home: bool) -> bool:
+    """Whether an agent is blocked in a ledger, or one above it was before it was heard of: that is
+    known at home only, where all agents of the session are heard of at once."""
+    from holdfast.gate.agents import holder_of
+    from holdfast.gate.rulebook import family, records
+    from holdfast.manager import services
+    from holdfast.manager.manager import LockManager
+
+    holder = holder_of(intent)
+
+    def look(view: View) -> bool:
+        if is_home:
+            return family.block_of(view, holder) is not None
+        return bool(records.known(view, holder.key).blocks)
+
+    try:
+        with LockManager.open(root) as manager:
+            return services.look(manager, look)
+    except HoldfastError:
+        return False  # nothing of what lies there is written
 
 
 def _of_line(line: Reading) -> Iterable[str]:
     """The ledgers of what a command line writes, and of where its programs may write."""
     paths = [*line.writes, *(verb.folder for verb in line.trees if verb.folder)]
     for path in (*paths, *line.visits) if line.unsure else paths:
-        root = _root_of(path)
+        root = root_of(path)
         if root is not None:
             yield root
 
 
-def _root_of(path: str) -> str | None:
+def root_of(path: str) -> str | None:
+    """The root of the ledger that a path belongs to, if any."""
     try:
         return find_root(path)
     except HoldfastError:  # nobody can tell, or it leads nowhere
@@ -116,50 +153,39 @@ def in_each(
     places: Mapping[str, Paths], call: Call, ask: Callable[[str, Paths, Call], Answer]
 ) -> Answer:
     """What all ledgers say together. In the order of their names: two agents that want the same
-    files take them in the same order, and cannot wait for each other."""
+    files take them in the same order, and cannot wait for each other. Those without a file are
+    asked first: they have nothing to give, and may refuse."""
     said = Answer(QUIET)
-    trouble: Exception | None = None
-    for root in sorted(places):
+    asked: list[str] = []
+    for root in sorted(places, key=lambda root: (bool(places[root]), root)):
+        asked.append(root)
         try:
-            said = _joined(said, ask(root, places[root], call))
-        except Exception as error:
-            trouble = trouble or error
-        if call.intent.event in (EDIT, SHELL) and (said.kind in (DENY, HALT) or trouble):
-            _give_back(call)
+            said = joined(said, ask(root, places[root], call))
+        except BaseException:
+            _give_back(call, asked)
+            raise
+        if call.intent.event in (EDIT, SHELL) and said.kind in (DENY, HALT):
+            _give_back(call, asked)
             break
-    if trouble is not None:
-        raise trouble
     return said
 
 
-def _joined(one: Answer, other: Answer) -> Answer:
-    """Two answers as one: a refusal counts most, and no word to anybody is lost."""
-    kinds = (one.kind, other.kind)
-    kind = next((kind for kind in (HALT, DENY, CONTINUE, ALLOW) if kind in kinds), QUIET)
-
-    def both(name: str) -> str:
-        return "\n".join(filter(None, (getattr(one, name), getattr(other, name))))
-
-    return Answer(
-        kind, both("reason"), user=both("user"), context=both("context"),
-        report=other.report or one.report,
-    )  # fmt: skip
-
-
-def _give_back(call: Call) -> None:
-    """What was newly taken is free again, and nothing begins."""
+def _give_back(call: Call, roots: Iterable[str]) -> None:
+    """What was newly taken in these ledgers is free again, and nothing begins."""
     from holdfast.gate.agents import holder_of
     from holdfast.gate.guard import watching
-    from holdfast.manager import services
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager import calls, services
 
-    holder = holder_of(call.intent)
-    for root, ids in call.taken.items():
+    holder, intent = holder_of(call.intent), call.intent
+    for root in roots:
         busy.end(root, holder.key)
-        watching.withdraw(root, holder, call.intent.command)
+        if intent.event == SHELL:
+            watching.withdraw(root, holder, intent.command)
+            calls.close_call(root, holder.key, intent.call or intent.command)
+        if root not in call.taken:
+            continue
         try:
-            with LockManager.open(root) as manager:
-                services.release_each(manager, ids)
+            services.release_each(call.manager_of(root), call.taken[root])
         except HoldfastError:
             continue  # it comes free at the next stop, for it was never written
 
@@ -199,6 +225,7 @@ def _note(home: str, session: str, roots: Iterable[str]) -> None:
 def _forget(home: str, session: str) -> None:
     try:
         os.unlink(_file(home, session))
+        os.rmdir(f"{home}/{FOLDER}")  # unless it knows of others; without it hooks are quicker
     except OSError:
         pass
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from holdfast.gate.guard.watching import Hurt
     from holdfast.gate.intent import Intent
     from holdfast.gate.leases import Gate
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
 
 
 #: In what is remembered of a command: its client said that it runs on.
 BACKGROUND = "background"
 
 
-def after(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
+def after(intent: Intent, gate: Gate, manager: Ledger) -> Answer:
     """What is said when a command has ended, or was left running."""
     assert manager.tree is not None
     root, key = manager.tree.root, gate.holder.key
@@ -46,11 +46,13 @@ def after(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
         aside.save(one.file, {**one.data, BACKGROUND: True})
         return gate.live_on(is_tail=True)  # it is looked at when its agent comes to rest
     from holdfast.gate.guard import damage, ending, unclaimed
+    from holdfast.gate.guard.asking import GIT_SECONDS
 
     changed: dict[str, str] = {}
     if one.data.get("unsure"):
         signs.sign(root, key, (signs.ANYTHING,))
-        changed = unclaimed.changed_since(manager.tree, one.at)
+        seconds = gate.at_most(GIT_SECONDS)
+        changed = unclaimed.changed_since(manager.tree, one.at, seconds)
     facts = ending.Facts(
         [_ended(manager, one, watching.hurt(manager, one, running))],
         is_heard=True,
@@ -60,8 +62,8 @@ def after(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
     )
     found = _with_event(gate, facts)
     said = gate.live_on(is_tail=True)
-    _close(root, [one], running)
     damage.call(root, facts, found[0])
+    _close(root, [one], running)
     users = [said.user] if said.user else []
     texts = [said.context] if said.context else []
     for one_damage in found[0].damages:
@@ -87,7 +89,7 @@ def _with_event(gate: Gate, facts: Facts) -> list[Outcome]:
     return found
 
 
-def settle(intent: Intent, gate: Gate, manager: LockManager) -> Callable[[], str]:
+def settle(intent: Intent, gate: Gate, manager: Ledger) -> Callable[[], str]:
     """What a person reads of what changed during an agent's commands of whose end nobody heard:
     they were broken off, or left running until now. The agent reads of it when it is told something
     next.
@@ -114,8 +116,8 @@ def settle(intent: Intent, gate: Gate, manager: LockManager) -> Callable[[], str
     found = _with_event(gate, facts)
 
     def told() -> str:
-        _close(root, open_ones, running)
         damage.call(root, facts, found[0])
+        _close(root, open_ones, running)
         return "\n".join(
             damage.to_user(damage.undoing(one.id, root, intent.cwd), one)
             for one in found[0].damages
@@ -124,7 +126,7 @@ def settle(intent: Intent, gate: Gate, manager: LockManager) -> Callable[[], str
     return told
 
 
-def _ended(manager: LockManager, one: Running, found: list[Hurt]) -> Ended:
+def _ended(manager: Ledger, one: Running, found: list[Hurt]) -> Ended:
     from holdfast.gate.guard import damage
 
     assert manager.tree is not None

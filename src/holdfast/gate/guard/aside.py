@@ -15,6 +15,7 @@ import os
 import stat
 from time import time_ns
 
+from holdfast.core import filetimes
 from holdfast.core.codec import dumps, loads
 from holdfast.gate.guard.signs import aside, digest
 
@@ -30,8 +31,6 @@ HASHED_BYTES_MAX = 256 << 20
 DAY_SECONDS = 86_400
 UNDO_SECONDS = 7 * DAY_SECONDS
 _SWEEP_SECONDS = 3_600
-#: How long before now a file's time of change must be, for the next change to have another one.
-TICK_NS = 20_000_000
 
 FILE, ABSENT, LINK, OTHER = "file", "absent", "link", "other"
 
@@ -50,7 +49,7 @@ def glimpse(file: str) -> tuple[str, Stamp]:
 
 def is_settled(stamp: Stamp) -> bool:
     """Whether the same stamp later means that nothing has changed."""
-    return bool(stamp) and stamp[3] < time_ns() - TICK_NS
+    return bool(stamp) and filetimes.is_settled(stamp[3], time_ns())
 
 
 def content_of(file: str, most: int = KEPT_BYTES_MAX) -> bytes | None:

@@ -22,28 +22,26 @@ from holdfast.gate.guard.switches import (
 from holdfast.gate.intent import (
     ALLOW,
     DENY,
-    HALT,
     QUIET,
     SPEC_WORDS,
     Answer,
+    joined,
     leads_into_spec,
     with_context,
 )
-from holdfast.gate.rulebook import records, telling
-from holdfast.manager import services
 from holdfast.manager.paths import LEDGER_FOLDER
 from holdfast.manager.realpath import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Final
+    from collections.abc import Iterable, Sequence
+    from typing import Final
 
     from holdfast.gate.guard.held import Held, Sight
     from holdfast.gate.intent import Intent
     from holdfast.gate.leases import Gate
     from holdfast.gate.shell import Reading, TreeVerb
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
     from holdfast.manager.paths import Place, Tree
 
 #: What to do instead of working on the whole tree.
@@ -114,14 +112,14 @@ def inside(writes: Iterable[str], tree: Tree) -> Inside:
     return Inside(files, folders, ours, places)
 
 
-def before(intent: Intent, gate: Gate, manager: LockManager, reading: Reading) -> Answer:
+def before(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Answer:
     """What is said to a command that is about to run."""
     assert manager.tree is not None
     writes = inside(reading.writes, manager.tree)
     gate.introduce()
     sight = look(manager, gate.holder)
     refused = (
-        _blocked(reading, sight)
+        _blocked(gate, reading, sight)
         or _switching_off(manager, gate, intent, writes)
         or _in_specs(manager, gate, writes)
         or _losing(manager, gate, intent, reading, sight)
@@ -143,21 +141,21 @@ def before(intent: Intent, gate: Gate, manager: LockManager, reading: Reading) -
     return answer
 
 
-def before_own(intent: Intent, gate: Gate, manager: LockManager) -> Answer:
+def before_own(intent: Intent, gate: Gate, manager: Ledger) -> Answer:
     """What is said to a line that does nothing but call Holdfast: of an agent that was stopped only
     what looks passes."""
-    blocks = services.look(manager, lambda view: records.known(view, gate.holder.key)).blocks
-    if blocks:
+    halted = gate.blocked()
+    if halted is not None:
         from holdfast.gate.guard.own import only_looks
 
         if not only_looks(intent.command):
-            return _halted(blocks[0].report)
+            return halted
     return gate.live_on()
 
 
 def _watched(
     answer: Answer,
-    manager: LockManager,
+    manager: Ledger,
     gate: Gate,
     intent: Intent,
     sight: Sight,
@@ -176,29 +174,22 @@ def _watched(
     except OSError as error:  # the command would be refused for what it may never do
         why = error.strerror or type(error).__name__
         told = f"holdfast: this command could not be watched: {why}. Run: holdfast doctor"
-        return Answer(answer.kind, user=told)
+        return joined(answer, Answer(QUIET, user=told))
     return answer
 
 
 # What is refused
 
 
-def _blocked(reading: Reading, sight: Sight) -> Answer | None:
+def _blocked(gate: Gate, reading: Reading, sight: Sight) -> Answer | None:
     """The refusal of what is not proven to only read, to an agent that was stopped: nothing else
     passes until a person tells it to go on."""
     if sight.blocked is None or reading.only_reads:
         return None
-    return _halted(sight.blocked)
+    return gate.blocked()
 
 
-def _halted(report: Mapping[str, Any]) -> Answer:
-    told = telling.blocked(report)
-    return Answer(HALT, told, user=told, report=report)
-
-
-def _switching_off(
-    manager: LockManager, gate: Gate, intent: Intent, writes: Inside
-) -> Answer | None:
+def _switching_off(manager: Ledger, gate: Gate, intent: Intent, writes: Inside) -> Answer | None:
     assert manager.tree is not None
     if not (writes.ours or writes.files or writes.folders):
         return None
@@ -212,7 +203,7 @@ def _switching_off(
 
 
 def _kept_from(
-    manager: LockManager, gate: Gate, intent: Intent, path: str, why: str, instead: str
+    manager: Ledger, gate: Gate, intent: Intent, path: str, why: str, instead: str
 ) -> Answer:
     from holdfast.gate.guard.watching import shown
 
@@ -220,7 +211,7 @@ def _kept_from(
     return kept_from(gate, path, why, instead, event=COMMAND_REFUSED, what=what)
 
 
-def _in_specs(manager: LockManager, gate: Gate, writes: Inside) -> Answer | None:
+def _in_specs(manager: Ledger, gate: Gate, writes: Inside) -> Answer | None:
     """The refusal of what lies in specs that others have locked, leased or not."""
     assert manager.tree is not None
     root = manager.tree.root
@@ -246,16 +237,17 @@ def _real(text: str) -> str:
 
 
 def _losing(
-    manager: LockManager, gate: Gate, intent: Intent, reading: Reading, sight: Sight
+    manager: Ledger, gate: Gate, intent: Intent, reading: Reading, sight: Sight
 ) -> Answer | None:
     """The refusal of a verb on the whole tree with which others would lose something."""
     if not reading.trees:
         return None
     assert manager.tree is not None
     root = manager.tree.root
+    from holdfast.gate.guard.asking import GIT_SECONDS
     from holdfast.gate.guard.trees import losses
 
-    found = losses(reading.trees, sight.others, root)
+    found = losses(reading.trees, sight.others, root, gate.at_most(GIT_SECONDS))
     if found is None:
         return None
     verb, lost = found.verb, found.held
@@ -266,6 +258,7 @@ def _losing(
 
     data = {"command": shown(intent.command), "paths": [one.path for one in lost]}
     write_down(gate, COMMAND_REFUSED, data)
+    gate.limit([one.grant for one in lost])
     now = manager.now()
     return Answer(DENY, _said(verb, lost, now), user=_said_to_user(gate.holder.id, verb, lost))
 
@@ -302,7 +295,7 @@ def _line(verb: TreeVerb) -> str:
 
 
 def _leased(
-    gate: Gate, manager: LockManager, writes: Inside, sight: Sight, absent: frozenset[str]
+    gate: Gate, manager: Ledger, writes: Inside, sight: Sight, absent: frozenset[str]
 ) -> Answer:
     """Lease what is plainly written. Of what lies below a folder, what others hold decides. Nobody
     keeps what is removed and was not there: a lease on it would only stand in others' way."""
@@ -318,12 +311,12 @@ def _leased(
     new = [text for text in writes.files if paths[text] not in sight.mine]
     free = [text for text in new if paths[text] not in theirs]
     passing = {text for text in free if text in absent or is_cache(paths[text])}
-    passing |= _ignored(manager, [text for text in free if text not in passing])
+    passing |= _ignored(gate, manager, [text for text in free if text not in passing])
     wanted = [writes.places[text] for text in writes.files if text not in passing]
     return gate.permit([*wanted, *below]) if wanted or below else gate.live_on()
 
 
-def _ignored(manager: LockManager, paths: list[str]) -> set[str]:
+def _ignored(gate: Gate, manager: Ledger, paths: list[str]) -> set[str]:
     """Those that git ignores and nobody holds: build output and logs, which all agents write with
     the same commands. Nobody gets them to keep, or the next test run would be refused."""
     if not paths:
@@ -334,5 +327,6 @@ def _ignored(manager: LockManager, paths: list[str]) -> set[str]:
     # `build/` ignores a folder only, and what is not there yet may become one
     asked = {path: path for path in paths}
     asked.update({f"{path}/": path for path in paths if not os.path.lexists(path)})
-    found = ignored(Git(manager.tree.root, monotonic() + GIT_SECONDS), asked)
+    end = monotonic() + gate.at_most(GIT_SECONDS)
+    found = ignored(Git(manager.tree.root, end), asked)
     return {asked[path] for path in found if path in asked}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.gate.guard.ending import Facts, Outcome
     from holdfast.gate.guard.watching import Hurt
     from holdfast.gate.leases import Gate
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
 
 LISTED_MAX = 10
 
@@ -132,12 +132,12 @@ def _to_owner(record: Told, undo: str) -> str:
     )
 
 
-def told(manager: LockManager, gate: Gate, cwd: str) -> Callable[[], str]:
+def told(manager: Ledger, gate: Gate, cwd: str) -> Callable[[], str]:
     """What an agent, who is in a folder now, has not heard yet of damage: to what it holds, or by
     what its own command may have done. It can be asked for when its event has been decided."""
     assert manager.tree is not None
     root = manager.tree.root
-    signs.answer_call(root, gate.holder.key)  # first: a call from now on is a new one
+    which = signs.which_call(root, gate.holder.key)
     heard: list[list[tuple[Told | RecordVersionError, bool]]] = []
 
     def part(draft: Draft, holder: Holder) -> None:
@@ -147,9 +147,10 @@ def told(manager: LockManager, gate: Gate, cwd: str) -> Callable[[], str]:
 
     def said() -> str:
         if not heard:  # nothing was decided: it is told another time
-            signs.call(root, gate.holder.key)
+            return ""
+        signs.answer_call(root, gate.holder.key, which)
         texts = []
-        for record, mine in heard[0] if heard else ():
+        for record, mine in heard[0]:
             if isinstance(record, RecordVersionError):
                 texts.append(f"holdfast: {record.message}. {record.hint}")
                 continue
@@ -191,7 +192,7 @@ def listed(items: Sequence[str]) -> str:
 # Undoing
 
 
-def undo(manager: LockManager, id: str) -> Undone:
+def undo(manager: Ledger, id: str) -> Undone:
     """Put back what can be put back. What changed again is left, and can be tried again."""
     event = services.noted(manager, damage_name(id)) if id.isalnum() else None
     if event is None or manager.tree is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core import keys, rules
 from holdfast.core.model import WRITE, Value
-from holdfast.gate.rulebook import family, records
+from holdfast.gate.rulebook import family
 from holdfast.manager import services
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Grant, Holder
     from holdfast.core.view import View
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
 
 
 class Held(Value):
@@ -39,7 +39,7 @@ class Held(Value):
 class Sight(Value):
     """What an agent's command meets: what `others` hold, what it has itself, how it stands.
 
-    `blocked` is the report if it was stopped and waits for instruction.
+    `blocked` is the report if it, or one that it works for, waits for instruction.
     """
 
     __slots__ = ("blocked", "mine", "others")
@@ -56,7 +56,7 @@ class Sight(Value):
         self.blocked: Final = blocked
 
 
-def look(manager: LockManager, holder: Holder) -> Sight:
+def look(manager: Ledger, holder: Holder) -> Sight:
     """What a command of this agent meets now.
 
     What is held above a sub-agent is not another's: it would come down to it with the first edit.
@@ -72,8 +72,8 @@ def look(manager: LockManager, holder: Holder) -> Sight:
                 mine += grant.paths
             elif grant.holder.key not in mine_too and rules.is_live(view, grant):
                 others += _paths(root, grant)
-        blocks = records.known(view, holder.key).blocks
-        return Sight(others, frozenset(mine), blocked=blocks[0].report if blocks else None)
+        block = family.block_of(view, holder)
+        return Sight(others, frozenset(mine), blocked=None if block is None else block.report)
 
     return services.look(manager, ask)
 

@@ -91,10 +91,17 @@ def _called(root: str, key: str) -> str:
 
 
 def call(root: str, key: str) -> None:
-    """There is something to be told to an agent."""
+    """There is something to be told to an agent. Each call makes its sign longer."""
     name = _called(root, key)
     os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
-    os.close(os.open(name, _APPEND | os.O_CREAT, 0o600))
+    while True:
+        file = os.open(name, _APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(file, b".")
+            if which_call(root, key)[0] == os.fstat(file).st_ino:
+                return  # else the sign was taken away just now, by one who has not heard of this
+        finally:
+            os.close(file)
 
 
 def is_called(root: str, key: str) -> bool:
@@ -102,9 +109,25 @@ def is_called(root: str, key: str) -> bool:
     return os.path.exists(_called(root, key))
 
 
-def answer_call(root: str, key: str) -> None:
-    """It has been, or will be at once."""
+def which_call(root: str, key: str) -> tuple[int, int]:
+    """By what a call is told from later ones."""
     try:
-        os.unlink(_called(root, key))
+        status = os.stat(_called(root, key))
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_size
+
+
+def answer_call(root: str, key: str, which: tuple[int, int]) -> None:
+    """It has been told, unless there is more since that call."""
+    name = _called(root, key)
+    taken = f"{name}.{os.getpid()}"
+    try:
+        os.rename(name, taken)
+        status = os.stat(taken)
+        if (status.st_ino, status.st_size) == which:
+            os.unlink(taken)
+        else:
+            os.rename(taken, name)
     except OSError:
         pass

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from holdfast.gate.clients import Adapter
     from holdfast.gate.intent import Intent
     from holdfast.gate.leases import Gate
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
 
     #: Given the root, the old text and the new one (None if it is not known): why it is refused.
     Judge = Callable[[str, str, str | None], str]
@@ -114,7 +114,7 @@ def _is_git_hook(path: str) -> bool:
     return hookscript.is_ours(hookscript.read(path))
 
 
-def edit_refused(intent: Intent, data: object, manager: LockManager, gate: Gate) -> Answer | None:
+def edit_refused(intent: Intent, data: object, manager: Ledger, gate: Gate) -> Answer | None:
     """The refusal of an edit that would switch the gate off; None if it would not."""
     adapter = clients.adapter(intent.client)
     if manager.tree is None or adapter is None:

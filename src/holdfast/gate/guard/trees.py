@@ -414,7 +414,7 @@ class Loss(Value):
 
 
 def losses(
-    verbs: Iterable[TreeVerb], others: Iterable[Held], root: str, seconds: float = GIT_SECONDS
+    verbs: Iterable[TreeVerb], others: Iterable[Held], root: str, seconds: float
 ) -> Loss | None:
     """What would be lost with the first verb that takes something away; None if none does, as far
     as it is known."""

@@ -12,6 +12,7 @@ import os
 from time import monotonic, time
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.filetimes import tick
 from holdfast.gate.guard import aside, signs
 from holdfast.gate.guard.asking import GIT_SECONDS, Git, names_of
 from holdfast.gate.guard.caches import is_cache, is_left_over
@@ -32,23 +33,24 @@ NAMED_MAX = 5
 AGAIN_SECONDS = 3600
 
 
-def changed_since(tree: Tree, start: int) -> dict[str, str]:
+def changed_since(tree: Tree, start: int, seconds: float = GIT_SECONDS) -> dict[str, str]:
     """What is not committed and changed since a moment: the path by the key that is locked for it.
     When something was removed nobody can say."""
     found: dict[str, str] = {}
-    for path in uncommitted(tree.root)[:FILES_MAX]:
+    for path in uncommitted(tree.root, seconds)[:FILES_MAX]:
         file = f"{tree.root}/{path}"
         try:
-            if os.lstat(file).st_ctime_ns >= start - aside.TICK_NS:
+            changed = os.lstat(file).st_ctime_ns
+            if changed >= start - tick(changed):
                 found[tree.place(file).key] = path
         except (OSError, HoldfastError):
             continue  # it is gone, or nobody can lock it
     return found
 
 
-def uncommitted(root: str) -> list[str]:
+def uncommitted(root: str, seconds: float = GIT_SECONDS) -> list[str]:
     """What git knows of and is not committed, and what is new, relative to the root."""
-    git = Git(root, monotonic() + GIT_SECONDS)
+    git = Git(root, monotonic() + seconds)
     prefix = git.ask("rev-parse", "--show-prefix")
     answer = git.ask(
         "status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import Holder
     from holdfast.gate.guard.aside import Running
     from holdfast.gate.guard.held import Held
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
 
 WATCHED_MAX = 500
 COMMAND_CHARACTERS_MAX = 200
@@ -122,7 +122,7 @@ class Hurt(Value):
         self.after: Final = after
 
 
-def hurt(manager: LockManager, one: Running, running: Iterable[Running]) -> list[Hurt]:
+def hurt(manager: Ledger, one: Running, running: Iterable[Running]) -> list[Hurt]:
     """What of others has changed since a command began, and was not changed by its owner. Whether
     it is still its owner's only the ledger knows."""
     changed = [
@@ -145,7 +145,7 @@ def is_recent(one: Running) -> bool:
     return one.at > time_ns() - SILENT_NS
 
 
-def _is_its_own(manager: LockManager, entry: list[Any], one: Running, busy: set[str]) -> bool:
+def _is_its_own(manager: Ledger, entry: list[Any], one: Running, busy: set[str]) -> bool:
     """Whether the owner of a file may have changed it itself. In doubt it did."""
     path, key = entry[0], entry[4]
     assert manager.tree is not None

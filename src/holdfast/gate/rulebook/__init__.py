@@ -5,8 +5,12 @@ ledger is read through a view, and out comes one decision: everything that the e
 transaction, and the outcome. Nothing here reads a clock, a file or a process.
 
     decisions   one function for each event
-    life        an agent in the middle of a decision: it asks, is refused, waits
-    stopping    what happens when it has nothing more to do
+    life        an agent in the middle of a decision
+    contention  it is refused, waits, tries once more, is blocked
+    handing     files go over, down and up from one agent to another
+    stopping    it has nothing more to do
+    sessions    beginnings and ends of sessions
+    limits      leases of those whom nobody here can judge
     states      the life of an agent towards a file, as a table
     records     what is remembered of agents, typed and versioned
     naming      what agents are called

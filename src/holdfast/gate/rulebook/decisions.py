@@ -7,7 +7,7 @@ from holdfast.core.draft import Draft
 from holdfast.core.model import Decision
 from holdfast.core.waiting import hand_over
 from holdfast.gate.rulebook import records, states
-from holdfast.gate.rulebook.life import Life, tell_of_what_is_free
+from holdfast.gate.rulebook.life import Life
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Held,
         Passed,
         Rested,
-        Stamps,
+        Seen,
     )
     from holdfast.gate.rulebook.records import Block, Presence
 
@@ -40,34 +40,41 @@ def wait_on(
     session has ended, or goes on in another process."""
     if not _is_here(view, asker):
         return Decision(None)
+    from holdfast.gate.rulebook import contention
+
     life = Life(view, asker)
-    return life.done(life.wait_on(wanted, id))
+    return life.done(contention.wait_on(life, wanted, id))
 
 
 def stop(
     view: View,
     asker: Asker,
-    stamps: Stamps,
+    seen: Seen,
     *,
     hold: int = 0,
     may_go_on: bool = False,
     ends: bool = False,
+    is_alone: bool = False,
 ) -> Decision[Passed | Held | Halted | Rested]:
     """An agent has nothing more to do; a sub-agent then `ends`.
 
     `hold` is how long the stop can be held open. With `may_go_on` the agent can be sent back to
-    work.
+    work. With `is_alone` it is known that no sub-agent of the session is at work.
     """
     from holdfast.gate.rulebook import stopping
 
     life = Life(view, asker, is_ending=ends)
-    return life.done(stopping.stop(life, stamps, hold, may_go_on=may_go_on, ends=ends))
+    if is_alone:
+        from holdfast.gate.rulebook import sessions
+
+        sessions.gather(life)
+    return life.done(stopping.stop(life, seen, hold, may_go_on=may_go_on, ends=ends))
 
 
 def hold_on(
     view: View,
     asker: Asker,
-    stamps: Stamps,
+    seen: Seen,
     *,
     until: int = 0,
     is_over: bool = False,
@@ -81,7 +88,18 @@ def hold_on(
     if not _is_here(view, asker):
         return Decision(None)
     life = Life(view, asker, is_ending=ends)
-    return life.done(stopping.hold_on(life, stamps, until, is_over=is_over, ends=ends))
+    return life.done(stopping.hold_on(life, seen, until, is_over=is_over, ends=ends))
+
+
+def hold_along(view: View, asker: Asker, until: int) -> Decision[Held | None]:
+    """A stop that has been decided here is held open in another ledger: until then it has not
+    happened. None: nothing here ends with it."""
+    from holdfast.gate.rulebook import stopping
+
+    if not _is_here(view, asker):
+        return Decision(None)
+    life = Life(view, asker)
+    return life.done(stopping.hold_along(life, until))
 
 
 def leave(view: View, asker: Asker) -> Decision[None]:
@@ -89,6 +107,7 @@ def leave(view: View, asker: Asker) -> Decision[None]:
     if not _is_here(view, asker):
         return Decision(None)
     life = Life(view, asker)
+    life.hears = False
     life.leave_lines("client gone")
     return life.done(None)
 
@@ -111,31 +130,40 @@ def prompt(view: View, asker: Asker) -> Decision[tuple[Passed, list[Block]]]:
     """A person spoke to the session: whoever of it was blocked may go on. A retry that was due is
     made first."""
     life = Life(view, asker)
-    for wait in list(life.known.waits):
-        if life.now >= wait.retry_at:
-            life.retry(wait, stops=False)
+    if life.known.waits:
+        from holdfast.gate.rulebook import contention
+
+        contention.retry_what_is_due(life, stops=False)
     resumed = resume(life.draft, "a new prompt", start=records.of_session(life.session_key))
     life.known.blocks.clear()
     life.wake_up()
     return life.done((life.passed(), resumed))
 
 
-def session_start(view: View, asker: Asker) -> Decision[tuple[Passed, list[Presence]]]:
-    """A session begins, or goes on in a new process. Who else is at work here."""
-    from holdfast.gate.rulebook import stopping
+def session_start(
+    view: View, asker: Asker
+) -> Decision[tuple[Passed, list[Presence], Presence | None]]:
+    """A session begins, or goes on: in a new process, or after its context was cleared or made
+    shorter. Who else is at work here; and where the session is open as well, which is told and
+    changes nothing."""
+    from holdfast.gate.rulebook import sessions
 
-    life = Life(view, asker)
-    life.wake_up()
-    stopping.rebind(life)
-    return life.done((life.passed(), life.others()))
+    elsewhere = sessions.elsewhere(view, asker.holder)
+    life = Life(view, asker, is_ending=elsewhere is not None)
+    if elsewhere is None:
+        sessions.begin(life)
+    return life.done((life.passed(), sessions.others(life), elsewhere))
 
 
-def agent_call(view: View, asker: Asker) -> Decision[Passed]:
-    """An agent is about to start another."""
+def agent_call(view: View, asker: Asker) -> Decision[Passed | Halted]:
+    """An agent is about to start another, which one that is blocked may not."""
     from holdfast.gate.rulebook import family
 
     life = Life(view, asker)
     life.wake_up()
+    halted = life.halted()
+    if halted is not None:
+        return life.done(halted)
     family.called(life.draft, life.holder, asker.new_id())
     return life.done(life.passed())
 
@@ -153,16 +181,17 @@ def agent_start(view: View, asker: Asker) -> Decision[Passed]:
 def session_end(view: View, asker: Asker) -> Decision[list[Block]]:
     """The session ended: everything of all its agents is free, and they stand in no line. What
     some of them were blocked by."""
-    from holdfast.gate.rulebook import stopping
+    from holdfast.gate.rulebook import sessions
 
     life = Life(view, asker, is_ending=True)
-    stopping.end_session(life)
+    sessions.end(life)
     return life.done(records.blocks(life.draft, records.of_session(life.session_key)))
 
 
 def fail(view: View, asker: Asker) -> Decision[None]:
     """The agent failed for good: everything of it is free, and it stands in no line."""
     life = Life(view, asker)
+    life.hears = False
     life.leave_lines("failed")
     for grant in life.draft.held_by(life.holder.key):
         life.free(grant, states.ENDED)
@@ -171,6 +200,8 @@ def fail(view: View, asker: Asker) -> Decision[None]:
 
 def commit(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
     """What was committed, and is clean now, is free."""
+    from holdfast.gate.rulebook.freeing import note_what_is_free
+
     states.after(states.OWNED, states.COMMITTED)
     draft = Draft(view)
     ended = []
@@ -180,8 +211,18 @@ def commit(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
             draft.end(grant, events.LOCK_RELEASED)
             ended.append(grant)
     hand_over(draft)
-    tell_of_what_is_free(draft)
+    note_what_is_free(draft)
     return draft.done(ended)
+
+
+def limit(view: View, ids: Sequence[str], length: int) -> Decision[None]:
+    """Somebody was refused for these leases: those whose owners nobody here can judge have an end,
+    so long from now."""
+    from holdfast.gate.rulebook import limits
+
+    draft = Draft(view)
+    limits.limit(draft, ids, length)
+    return draft.done(None)
 
 
 def let_go_on(view: View, by: str, agent: str = "") -> Decision[list[Block]]:
@@ -205,7 +246,7 @@ def resume(draft: Draft, by: str, *, key: str = "", start: str = "") -> list[Blo
     found = []
     for block in records.blocks(draft, start):
         if key in ("", block.key):
-            state = states.after(states.BLOCKED, states.RESUMED)
+            state = states.after(block.state, states.RESUMED)
             block.end(draft, records.RESUMED, agent=block.agent, by=by, state=state)
             found.append(block)
     return found

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.draft import Draft
     from holdfast.core.model import Event, Holder
     from holdfast.core.view import View
+    from holdfast.gate.rulebook.records import Block, Known
 
 #: A call that no agent followed for so long was refused, or failed.
 CALL_LASTS = 60 * SECOND
@@ -142,6 +143,24 @@ def forget(draft: Draft, session: str) -> None:
         call.end(draft, records.ENDED)
     for birth in map(Birth.of, draft.notes(Birth.all_of(session))):
         birth.end(draft, records.ENDED)
+
+
+def block_of(view: View | Draft, holder: Holder, known: Known | None = None) -> Block | None:
+    """What keeps an agent from writing: it is blocked, or one above it was before it was first
+    heard of. A blocked agent does not write through others; those that were at work already go on.
+    `known` is what was known of the agent before this event."""
+    if known is None:
+        known = records.known(view, holder.key)
+    if known.blocks or not holder.agent:
+        return known.blocks[0] if known.blocks else None
+    since, presence = view.now, known.presence
+    if presence is not None and presence.witness == holder.witness:
+        since = presence.at
+    for key in ancestors(view, holder):
+        for block in records.known(view, key).blocks:
+            if block.at <= since:
+                return block
+    return None
 
 
 def ancestors(view: View | Draft, holder: Holder) -> list[str]:

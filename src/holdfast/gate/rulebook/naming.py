@@ -37,22 +37,6 @@ def named(holder: Holder, shown: str) -> Holder:
     )  # fmt: skip
 
 
-def relative(draft: Draft, holder: Holder, key: str) -> Holder:
-    """Another agent of the same session, by its key."""
-    session = session_key(holder)
-    agent = key[len(session) :]
-    presence = records.known(draft, key).presence
-    made = Holder(
-        id=key, key=key, witness=holder.witness, client=holder.client, session=holder.session,
-        marks=() if presence is None else presence.marks, agent=agent,
-        parent=session if agent else "",
-    )  # fmt: skip
-    if presence is not None:
-        return named(made, presence.shown)
-    own = records.known(draft, holder.key).presence
-    return introduce(draft, made, own.place if own is not None else "")
-
-
 def above(holder: Holder) -> str:
     """The name of the session's own agent, by the name of any agent of it."""
     return holder.id.rpartition("/")[0] if holder.agent else holder.id
@@ -60,17 +44,28 @@ def above(holder: Holder) -> str:
 
 def introduce(draft: Draft, holder: Holder, place: str) -> Holder:
     """An agent that is new here, or somewhere else now, by the name that it gets. From now on that
-    is nobody else's, nor is the one that a sub-agent's begins with."""
+    is nobody else's, nor is the one that a sub-agent's begins with: if its session was never heard
+    of, that is at work here too."""
     found = named(holder, choose(draft, holder, place))
     for name, key in ((above(found), session_key(found)), (found.id, found.key)):
         if not records.owner_of_name(draft, name):
             records.Name(name, key).write(draft, records.NAMED)
+            if key != found.key:
+                session = Holder(
+                    id=name, key=key, witness=found.witness, client=found.client,
+                    session=found.session,
+                )  # fmt: skip
+                _note(draft, session, place)
+    _note(draft, found, place)
+    return found
+
+
+def _note(draft: Draft, holder: Holder, place: str) -> None:
     records.Presence(
-        holder.key, shown=found.id, client=holder.client, session=holder.session,
+        holder.key, shown=holder.id, client=holder.client, session=holder.session,
         agent=holder.agent, place=place, witness=holder.witness,
         marks=holder.marks, at=draft.now,
     ).write(draft, records.PRESENT)  # fmt: skip
-    return found
 
 
 def choose(view: View | Draft, holder: Holder, place: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.core.draft import NOTHING
 from holdfast.core.model import SECOND, Value
 
 TYPE_CHECKING = False
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import ConflictInfo, Holder
     from holdfast.gate.rulebook.records import Block, Wait
 
-    #: What files look like now, by their paths; see `gate.stamps`.
+    #: What files look like, by their paths; see `gate.stamps`.
     Stamps = Mapping[str, str]
 
 
@@ -21,10 +22,13 @@ class Asker(Value):
     """The agent that an event is of, and what its repository has set. Lengths are microseconds.
 
     `place` says where a person finds the agent; it is asked only when the agent has no name yet.
-    `also` is what else is decided with the event.
+    `hears`: it reads what comes of the event, whatever that is. `also` is what else is decided with
+    the event.
     """
 
-    __slots__ = ("also", "foreign", "holder", "idle", "new_id", "place", "retry_seconds", "wake")
+    __slots__ = (
+        "also", "foreign", "hears", "holder", "idle", "new_id", "place", "retry_seconds", "wake",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -36,6 +40,7 @@ class Asker(Value):
         idle: int,
         foreign: int,
         wake: bool,
+        hears: bool = True,
         also: Sequence[Callable[[Draft, Holder], None]] = (),
     ) -> None:
         self.also: Final = tuple(also)
@@ -46,6 +51,7 @@ class Asker(Value):
         self.idle: Final = idle
         self.foreign: Final = foreign
         self.wake: Final = wake
+        self.hears: Final = hears
 
     def with_also(self, also: Sequence[Callable[[Draft, Holder], None]]) -> Asker:
         """The same, with something else to decide."""
@@ -55,6 +61,18 @@ class Asker(Value):
     def retry(self) -> int:
         """From a refusal to its retry."""
         return round(self.retry_seconds * SECOND)
+
+
+class Seen(Value):
+    """What an agent's files looked like just before its stop was decided: those of its `leases` by
+    the leases' ids, for a lease that it got since is of a file that another may have changed; and
+    by their paths those that it `waited` for."""
+
+    __slots__ = ("leases", "waited")
+
+    def __init__(self, leases: Mapping[str, str] = NOTHING, waited: Stamps = NOTHING) -> None:
+        self.leases: Final = leases
+        self.waited: Final = waited
 
 
 class Passed(Value):
@@ -83,9 +101,9 @@ class Passed(Value):
 
 class Denied(Value):
     """Refused for now: the wait, what stands in the way at this moment, the place in line; `came`
-    as of what passed."""
+    and `lapsed` as of what passed."""
 
-    __slots__ = ("came", "conflicts", "holder", "line", "now", "wait")
+    __slots__ = ("came", "conflicts", "holder", "lapsed", "line", "now", "wait")
 
     def __init__(
         self,
@@ -96,8 +114,10 @@ class Denied(Value):
         line: int,
         now: int,
         came: Sequence[str] = (),
+        lapsed: Sequence[str] = (),
     ) -> None:
         self.came: Final = tuple(came)
+        self.lapsed: Final = tuple(lapsed)
         self.holder: Final = holder
         self.wait: Final = wait
         self.conflicts: Final = tuple(conflicts)
@@ -106,14 +126,15 @@ class Denied(Value):
 
 
 class Halted(Value):
-    """The agent is blocked; `is_new` if it is since this decision."""
+    """The agent may write nothing: it is blocked, or one that it works for. Nothing is kept for it
+    any more; `lapsed` as of what passed."""
 
-    __slots__ = ("block", "holder", "is_new")
+    __slots__ = ("block", "holder", "lapsed")
 
-    def __init__(self, holder: Holder, block: Block, *, is_new: bool) -> None:
+    def __init__(self, holder: Holder, block: Block, *, lapsed: Sequence[str] = ()) -> None:
         self.holder: Final = holder
         self.block: Final = block
-        self.is_new: Final = is_new
+        self.lapsed: Final = tuple(lapsed)
 
 
 class Held(Value):
@@ -127,14 +148,19 @@ class Held(Value):
 
 
 class Rested(Value):
-    """The agent has stopped, or ended. `left` are files that it did not get; `blocks` is what it
-    was blocked by, if it ended."""
+    """The agent has stopped, or ended. `left` are files that it did not get, `given_back` some that
+    had come free for it; `blocks` is what it was blocked by, if it ended."""
 
-    __slots__ = ("blocks", "holder", "left")
+    __slots__ = ("blocks", "given_back", "holder", "left")
 
     def __init__(
-        self, holder: Holder, left: Sequence[str] = (), blocks: Sequence[Block] = ()
+        self,
+        holder: Holder,
+        left: Sequence[str] = (),
+        given_back: Sequence[str] = (),
+        blocks: Sequence[Block] = (),
     ) -> None:
         self.holder: Final = holder
         self.left: Final = tuple(left)
+        self.given_back: Final = tuple(given_back)
         self.blocks: Final = tuple(blocks)

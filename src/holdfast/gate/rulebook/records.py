@@ -7,6 +7,7 @@ half understood. Only this module, and `family` for its own, knows how notes are
     gate:KEY:agent         Presence   who an agent is, and the process that it lives by
     gate:KEY:retry:ID      Wait       it was refused, stands in line, and may try once more
     gate:KEY:blocked:ID    Block      the retry failed: it waits for its user
+    gate:KEY:free:ID       Free       what it is blocked by is free; whether people were told
     gate:KEY:rest          Rest       it has stopped; its leases end in a while
     gate:KEY:limit         Limit      others cannot tell whether it lives: its leases have an end
     gate:name:NAME         Name       whose name that is, or was
@@ -15,8 +16,8 @@ half understood. Only this module, and `family` for its own, knows how notes are
 from __future__ import annotations
 
 from holdfast.core.codec import witness_from_list, witness_to_list
-from holdfast.core.errors import RecordVersionError
-from holdfast.core.model import SECOND, Value
+from holdfast.core.model import SECOND, Holder, Value, agent_key, ids_of
+from holdfast.gate.rulebook import states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 # The events of the gate.
 HEARTBEAT = "contention_heartbeat"
 STOP_HELD = "stop_held"
+BACK_IN_LINE = "back_in_line"
 HANDED_OVER = "file_handed_over"
 LIMITED = "leases_limited"
 LASTING = "leases_lasting"
@@ -37,6 +39,8 @@ CONTENTION_OVER = "contention_over"
 BLOCKED = "agent_blocked"
 RESUMED = "agent_resumed"
 FREE_AGAIN = "blocker_free"
+FREE_TOLD = "blocker_free_told"
+FREE_OVER = "blocker_free_over"
 RESTING = "agent_resting"
 AWAKE = "agent_awake"
 PRESENT = "agent_present"
@@ -81,15 +85,17 @@ def agent_of(event: Event) -> str:
     return key if isinstance(key, str) and key.startswith("@") else ""
 
 
-def session_of(key: str) -> str:
-    """The whole id of the session that an agent belongs to, by the agent's key."""
-    return key.partition("/")[2].rpartition("/")[0]
+def is_readable(event: Event) -> bool:
+    """Whether this version knows how an event is spelled."""
+    return event.version <= _VERSIONS.get(event.type, 1)
 
 
 def version_of(event: Event) -> int:
     """How an event is spelled. Raises if a newer Holdfast wrote it."""
     known = _VERSIONS.get(event.type, 1)
     if event.version > known:
+        from holdfast.core.errors import RecordVersionError
+
         raise RecordVersionError(
             f"the ledger's {event.type} {event.seq} was written by a newer version of Holdfast "
             f"(version {event.version}, this one reads up to {known})",
@@ -152,6 +158,14 @@ class Presence(Record):
         self.marks: Final = tuple(marks)
         self.at: Final = at
 
+    def in_process(self, witness: Witness | None) -> Holder:
+        """The agent that it is about, alive as long as that process."""
+        return Holder(
+            id=self.shown, key=self.key, witness=witness, marks=self.marks, client=self.client,
+            session=self.session, agent=self.agent,
+            parent=agent_key(self.client, self.session) if self.agent else "",
+        )  # fmt: skip
+
     def to_data(self) -> dict[str, Any]:
         """What the event says."""
         return {
@@ -176,8 +190,8 @@ class Wait(Record):
     """A refusal: what is waited for, whose it was, and when the one retry is.
 
     `ticket` is the place in line, empty if there is none: the wait would close a `circle` (pairs of
-    a path and its holder). `held`: a stop has been held for it, which is done once. `handed`: it
-    came free and is the agent's, who has been told and has not used it yet.
+    a path and its holder). `held`: a stop has been held for it since the agent last asked, which is
+    done once. `handed`: it came free and is the agent's, who has been told and has not used it yet.
     """
 
     __slots__ = (
@@ -237,6 +251,11 @@ class Wait(Record):
         """The agent that waits."""
         return _key_in(self.name)
 
+    @property
+    def state(self) -> str:
+        """How the agent stands towards the files."""
+        return states.OWNED if self.handed else states.RETRY_PENDING
+
     def but(self, **fields: Any) -> Wait:
         """The same wait, with something else in it."""
         return Wait(**{**self._fields(), **fields})
@@ -267,18 +286,28 @@ _WAIT_FIELDS = (
     "agent", "paths", "keys", "blocked", "owner", "owner_key", "since", "denied_at", "retry_at",
     "retry_seconds", "ticket", "circle",
 )  # fmt: skip
-_WAITS = (HEARTBEAT, STOP_HELD, HANDED_OVER)
+_WAITS = (HEARTBEAT, STOP_HELD, BACK_IN_LINE, HANDED_OVER)
 
 
 class Block(Record):
-    """An agent that was stopped: the whole report, until a person lets it go on."""
+    """An agent that was stopped: the whole report, until a person lets it go on. `keys` are those
+    of the file that it is blocked by."""
 
-    __slots__ = ("agent", "at", "name", "report")
+    __slots__ = ("agent", "at", "keys", "name", "report")
 
-    def __init__(self, name: str, *, agent: str, report: Mapping[str, Any], at: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        agent: str,
+        report: Mapping[str, Any],
+        keys: Sequence[str] = (),
+        at: int = 0,
+    ) -> None:
         self.name = name
         self.agent: Final = agent
         self.report: Final = dict(report)
+        self.keys: Final = tuple(keys) or (self.file,)
         self.at: Final = at
 
     @staticmethod
@@ -287,13 +316,39 @@ class Block(Record):
         return f"{of_agent(key)}blocked:{id}"
 
     @property
+    def state(self) -> str:
+        """How the agent stands towards the file."""
+        return states.BLOCKED
+
+    @property
     def key(self) -> str:
         """The agent that it is about."""
         return _key_in(self.name)
 
+    @property
+    def file(self) -> str:
+        """What another has."""
+        file: str = self.report["blocked_file"]
+        return file
+
+    @property
+    def free(self) -> Free:
+        """The note that it is free, if there is one."""
+        return Free(
+            f"{of_agent(self.key)}free:{self.name.rsplit(':', 1)[1]}",
+            agent=self.agent, key=self.key, file=self.file,
+        )  # fmt: skip
+
     def to_data(self) -> dict[str, Any]:
         """What the event says."""
-        return {"agent": self.agent, "report": self.report}
+        return {"agent": self.agent, "report": self.report, "keys": self.keys}
+
+    def end(self, draft: Draft, type: str, **facts: Any) -> None:
+        """It is over, and so it does not matter any more whether the file is free."""
+        super().end(draft, type, **facts)
+        free = self.free
+        if draft.note(free.name) is not None:
+            free.end(draft, FREE_OVER, **free.to_data(), why="resumed")
 
     @classmethod
     def of(cls, event: Event) -> Block:
@@ -301,8 +356,27 @@ class Block(Record):
         version_of(event)
         data = event.data
         key = agent_of(event)
-        report = {"agent_key": key, "session": session_of(key), "owner_key": "", **data["report"]}
-        return cls(data["note"], agent=data["agent"], report=report, at=event.at)
+        report = {"agent_key": key, "session": ids_of(key)[0], "owner_key": "", **data["report"]}
+        return cls(
+            data["note"], agent=data["agent"], report=report, keys=data.get("keys", ()),
+            at=event.at,
+        )  # fmt: skip
+
+
+class Free(Record):
+    """What an agent is blocked by is free. The event says whether people were told so."""
+
+    __slots__ = ("agent", "file", "key", "name")
+
+    def __init__(self, name: str, *, agent: str, key: str, file: str) -> None:
+        self.name = name
+        self.agent: Final = agent
+        self.key: Final = key
+        self.file: Final = file
+
+    def to_data(self) -> dict[str, Any]:
+        """What the event says."""
+        return {"agent": self.agent, "key": self.key, "file": self.file}
 
 
 class Rest(Record):
@@ -420,14 +494,22 @@ def blocks(view: View | Draft, start: str = "") -> list[Block]:
     return [Block.of(event) for event in view.notes(start or _ALL) if event.type == BLOCKED]
 
 
+def known_blocks(view: View | Draft) -> list[Block]:
+    """The same of all agents, without those of whom a newer Holdfast wrote: what is only told must
+    not keep anybody from giving back a file."""
+    notes = (event for event in view.notes(_ALL) if event.type == BLOCKED)
+    return [Block.of(event) for event in notes if is_readable(event)]
+
+
 def waits(view: View | Draft, start: str = _ALL) -> list[Wait]:
     """All that agents wait for, oldest first."""
     return [Wait.of(event) for event in view.notes(start) if event.type in _WAITS]
 
 
 def present(view: View | Draft, start: str = _ALL) -> list[Presence]:
-    """The agents at work here, as far as they said so, oldest first."""
-    return [Presence.of(event) for event in view.notes(start) if event.type == PRESENT]
+    """The agents at work here, as far as they said so in a way that can be read, oldest first."""
+    notes = (event for event in view.notes(start) if event.type == PRESENT)
+    return [Presence.of(event) for event in notes if is_readable(event)]
 
 
 class Everybody:

@@ -6,8 +6,10 @@
     retry_pending  the heartbeat is written, and the one retry is planned
     blocked        the retry failed: the agent is stopped, and waits for its user
 
-There are no other ways. `after` is asked at each step, by the decisions that make it; `status`, the
-page and the guide show the same words. An agent that ends takes its states with it.
+There are no other ways: whoever leads an agent from the state that its record is in to another asks
+`after`, which raises if the table does not have that way. That a free file is taken and that the
+owner is found dead needs no record; the core decides both. `status`, the page and the guide show
+the same words. An agent that ends takes its states with it.
 """
 
 from __future__ import annotations

@@ -7,144 +7,155 @@ from __future__ import annotations
 
 from holdfast.core import events
 from holdfast.core.conflicts import OWNER_DEAD, fate
-from holdfast.gate.rulebook import family, naming, records, states
-from holdfast.gate.rulebook.life import HANDED_OVER, is_unchanged
+from holdfast.core.model import Holder, ids_of
+from holdfast.gate.rulebook import contention, family, handing, naming, records, states
 from holdfast.gate.rulebook.outcomes import Held, Rested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.model import Grant
     from holdfast.gate.rulebook.life import Life
-    from holdfast.gate.rulebook.outcomes import Halted, Passed, Stamps
-    from holdfast.gate.rulebook.records import Wait
+    from holdfast.gate.rulebook.outcomes import Halted, Passed, Seen
+    from holdfast.gate.rulebook.records import Rest, Wait
 
 
 def stop(
-    life: Life, stamps: Stamps, hold: int, *, may_go_on: bool, ends: bool
+    life: Life, seen: Seen, hold: int, *, may_go_on: bool, ends: bool
 ) -> Passed | Held | Halted | Rested:
     """There is nothing more to do, but perhaps to wait."""
+    life.hears, life.goes_on = False, may_go_on
     if life.known.blocks:  # only a person lets it go on
-        return _stopped(life, stamps, ends=ends)
+        return _stopped(life, seen, ends=ends)
     life.look_round()
-    halted = _retry_what_is_due(life)
+    halted = contention.retry_what_is_due(life)
     if halted is not None:
-        return _stopped(life, stamps, ends=ends, halted=halted)
+        return _stopped(life, seen, ends=ends, halted=halted)
     if life.came and may_go_on:
-        return _go_on(life, stamps)
-    waits = [wait for wait in life.known.waits if not wait.held and life.stands_in_line(wait)]
-    if waits and life.may_wait and may_go_on and hold > 0:
-        return _hold(life, waits, stamps, life.now + hold)
-    return _stopped(life, stamps, ends=ends)
+        return _go_on(life, seen)
+    waits = [
+        wait for wait in life.known.waits if not wait.held and contention.stands_in_line(life, wait)
+    ]
+    if waits and life.asker.wake and may_go_on and hold > 0:
+        return _hold(life, waits, seen, life.now + hold)
+    return _stopped(life, seen, ends=ends)
 
 
 def hold_on(
-    life: Life, stamps: Stamps, until: int, *, is_over: bool, ends: bool
+    life: Life, seen: Seen, until: int, *, is_over: bool, ends: bool
 ) -> Passed | Held | Halted | Rested | None:
     """The stop that is held open."""
+    life.hears, life.goes_on = False, True
     rest = life.known.rest
     if rest is None or not rest.held_until or until not in (0, rest.held_until):
         return None
     life.look_round()
-    halted = _retry_what_is_due(life)
+    halted = contention.retry_what_is_due(life)
     if halted is not None:
-        return _stopped(life, stamps, ends=ends, halted=halted)
+        return _stopped(life, seen, ends=ends, halted=halted)
     if life.came:
-        return _go_on(life, stamps)
+        return _go_on(life, seen)
     if is_over or life.now >= rest.held_until:
-        return _stopped(life, stamps, ends=ends)
+        return _stopped(life, seen, ends=ends)
     return Held(life.holder, rest.held_until)
 
 
-def _retry_what_is_due(life: Life) -> Halted | None:
-    for wait in list(life.known.waits):
-        if life.now >= wait.retry_at:
-            halted = life.retry(wait)
-            if halted is not None:
-                return halted
-    return None
+def hold_along(life: Life, until: int) -> Held | None:
+    """The stop that is held open elsewhere."""
+    if life.known.rest is None or life.known.rest.held_until or life.known.blocks:
+        return None
+    life.rest(held_until=until)
+    return Held(life.holder, until)
 
 
-def _go_on(life: Life, stamps: Stamps) -> Passed:
+def _go_on(life: Life, seen: Seen) -> Passed:
     """The stop has not happened: what was waited for is there."""
+    life.hears = True
+    handing.notice(life)
     passed = life.passed()
-    life.claim(stamps)
+    handing.claim(life, seen.waited)
     life.wake_up()
     return passed
 
 
-def _hold(life: Life, waits: Sequence[Wait], stamps: Stamps, hold_until: int) -> Held:
+def _hold(life: Life, waits: Sequence[Wait], seen: Seen, hold_until: int) -> Held:
     """The stop is held open until a retry is due. If the hook that holds it is killed, the leases
     end all the same."""
     until = min(hold_until, *(wait.retry_at for wait in waits))
     for wait in [wait for wait in waits if wait.retry_at <= until] or waits:
-        wait.write(life.draft, records.STOP_HELD, state=states.RETRY_PENDING)
-    _free_unchanged(life, stamps)
+        wait.write(life.draft, records.STOP_HELD, state=wait.state)
+    _free_unchanged(life, seen)
     life.rest(held_until=until)
     return Held(life.holder, until)
 
 
 def _stopped(
-    life: Life, stamps: Stamps, *, ends: bool, halted: Halted | None = None
+    life: Life, seen: Seen, *, ends: bool, halted: Halted | None = None
 ) -> Halted | Rested:
     """What was never changed is free, the rest is in a while, or goes up to the parent."""
-    left = [path for wait in (*life.known.waits, *life.came) for path in wait.blocked]
+    left, given_back = _not_done(life)
     life.leave_lines("ended" if ends else "stopped")
-    _free_unchanged(life, stamps)
+    _free_unchanged(life, seen)
     if ends:
         _end(life)
-        return Rested(life.holder, left, life.known.blocks)
+        return Rested(life.holder, left, given_back, life.known.blocks)
     life.rest()
-    return halted or Rested(life.holder, left)
+    return halted or Rested(life.holder, left, given_back)
 
 
-def _free_unchanged(life: Life, stamps: Stamps) -> None:
-    """What was waited for until now may have been another's when its stamp was taken, and changed
-    since."""
-    waits = records.known(life.draft.view, life.holder.key).waits
-    waited = {path for wait in waits for path in wait.paths}
+def _not_done(life: Life) -> tuple[list[str], list[str]]:
+    """What the agent was refused and did not get, and what has come free for it just now, or was
+    kept for its retry."""
+    left: list[str] = []
+    given_back = [path for wait in life.came for path in wait.blocked]
+    for wait in life.known.waits:
+        is_kept = bool(wait.ticket) and life.draft.live_grant(wait.ticket) is not None
+        (given_back if is_kept else left).extend(wait.blocked)
+    return left, given_back
+
+
+def is_unchanged(grant: Grant, seen: Seen) -> bool:
+    """Whether the file of a lease is as it was when the lease was taken. In doubt it is not."""
+    return bool(grant.stamp) and seen.leases.get(grant.id) == grant.stamp
+
+
+def _free_unchanged(life: Life, seen: Seen) -> None:
     for grant in life.draft.held_by(life.holder.key):
-        is_known = grant.reason != HANDED_OVER and grant.paths[0] not in waited
-        if is_known and is_unchanged(grant, stamps):
+        if is_unchanged(grant, seen):
             life.free(grant, states.RESTED)
 
 
 def _end(life: Life) -> None:
-    """A sub-agent ended: what it changed goes up to its parent, not into the open."""
+    """A sub-agent ended: what it changed goes up to its parent, not into the open. Only if the
+    session has ended before is there nobody above."""
     held = life.draft.held_by(life.holder.key)
-    if held:
-        above = family.ancestors(life.draft, life.holder)[0]
-        parent = naming.relative(life.draft, life.holder, above)
-        rest = records.known(life.draft, above).rest
-        for grant in held:
-            why = fate(life.draft, grant)
-            if why in ("", OWNER_DEAD):
-                life.move_up(grant, parent, rest)
-            else:
-                life.draft.end(grant, events.LOCK_REAPED, why=why)
+    parent = _parent(life) if held else None
+    for grant in held:
+        why = fate(life.draft, grant)
+        if why not in ("", OWNER_DEAD):
+            life.draft.end(grant, events.LOCK_REAPED, why=why)
+        elif parent is None:
+            life.free(grant, states.ENDED)
+        else:
+            handing.move_up(life, grant, *parent)
     family.ended(life.draft, life.holder)
     records.end_all(life.draft, records.of_agent(life.holder.key))
 
 
-def end_session(life: Life) -> None:
-    """Everything of all agents of the session is free. That one was blocked is not forgotten:
-    somebody has to read it."""
-    session = life.session_key
-    for wait in records.waits(life.draft, records.of_session(session)):
-        life.leave_line(wait, "ended")
-    for grant in life.draft.held_within(session):
-        life.free(grant, states.ENDED)
-    records.end_all(life.draft, records.of_session(session))
-    family.forget(life.draft, session)
-
-
-def rebind(life: Life) -> None:
-    """The same session in a new process: what it had under the old one is still its own. Its
-    sub-agents are gone with that, and their files are their parent's again."""
-    for grant in life.draft.held_within(life.holder.key):
-        if grant.holder.witness == life.holder.witness:
-            continue
-        if grant.reason == HANDED_OVER:  # kept for what the old process was about to do
-            life.free(grant, states.ENDED)
-        elif fate(life.draft, grant) in ("", OWNER_DEAD):
-            life.move(grant, life.holder)
+def _parent(life: Life) -> tuple[Holder, Rest | None] | None:
+    """The nearest above a sub-agent that has not ended, in this process, and its rest."""
+    above = family.ancestors(life.draft, life.holder)
+    for key in above:
+        known = records.known(life.draft, key)
+        if known.presence is not None:
+            return known.presence.in_process(life.holder.witness), known.rest
+    if records.owner_of_name(life.draft, naming.above(life.holder)):
+        return None
+    # Its files are from before agents were written down, and so is all that is above it.
+    own, agent = life.holder, ids_of(above[0])[1]
+    parent = Holder(
+        id=above[0], key=above[0], witness=own.witness, client=own.client, session=own.session,
+        agent=agent, parent=life.session_key if agent else "",
+    )  # fmt: skip
+    return naming.introduce(life.draft, parent, life.asker.place()), None

@@ -6,6 +6,7 @@ what not to do: not to try again and again, not to go round the gate.
 
 from __future__ import annotations
 
+from holdfast.core.model import SECOND
 from holdfast.core.time import iso
 from holdfast.core.words import conflict_sentences, duration
 
@@ -65,19 +66,21 @@ def denied_to_user(wait: Wait, agent: str, now: int, conflicts: Sequence[Conflic
     )
 
 
-def came(paths: Sequence[str], seconds: float) -> str:
-    """For an agent for whom something came free while it worked on something else."""
+def came(paths: Sequence[str], left: int | None) -> str:
+    """For an agent for whom something came free while it worked on something else. `left` is how
+    long it is kept, in microseconds, if it has an end."""
+    until = "" if left is None else f", if you do it within {max(1, left // SECOND)} s"
     return (
-        f"{listed(paths)} came free and is yours now: what you were refused before can be written, "
-        f"if you do it within {seconds:g} s. Read it again first: it may have changed."
+        f"{listed(paths)} came free and is yours now: what you were refused before can be "
+        f"written{until}. Read it again first: it may have changed."
     )
 
 
-def lapsed(paths: Sequence[str], seconds: float) -> str:
+def lapsed(paths: Sequence[str]) -> str:
     """For an agent that did not use what had come free for it."""
     return (
-        f"{listed(paths)} came free, was kept for you for {seconds:g} s, and is not yours any "
-        "more. To write it, try again."
+        f"{listed(paths)} came free and was kept for you, but you did not write it in time: it is "
+        "not yours any more. To write it, try again."
     )
 
 
@@ -89,12 +92,20 @@ def go_on(paths: Sequence[str]) -> str:
     )
 
 
-def not_done(agent: str, paths: Sequence[str]) -> str:
+def not_done(agent: str, left: Sequence[str], given_back: Sequence[str]) -> str:
     """For the person whose agent stopped without what it had waited for."""
-    return (
-        f"holdfast: {agent} stopped, and did not write {listed(paths)}: it was still held by "
-        "another. Tell it to go on when the file is free: holdfast status"
-    )
+    said = []
+    if left:
+        said.append(
+            f"holdfast: {agent} stopped, and did not write {listed(left)}: another held it. "
+            "Tell it to go on when the file is free: holdfast status"
+        )
+    if given_back:
+        said.append(
+            f"holdfast: {agent} stopped, and did not write {listed(given_back)}: it had come free "
+            "for the agent, and was given back. Tell it to go on."
+        )
+    return "\n".join(said)
 
 
 def others(found: Sequence[tuple[str, Sequence[str]]]) -> str:
@@ -106,6 +117,15 @@ def others(found: Sequence[tuple[str, Sequence[str]]]) -> str:
 
 
 _OTHERS_MAX = 5
+
+
+def also_open(name: str, pid: int) -> str:
+    """For a session that is open in a second window, and for its user."""
+    return (
+        f"This session is also open as {name}, in process {pid}. Both windows count as one agent: "
+        "nothing keeps one from overwriting what the other writes. Close one of them, or go on in "
+        "a fork of the session."
+    )
 
 
 def report(agent: Holder, conflict: ConflictInfo, wait: Wait, now: int) -> dict[str, Any]:
@@ -191,6 +211,13 @@ def trouble(what: str, hint: str = "") -> str:
     return (
         f"Refused: the gate could not decide: {what}.{more} Nothing was written. "
         "A person can look with: holdfast doctor (or switch the gate off: holdfast off)"
+    )
+
+
+def not_noted(event: str, what: str, therefore: str) -> str:
+    """For the person whose agent lives on, or ends, while the gate itself is in trouble."""
+    return (
+        f"holdfast: {event} could not be noted ({what}), so {therefore}. Look with: holdfast doctor"
     )
 
 

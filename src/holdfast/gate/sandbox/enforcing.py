@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.gate.guard.held import Held
     from holdfast.gate.intent import Intent
     from holdfast.gate.shell import Reading
-    from holdfast.manager.manager import LockManager
+    from holdfast.manager.ledger import Ledger
 
 LISTED_MAX = 5
 #: Steps of something that was begun: it stops where it must, and goes on from there.
@@ -52,7 +52,7 @@ class Closing(Value):
 
 
 def to_close(
-    intent: Intent, manager: LockManager, holder: Holder, reading: Reading | None
+    intent: Intent, manager: Ledger, holder: Holder, reading: Reading | None
 ) -> list[Closing]:
     """What of a ledger must be closed for a command: nothing, if all is known that it writes."""
     if manager.tree is None or guard.is_own(intent.command):

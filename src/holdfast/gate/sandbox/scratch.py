@@ -21,6 +21,7 @@ import tempfile
 import time
 
 from holdfast.core import codec
+from holdfast.core.filetimes import is_settled
 from holdfast.gate.sandbox import SandboxError
 from holdfast.gate.sandbox.places import Made, unmake
 from holdfast.manager.liveness import is_dead
@@ -41,8 +42,6 @@ DEPTH_MAX = 10
 _OWNER_BYTES_MAX = 16 << 20
 #: Nobody takes as long to write down whose a new folder is.
 NEW_SECONDS = 60.0
-#: What changed so shortly ago may change again without another time.
-TICK_NS = 2_100_000_000
 
 
 class Scratch:
@@ -113,7 +112,7 @@ def sweep(folder: str | None = None) -> list[str]:
     except OSError:
         return []
     gone = [path for path in found if _sweep(path)]
-    is_sure = changed + TICK_NS < now and all(path in _owners for path in found)
+    is_sure = is_settled(changed, now) and all(path in _owners for path in found)
     _known[folder] = changed if is_sure and not gone else -1
     return gone
 

@@ -7,8 +7,9 @@ const ENDINGS = {
 };
 // What changes how agents stand towards files; how, only the server says.
 const OF_AGENTS = new Set([
-  "contention_heartbeat", "contention_over", "stop_held", "file_handed_over", "agent_blocked", "agent_resumed",
-  "agent_resting", "agent_awake", "agent_present", "agent_gone", "leases_limited", "leases_lasting", "blocker_free",
+  "contention_heartbeat", "contention_over", "stop_held", "back_in_line", "file_handed_over", "agent_blocked",
+  "agent_resumed", "agent_resting", "agent_awake", "agent_present", "agent_gone", "leases_limited",
+  "leases_lasting", "blocker_free", "blocker_free_told", "blocker_free_over",
 ]);
 // Of what is over, so much is kept for the timeline.
 const SPANS_MAX = 4000;

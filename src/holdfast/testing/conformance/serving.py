@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from holdfast.core import moving
-from holdfast.core.model import SECOND, Event, Grant, Holder, Refusal, Request
+from holdfast.core.draft import Draft
+from holdfast.core.model import (
+    SECOND,
+    Conflicts,
+    Decision,
+    Event,
+    Grant,
+    Holder,
+    Refusal,
+    Request,
+)
+from holdfast.core.waiting import hand_over
 from holdfast.testing.conformance.scene import Scene
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
 
 
 def a_note_is_the_last_word_until_it_is_over(scene: Scene) -> None:
@@ -69,12 +84,12 @@ def each_of_many_is_a_grant_of_its_own_or_there_is_none(scene: Scene) -> None:
     ann, bob = _agent("a/"), _agent("b/")
     had = scene.take(ann, writes=["x"], ttl=None)
     made = _ensure(scene, ann, ["x", "y"])
-    assert isinstance(made, list)
+    assert not isinstance(made, Conflicts)
     assert (made[0].id, made[1].keys) == (had.id, ("y",))
     assert len({grant.token for grant in made}) == 2
-    refusal = _ensure(scene, bob, ["u", "y", "v"])
-    assert isinstance(refusal, Refusal)
-    assert [conflict.path for conflict in refusal.conflicts] == ["y"]
+    found = _ensure(scene, bob, ["u", "y", "v"])
+    assert isinstance(found, Conflicts)
+    assert [conflict.path for conflict in found] == ["y"]
     with scene.view() as view:
         assert view.held_by(bob.key) == []
 
@@ -124,16 +139,16 @@ def who_rests_loses_all_at_its_time_unless_it_wakes(scene: Scene) -> None:
     ann = _agent("a/")
     for path in ("x", "y"):
         scene.take(ann, writes=[path], ttl=None)
-    scene.do(lambda view: moving.rest(view, ann.key, 30 * SECOND))
+    scene.do(lambda view: _rest(view, ann.key, 30 * SECOND))
     scene.clock.advance(29.999999)
     assert isinstance(scene.ask("bob", writes=["x"]), Refusal)
-    assert len(scene.do(lambda view: moving.rest(view, ann.key, None))) == 2
+    assert len(scene.do(lambda view: _rest(view, ann.key, None))) == 2
     scene.clock.advance(3600)
     assert isinstance(scene.ask("bob", writes=["y"]), Refusal)
-    scene.do(lambda view: moving.rest(view, ann.key, 30 * SECOND))
+    scene.do(lambda view: _rest(view, ann.key, 30 * SECOND))
     scene.clock.advance(30)
     assert isinstance(scene.ask("bob", writes=["x"]), Grant)
-    assert scene.do(lambda view: moving.rest(view, ann.key, None)) == []
+    assert scene.do(lambda view: _rest(view, ann.key, None)) == []
 
 
 def several_are_given_back_at_once(scene: Scene) -> None:
@@ -163,9 +178,21 @@ def _say(scene: Scene, type: str, name: str, *, over: bool = False, count: int =
     return scene.do(lambda view: moving.note(view, type, {"count": count}, name=name, over=over))
 
 
-def _ensure(scene: Scene, who: Holder, paths: Sequence[str]) -> list[Grant] | Refusal:
+def _ensure(scene: Scene, who: Holder, paths: Sequence[str]) -> list[Grant] | Conflicts:
     wanted: list[Request] = [scene.request(who, writes=[path], ttl=None) for path in paths]
-    return scene.do(lambda view: moving.ensure_each(view, wanted))
+
+    def rule(view: View) -> Decision[list[Grant] | Conflicts]:
+        draft = Draft(view)
+        return draft.done(moving.take_each(draft, wanted))
+
+    return scene.do(rule)
+
+
+def _rest(view: View, holder_key: str, length: int | None) -> Decision[list[Grant]]:
+    draft = Draft(view)
+    left = moving.come_to_rest(draft, holder_key, length)
+    hand_over(draft)
+    return draft.done(left)
 
 
 def _move(scene: Scene, grant: Grant, to: Holder, keys: Sequence[str] | None = None) -> Grant:

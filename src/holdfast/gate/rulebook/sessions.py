@@ -1,0 +1,118 @@
+"""Sessions begin, go on in another process, and end.
+
+Parts of decisions, each on the life of the session's own agent.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.conflicts import OWNER_DEAD, fate
+from holdfast.gate.rulebook import family, handing, records, states
+from holdfast.gate.rulebook.life import FOR_NEXT_EDIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.core.model import Holder, Witness
+    from holdfast.core.view import View
+    from holdfast.gate.rulebook.life import Life
+    from holdfast.gate.rulebook.records import Presence
+
+
+def elsewhere(view: View, holder: Holder) -> Presence | None:
+    """Where a session is open as well: it was last heard of in another process, which lives."""
+    presence = records.known(view, holder.key).presence
+    if presence is None or presence.witness in (None, holder.witness):
+        return None
+    return presence if view.dead(presence.witness, ()) is False else None
+
+
+def others(life: Life) -> list[Presence]:
+    """Who else is at work here. Those that ended without a word are forgotten, and nothing is kept
+    for them, whatever a command of theirs still writes."""
+    found = []
+    for one in records.present(life.draft):
+        if (one.client, one.session) == (life.holder.client, life.holder.session):
+            continue
+        if life.draft.is_dead(one.witness):
+            _forget(life, one)
+        else:
+            found.append(one)
+    return found
+
+
+def _forget(life: Life, gone: Presence) -> None:
+    """An agent ended without a word. What it had stays its own until somebody wants it."""
+    for ticket in list(life.draft.waiting(gone.key)):
+        life.draft.drop(ticket, "waiter dead")
+    for grant in life.draft.held_by(gone.key):
+        if grant.reason == FOR_NEXT_EDIT:
+            life.free(grant, states.ENDED)
+    if gone.agent:
+        family.ended(life.draft, gone.in_process(gone.witness))
+    else:
+        family.forget(life.draft, gone.key)
+    records.end_all(life.draft, records.of_agent(gone.key))
+
+
+def begin(life: Life) -> None:
+    """The session is there, which is no work: if it rests, it rests on.
+
+    In a new process it has the files that it had. It rests until it does something, for somebody
+    may only look at it, so it stands in no line; and its sub-agents are gone with the old one."""
+    presence = life.known.presence
+    is_new = presence is None or presence.witness != life.holder.witness
+    if is_new:
+        life.leave_lines("client gone")
+        family.forget(life.draft, life.holder.key)
+    for one in records.present(life.draft, records.of_session(life.holder.key)):
+        if _is_gone(life, one.witness):
+            _forget(life, one)
+    has_come = _rebind(life)
+    if is_new and (has_come or life.known.rest is not None):
+        life.rest()
+    life.show_life()
+
+
+def _is_gone(life: Life, witness: Witness | None) -> bool:
+    """Whether that is another process of the session, and no second window."""
+    return witness != life.holder.witness and life.draft.is_dead(witness) is not False
+
+
+def _rebind(life: Life) -> bool:
+    """What the session had under a process that is gone is its own under this one, and so is what
+    its sub-agents had. Whether there was anything."""
+    has_come = False
+    for grant in life.draft.held_within(life.holder.key):
+        if not _is_gone(life, grant.holder.witness):
+            continue
+        if grant.reason == FOR_NEXT_EDIT:  # kept for what the old process was about to do
+            life.free(grant, states.ENDED)
+        elif fate(life.draft, grant) in ("", OWNER_DEAD):
+            moved = handing.move(life, grant, life.holder)
+            if grant.idle_at is not None and life.known.rest is not None:
+                life.draft.extend(moved, expires_at=moved.expires_at, idle_at=grant.idle_at)
+            has_come = True
+    return has_come
+
+
+def gather(life: Life) -> None:
+    """No sub-agent is at work: one that its user broke off said nothing of its end. What they had
+    is the session's own agent's."""
+    session = life.holder.key
+    for one in records.present(life.draft, records.of_session(session)):
+        if one.agent:
+            _forget(life, one)
+    for grant in life.draft.held_within(session):
+        if grant.holder.key != session and fate(life.draft, grant) in ("", OWNER_DEAD):
+            handing.move(life, grant, life.holder)
+
+
+def end(life: Life) -> None:
+    """Everything of all agents of the session is free. That one was blocked is not forgotten:
+    somebody has to read it."""
+    session = life.session_key
+    for wait in records.waits(life.draft, records.of_session(session)):
+        life.leave_line(wait, "ended")
+    for grant in life.draft.held_within(session):
+        life.free(grant, states.ENDED)
+    records.end_all(life.draft, records.of_session(session))
+    family.forget(life.draft, session)

@@ -1,0 +1,70 @@
+"""Ledger: the store of a repository and the tree that it is about.
+
+Services decide with it (see `holdfast.manager.services`), and a hook needs nothing more. Whoever
+takes locks uses a LockManager, which is a ledger too.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from holdfast.manager.clock import SystemClock
+from holdfast.manager.opening import ledger_of
+from holdfast.manager.paths import Tree, Words
+from holdfast.manager.settling import dead_in
+from holdfast.store import open_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from typing import Self
+
+    from holdfast.manager.paths import Place
+    from holdfast.store.contract import Store
+
+#: How long one call to the store may take, whatever other processes do.
+DEADLINE_SECONDS = 10.0
+
+
+class Ledger:
+    """What is known of one repository, or of this process alone."""
+
+    def __init__(self, store: Store, *, tree: Tree | None = None) -> None:
+        """Without a tree paths are taken by their text."""
+        self.store = store
+        self.tree = tree
+        self._places = tree or Words()
+        #: No call to the store lasts beyond this moment of `time.monotonic()`.
+        self.end = float("inf")
+
+    @classmethod
+    def at(cls, root: str, *, end: float = float("inf")) -> Self:
+        """That of the repository whose root was found a moment ago. No call to its store lasts
+        beyond `end`, a moment of `time.monotonic()`; that it is opened neither."""
+        url = f"sqlite://{ledger_of(root)}"
+        store = open_store(url, clock=SystemClock(), is_dead=dead_in(root), end=end)
+        made = cls(store, tree=Tree(root, is_real=True))
+        made.end = end
+        return made
+
+    def close(self) -> None:
+        """Let go of the store. Grants stay."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def now(self) -> int:
+        """Ledger time in microseconds."""
+        with self.store.view(deadline=self._deadline()) as view:
+            return view.now
+
+    def place(self, path: str | os.PathLike[str]) -> Place:
+        """Where a text leads. Raises for what cannot be locked."""
+        return self._places.place(path)
+
+    def _deadline(self) -> float:
+        return min(monotonic() + DEADLINE_SECONDS, self.end)
