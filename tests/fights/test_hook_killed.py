@@ -238,8 +238,10 @@ class World:
 
 
 def _left(view: View) -> list[str]:
-    """All that is held or remembered, but for names and for reports that somebody has to read."""
-    notes = [event.type for event in view.notes("gate:@") if event.type != records.BLOCKED]
+    """All that is held or remembered, but for names and for reports that somebody has to read, and
+    whether what they are about is free."""
+    stays = (records.BLOCKED, records.FREE_AGAIN)
+    notes = [event.type for event in view.notes("gate:@") if event.type not in stays]
     held = [grant.id for grant in view.grants() if rules.is_live(view, grant)]
     return [*notes, *held, *(ticket.id for ticket in view.queue())]
 
