@@ -27,11 +27,13 @@ if __name__ == "__main__":
     except BaseException as error:  # half an upgrade: what may write is refused, and nothing else
         import json
 
+        event = ""
         try:
-            event = json.load(sys.stdin)["hook_event_name"]
+            if sys.argv[1:2] != ["git"]:
+                event = json.load(sys.stdin)["hook_event_name"]
         except BaseException:
-            event = ""
-        if event not in ("", "PreToolUse"):
+            pass  # in doubt it may write
+        if isinstance(event, str) and event not in ("", "PreToolUse"):
             sys.exit(0)
         sys.stderr.write(f"holdfast: refused, the gate cannot start: {error!r}\n")
         sys.exit(2)
