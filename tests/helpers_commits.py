@@ -105,35 +105,41 @@ class Actor:
         return done
 
     def lease(self, *names: str, agent: str = "", at: Path | None = None) -> None:
-        """Ask the hook for files, as the client does before it edits them."""
+        """Ask the hook for files, as the client does before it edits them; and say that it is done,
+        as if nothing had to be changed."""
         for name in names:
-            path = str((at or self.repo.root) / name)
-            said: dict[str, object] = {
-                "session_id": self.session, "cwd": str(at or self.repo.root),
-                "hook_event_name": "PreToolUse",
-            }  # fmt: skip
-            if agent:
-                said |= {"agent_id": agent, "agent_type": "general"}
-            if self.client == "claude":
-                said |= {"tool_name": "Write", "tool_input": {"file_path": path, "content": ""}}
-            else:
-                patch = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n"
-                said |= {"tool_name": "apply_patch", "tool_input": {"command": patch}}
-            env = self.shell() if self.client == "claude" else {}
-            words = (*githooks.command(), self.client)
-            done = self.run(*words, text=json.dumps(said), env=env)
-            assert done.code == 0, done
-            assert "deny" not in done.said, done
+            self._tell("PreToolUse", name, agent, at)
+            self._tell("PostToolUse", name, agent, at)
+
+    def _tell(self, event: str, name: str, agent: str, at: Path | None) -> None:
+        """The hook of an edit, which must not refuse it."""
+        path = str((at or self.repo.root) / name)
+        said: dict[str, object] = {
+            "session_id": self.session, "cwd": str(at or self.repo.root),
+            "hook_event_name": event,
+        }  # fmt: skip
+        if agent:
+            said |= {"agent_id": agent, "agent_type": "general"}
+        if self.client == "claude":
+            said |= {"tool_name": "Write", "tool_input": {"file_path": path, "content": ""}}
+        else:
+            patch = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n"
+            said |= {"tool_name": "apply_patch", "tool_input": {"command": patch}}
+        env = self.shell() if self.client == "claude" else {}
+        done = self.run(*githooks.command(), self.client, text=json.dumps(said), env=env)
+        assert done.code == 0, done
+        assert "deny" not in done.said, done
 
     def edit(
         self, *names: str, content: str = "new\n", agent: str = "", at: Path | None = None
     ) -> None:
         """Edit files, each with a lease."""
-        self.lease(*names, agent=agent, at=at)
         for name in names:
+            self._tell("PreToolUse", name, agent, at)
             file = (at or self.repo.root) / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content)
+            self._tell("PostToolUse", name, agent, at)
 
     def commit(self, *words: object, at: Path | None = None, agent: str = "") -> Done:
         return self.run("git", "commit", "-m", "a commit", *words, at=at, agent=agent)

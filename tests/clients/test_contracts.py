@@ -16,6 +16,7 @@ from . import drive
 from .drive import (
     CLAUDE_EVENTS,
     CODEX_CODE_MODEL,
+    CODEX_EVENTS,
     Recorder,
     denial,
     hooks_for,
@@ -26,6 +27,7 @@ from .servers import (
     AnthropicServer,
     Call,
     OpenAIServer,
+    Turn,
     agent,
     bash,
     code_patch,
@@ -273,3 +275,42 @@ def test_claude_obeys_a_denial_beside_another_hook_that_allows(
     anthropic.scripts["main"] = [write(repo / "new.txt", "new\n"), "Done."]
     run_claude(repo, "[[main]]", anthropic, settings=settings)
     assert not (repo / "new.txt").exists()
+
+
+def of_tools(hook: Recorder) -> list[str]:
+    """The hooks around tools, in their order."""
+    told = [one["data"] for one in hook.told()]
+    return [f"{one['hook_event_name']} {one['tool_name']}" for one in told if one.get("tool_name")]
+
+
+def test_claude_runs_the_writing_tools_of_one_message_one_after_another(
+    repo: Path, hook: Recorder, anthropic: AnthropicServer
+) -> None:
+    """So the next tool call of an agent shows that its earlier edit is over."""
+    calls = (
+        write(repo / "a.txt", "a\n"), bash("sleep 0.5; echo x > x.txt"),
+        write(repo / "b.txt", "b\n"), agent("[[child]]"), write(repo / "c.txt", "c\n"),
+    )  # fmt: skip
+    anthropic.scripts["main"] = [Turn(calls=calls), "Done."]
+    anthropic.scripts["child"] = ["Done."]
+    run_claude(repo, "[[main]]", anthropic, settings=hooks_for(hook.command, CLAUDE_EVENTS))
+    tools = ("Write", "Bash", "Write", "Agent", "Write")
+    assert of_tools(hook) == [
+        f"{when} {tool}" for tool in tools for when in ("PreToolUse", "PostToolUse")
+    ]
+
+
+def test_codex_runs_the_writing_tools_of_one_message_one_after_another(
+    repo: Path, hook: Recorder, openai: OpenAIServer
+) -> None:
+    """And it says nothing of a patch that did not fit."""
+    calls = (
+        patch(ADD), shell("sleep 0.5"), patch("*** Update File: none.txt\n@@\n-x\n+y"),
+        patch("*** Add File: b.txt\n+b"),
+    )  # fmt: skip
+    openai.scripts["main"] = [Turn(calls=calls), "Done."]
+    run_codex(repo, "[[main]]", openai, hooks=hooks_for(hook.command, CODEX_EVENTS))
+    assert of_tools(hook) == [
+        "PreToolUse apply_patch", "PostToolUse apply_patch", "PreToolUse Bash", "PostToolUse Bash",
+        "PreToolUse apply_patch", "PreToolUse apply_patch", "PostToolUse apply_patch",
+    ]  # fmt: skip

@@ -23,6 +23,7 @@ from time import monotonic
 from holdfast.core import keys, rules
 from holdfast.core.errors import BadKeyError, HoldfastError
 from holdfast.core.model import AGENT, SECOND, WRITE, Grant
+from holdfast.gate import busy
 from holdfast.gate.committer import Committer
 from holdfast.gate.gitfiles import (
     committed,
@@ -43,7 +44,7 @@ from holdfast.manager.paths import find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Final
 
     from holdfast.core.model import Decision
@@ -157,7 +158,14 @@ def free(manager: LockManager, root: str, names: Iterable[str], me: Committer) -
     from holdfast.gate.notices import decide_and_tell
     from holdfast.gate.rulebook.decisions import commit
 
-    return decide_and_tell(manager, lambda view: commit(view, ids), monotonic() + _STORE_SECONDS)
+    ledger = manager.tree.root if manager.tree is not None else ""
+
+    def is_writing(key: str, keys: Sequence[str]) -> bool:
+        return busy.is_writing(ledger, key, keys)
+
+    return decide_and_tell(
+        manager, lambda view: commit(view, ids, is_writing), monotonic() + _STORE_SECONDS
+    )
 
 
 # Who holds what

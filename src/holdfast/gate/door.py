@@ -396,10 +396,8 @@ def _asked(call: Call, paths: Paths, manager: Ledger, settings: Settings) -> Ans
     damage = _damage(intent, gate, manager) if watched else str
     if intent.event == EDIT:
         said = _switching(call, paths, manager, gate) or _permitted(paths, manager, gate)
-        if said.kind == ALLOW:
-            busy.begin(root, holder.key, list(paths))
-            if watched:
-                _signed(manager, holder, list(paths))
+        if said.kind == ALLOW and watched:
+            _signed(manager, holder, list(paths))
     else:
         said = _around_command(call, gate, manager, settings)
     if gate.wanted:
@@ -410,7 +408,8 @@ def _asked(call: Call, paths: Paths, manager: Ledger, settings: Settings) -> Ans
 def _permitted(paths: Paths, manager: Ledger, gate: Gate) -> Answer:
     tree = manager.tree
     assert tree is not None
-    return gate.permit([tree.place_of(path, *where) for path, where in paths.items()])
+    places = [tree.place_of(path, *where) for path, where in paths.items()]
+    return gate.permit(places, is_edit=True)
 
 
 def _around_command(call: Call, gate: Gate, manager: Ledger, settings: Settings) -> Answer:
@@ -422,6 +421,7 @@ def _around_command(call: Call, gate: Gate, manager: Ledger, settings: Settings)
     intent, root, key = call.intent, _root(manager), gate.holder.key
     name = intent.call or intent.command
     if intent.event == SHELL:
+        busy.end(root, key)
         calls.open_call(root, key, name)
     else:
         calls.close_call(root, key, name)
@@ -479,7 +479,7 @@ def _lived(call: Call, gate: Gate, manager: Ledger, *, watched: bool) -> Answer:
     """The beginning, the turns and the end of an agent's life."""
     intent, root, key = call.intent, _root(manager), gate.holder.key
     event = intent.event
-    if event in (EDITED, FAILED, *_AT_REST):
+    if event in (EDITED, FAILED, AGENT_CALL, *_AT_REST):
         busy.end(root, key)
     if event in (*_AT_REST, PROMPT, SESSION_START) and os.path.lexists(f"{root}/{CALLS_FOLDER}"):
         from holdfast.manager import calls

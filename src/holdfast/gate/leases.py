@@ -21,6 +21,7 @@ from __future__ import annotations
 from time import monotonic
 
 from holdfast.core.model import AGENT, SECOND, Grant
+from holdfast.gate import busy
 from holdfast.gate.intent import (
     ALLOW,
     DENY,
@@ -103,6 +104,7 @@ class Gate:
             foreign=round(settings.foreign_seconds * SECOND),
             wake=settings.wake,
             hears=hears,
+            is_writing=lambda key, keys: busy.is_writing(self._root, key, keys),
         )
         #: What was decided while the call was held open, and not said yet.
         self._earlier: list[Denied] = []
@@ -115,7 +117,7 @@ class Gate:
 
     def also(self, part: Callable[[Draft, Holder], None]) -> None:
         """Decide this with the event, in the same transaction."""
-        self.asker = self.asker.with_also((*self.asker.also, part))
+        self.asker = self.asker.but(also=(*self.asker.also, part))
 
     def limit(self, ids: Sequence[str]) -> None:
         """This agent is refused for these leases: those whose owners nobody here can judge have an
@@ -142,7 +144,7 @@ class Gate:
         else:
             outcome = services.decide(self.manager, rule, end)
         if self.asker.also:
-            self.asker = self.asker.with_also(())
+            self.asker = self.asker.but(also=())
         return outcome
 
     def _decide_if_needed(self, rule: Callable[[View], Decision[Any]]) -> Any:
@@ -181,12 +183,25 @@ class Gate:
 
     # Before a write
 
-    def permit(self, paths: Sequence[str | Place]) -> Answer:
+    def permit(self, paths: Sequence[str | Place], *, is_edit: bool = False) -> Answer:
         """May this agent write these files, all of them or none? From now on it holds them. Without
-        a file: is it blocked?"""
+        a file: is it blocked? `is_edit`: its edit tool is about to write them, and until that is
+        done no lease on them is given back or goes to another agent of its session."""
         wanted = self._requests(paths)
         if not wanted:
             return self.blocked() or Answer(QUIET)
+        if not is_edit:
+            return self._permit(wanted, paths)
+        busy.begin_edit(self._root, self.holder.key, (key for one in wanted for key in one.keys))
+        answer = None
+        try:
+            answer = self._permit(wanted, paths)
+        finally:
+            if answer is None or answer.kind != ALLOW:
+                busy.end(self._root, self.holder.key)
+        return answer
+
+    def _permit(self, wanted: list[Request], paths: Sequence[str | Place]) -> Answer:
         locked = self._locked_spec(wanted)
         if locked is not None:
             return locked

@@ -554,11 +554,35 @@ def commit_frees_everything() -> list[Patch]:
     """A commit frees all that the agent has, changed or not. Caught by (4)."""
     commit = decisions.commit
 
-    def generous(view: View, ids: Sequence[str]) -> Decision[Any]:
+    def generous(view: View, ids: Sequence[str], is_writing: Any) -> Decision[Any]:
         keys = [grant.holder.key for id in ids if isinstance(grant := view.grant(id), Grant)]
-        return commit(view, [grant.id for key in keys for grant in view.held_by(key)])
+        return commit(view, [grant.id for key in keys for grant in view.held_by(key)], is_writing)
 
     return [(decisions, "commit", generous)]
+
+
+@mutant
+def commit_frees_what_is_about_to_be_written() -> list[Patch]:
+    """A commit frees a file whose permitted edit has not been made yet. Caught by (1)."""
+    commit = decisions.commit
+    return [
+        (decisions, "commit", lambda view, ids, is_writing: commit(view, ids, lambda *_: False))
+    ]
+
+
+@mutant
+def what_is_about_to_be_written_goes_down() -> list[Patch]:
+    """A sub-agent gets a file whose permitted edit its parent has not made yet. Caught by (1)."""
+    hand_down = handing.hand_down
+
+    def hasty(life: Life, *given: Any, **named: Any) -> bool:
+        knows, life.asker = life.asker, life.asker.but(is_writing=lambda *_: False)
+        try:
+            return hand_down(life, *given, **named)
+        finally:
+            life.asker = knows
+
+    return [(handing, "hand_down", hasty)]
 
 
 # Those abroad

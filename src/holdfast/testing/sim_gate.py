@@ -238,18 +238,10 @@ class GateSimulation(GateEvents):
 
     def _commit(self, agent: Agent) -> None:
         """An agent commits what it and those below it have changed; the files are clean then."""
-        pending = {path for one in agent.session.agents for paths in one.writes for path in paths}
-        pending |= {
-            path
-            for one in agent.session.agents
-            for call in one.calls
-            for path in call.facts.get("paths", ())
-        }
         ids = []
         for lease in self.model.leases.values():
             below = lease.key == agent.key or agent.key in self.model.ancestors(lease.key)
-            is_meant = below and not lease.handed and pending.isdisjoint(lease.paths)
-            if is_meant and self._happens(0.8):
+            if below and not lease.handed and self._happens(0.8):
                 self.world.files[lease.paths[0]].is_dirty = False
                 ids.append(lease.id)
         if ids:
@@ -357,8 +349,6 @@ class GateSimulation(GateEvents):
             self.world.viewer = agent.session.host
             self.model.now = self._now
             lease = self.model.owner(path)
-            if (agent.key, path) in self.model.gave_away:
-                continue
             if lease is None or lease.key != agent.key:
                 has = "nobody" if lease is None else lease.key
                 raise Broken("writes under a lease (1)", f"{agent.key} writes {path} of {has}")

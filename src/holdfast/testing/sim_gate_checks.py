@@ -136,7 +136,6 @@ def _check_edit(model: GateModel, step: Step, before: Before, outcome: object) -
     if isinstance(outcome, Passed):
         for path in step.wanted:
             _check_owned(model, step, path)
-            model.gave_away.discard((step.key, path))
     elif isinstance(outcome, Denied):
         _check_denied(model, step, before, outcome)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,7 @@ class GateEvents:
             idle=promises.idle,
             foreign=promises.foreign,
             wake=promises.wake,
+            is_writing=self._is_writing,
         )
 
     def _decided(self, agent: Agent, call: Call) -> Any:
@@ -135,17 +136,26 @@ class GateEvents:
         if call.kind == "stop":
             return self._decide_stop(agent, call, asker)
         if call.kind == "commit":
-            ids = [id for id in facts["ids"] if not self._is_being_written(agent, id)]
-            return self.decide("commit", agent, lambda view: decisions.commit(view, ids), ids=ids)
+            ids = facts["ids"]
+            return self.decide(
+                "commit", agent,
+                lambda view: decisions.commit(view, ids, self._is_writing), ids=ids,
+            )  # fmt: skip
         decision = getattr(decisions, call.kind)
         return self.decide(call.kind, agent, lambda view: decision(view, asker, **facts), **facts)
 
-    def _is_being_written(self, agent: Agent, id: str) -> bool:
-        """Whether one of the family was permitted to write a file and has not done so yet. Then a
-        commit that frees it leaves the write without a lease, which is not promised to be seen."""
-        lease = self.model.leases.get(id)
-        writes = [paths for one in agent.session.agents for paths in one.writes]
-        return lease is not None and any(lease.paths[0] in paths for paths in writes)
+    def _is_writing(self, key: str, keys: Sequence[str]) -> bool:
+        """Whether an edit of an agent was permitted, or is being decided, and is not done yet."""
+        return any(
+            not set(keys).isdisjoint(paths)
+            for agent in self._everybody()
+            if agent.key == key
+            for paths in (*agent.writes, *(call.facts.get("paths", ()) for call in agent.calls))
+        )
+
+    def _everybody(self) -> Sequence[Agent]:
+        """All agents whose clients may still write."""
+        raise NotImplementedError
 
     def _decide_stop(self, agent: Agent, call: Call, asker: Asker) -> Any:
         facts = call.facts

@@ -135,8 +135,6 @@ class GateModel:
         self._heard_at: dict[str, int] = {}
         #: Agents that have stopped (STOPPED), or whose stop is held open until then.
         self.rests: dict[str, int] = {}
-        #: What an agent was permitted to write, and somebody of its family has taken over since.
-        self.gave_away: set[tuple[str, str]] = set()
         #: Those who stopped with nothing, and without anybody whose leases could come to them.
         self.alone: set[str] = set()
         self.parents: dict[str, str] = {}
@@ -430,7 +428,6 @@ class GateModel:
             raise Broken("hand-overs in a family (4)", f"{step}: {lease.paths} {lease.key} -> {to}")
         if lease.key != to:
             self.count(f"moved by {step.kind}")
-            self.gave_away.update((lease.key, path) for path in lease.paths)
 
     def _comes_down(self, key: str, lease: Lease) -> bool:
         """Whether a sub-agent waits for what one above it has, and is the first of its session that

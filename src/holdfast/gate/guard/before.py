@@ -133,7 +133,8 @@ def before(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Ans
     root = manager.tree.root
     trees = [verb for verb in reading.trees if is_near(os.path.realpath(verb.folder), root)]
     unsure = reading.unsure or bool(trees or writes.folders)
-    busy.begin(root, gate.holder.key, list(writes.files))
+    if writes.files:
+        busy.begin_command(root, gate.holder.key, [place.key for place in writes.places.values()])
     signs.sign(root, gate.holder.key, (signs.ANYTHING,) if unsure else reading.writes)
     fleeting = [text for text in writes.files if text in reading.fleeting]
     if unsure or fleeting or sight.others:

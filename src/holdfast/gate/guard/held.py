@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Held(Value):
     """One path that somebody holds; `file` is absolute, a folder is held for reading only."""
 
-    __slots__ = ("file", "folder", "grant", "key", "owner", "parent", "path", "since", "writes")
+    __slots__ = ("file", "folder", "grant", "key", "keys", "owner", "parent", "path", "since",
+                 "writes")  # fmt: skip
 
     def __init__(
         self, *, path: str, file: str, writes: bool, grant: Grant, folder: bool = False
@@ -32,6 +33,7 @@ class Held(Value):
         self.grant: Final = grant.id
         self.owner: Final = grant.holder.id
         self.key: Final = grant.holder.key
+        self.keys: Final = grant.keys
         self.parent: Final = grant.holder.parent
         self.since: Final = grant.acquired_at
 

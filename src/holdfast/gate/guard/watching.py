@@ -58,7 +58,7 @@ def remember(
     for one in others:
         if not one.writes or one.folder or len(files) >= WATCHED_MAX:
             continue
-        if busy.is_busy(root, one.key, one.file):
+        if busy.is_busy(root, one.key, one.keys):
             continue  # its owner is in the middle of writing it
         if one.key not in watched:
             watched[one.key] = signs.watch(root, one.key)

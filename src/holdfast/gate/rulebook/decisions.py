@@ -8,10 +8,11 @@ from holdfast.core.model import Decision
 from holdfast.core.waiting import hand_over
 from holdfast.gate.rulebook import records, states
 from holdfast.gate.rulebook.life import Life
+from holdfast.gate.rulebook.outcomes import no_edit_is_pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.model import Grant, Holder, Request
     from holdfast.core.view import View
@@ -198,8 +199,13 @@ def fail(view: View, asker: Asker) -> Decision[None]:
     return life.done(None)
 
 
-def commit(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
-    """What was committed, and is clean now, is free."""
+def commit(
+    view: View,
+    ids: Sequence[str],
+    is_writing: Callable[[str, Sequence[str]], bool] = no_edit_is_pending,
+) -> Decision[list[Grant]]:
+    """What was committed, and is clean now, is free, unless an edit tool is about to write it;
+    `is_writing` as of an `Asker`."""
     from holdfast.gate.rulebook.freeing import note_what_is_free
 
     states.after(states.OWNED, states.COMMITTED)
@@ -207,7 +213,7 @@ def commit(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
     ended = []
     for id in ids:
         grant = draft.live_grant(id)
-        if grant is not None:
+        if grant is not None and not is_writing(grant.holder.key, grant.keys):
             draft.end(grant, events.LOCK_RELEASED)
             ended.append(grant)
     hand_over(draft)

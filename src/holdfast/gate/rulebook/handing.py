@@ -111,8 +111,9 @@ def hand_down(
     in_turn: bool = False,
 ) -> bool:
     """What is held above a sub-agent, and in its way, goes down to it; `stamps` says what the files
-    look like, as far as that is known. False if somebody else has a part of it, or, with `in_turn`,
-    if another agent of the session is to have it before."""
+    look like, as far as that is known. False if another agent has a part of it, if the agent above
+    is about to write it, or, with `in_turn`, if another agent of the session is to have it
+    before."""
     if not life.holder.agent:
         return False
     above = family.ancestors(life.draft, life.holder)
@@ -125,10 +126,11 @@ def hand_down(
             found.setdefault(one.grant_id, set()).add(one.held_path)
         else:
             return False
-    for id, paths in found.items():
-        grant = life.draft.live_grant(id)
-        if grant is None:
-            continue
+    grants = {id: grant for id in found if (grant := life.draft.live_grant(id)) is not None}
+    if any(life.asker.is_writing(one.holder.key, one.keys) for one in grants.values()):
+        return False
+    for id, grant in grants.items():
+        paths = found[id]
         if grant.reason == FOR_NEXT_EDIT:  # for several files, of which the agent above has some
             heirs = [
                 _heir(life, grant, (path,), FOR_EDIT, for_life=True).but(stamp=stamps.get(path, ""))

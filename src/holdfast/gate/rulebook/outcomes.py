@@ -8,7 +8,7 @@ from holdfast.core.model import SECOND, Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Final
+    from typing import Any, Final
 
     from holdfast.core.draft import Draft
     from holdfast.core.model import ConflictInfo, Holder
@@ -18,16 +18,24 @@ if TYPE_CHECKING:
     Stamps = Mapping[str, str]
 
 
+def no_edit_is_pending(_key: str, _keys: Sequence[str]) -> bool:
+    """Where no client is that could be about to write something."""
+    return False
+
+
 class Asker(Value):
     """The agent that an event is of, and what its repository has set. Lengths are microseconds.
 
     `place` says where a person finds the agent; it is asked only when the agent has no name yet.
-    `hears`: it reads what comes of the event, whatever that is. `also` is what else is decided with
-    the event.
+    `hears`: it reads what comes of the event, whatever that is. `is_writing` tells of an agent, by
+    its key, whether its edit tool is about to write one of some keys: it was allowed, and has not
+    been done. It is asked inside the decision, as `view.dead` is. `also` is what else is decided
+    with the event.
     """
 
     __slots__ = (
-        "also", "foreign", "hears", "holder", "idle", "new_id", "place", "retry_seconds", "wake",
+        "also", "foreign", "hears", "holder", "idle", "is_writing", "new_id", "place",
+        "retry_seconds", "wake",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +49,7 @@ class Asker(Value):
         foreign: int,
         wake: bool,
         hears: bool = True,
+        is_writing: Callable[[str, Sequence[str]], bool] = no_edit_is_pending,
         also: Sequence[Callable[[Draft, Holder], None]] = (),
     ) -> None:
         self.also: Final = tuple(also)
@@ -52,10 +61,11 @@ class Asker(Value):
         self.foreign: Final = foreign
         self.wake: Final = wake
         self.hears: Final = hears
+        self.is_writing: Final = is_writing
 
-    def with_also(self, also: Sequence[Callable[[Draft, Holder], None]]) -> Asker:
-        """The same, with something else to decide."""
-        return Asker(**{**self._fields(), "also": also})
+    def but(self, **fields: Any) -> Asker:
+        """The same, with something else in it."""
+        return Asker(**{**self._fields(), **fields})
 
     @property
     def retry(self) -> int:
