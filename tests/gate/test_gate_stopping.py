@@ -464,13 +464,26 @@ def test_when_a_sub_agents_hold_ends_its_changed_files_go_up(stage: Stage) -> No
     assert child.waited() == 180
 
 
-def test_a_prompt_to_the_session_does_not_end_the_hold_of_its_sub_agent(stage: Stage) -> None:
+def test_a_prompt_to_the_session_ends_the_hold_of_its_sub_agent(stage: Stage) -> None:
     ann, bob, child = stage.agent("ann"), stage.agent("bob"), stage.agent("bob", "child")
     ann.edit("app/x.rb")
+    child.edit("lib/y.rb")
     child.edit("app/x.rb")
-    stage.later(10, lambda: bob.gate().prompt())
-    stage.later(20, lambda: ann.gate().end_session())
-    assert child.stop(hold=True).kind == "continue"
+    stage.later(50, lambda: bob.gate().prompt())
+    said = child.stop(hold=True)
+    assert (said.kind, said.reason) == ("quiet", "")
+    assert "app/x.rb" in said.user  # it was not written
+    assert 50 <= child.waited() <= 50.5
+    assert [bob.held(), child.held(), stage.queue()] == [["lib/y.rb"], [], []]
+
+
+def test_a_prompt_to_one_session_holds_on_the_sub_agents_of_others(stage: Stage) -> None:
+    ann, child = stage.agent("ann"), stage.agent("bob", "child")
+    ann.edit("app/x.rb")
+    child.edit("app/x.rb")
+    stage.later(50, lambda: stage.agent("bobby").gate().prompt())
+    child.stop(hold=True)
+    assert child.waited() == 180
 
 
 def test_what_comes_up_to_a_parent_that_has_stopped_ends_in_a_while(stage: Stage) -> None:

@@ -135,6 +135,9 @@ def prompt(view: View, asker: Asker) -> Decision[tuple[Passed, list[Block]]]:
         from holdfast.gate.rulebook import contention
 
         contention.retry_what_is_due(life, stops=False)
+    from holdfast.gate.rulebook import stopping
+
+    stopping.end_holds_below(life)
     resumed = resume(life.draft, "a new prompt", start=records.of_session(life.session_key))
     life.known.blocks.clear()
     life.wake_up()

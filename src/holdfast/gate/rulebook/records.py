@@ -398,6 +398,10 @@ class Rest(Record):
         """The agent that has stopped."""
         return self.name.split(":", 1)[1].rsplit(":", 1)[0]
 
+    def held_only_until(self, moment: int) -> Rest:
+        """The same, held open no longer than that."""
+        return Rest(self.key, agent=self.agent, length=self.length, held_until=moment, at=self.at)
+
     def to_data(self) -> dict[str, Any]:
         """What the event says."""
         return {
@@ -504,6 +508,11 @@ def known_blocks(view: View | Draft) -> list[Block]:
 def waits(view: View | Draft, start: str = _ALL) -> list[Wait]:
     """All that agents wait for, oldest first."""
     return [Wait.of(event) for event in view.notes(start) if event.type in _WAITS]
+
+
+def rests(view: View | Draft, start: str) -> list[Rest]:
+    """Those of some agents that have stopped; `start` is that of the notes' names."""
+    return [Rest.of(event) for event in view.notes(start) if event.type == RESTING]
 
 
 def present(view: View | Draft, start: str = _ALL) -> list[Presence]:

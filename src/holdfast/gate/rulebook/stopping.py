@@ -48,8 +48,10 @@ def hold_on(
     """The stop that is held open."""
     life.hears, life.goes_on = False, True
     rest = life.known.rest
-    if rest is None or not rest.held_until or until not in (0, rest.held_until):
+    if rest is None or not rest.held_until:
         return None
+    if until not in (0, rest.held_until) and rest.held_until > life.now:
+        return None  # that is the hold of a later stop
     life.look_round()
     halted = contention.retry_what_is_due(life)
     if halted is not None:
@@ -67,6 +69,13 @@ def hold_along(life: Life, until: int) -> Held | None:
         return None
     life.rest(held_until=until)
     return Held(life.holder, until)
+
+
+def end_holds_below(life: Life) -> None:
+    """The user spoke to the session: stops of its sub-agents are not held open any longer."""
+    for rest in records.rests(life.draft, records.of_session(life.session_key)):
+        if rest.key != life.holder.key and rest.held_until > life.now:
+            rest.held_only_until(life.now).write(life.draft, records.RESTING)
 
 
 def _go_on(life: Life, seen: Seen) -> Passed:
