@@ -1,9 +1,10 @@
 """Keys: the canonical text of one thing that can be held.
 
 A key is a plain string. A path is relative to the root of its tree, with `/` between
-components and none at the end (`app/x.rb`); the root itself is `.`. A named resource is
-`kind:name` (`port:5432`). A path whose first component would read as a resource is written
-with a leading `./`, so that every text means one thing.
+components and none at the end (`app/x.rb`); the root itself is `.`. A path in another checkout
+of the repository, a linked worktree, begins with `../` and is not inside the root, wherever that
+checkout lies. A named resource is `kind:name` (`port:5432`). A path whose first component would
+read as a resource is written with a leading `./`, so that every text means one thing.
 
 Keys know nothing of disks: symbolic links, case and `..` are settled before a text becomes
 a key (see `holdfast.manager.paths`).
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ROOT = "."
+#: How the path of a checkout begins that lies outside of the root.
+OUTSIDE = "../"
 
 #: Resources that anybody may lock by name.
 GENERIC_KINDS = ("port", "db", "git", "res")
@@ -161,13 +164,16 @@ def normal(text: str) -> str:
 
 
 def ancestors(key: str) -> list[str]:
-    """The folders that contain a key, nearest first, the root last."""
+    """The folders that contain a key, nearest first, the root last; for what lies outside of the
+    root, the folders below the last `..`."""
     if kind(key) != "path" or key == ROOT:
         return []
     found = []
     slash = key.rfind("/")
     while slash > 0:
         parent = key[:slash]
+        if f"/{parent}"[-3:] == "/..":
+            return found
         if parent != ROOT:
             found.append(parent)
         slash = key.rfind("/", 0, slash)
@@ -175,10 +181,15 @@ def ancestors(key: str) -> list[str]:
     return found
 
 
+def is_outside(key: str) -> bool:
+    """Whether a path lies outside of the root, in another checkout of the repository."""
+    return key.startswith(OUTSIDE)
+
+
 def below(key: str) -> tuple[str, str] | None:
     """The open range of texts in which everything inside a path sorts; None for a resource.
 
-    The root's range is that of all texts: what is no path there must be left out by `overlap`.
+    The root's range is that of all texts: `overlap` leaves out what is not inside the root.
     """
     if kind(key) != "path":
         return None
@@ -192,9 +203,9 @@ def overlap(one: str, other: str) -> bool:
     if one == other:
         return True
     if one == ROOT:
-        return kind(other) == "path"
+        return kind(other) == "path" and not is_outside(other)
     if other == ROOT:
-        return kind(one) == "path"
+        return kind(one) == "path" and not is_outside(one)
     if len(one) < len(other):
         return other.startswith(f"{one}/") and kind(one) == "path"
     return one.startswith(f"{other}/") and kind(other) == "path"

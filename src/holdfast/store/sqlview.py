@@ -354,12 +354,14 @@ def _range(folder: str) -> tuple[str, str]:
 
 
 def _between_resources() -> list[tuple[str, str]]:
-    """The ranges that make up the inside of the root: all texts but its own and resources."""
-    ends = [keys.ROOT, keys.ROOT]
-    for kind in sorted(keys.KINDS):
-        ends += [f"{kind}:", f"{kind};"]  # ";" is the character after ":"
+    """The ranges that make up the inside of the root: all texts but its own, those of other
+    checkouts, and resources."""
     everything = keys.below(keys.ROOT)
     assert everything is not None
+    last = everything[1]
+    ends = [keys.ROOT, keys.ROOT]
+    for start in (keys.OUTSIDE, *(f"{kind}:" for kind in sorted(keys.KINDS))):
+        ends += [start, f"{start}{last}"]  # not the next text: that may be the name of a file
     ends = [everything[0], *ends, everything[1]]
     return list(zip(ends[::2], ends[1::2], strict=True))
 

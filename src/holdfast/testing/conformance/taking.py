@@ -72,11 +72,31 @@ def the_root_contains_every_path_and_no_resource(scene: Scene) -> None:
     scene.take("ann", writes=["port:5432", "res:a/b"])
     root = scene.take("bob", reads=["."])
     scene.take("ann", writes=["db:test", "git:index"])
-    for path in ["x", "x/y", "./port:1", "\u00fc", "~"]:
+    paths = ["x", "x/y", "./port:1", "\u00fc", "~", "db;", "port;", "..0", "...", "..x"]
+    for path in paths:
         refused(scene.ask("ann", writes=[path]))
     scene.release(root)
-    scene.take("ann", writes=["x/y"])
-    refused(scene.ask("bob", reads=["."]))
+    for path in paths:
+        held = scene.take("ann", writes=[path])
+        refused(scene.ask("bob", reads=["."]))
+        scene.release(held)
+
+
+def another_checkout_is_not_inside_the_root(scene: Scene) -> None:
+    """The path of a linked worktree begins with `../`, and contains what is inside it."""
+    root = scene.take("ann", reads=["."])
+    for path in ("../wt/x", "../../far/wt/x", "../wt.../foo../x"):
+        held = scene.take("bob", writes=[path])
+        folder = path.rpartition("/")[0]
+        refused(scene.ask("ann", reads=[f"{folder}/"]))
+        scene.take("ann", writes=[f"{folder}x"])
+        scene.release(held)
+        reading = scene.take("ann", reads=[f"{folder}/"])
+        refused(scene.ask("bob", writes=[path]))
+        scene.release(reading)
+    scene.release(root)
+    scene.take("bob", writes=["../wt/x"])
+    scene.take("ann", reads=["."])
 
 
 def a_request_may_have_a_thousand_keys(scene: Scene) -> None:
