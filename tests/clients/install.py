@@ -26,12 +26,18 @@ class Client(NamedTuple):
     package: str
     version: str
     program: str
-    """Of the platform's own package: what really runs, without node around it."""
+    """Of the platform's own package: what really runs, without node around it. Of an MCP server
+    what node runs."""
 
 
 CLIENTS = {
     "claude": Client("@anthropic-ai/claude-code", "2.1.325", "@anthropic-ai/claude-code-*/claude"),
     "codex": Client("@openai/codex", "0.166.0", "@openai/codex-*/vendor/*/bin/codex"),
+    "mcp-files": Client(
+        "@modelcontextprotocol/server-filesystem",
+        "2026.8.31",
+        "@modelcontextprotocol/server-filesystem/dist/index.js",
+    ),
 }
 
 

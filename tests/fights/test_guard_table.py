@@ -126,6 +126,26 @@ def unknown_pull(way: Way) -> str:
     return way.outcome(way.bob.run("git pull -q"))
 
 
+def mcp_named(way: Way) -> str:
+    way.held()
+    for tool in ("write_file", "move_file", "tidy"):
+        fields = {"path": str(way.root / FILE), "destination": FILE}
+        said = refusal(way.bob.tool("PreToolUse", f"mcp__files__{tool}", fields))
+        assert way.outcome(said) == PREVENTED
+    return PREVENTED
+
+
+def mcp_unnamed(way: Way) -> str:
+    way.held()
+    for tool, fields in (("tidy", {"style": "short"}), ("read_file", {"path": FILE})):
+        assert not refusal(way.bob.tool("PreToolUse", f"mcp__files__{tool}", fields))
+        way.harm()
+        way.bob.tool("PostToolUse", f"mcp__files__{tool}", fields)
+        assert way.outcome("") == DETECTED
+        settled(way.root / FILE)
+    return DETECTED
+
+
 def program(way: Way) -> str:
     (way.root / "Makefile").write_text(f"all:\n\techo made > {FILE}\n")
     return way.run_each("make", sneaky(FILE))
@@ -210,6 +230,8 @@ WAYS: dict[str, Callable[[Way], str]] = {
     "`git stash`, `reset --hard`": whole_tree,
     "`git pull`, what is known": known_pull,
     "`git pull`, what comes": unknown_pull,
+    "a tool of an MCP server that has the file": mcp_named,
+    "a tool of an MCP server that has not": mcp_unnamed,
     "a program:": program,
     "words that are known only": unknown_words,
     "a command that fails": failing,

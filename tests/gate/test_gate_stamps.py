@@ -61,7 +61,7 @@ def test_what_changed_in_the_coarse_second_in_which_a_command_began_may_have_cha
     assert tree is not None
     monkeypatch.setattr(unclaimed, "uncommitted", lambda *_: ["x.rb"])
     monkeypatch.setattr("holdfast.gate.guard.unclaimed.os.lstat", lambda _: a_file(changed))
-    assert bool(unclaimed.changed_since(tree, BEGAN)) is is_since
+    assert bool(unclaimed.changed_since(tree, "", BEGAN)) is is_since
 
 
 def a_file(changed: int) -> os.stat_result:

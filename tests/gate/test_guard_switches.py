@@ -236,3 +236,20 @@ def test_what_a_patch_makes_of_a_file(body: str, new: str | None) -> None:
 def test_a_text_that_is_no_patch_makes_nothing_known() -> None:
     assert outcome("rm -rf /", "f", OLD) is None
     assert outcome("", "f", OLD) is None
+
+
+def test_in_a_linked_worktree_the_same_files_are_kept(root: Path) -> None:
+    feature = root.parent / "feature"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (
+        ["commit", "--quiet", "--allow-empty", "--no-verify", "-m", "start"],
+        ["worktree", "add", "--quiet", "--detach", str(feature)],
+    ):
+        subprocess.run([*git, *words], cwd=root, env=ENV, check=True, capture_output=True)
+    (feature / ".codex").mkdir()
+    (feature / HOOKS).write_text((root / HOOKS).read_text())
+    cid = Session("cid", feature, "codex")
+    assert "hooks" in write(cid, HOOKS, {})
+    ann = Session("ann", feature)
+    assert "hooks" in refusal(ann.tool("PreToolUse", "Bash", {"command": f"rm {HOOKS}"}))
+    assert not refusal(ann.tool("PreToolUse", "Bash", {"command": "rm .codex/rules"}))

@@ -629,6 +629,22 @@ def test_a_linked_worktree_with_a_ledger_of_its_own(repo: Repo, ann: Actor, bob:
     assert "b.py: codex" in ann.commit("-a", at=tree).complained
 
 
+def test_a_linked_worktree_has_the_ledger_of_its_repository(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    tree = repo.folder / "linked"
+    repo.git("worktree", "add", "--quiet", "-b", "side", tree)
+    bob.edit("a.py")
+    ann.edit("a.py", at=tree)
+    assert repo.held() == {"a.py": BOB_KEY, "../linked/a.py": ANN_KEY}
+    bob.edit("b.py", at=tree)
+    assert "b.py: codex" in ann.commit("-a", at=tree).complained
+    assert ann.commit("--", "a.py", at=tree).code == 0
+    assert repo.held() == {"a.py": BOB_KEY, "../linked/b.py": BOB_KEY}
+    assert not (tree / ".holdfast").exists()
+
+
 def test_a_linked_worktree_inside_the_tree_of_another_ledger(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:

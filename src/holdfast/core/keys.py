@@ -35,13 +35,16 @@ SERVICE_KINDS = {
 #: A file by its identity on disk, so that two names of one file are one thing.
 INODE = "inode"
 
+#: A file by the path that it has in every checkout of its repository.
+REPO = "repo"
+
 #: Nothing that can be locked: under this kind a store may keep what it knows of grants.
 GRANT = "grant"
 
 #: Kinds whose expired leases are taken over by an explicit steal only.
 STEAL_ONLY_KINDS = ("worktree",)
 
-KINDS = frozenset((*GENERIC_KINDS, *SERVICE_KINDS, INODE, GRANT))
+KINDS = frozenset((*GENERIC_KINDS, *SERVICE_KINDS, INODE, REPO, GRANT))
 
 COMPONENT_BYTES_MAX = 255
 PATH_BYTES_MAX = 4096
@@ -69,7 +72,7 @@ def resource(text: str) -> str | None:
             hint=f"use: {SERVICE_KINDS[of_kind]}",
             key=text,
         )
-    if of_kind in (INODE, GRANT):
+    if of_kind in (INODE, REPO, GRANT):
         raise BadKeyError(
             f"{text!r} cannot be locked by hand",
             hint=f"lock a file by its path; a file of that name is ./{text}",
@@ -168,7 +171,7 @@ def ancestors(key: str) -> list[str]:
     root, the folders below the last `..`."""
     if kind(key) != "path" or key == ROOT:
         return []
-    found = []
+    found: list[str] = []
     slash = key.rfind("/")
     while slash > 0:
         parent = key[:slash]

@@ -256,7 +256,7 @@ class _Keys:
                 status = os.lstat(f"{root}/{name}")
             except OSError:
                 status = None
-            inner = f"{real}/{name}".removeprefix(tree.root).lstrip("/")
+            inner = _from(tree.root, f"{real}/{name}")
             self._names[_key(tree, inner, status)] = name
             if status is not None and status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
                 self._inodes[f"{keys.INODE}:{status.st_dev}-{status.st_ino}"] = name
@@ -270,6 +270,11 @@ class _Keys:
                 if isinstance(grant, Grant):
                     found[names[key], id] = grant
         return [(name, grant) for (name, _id), grant in found.items()]
+
+
+def _from(root: str, file: str) -> str:
+    """The path of a file from the root of the ledger, which may be that of another checkout."""
+    return file[len(root) + 1 :] if file.startswith(f"{root}/") else os.path.relpath(file, root)
 
 
 def _key(tree: Tree, inner: str, status: os.stat_result | None) -> str:

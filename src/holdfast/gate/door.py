@@ -23,6 +23,7 @@ from holdfast.gate.intent import (
     EDITED,
     FAILED,
     HALT,
+    MCP_PREFIX,
     PROMPT,
     QUIET,
     SESSION_END,
@@ -119,7 +120,7 @@ class Call:
             return True
         from holdfast.manager.paths import find_root
 
-        return f"{home}/".startswith(f"{root}/") and find_root(home) == root
+        return find_root(home) == root
 
     def manager_of(self, root: str, end: float = float("inf")) -> Ledger:
         """The locks of one repository, open until the call is closed. `end`: when what is asked for
@@ -430,7 +431,8 @@ def _around_command(call: Call, gate: Gate, manager: Ledger, settings: Settings)
         calls.close_call(root, key, name)
     elif intent.event == SHELL:
         gate.keep_through_command()
-    if settings.shell == "enforce" and intent.event == SHELL:
+    is_line = intent.event == SHELL and not intent.tool.startswith(MCP_PREFIX)
+    if settings.shell == "enforce" and is_line:
         from holdfast.gate.sandbox.enforcing import to_close
 
         call.closings += to_close(intent, manager, gate.holder, call.line)

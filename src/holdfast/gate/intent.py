@@ -23,6 +23,9 @@ SESSION_END = "session_end"
 FAILED = "failed"
 OTHER = "other"
 
+#: How clients name the tools of MCP servers: `mcp__SERVER__TOOL`.
+MCP_PREFIX = "mcp__"
+
 #: By these words a path leads into a spec, which somebody may have locked (see `gate.specs`).
 SPEC_WORDS = (".kiro/specs/", ".sce/specs/")
 
@@ -44,7 +47,8 @@ class Intent(Value):
 
     `agent` is the sub-agent, or empty for the session's own. `writes` are the paths of all that
     will be made, changed, removed or moved, as they were given, to be read from `cwd`. `pid` is
-    the client's process if it says so. `background`: at a stop, work still goes on. `call` is the
+    the client's process if it says so. A call of an MCP tool is a `command` that has `writes`, too.
+    `background`: at a stop, work still goes on. `call` is the
     client's id of a tool call. `is_repeated`: a stop at which the agent cannot be made to go on,
     because a hook did so before, or its user ended the work. `is_alone`: at a stop, the client says
     that no sub-agent of the session is at work. `hook` is the client's own name of the

@@ -18,6 +18,7 @@ beside its leases are notes in the ledger, so nothing has to run.
 
 from __future__ import annotations
 
+import os
 from time import monotonic
 
 from holdfast.core.model import AGENT, SECOND, Grant
@@ -34,6 +35,7 @@ from holdfast.gate.rulebook import decisions, records
 from holdfast.gate.rulebook.life import FOR_EDIT, FOR_NEXT_EDIT
 from holdfast.gate.rulebook.naming import session_key
 from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Passed, Seen
+from holdfast.gate.settings import REFUSE, TELL
 from holdfast.gate.stamps import stamp_of, stamps_at
 from holdfast.manager import services
 from holdfast.manager.ids import new_id
@@ -216,8 +218,18 @@ class Gate:
         if isinstance(outcome, Passed):
             self._keep(outcome)
             mine = {path for request in wanted for path in request.paths}
-            return Answer(ALLOW, context=self.told(outcome.came, outcome.lapsed, mine))
+            told = self.told(outcome.came, outcome.lapsed, mine)
+            return Answer(ALLOW, context=f"{told}\n{self._changed_elsewhere()}".strip())
         return self._refused(outcome)
+
+    def _changed_elsewhere(self) -> str:
+        """What the agent hears of other checkouts in which its files are being changed too."""
+        folders = (f"{self._root}/.git/worktrees", f"{self._root}/worktrees")
+        if self._settings.across_worktrees != TELL or not any(map(os.path.lexists, folders)):
+            return ""
+        from holdfast.gate.across import told
+
+        return told(self.manager, self.holder, self.wanted)
 
     def _requests(self, paths: Sequence[str | Place]) -> list[Request]:
         """A request for each file, with what it looks like now; each path is looked up once."""
@@ -225,10 +237,15 @@ class Gate:
         for path in paths:
             place = self.manager.place(path) if isinstance(path, str) else path
             places.setdefault(place.key, place)
-        return [
+        wanted = [
             services.request_at(self.holder, place, reason=FOR_EDIT, stamp=stamp_of(place.status))
             for place in places.values()
         ]
+        if self._settings.across_worktrees != REFUSE:
+            return wanted
+        from holdfast.gate.across import everywhere
+
+        return [everywhere(self._root, request) for request in wanted]
 
     def _locked_spec(self, wanted: list[Request]) -> Answer | None:
         """The refusal of what lies in a spec that somebody else has locked."""

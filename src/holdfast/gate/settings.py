@@ -10,6 +10,7 @@
     idle_seconds = 30        # from a stop without further activity to the release
     foreign_seconds = 1800   # how long a lease lasts whose owner cannot be judged from here
     wake = true              # hand a file over the moment it comes free, before the retry is due
+    across_worktrees = "tell"  # of a file that another checkout's agent changes: tell, refuse, off
 
     [sandbox]
     write = []               # what a sandboxed command may write beside its grant
@@ -38,6 +39,9 @@ GUARD = "guard"
 ENFORCE = "enforce"
 OFF = "off"
 SHELL_CHOICES = (GUARD, ENFORCE, OFF)
+TELL = "tell"
+REFUSE = "refuse"
+ACROSS_CHOICES = (TELL, REFUSE, OFF)
 #: The table that is not read here, and the first word of those below it.
 WORK = "work"
 
@@ -59,8 +63,8 @@ class Settings(Value):
     """What a repository has set. `problem` is empty unless something was wrong and let pass."""
 
     __slots__ = (
-        "foreign_seconds", "hold_seconds", "idle_seconds", "notify", "problem", "retry_seconds",
-        "sandbox_write", "shell", "timeout_seconds", "wake",
+        "across_worktrees", "foreign_seconds", "hold_seconds", "idle_seconds", "notify", "problem",
+        "retry_seconds", "sandbox_write", "shell", "timeout_seconds", "wake",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +77,7 @@ class Settings(Value):
         idle_seconds: float = 30,
         foreign_seconds: float = 1800,
         wake: bool = True,
+        across_worktrees: str = TELL,
         sandbox_write: tuple[str, ...] = (),
         notify: tuple[str, ...] = (),
         problem: str = "",
@@ -84,6 +89,7 @@ class Settings(Value):
         self.idle_seconds: Final = idle_seconds
         self.foreign_seconds: Final = foreign_seconds
         self.wake: Final = wake
+        self.across_worktrees: Final = across_worktrees
         self.sandbox_write: Final = sandbox_write
         self.notify: Final = notify
         self.problem: Final = problem

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 import os
 
-from holdfast.gate.settings import HINT, MARGIN_SECONDS, SHELL_CHOICES, WORK, SettingsError
+from holdfast.gate.settings import (
+    ACROSS_CHOICES,
+    HINT,
+    MARGIN_SECONDS,
+    SHELL_CHOICES,
+    WORK,
+    SettingsError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +73,10 @@ KEYS: dict[str, Keys] = {
         "idle_seconds": ("idle_seconds", number(0, 86400), "seconds, up to 86400"),
         "foreign_seconds": ("foreign_seconds", number(0.01, 864000), "seconds, up to 864000"),
         "wake": ("wake", lambda value: isinstance(value, bool), "true or false"),
+        "across_worktrees": (
+            "across_worktrees", lambda value: isinstance(value, str) and value in ACROSS_CHOICES,
+            '"tell", "refuse" or "off"',
+        ),
     },
     "sandbox": {
         "write": ("sandbox_write", _is_texts, 'a list of paths, such as ["~/.cache/pip"]'),

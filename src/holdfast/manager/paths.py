@@ -10,8 +10,10 @@ A key is in Unicode's composed form, and in one case where the file system folds
 spelling is kept beside it, for people and for I/O.
 
 A file belongs to the nearest `.holdfast` folder above it, and to no other. Submodules are part
-of the tree around them. A linked git worktree has a tree of its own, unless it lies inside a tree
-that has a ledger: then the nearest `.holdfast` decides, as everywhere.
+of the tree around them. A linked git worktree belongs to its repository: the ledger is that of the
+main checkout, and the key of a file is its path from there (`../feature/app/x.rb`), so the same
+file in two checkouts is two things. One that has a `.holdfast` of its own keeps that until `init`
+takes it over.
 
 What this does not promise:
 - A key says where a text leads at this moment. Whoever can move folders about can make the same
@@ -211,9 +213,15 @@ class Tree:
 
     def place_of(self, given: str, real: str, status: os.stat_result | None, known: int) -> Place:
         """The place of a path that was resolved already: the first `known` characters exist."""
-        if not real.startswith(self._prefix):
+        inside = len(self._prefix)
+        if real.startswith(self._prefix):
+            inner = real[inside:]
+        elif checkout := self._checkout_of(real):
+            inside = len(checkout)
+            inner = f"{os.path.relpath(checkout, self.root)}{real[inside:]}"
+        else:
             real, known = self._respelled(given, real, known)
-        inner = real[len(self._prefix) :]
+            inner = real[inside:]
         if len(real) > 255 or not inner.isascii() or not inner.isprintable():
             _reject_unusable(inner, given)
             if len(os.fsencode(real)) > _REAL_BYTES_MAX:
@@ -233,17 +241,17 @@ class Tree:
 
         kind = status.st_mode & _TYPE_BITS if status is not None else 0
         if kind == _REGULAR and status is not None and not given.endswith(("/", "/.")):
-            self._reject_nested(given, real, known - 1)
+            self._reject_nested(given, real, known - 1, inside)
             inode = f"inode:{status.st_dev}-{status.st_ino}"
             return Place(key, path, real, False, inode, status.st_nlink, status)
         if kind == _FOLDER:
             if inner:
-                self._reject_nested(given, real, known - 1)
+                self._reject_nested(given, real, known - 1, inside)
                 # Nobody has looked into this one yet: that it may not be entered is an error here.
                 if _has_ledger(real):
                     raise _theirs(given, real)
             return Place(key, f"{path}/", real, True)
-        self._reject_nested(given, real, known)
+        self._reject_nested(given, real, known, inside)
         if not _asks_for_folder(given):
             return Place(key, path, real, status=status)
         if status is not None:
@@ -275,14 +283,21 @@ class Tree:
             root=plain(self.root),
         )
 
-    def _reject_nested(self, given: str, real: str, known: int) -> None:
+    def _checkout_of(self, real: str) -> str:
+        """The linked worktree of this tree's repository that a path outside of the root lies in;
+        empty if there is none."""
+        checkout = checkout_of(self.root, real)
+        return "" if checkout == self.root else checkout
+
+    def _reject_nested(self, given: str, real: str, known: int, inside: int) -> None:
         """Refuse what belongs to a ledger nearer to it, or two ledgers could both give it away.
 
-        Looks into every folder from below the root to the last that ends within `known`.
+        Looks into every folder from the first that ends at `inside` or later to the last that ends
+        within `known`.
         """
         is_there = realpath.is_there
         whole = f"{real}/"
-        end = whole.find("/", len(self._prefix))
+        end = whole.find("/", inside)
         while 0 < end <= known:
             if is_there(whole[:end] + "/.holdfast") and _has_ledger(whole[:end]):
                 raise _theirs(given, real)
@@ -329,14 +344,55 @@ def root_above(real: str) -> str | None:
     for folder in realpath.upwards(real):
         if _has_ledger(folder):
             return folder
+        if _is_pointer(f"{folder}/.git"):
+            root = _root_by_pointer(folder)
+            if root is not None:
+                return root
     return None
+
+
+def checkout_of(root: str, real: str) -> str:
+    """The checkout that a path lies in, of the repository with the ledger at `root`: the root, or a
+    linked worktree. In doubt the root, also for what lies in none."""
+    for folder in realpath.upwards(real):
+        if folder == root:
+            break
+        if _is_pointer(f"{folder}/.git"):
+            found = _root_by_pointer(folder)
+            if found is not None:
+                return folder if found == root else root
+    return root
+
+
+def file_of(root: str, path: str) -> str:
+    """The file that a path of the ledger at `root` means, to open it and to compare it with
+    others."""
+    whole = f"{root}/{path.removeprefix('./')}"
+    return os.path.normpath(whole) if path.startswith(keys.OUTSIDE) else whole
+
+
+def _is_pointer(git: str) -> bool:
+    """Whether a `.git` is a file, as in linked worktrees and in submodules."""
+    try:
+        return stat.S_ISREG(os.lstat(git).st_mode)
+    except OSError:
+        return False
+
+
+def _root_by_pointer(folder: str) -> str | None:
+    """The root with the ledger of the repository that a linked worktree belongs to."""
+    from holdfast.manager.worktrees import home_of
+
+    home = home_of(folder)
+    return None if home is None else root_above(home)
 
 
 def home_root(start: str) -> str:
     """Where the ledger for `start` is, or should be made if there is none yet.
 
     That is the root of the git work tree around it. A submodule is part of the work tree around
-    it; a linked worktree is one by itself. Without git it is the nearest existing folder.
+    it, and a linked worktree belongs to its main checkout. Without git it is the nearest existing
+    folder.
     """
     real = realpath.resolve(realpath.absolute(start), start)[0]
     root = root_above(real)
@@ -345,6 +401,12 @@ def home_root(start: str) -> str:
     folders = realpath.upwards(real)
     with_git = [folder for folder in folders if os.path.lexists(f"{folder}/.git")]
     for folder in with_git:
+        if _is_pointer(f"{folder}/.git"):
+            from holdfast.manager.worktrees import home_of
+
+            home = home_of(folder)
+            if home is not None:
+                return home_root(home) if os.path.lexists(f"{home}/.git") else home
         if not _is_submodule(f"{folder}/.git"):
             return folder
     return with_git[0] if with_git else next(filter(os.path.isdir, folders))

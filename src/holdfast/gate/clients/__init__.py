@@ -23,8 +23,10 @@ from holdfast.gate.intent import (
     DENY,
     EDIT,
     HALT,
+    MCP_PREFIX,
     OTHER,
     SHELL,
+    SHELLED,
     Intent,
     Reply,
 )
@@ -69,6 +71,9 @@ if TYPE_CHECKING:
 
 
 NAMES = ("claude", "codex")
+
+#: How a hook's matcher says "all tools of MCP servers": both clients name them alike.
+MCP_TOOLS = f"{MCP_PREFIX}.*"
 
 TEXT_MAX = 4000
 NAME_MAX = 200
@@ -146,6 +151,17 @@ class Told:
             agent=self.agent, tool=self.tool, call=self.call, cwd=self.cwd, problem=problem,
             hook=self.event, is_repeated=self.is_repeated, is_attended=self.is_attended, **more,
         )  # fmt: skip
+
+    def mcp(self, client: str, event: str, **more: Any) -> Intent:
+        """A call of an MCP tool: like a command, whose `writes` are known from its arguments."""
+        from holdfast.gate.mcp import written
+
+        writes = tuple(
+            path for path in written(self.tool, self.fields, self.cwd) if not is_broken(path)
+        )
+        problem = "" if event == SHELLED else self.problem
+        command = " ".join((self.tool, *writes))
+        return self.intent(client, event, writes=writes, command=command, problem=problem, **more)
 
     def unreadable(self, paths: tuple[str, ...] | None) -> str:
         """Why these paths cannot be leased for this agent, or nothing."""

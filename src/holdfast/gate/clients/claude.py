@@ -17,6 +17,7 @@ the same. A `failed` without a tool is the agent's own: its model could not be r
 from __future__ import annotations
 
 from holdfast.gate.clients import (
+    MCP_TOOLS,
     WAITING,
     Told,
     denying,
@@ -37,6 +38,7 @@ from holdfast.gate.intent import (
     EDITED,
     FAILED,
     HALT,
+    MCP_PREFIX,
     OTHER,
     PROMPT,
     SESSION_END,
@@ -72,9 +74,9 @@ REWRITES = ("Bash",)
 _AGENTS = ("Agent", "Task")
 
 EVENTS: dict[str, str | None] = {
-    "PreToolUse": f"{_TOOLS}|{'|'.join(_AGENTS)}",
-    "PostToolUse": f"{_TOOLS}|{'|'.join(_AGENTS)}",
-    "PostToolUseFailure": _TOOLS,
+    "PreToolUse": f"{_TOOLS}|{'|'.join(_AGENTS)}|{MCP_TOOLS}",
+    "PostToolUse": f"{_TOOLS}|{'|'.join(_AGENTS)}|{MCP_TOOLS}",
+    "PostToolUseFailure": f"{_TOOLS}|{MCP_TOOLS}",
     "UserPromptSubmit": None,
     "Stop": None,
     "StopFailure": None,
@@ -153,6 +155,9 @@ def _tool(told: Told, data: dict[Any, Any], env: Mapping[str, str], pid: int) ->
         if after:
             return _agent(told, data, pid)
         return told.intent(NAME, AGENT_CALL, pid=pid, problem=told.problem)
+    elif told.tool.startswith(MCP_PREFIX):
+        event = FAILED if told.event == "PostToolUseFailure" else SHELLED if after else SHELL
+        return told.mcp(NAME, event, pid=pid)
     elif told.tool or after:
         return told.intent(NAME, OTHER, pid=pid)
     else:

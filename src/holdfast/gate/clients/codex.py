@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from holdfast.gate import patch
 from holdfast.gate.clients import (
+    MCP_TOOLS,
     WAITING,
     Told,
     denying,
@@ -34,6 +35,7 @@ from holdfast.gate.intent import (
     EDIT,
     EDITED,
     HALT,
+    MCP_PREFIX,
     OTHER,
     PROMPT,
     SESSION_END,
@@ -63,8 +65,8 @@ REWRITES = ("Bash",)
 _CALL = "spawn_agent"
 
 EVENTS: dict[str, str | None] = {
-    "PreToolUse": f"{_TOOLS}|.*{_CALL}",
-    "PostToolUse": _TOOLS,
+    "PreToolUse": f"{_TOOLS}|.*{_CALL}|{MCP_TOOLS}",
+    "PostToolUse": f"{_TOOLS}|{MCP_TOOLS}",
     "UserPromptSubmit": None,
     "Stop": None,
     "Interrupt": None,
@@ -125,6 +127,8 @@ def _tool(told: Told) -> Intent:
     """Before or after a tool ran."""
     after = told.event == "PostToolUse"
     edit, shell = (EDITED, SHELLED) if after else (EDIT, SHELL)
+    if told.tool.startswith(MCP_PREFIX):
+        return told.mcp(NAME, shell)
     if told.tool not in _PATCHES and told.tool not in _SHELLS:
         if told.tool or after:
             calls = told.tool.endswith(_CALL) and not after

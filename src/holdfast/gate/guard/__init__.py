@@ -22,7 +22,7 @@ changed something while a command ran is never guessed.
 
 from __future__ import annotations
 
-from holdfast.gate.intent import SHELL, Answer
+from holdfast.gate.intent import MCP_PREFIX, SHELL, Answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def around(
     """What there is to say before a command, or after it. `line` is what was read of it, if it was
     read already."""
     before = intent.event == SHELL
-    off = settings.shell == "off" or manager.tree is None
+    is_off = settings.shell == "off" and not intent.tool.startswith(MCP_PREFIX)
+    off = is_off or manager.tree is None
     if before and not off and not is_own(intent.command):
         from holdfast.gate.guard.before import before as asked
 
@@ -81,7 +82,12 @@ def settle(intent: Intent, gate: Gate, manager: Ledger) -> Callable[[], str]:
 
 
 def read_line(intent: Intent) -> Reading:
-    """What a command line writes."""
+    """What a command line writes. Of a call of an MCP tool its arguments tell, as far as anything
+    does."""
+    if intent.tool.startswith(MCP_PREFIX):
+        from holdfast.gate.shell.reading import Reading
+
+        return Reading(intent.writes, unsure=True)
     from holdfast.gate.shell import read
 
     return read(intent.command, intent.cwd or "/")

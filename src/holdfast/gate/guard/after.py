@@ -52,7 +52,7 @@ def after(intent: Intent, gate: Gate, manager: Ledger) -> Answer:
     if one.data.get("unsure"):
         signs.sign(root, key, (signs.ANYTHING,))
         seconds = gate.at_most(GIT_SECONDS)
-        changed = unclaimed.changed_since(manager.tree, one.at, seconds)
+        changed = unclaimed.changed_since(manager.tree, intent.cwd, one.at, seconds)
     facts = ending.Facts(
         [_ended(manager, one, watching.hurt(manager, one, running))],
         is_heard=True,

@@ -29,7 +29,7 @@ from holdfast.gate.intent import (
     leads_into_spec,
     with_context,
 )
-from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.paths import LEDGER_FOLDER, checkout_of, file_of
 from holdfast.manager.realpath import resolve
 
 TYPE_CHECKING = False
@@ -217,7 +217,7 @@ def _in_specs(manager: Ledger, gate: Gate, writes: Inside) -> Answer | None:
     assert manager.tree is not None
     root = manager.tree.root
     paths = [place.path for place in writes.places.values()]
-    files = [f"{root}/{path}" for path in paths if leads_into_spec(path)]
+    files = [file_of(root, path) for path in paths if leads_into_spec(path)]
     folders = [one for one in writes.folders if leads_into_spec(one) or _has_specs(one)]
     if not (files or folders):
         return None
@@ -329,5 +329,6 @@ def _ignored(gate: Gate, manager: Ledger, paths: list[str]) -> set[str]:
     asked = {path: path for path in paths}
     asked.update({f"{path}/": path for path in paths if not os.path.lexists(path)})
     end = monotonic() + gate.at_most(GIT_SECONDS)
-    found = ignored(Git(manager.tree.root, end), asked)
+    checkout = checkout_of(manager.tree.root, os.path.dirname(paths[0]))
+    found = ignored(Git(checkout, end), asked)
     return {asked[path] for path in found if path in asked}

@@ -6,6 +6,7 @@ from holdfast.core import keys, rules
 from holdfast.core.model import WRITE, Value
 from holdfast.gate.rulebook import family
 from holdfast.manager import services
+from holdfast.manager.paths import checkout_of, file_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,15 +82,18 @@ def look(manager: Ledger, holder: Holder) -> Sight:
 
 
 def is_near(folder: str, root: str) -> bool:
-    """Whether what happens in one of two folders can concern what lies in the other."""
-    return f"{folder}/".startswith(f"{root}/") or f"{root}/".startswith(f"{folder}/")
+    """Whether what happens in a folder can concern the ledger at `root`: one lies in the other, or
+    the folder in a linked worktree."""
+    if f"{folder}/".startswith(f"{root}/") or f"{root}/".startswith(f"{folder}/"):
+        return True
+    return checkout_of(root, folder) != root
 
 
 def _paths(root: str, grant: Grant) -> Iterable[Held]:
     for key, mode, path in zip(grant.keys, grant.modes, grant.paths, strict=True):
         if keys.kind(key) != "path":
             continue
-        file = f"{root}/{path.removeprefix('./')}" if path != keys.ROOT else root
+        file = file_of(root, path) if path != keys.ROOT else root
         yield Held(
             path=path, file=file.rstrip("/"), writes=mode == WRITE, grant=grant,
             folder=path.endswith("/") or path == keys.ROOT,

@@ -22,9 +22,10 @@ import os
 
 from holdfast.core.codec import loads
 from holdfast.gate import clients
+from holdfast.gate.guard.held import is_near
 from holdfast.gate.intent import DENY, Answer
 from holdfast.manager.controls import TABLE, control_of
-from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.paths import LEDGER_FOLDER, checkout_of
 from holdfast.manager.realpath import resolve
 
 TYPE_CHECKING = False
@@ -88,7 +89,8 @@ def _below(root: str, folder: str) -> list[str]:
         names += [f"{_GIT_FOLDER}/{name}" for name in os.listdir(f"{root}/{_GIT_FOLDER}")]
     except OSError:
         pass
-    files = [f"{root}/{name}" for name in names]
+    checkout = checkout_of(root, folder.rstrip("/"))
+    files = [f"{base}/{name}" for base in dict.fromkeys((root, checkout)) for name in names]
     return [file for file in files if file.startswith(folder) and os.path.lexists(file)]
 
 
@@ -97,12 +99,13 @@ def judged(root: str, path: str, outcome: Callable[[str], str | None]) -> str:
     (empty: it is gone then; None: it is not known). Empty if it may."""
     if f"{path}/".startswith(f"{root}/{LEDGER_FOLDER}/"):
         return _LEDGER
-    name = path[len(root) + 1 :]
+    checkout = checkout_of(root, path)
+    name = path[len(checkout) + 1 :]
     control = control_of(name)
     if control is None or not control.judge or name.casefold() != control.name:
         return _GIT_HOOK if _is_git_hook(path) else ""
     old = _text(path)
-    return _JUDGES[control.judge](root, old, outcome(old))
+    return _JUDGES[control.judge](checkout, old, outcome(old))
 
 
 def _is_git_hook(path: str) -> bool:
@@ -122,7 +125,7 @@ def edit_refused(intent: Intent, data: object, manager: Ledger, gate: Gate) -> A
     root = manager.tree.root
     for text in intent.writes:
         real = resolve(os.path.join(intent.cwd or root, text), text)[0]
-        if real.startswith(f"{root}/"):
+        if is_near(real, root):
             why = judged(root, real, _outcome(adapter, data, text))
             if why:
                 what = {"tool": intent.tool}

@@ -16,6 +16,7 @@ from holdfast.core.filetimes import tick
 from holdfast.gate.guard import aside, signs
 from holdfast.gate.guard.asking import GIT_SECONDS, Git, names_of
 from holdfast.gate.guard.caches import is_cache, is_left_over
+from holdfast.manager.paths import checkout_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,16 +34,20 @@ NAMED_MAX = 5
 AGAIN_SECONDS = 3600
 
 
-def changed_since(tree: Tree, start: int, seconds: float = GIT_SECONDS) -> dict[str, str]:
-    """What is not committed and changed since a moment: the path by the key that is locked for it.
-    When something was removed nobody can say."""
+def changed_since(
+    tree: Tree, folder: str, start: int, seconds: float = GIT_SECONDS
+) -> dict[str, str]:
+    """What is not committed, in the checkout around a folder, and changed since a moment: the path
+    by the key that is locked for it. When a file was removed cannot be told."""
     found: dict[str, str] = {}
-    for path in uncommitted(tree.root, seconds)[:FILES_MAX]:
-        file = f"{tree.root}/{path}"
+    checkout = checkout_of(tree.root, os.path.realpath(folder)) if folder else tree.root
+    for path in uncommitted(checkout, seconds)[:FILES_MAX]:
+        file = f"{checkout}/{path}"
         try:
             changed = os.lstat(file).st_ctime_ns
             if changed >= start - tick(changed):
-                found[tree.place(file).key] = path
+                place = tree.place(file)
+                found[place.key] = place.path
         except (OSError, HoldfastError):
             continue  # it is gone, or nobody can lock it
     return found

@@ -108,6 +108,19 @@ def not_done(agent: str, left: Sequence[str], given_back: Sequence[str]) -> str:
     return "\n".join(said)
 
 
+def changed_elsewhere(found: Sequence[tuple[str, str, str, int]]) -> str:
+    """For an agent that begins to change files which are being changed in another checkout, too:
+    the file, the other one, its holder and for how long."""
+    lines = [
+        f"{path} is being changed in another checkout too: {other}, by {name}, for {duration(age)}."
+        for path, other, name, age in found[:_OTHERS_MAX]
+    ]
+    more = len(found) - _OTHERS_MAX
+    if more > 0:
+        lines.append(f"{more} more of your files are being changed elsewhere.")
+    return "\n".join([*lines, "You may write it; the two changes will have to be merged."])
+
+
 def others(found: Sequence[tuple[str, Sequence[str]]]) -> str:
     """For an agent that begins: who else is at work here, and on what."""
     said = [f"{name} ({listed(paths, 3)})" if paths else name for name, paths in found]
