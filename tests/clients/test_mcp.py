@@ -32,7 +32,9 @@ def started_with(crew: Crew) -> dict[str, Any]:
     write_codex_config(home, crew.gated.root)
     config = home / "codex" / "config.toml"
     server = f"\n[mcp_servers.files]\ncommand = {json.dumps(words[0])}\n"
-    config.write_text(f"{config.read_text()}{server}args = {json.dumps(words[1:])}\n")
+    config.write_text(
+        f"{config.read_text()}{server}args = {json.dumps(words[1:])}\nrequired = true\n"
+    )
     return {"home": home}
 
 
@@ -68,7 +70,7 @@ def test_two_agents_that_write_by_mcp_are_kept_apart(gated: Gated, crew: Crew) -
     gated.init(**AT_ONCE)
     file = str(gated.root / "a.txt")
     owner = crew.owner(tool(crew, "write_file", path=file, content="mine\n"), **started_with(crew))
-    assert gated.held() == {"a.txt": owner.name}
+    assert gated.held() == {"a.txt": owner.name}, owner.results
     other = crew.run(
         "other", tool(crew, "edit_file", path=file, edits=[{"oldText": "mine", "newText": "no"}]),
         **started_with(crew),
