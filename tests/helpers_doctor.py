@@ -57,6 +57,11 @@ class Clinic(Installation):
         """Change the hook that runs before a tool."""
         self.set(file, lambda data: data["hooks"]["PreToolUse"][0]["hooks"][0].update(fields))
 
+    def in_a_shell(self, file: Path, line: str) -> None:
+        """Make it a line for a shell, as earlier versions wrote it."""
+        handler = {"type": "command", "command": line, "timeout": 240}
+        self.set(file, lambda data: data["hooks"]["PreToolUse"][0].update(hooks=[handler]))
+
 
 def states(found: dict[tuple[str, str], dict[str, Any]], about: str) -> dict[str, str]:
     return {check: one["state"] for (who, check), one in found.items() if who == about}

@@ -13,6 +13,8 @@ from typing import Any
 
 import holdfast
 from helpers_cli import Answer, Repository, Terminal
+from holdfast.gate.install import handlers
+from holdfast.gate.install.command import LOADER
 
 SOURCE = Path(holdfast.__file__).parent
 
@@ -124,8 +126,12 @@ class Installation:
         return answer
 
     def line(self, client: str) -> str:
-        """The command that a hook of a client should have."""
+        """The command of a hook as earlier versions wrote it."""
         return f"{sys.executable} -I -S {self.script} {client}"
+
+    def words(self, client: str) -> list[str]:
+        """What a hook of a client should run."""
+        return [sys.executable, "-I", "-S", "-c", LOADER, str(self.script), client]
 
     def program(self, name: str, text: str = "#!/bin/sh\n") -> Path:
         """A program on the way."""
@@ -153,7 +159,7 @@ def commands(file: Path) -> dict[str, list[dict[str, Any]]]:
     for event, groups in json.loads(file.read_text("utf-8-sig")).get("hooks", {}).items():
         for group in groups:
             for handler in group["hooks"]:
-                if "holdfast/gate/hook.py" in handler["command"]:
+                if handlers.is_ours(handler):
                     found.setdefault(event, []).append(handler)
     return found
 

@@ -174,10 +174,10 @@ def test_check_finds_a_missing_hook_and_init_puts_it_back(here: Installation) ->
 def test_check_finds_a_changed_timeout_on_either_side(here: Installation) -> None:
     here.init("--client", "claude")
     here.claude.write_text(here.claude.read_text().replace("240", "10", 1))
-    assert "has the timeout 10, not 240" in drifted(here)
+    assert "has timeout = 10, not 240" in drifted(here)
     here.init("--client", "claude")
     (here.root / "holdfast.toml").write_text("[gate]\ntimeout_seconds = 60\n")
-    assert "has the timeout 240, not 60" in drifted(here)
+    assert "has timeout = 240, not 60" in drifted(here)
 
 
 def test_check_finds_that_the_python_is_gone(here: Installation, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_check_finds_that_the_python_is_gone(here: Installation, tmp_path: Path)
     subprocess.run(words, cwd=here.root, env={**os.environ, **here.env}, check=True)
     assert all(str(python) in one["command"] for [one] in commands(here.claude).values())
     python.unlink()
-    assert f"the Python of the hooks is gone, so every edit passes: {python}" in drifted(here)
+    assert f"the Python of the hooks is gone, so every edit is refused: {python}" in drifted(here)
 
 
 def test_check_finds_that_the_script_is_gone_or_broken(here: Installation, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_check_finds_that_the_script_is_gone_or_broken(here: Installation, tmp_p
     here.init("--client", "claude", env={"PYTHONPATH": str(other.site)})
     assert "runs another command" in drifted(here)
     other.script.unlink()
-    assert f"is gone, so everything is refused: {other.script}" in drifted(here)
+    assert f"is gone, so every edit is refused: {other.script}" in drifted(here)
     here.init("--client", "claude")
     here.script.write_text("raise SystemExit(3)")
     assert "the hook's command does not work: it ended with 3" in drifted(here)

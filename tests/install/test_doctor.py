@@ -87,13 +87,13 @@ def test_people_get_a_table_and_the_fixes_whole(own: Clinic) -> None:
     table, _, rest = answer.out.partition("\n\n")
     assert table.startswith("WHO")
     assert all(len(line) <= 60 for line in table.splitlines())
-    assert "claude, a forbidden edit: Write is not stopped by its hook: it ended with 1" in rest
+    assert "claude, free work: Write was refused although nobody holds anything there: it " in rest
     assert "  -> holdfast doctor --fix, or holdfast init" in rest
     assert " failed\n" in rest
 
 
 def test_a_wrapper_that_swallows_the_refusal_is_found(here: Clinic) -> None:
-    here.before_tools(here.claude, command=f"{here.line('claude')} >/dev/null || true")
+    here.in_a_shell(here.claude, f"{here.line('claude')} >/dev/null || true")
     found = here.doctor(code=1)
     assert states(found, "claude")[EDIT] == states(found, "claude")[SHELL] == "failed"
     assert states(found, "codex")[EDIT] == "held"
@@ -212,7 +212,7 @@ def test_leases_of_the_dead_are_found_and_cleared_away(
 
 def test_hooks_are_put_right_as_init_would(here: Clinic) -> None:
     before = tree(here.root)
-    here.before_tools(here.claude, command=f"/nonexistent/python {here.script} claude")
+    here.in_a_shell(here.claude, f"/nonexistent/python {here.script} claude")
     here.codex.unlink()
     (here.root / ".git/hooks/post-commit").unlink()
     here.doctor(code=1)

@@ -25,6 +25,7 @@ from helpers_init import (
     tree,
 )
 from holdfast.gate.clients import adapter
+from holdfast.gate.install import handlers
 from holdfast.gate.install import plan as plans
 from holdfast.gate.install.command import Command, InstallError, interpreter, is_shim
 from holdfast.gate.install.finding import CLIENTS
@@ -58,11 +59,21 @@ def test_every_event_of_every_client_gets_the_absolute_command(here: Installatio
             [group] = data[event]
             assert group.get("matcher") == matcher
             timeout = module.TIMEOUT_SECONDS_MAX.get(event, 240)
-            handler = {"type": "command", "command": here.line(name), "timeout": timeout}
+            words = here.words(name)
+            handler = {"type": "command", "command": shlex.join(words), "timeout": timeout}
+            if name == "claude":
+                handler |= {"command": words[0], "args": words[1:]}
             if event in ("PreToolUse", "Stop", "SubagentStop"):  # what may be held open
                 assert timeout == 240
                 handler["statusMessage"] = "holdfast: waiting for a file"
-            assert group["hooks"] == [handler]
+            [found] = group["hooks"]
+            if event == "PreToolUse":  # what refuses if it fails, and says what to do
+                assert "runs holdfast init here" in json.dumps(found)
+                if name == "claude":
+                    handler |= {"args": [*words[1:], found["args"][-1]], "onFailure": "block"}
+                else:
+                    handler["command"] += found["command"].removeprefix(handler["command"])
+            assert found == handler
 
 
 def test_the_written_commands_run_from_anywhere(here: Installation, tmp_path: Path) -> None:
@@ -70,7 +81,7 @@ def test_the_written_commands_run_from_anywhere(here: Installation, tmp_path: Pa
     for file in (here.claude, here.codex):
         for [handler] in commands(file).values():
             done = subprocess.run(
-                ["/bin/sh", "-c", handler["command"]], input="{}", text=True, cwd="/",
+                handlers.started(handler), input="{}", text=True, cwd="/",
                 env={}, capture_output=True, check=False,
             )  # fmt: skip
             assert (done.returncode, done.stderr) == (0, "")
@@ -80,7 +91,7 @@ def test_a_place_with_blanks_and_quotes_is_quoted(tmp_path: Path) -> None:
     here = Installation(tmp_path, site="it's my site")
     here.init("--client", "claude")
     [[handler], *_] = commands(here.claude).values()
-    assert shlex.split(handler["command"])[3] == str(here.script)
+    assert handlers.script_of(handler) == str(here.script)
     assert here.hold("init", "--check").code == 0
 
 
@@ -186,7 +197,7 @@ def test_hooks_of_another_installation_are_taken_over(here: Installation, tmp_pa
     answer = here.hold("init", "--client", "claude", env={"PYTHONPATH": str(other.site)})
     assert answer.code == 0
     for [handler] in commands(here.claude).values():
-        assert str(other.script) in handler["command"]
+        assert handlers.script_of(handler) == str(other.script)
     here.undo()
     assert not here.claude.exists()
 

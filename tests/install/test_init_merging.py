@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.gate.install import hooks, jsontext
+from holdfast.gate.install import handlers, hooks, jsontext
 from holdfast.gate.install.hooks import Unusable, Wanted
 from holdfast.gate.install.jsontext import NotJson
 
 OURS = "/venv/bin/python -I -S /site/holdfast/gate/hook.py claude"
+FILE = ".claude/settings.local.json"
+
+
+def wanted(event: str, matcher: str | None, line: str, timeout: int, status: str = "") -> Wanted:
+    made = handlers.made(line.split(), event, FILE, exec_form=True, status=status)
+    return Wanted(event, matcher, {**made, "timeout": timeout}, "timeout")
+
+
+def older(event: str, matcher: str | None, line: str, timeout: int) -> Wanted:
+    """As earlier versions wrote it: a line for a shell."""
+    handler = {"type": "command", "command": line, "timeout": timeout}
+    return Wanted(event, matcher, handler, "timeout")
+
+
 WANTED = [
-    Wanted("PreToolUse", "Write|Edit", OURS, "timeout", 240),
-    Wanted("Stop", None, OURS, "timeout", 240, "waiting"),
+    wanted("PreToolUse", "Write|Edit", OURS, 240),
+    wanted("Stop", None, OURS, 240, "waiting"),
 ]
 THEIRS = {"type": "command", "command": "echo 'gate/hook.py'"}
 
@@ -99,7 +114,7 @@ def test_hooks_of_others_stay_where_they_are_and_ours_come_last() -> None:
 
 
 def test_hooks_of_an_older_installation_are_replaced_in_their_place() -> None:
-    old = Wanted("PreToolUse", "Write", "python3 /old/holdfast/gate/hook.py claude", "timeout", 9)
+    old = older("PreToolUse", "Write", "python3 /old/holdfast/gate/hook.py claude", 9)
     text = json.dumps({"hooks": {"PreToolUse": [old.group(), {"hooks": [THEIRS]}]}})
     groups = json.loads(put_in(text))["hooks"]["PreToolUse"]
     assert groups == [WANTED[0].group(), {"hooks": [THEIRS]}]
@@ -123,7 +138,7 @@ def test_our_hook_leaves_a_group_that_it_shared_with_others() -> None:
 
 
 def test_a_hook_of_ours_that_is_not_wanted_any_more_goes() -> None:
-    old = Wanted("PreCompact", None, OURS, "timeout", 240)
+    old = older("PreCompact", None, OURS, 240)
     text = json.dumps({"hooks": {"PreCompact": [old.group()]}})
     assert json.loads(put_in(text))["hooks"].keys() == {"PreToolUse", "Stop"}
 
@@ -176,11 +191,11 @@ def test_differences_are_told_in_words() -> None:
     assert hooks.differences(text, WANTED) == []
     assert hooks.differences("{}", WANTED)[0] == "the hook for PreToolUse is missing"
     [told] = hooks.differences(text.replace("240", "60", 1), WANTED)
-    assert told == "the hook for PreToolUse has the timeout 60, not 240"
+    assert told == "the hook for PreToolUse has timeout = 60, not 240"
     [told] = hooks.differences(text.replace("Write|Edit", "Write"), WANTED)
     assert "is for 'Write'" in told
     [told] = hooks.differences(text.replace('"waiting"', '"idle"'), WANTED)
-    assert told == "the hook for Stop shows 'idle', not 'waiting'"
+    assert told == "the hook for Stop has statusMessage = 'idle', not 'waiting'"
     [told] = hooks.differences(text.replace('"type"', '"async": true, "type"', 1), WANTED)
     assert told == "the hook for PreToolUse has been changed"
 
@@ -197,9 +212,12 @@ def test_differences_are_told_in_words() -> None:
     ],
 )
 def test_our_hooks_are_known_by_the_script_that_they_run(command: str, ours: bool) -> None:
-    assert hooks.is_ours({"command": command}) is ours
-    assert not hooks.is_ours({"url": command})
-    assert not hooks.is_ours(command)
+    assert handlers.is_ours({"command": command}) is ours
+    if "see" not in command:
+        program, *more = shlex.split(command)
+        assert handlers.is_ours({"command": program, "args": more}) is ours
+    assert not handlers.is_ours({"url": command})
+    assert not handlers.is_ours(command)
 
 
 # Any JSON

@@ -12,6 +12,7 @@ from holdfast.cli.tables import BOLD, DIM, RED, YELLOW, Cell, Column, render, te
 from holdfast.gate.doctor import Finding, examine
 from holdfast.gate.doctor.finding import FAILED, HELD, NOTE
 from holdfast.gate.doctor.fixing import Repair, repair
+from holdfast.gate.doctor.looking import CLIENTS
 from holdfast.manager.paths import home_root
 
 TYPE_CHECKING = False
@@ -91,4 +92,6 @@ def _tell_fixes(found: Sequence[Finding]) -> None:
             out(f"  -> {plain(one.fix)}")
     held = sum(one.state == HELD for one in found)
     told = f"{len(failed)} of {held + len(failed)} failed" if failed else f"all {held} held"
+    if not failed and any(one.check == CLIENTS for one in found):
+        told = f"{held} held, but no client is installed to obey the hooks"
     out(f"\x1b[{BOLD}m{told}\x1b[0m" if colours() else told)

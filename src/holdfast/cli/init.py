@@ -10,7 +10,7 @@ from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain, talk
 from holdfast.gate import bundle
 from holdfast.gate.gitfiles import GitError
-from holdfast.gate.install import gitpart, plan
+from holdfast.gate.install import gitpart, obeying, plan
 from holdfast.gate.install.command import InstallError, own_command, probe
 from holdfast.gate.install.finding import (
     CLIENTS,
@@ -112,6 +112,7 @@ def _install(call: Call, root: str) -> int:
         )
     command = own_command()
     made = plan.install(root, clients, command, settings)
+    client_trouble = _tried(clients)
     git_done: list[Touched] = []
     git_trouble: list[str] = []
     try:
@@ -125,10 +126,10 @@ def _install(call: Call, root: str) -> int:
     if not call.flag("dry-run"):
         bundle.write(os.path.dirname(os.path.dirname(command.script)))
         for one in clients:
-            probe(command.line(one.name), root, settings.deadline_seconds)
+            probe(command.hook(one.name), root, settings.deadline_seconds)
         _write(root, made, command.words() if git_done else None)
     changed = bool(made.to_do or git_done)
-    steps = [*git_trouble, *_steps(root, clients, made, changed, with_git)]
+    steps = [*git_trouble, *client_trouble, *_steps(root, clients, made, changed, with_git)]
     data = {
         "command": command.words(),
         "timeout_seconds": settings.timeout_seconds,
@@ -137,6 +138,22 @@ def _install(call: Call, root: str) -> int:
     }
     _tell(call, "init", made, git_done, steps, data)
     return DONE
+
+
+def _tried(clients: list[Client]) -> list[str]:
+    """What to know of clients that do not obey the form of their hooks. Raises InstallError if no
+    hook would run at all."""
+    obeyed = obeying.tried(os.environ) if any(one.adapter.EXEC_FORM for one in clients) else None
+    if obeyed is None:
+        return []
+    if obeyed.problem and not obeyed.exec_form:
+        raise InstallError(
+            obeyed.problem, hint=f"{obeyed.fix}, or leave it out with --client",
+            path=obeyed.program,
+        )  # fmt: skip
+    if obeyed.why:
+        return [f"cannot tell whether edits are refused if the hook fails: {obeyed.why}"]
+    return [f"{obeyed.problem}; {obeyed.fix}"] if obeyed.problem else []
 
 
 def _write(root: str, made: Plan, git_words: list[str] | None) -> None:
@@ -297,6 +314,8 @@ def _check(call: Call, root: str) -> int:
         add("init", [error.message])
     for one in clients:
         add(one.name, plan.check(root, one, command, settings, os.environ))
+        obeyed = obeying.tried(os.environ) if one.adapter.EXEC_FORM else None
+        add(one.name, [obeyed.problem] if obeyed is not None and obeyed.problem else [])
     if known.version and known.version != _version():
         add("init", [f"the hooks were written by version {known.version}, this is {_version()}"])
     if with_git:

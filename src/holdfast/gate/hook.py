@@ -1,4 +1,5 @@
-"""The program that clients start as their hook: `python -I -S hook.py CLIENT`.
+"""The program that clients start as their hook: `python -I -S hook.py CLIENT`, or read and
+executed by a Python that has its path and the client as `sys.argv`.
 
 Started like that the interpreter looks for nothing but its own library, which is half of what it
 takes to start. So this file finds the package that it lies in by itself, and the bundle that was
@@ -11,7 +12,7 @@ from marshal import loads
 
 if __name__ == "__main__":
     gc.disable()  # it would search for garbage among the modules a dozen times
-    here = __file__.rpartition("/")[0] or "."
+    here = sys.argv[0].rpartition("/")[0] or "."
     names: dict = {"__name__": "holdfast.gate.unbundle"}  # type: ignore[type-arg]
     try:
         made = here + "/__pycache__/hook." + sys.implementation.cache_tag + ".bundle"

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         TIMEOUT_PER_SECOND: int
         #: Events for which the client accepts no longer timeout than this, in seconds.
         TIMEOUT_SECONDS_MAX: dict[str, int]
+        #: Whether it starts a hook without a shell (`args`) and knows `onFailure`.
+        EXEC_FORM: bool
         #: What the client shows while a hook of these events runs.
         STATUS: dict[str, str]
         #: The variable that carries the session in the environment of the agent's commands.

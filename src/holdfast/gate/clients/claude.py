@@ -90,6 +90,7 @@ SETTINGS_FILES: tuple[str, ...] = (".claude/settings.local.json", ".claude/setti
 TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
 TIMEOUT_SECONDS_MAX: dict[str, int] = {}
+EXEC_FORM = True
 STATUS = dict.fromkeys(("PreToolUse", "Stop", "SubagentStop"), WAITING)
 MARK = "CLAUDE_CODE_SESSION_ID"
 HOME = "CLAUDE_PROJECT_DIR"

@@ -79,6 +79,7 @@ SETTINGS_FILES: tuple[str, ...] = (".codex/hooks.json",)
 TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
 TIMEOUT_SECONDS_MAX: dict[str, int] = {"SessionEnd": 3, "Interrupt": 3}
+EXEC_FORM = False
 STATUS = dict.fromkeys(("PreToolUse", "Stop", "SubagentStop"), WAITING)
 MARK = "CODEX_SESSION_ID"
 HOME = ""

@@ -49,6 +49,7 @@ def examine(
                 found += looking.hooks_of(root, one, settings, environ)
                 found += proving.client(scene, root, one, environ)
                 found += looking.trust_of(root, one, scene, environ)
+                found += looking.failing(one, environ)
             found += looking.git(root)
             found += proving.git(scene, root)
             found += proving.sandbox(scene)

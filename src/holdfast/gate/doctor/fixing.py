@@ -66,7 +66,7 @@ def _hooks(root: str) -> list[Repair]:
     if not (made.to_do or touched or is_old):
         return []
     for one in clients:
-        probe(command.line(one.name), root, settings.deadline_seconds)
+        probe(command.hook(one.name), root, settings.deadline_seconds)
     with LockManager.open(root):
         if touched:
             gitpart.install(root, command.words())

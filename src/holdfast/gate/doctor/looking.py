@@ -9,11 +9,11 @@ import holdfast
 from holdfast.core.conflicts import fate
 from holdfast.core.draft import Draft
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.doctor.finding import FAILED, HELD, NOTE, Finding
+from holdfast.gate.doctor.finding import FAILED, HELD, NOTE, SKIPPED, Finding
 from holdfast.gate.doctor.proving import PUT_RIGHT
 from holdfast.gate.doctor.trust import codex_trust
 from holdfast.gate.gitfiles import GitError
-from holdfast.gate.install import files, gitpart, hooks, plan
+from holdfast.gate.install import files, gitpart, hooks, obeying, plan
 from holdfast.gate.install.command import InstallError, own_command
 from holdfast.gate.install.finding import has_git, in_use, obstacles
 from holdfast.gate.install.hooks import Unusable
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from holdfast.gate.install.finding import Client
 
 HOOKS = "hooks"
+CLIENTS = "clients"
 TRUST = "trust"
+FAILING = "a hook that fails"
 _BOM = "\ufeff"
 #: How many of many things are named.
 NAMED_MAX = 5
@@ -119,12 +121,38 @@ def trust_of(root: str, one: Client, scene: Scene, environ: Mapping[str, str]) -
     return [Finding(one.name, TRUST, FAILED, f"Codex skips the hooks: {told}", one.adapter.TO_DO)]
 
 
+def failing(one: Client, environ: Mapping[str, str]) -> list[Finding]:
+    """Whether a client refuses an edit if its hook cannot be run."""
+    if not one.adapter.EXEC_FORM:
+        return []
+    obeyed = obeying.tried(environ)
+    if obeyed is None:
+        told = f"{obeying.PROGRAM} is not on the path, so it cannot be tried"
+        return [Finding(one.name, FAILING, SKIPPED, told)]
+    if obeyed.problem:
+        return [Finding(one.name, FAILING, FAILED, obeyed.problem, obeyed.fix)]
+    if obeyed.why:
+        return [Finding(one.name, FAILING, NOTE, f"cannot tell what it does: {obeyed.why}")]
+    return [Finding(one.name, FAILING, HELD, f"{obeyed.program} takes its failure for a refusal")]
+
+
 def others(root: str, clients: Sequence[Client], environ: Mapping[str, str]) -> list[Finding]:
     """Clients that are used and have no hooks; or that there are no hooks at all."""
     if not clients and not load(root).git:
         return [Finding("gate", HOOKS, FAILED, "there are no hooks here", "holdfast init")]
     names = {one.name for one in clients}
-    return [
+    found = []
+    if not clients:
+        told, fix = (
+            "no client has hooks here, so no edit is checked",
+            "holdfast init --client claude",
+        )
+        found.append(Finding("gate", HOOKS, FAILED, told, fix))
+    elif not any(shutil.which(name, path=environ.get("PATH")) for name in names):
+        programs = " or ".join(sorted(names))
+        told = f"there is no {programs} on the path: whether a client obeys its hooks was not tried"
+        found.append(Finding("gate", CLIENTS, NOTE, told))
+    return found + [
         Finding(
             one.name, HOOKS, NOTE, f"{one.title} has no hooks here, and {why}",
             f"holdfast init --client {one.name}, if it is used here",

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.gate.doctor.rules import Ran
+    from holdfast.gate.doctor.rules import Ran, Shot
     from holdfast.gate.doctor.scene import Scene
     from holdfast.gate.githooks import Hook
     from holdfast.gate.install.finding import Client
@@ -63,7 +63,7 @@ class _Volley:
     def __init__(self, scene: Scene, root: str, one: Client, environ: Mapping[str, str]) -> None:
         self.scene, self.root, self.one, self.environ = scene, root, one, environ
         self._count = 0
-        self._late: dict[str, Ran] = {}
+        self._late: dict[tuple[str, ...], Ran] = {}
 
     def edits(self) -> list[Finding]:
         for tool in _EDITORS[self.one.name]:
@@ -85,14 +85,15 @@ class _Volley:
         calls = [(tool, self._edit(tool, self.scene.root, file)), (BASH, {"command": "ls"})]
         for tool, fields in calls:
             armed = rules.armed(self.root, self.one, tool, self.environ)
-            if not armed.commands:
+            if not armed.shots:
                 return [Finding(self.one.name, WORK, SKIPPED, armed.why)]
-            for line, seconds in armed.commands:
-                ran = self._fire(line, seconds, tool, fields, self.scene.root)
-                if ran.late or (ran.code and not rules.blocks(self.one.name, ran)):
+            for shot in armed.shots:
+                ran = self._fire(shot, tool, fields, self.scene.root)
+                blocks = rules.blocks(self.one.name, ran, closed=shot.closed)
+                if (ran.late or ran.code) and not blocks:
                     told = f"it passes, but only because the hook does not work: {ran.told()}"
                     return [Finding(self.one.name, WORK, SKIPPED, told)]
-                if rules.blocks(self.one.name, ran):
+                if blocks:
                     told = f"{tool} was refused although nobody holds anything there: {_why(ran)}"
                     return [Finding(self.one.name, WORK, FAILED, told, PUT_RIGHT)]
         return [Finding(self.one.name, WORK, HELD, "what nobody holds passes")]
@@ -100,9 +101,9 @@ class _Volley:
     def store(self) -> list[Finding]:
         tool, folder = _EDITORS[self.one.name][0], self.scene.broken
         found = [self._must_block(STORE, tool, self._edit(tool, folder, FREE), folder)]
-        for line, seconds in rules.armed(self.root, self.one, BASH, self.environ).commands:
-            ran = self._fire(line, seconds, BASH, {"command": "holdfast status"}, folder)
-            if rules.blocks(self.one.name, ran):
+        for shot in rules.armed(self.root, self.one, BASH, self.environ).shots:
+            ran = self._fire(shot, BASH, {"command": "holdfast status"}, folder)
+            if rules.blocks(self.one.name, ran, closed=shot.closed):
                 told = "an agent cannot run holdfast itself while its ledger is broken"
                 fix = "use holdfast at a terminal of your own then"
                 found.append(Finding(self.one.name, WAY_OUT, NOTE, told, fix))
@@ -114,22 +115,20 @@ class _Volley:
         """One call that no client may carry out. Of several hooks one is enough."""
         name = self.one.name
         armed = rules.armed(self.root, self.one, tool, self.environ)
-        if not armed.commands:
+        if not armed.shots:
             return Finding(name, check, FAILED, f"{tool} is not stopped: {armed.why}", PUT_RIGHT)
         told = ""
-        for line, seconds in armed.commands:
-            ran = self._fire(line, seconds, tool, fields, folder or self.scene.root)
-            if rules.blocks(name, ran):
+        for shot in armed.shots:
+            ran = self._fire(shot, tool, fields, folder or self.scene.root)
+            if rules.blocks(name, ran, closed=shot.closed):
                 return Finding(name, check, HELD, f"{tool} was refused")
             told = ran.told() if ran.late or ran.code else "its answer does not block"
         return Finding(name, check, FAILED, f"{tool} is not stopped by its hook: {told}", PUT_RIGHT)
 
-    def _fire(
-        self, line: str, seconds: float, tool: str, fields: Mapping[str, str], folder: str
-    ) -> Ran:
+    def _fire(self, shot: Shot, tool: str, fields: Mapping[str, str], folder: str) -> Ran:
         """Run a hook as its client would, before a tool."""
-        if line in self._late:  # once is enough to wait for
-            return self._late[line]
+        if shot.words in self._late:  # once is enough to wait for
+            return self._late[shot.words]
         self._count += 1
         session = f"doctor-{self.one.name}-{self._count}"
         told = {
@@ -150,10 +149,11 @@ class _Volley:
                 "CLAUDE_PROJECT_DIR": folder,
             }
         env = self.scene.environment(**more)
-        words = ["/bin/sh", "-c", line]
-        ran = self.scene.run(words, told=json.dumps(told), cwd=folder, seconds=seconds, env=env)
+        ran = self.scene.run(
+            shot.words, told=json.dumps(told), cwd=folder, seconds=shot.seconds, env=env
+        )
         if ran.late:
-            self._late[line] = ran
+            self._late[shot.words] = ran
         return ran
 
     def _edit(self, tool: str, folder: str, name: str) -> dict[str, str]:

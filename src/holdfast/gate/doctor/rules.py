@@ -10,7 +10,7 @@ import json
 import re
 
 from holdfast.core.model import Value
-from holdfast.gate.install import files, hooks
+from holdfast.gate.install import files, handlers, hooks
 from holdfast.gate.install.command import InstallError
 from holdfast.gate.install.finding import obstacles
 from holdfast.gate.install.hooks import Unusable
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _BOM = "\ufeff"
 #: Anything else in a hook (such as `async` or `if`) may keep it from blocking.
-_KNOWN_FIELDS = frozenset(["type", "command", "timeout", "statusMessage"])
+_KNOWN_FIELDS = frozenset(["type", "command", "timeout", handlers.STATUS])
+_EXEC_FIELDS = frozenset([handlers.ARGUMENTS, handlers.ON_FAILURE])
 #: Codex rejects the whole file if it has more than this.
 _CODEX_FILE = frozenset(["description", "hooks"])
 #: Codex takes an answer with more than this for a mistake, and the write happens.
@@ -57,14 +58,25 @@ class Ran(Value):
         return f"{why}: {said}" if said else why
 
 
+class Shot(Value):
+    """What a client starts before a tool: its words, its timeout in seconds, 0 if it has none, and
+    whether the call is refused if it fails."""
+
+    __slots__ = ("closed", "seconds", "words")
+
+    def __init__(self, words: tuple[str, ...], seconds: float, *, closed: bool) -> None:
+        self.words: Final = words
+        self.seconds: Final = seconds
+        self.closed: Final = closed
+
+
 class Armed(Value):
-    """The commands of ours that a client runs before a tool, each with its timeout in seconds, 0
-    if it has none; or why there is none."""
+    """The commands of ours that a client runs before a tool, or why there is none."""
 
-    __slots__ = ("commands", "why")
+    __slots__ = ("shots", "why")
 
-    def __init__(self, commands: tuple[tuple[str, float], ...], why: str = "") -> None:
-        self.commands: Final = commands
+    def __init__(self, shots: tuple[Shot, ...], why: str = "") -> None:
+        self.shots: Final = shots
         self.why: Final = why
 
 
@@ -91,21 +103,24 @@ def armed(root: str, one: Client, tool: str, environ: Mapping[str, str]) -> Arme
 
 
 def _commands(groups: list[dict[str, Any]], one: Client, tool: str) -> Armed:
-    found: dict[str, float] = {}
+    found: list[Shot] = []
+    known = _KNOWN_FIELDS | (_EXEC_FIELDS if one.adapter.EXEC_FORM else set())
     why = f"{one.file} has no hook of ours for PreToolUse"
     for group in groups:
         if not matches(group.get("matcher"), tool):
             why = f"the hook is for {group.get('matcher')!r}, and {tool} is not among them"
             continue
-        for handler in filter(hooks.is_ours, group["hooks"]):
-            if handler.get("type") != "command" or not _KNOWN_FIELDS.issuperset(handler):
+        for handler in filter(handlers.is_ours, group["hooks"]):
+            if handler.get("type") != "command" or not known.issuperset(handler):
                 why = "the hook has been changed so that it may not block"
                 continue
             limit = handler.get(one.adapter.TIMEOUT_FIELD)
             is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
             seconds = limit / one.adapter.TIMEOUT_PER_SECOND if is_number else 0.0
-            found[handler["command"]] = max(0.0, seconds)
-    return Armed(tuple(found.items()), "" if found else why)
+            closed = handler.get(handlers.ON_FAILURE) == handlers.BLOCK
+            words = tuple(handlers.started(handler))
+            found.append(Shot(words, max(0.0, seconds), closed=closed))
+    return Armed(tuple(dict.fromkeys(found)), "" if found else why)
 
 
 def matches(matcher: object, tool: str) -> bool:
@@ -122,8 +137,11 @@ def matches(matcher: object, tool: str) -> bool:
         return False
 
 
-def blocks(client: str, ran: Ran) -> bool:
-    """Whether a client does not do what its hook answered this to."""
+def blocks(client: str, ran: Ran, *, closed: bool = False) -> bool:
+    """Whether a client does not do what its hook answered this to; `closed` if it was told to take
+    a failure for a refusal."""
+    if closed and (ran.late or ran.code != 0):
+        return True
     if ran.late:
         return False
     said = _said(ran.out)

@@ -16,7 +16,7 @@ from time import monotonic
 
 from holdfast.core.model import Value
 from holdfast.gate.doctor.scene import end
-from holdfast.gate.install import hooks
+from holdfast.gate.install import handlers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _read(answer: dict[str, Any], root: str) -> Trust:
             complaints += map(str, folder.get("errors") or ())
     ours = [
         one for one in known
-        if hooks.script_of(str(one.get("command", ""))) is not None
+        if handlers.is_ours(one)
         and str(one.get("key", "")).startswith(f"{root}/")
     ]  # fmt: skip
     if not ours:

@@ -188,7 +188,7 @@ def _object(text: str) -> dict[str, Any]:
 
 def _ours(settings: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Our hooks: the event, where in its lists, for which tools, and what is run."""
-    from holdfast.gate.install.hooks import is_ours
+    from holdfast.gate.install.handlers import is_ours
 
     found = []
     hooks = settings.get("hooks")

@@ -2,6 +2,7 @@
 
     finding    which clients are in use, and where their settings are
     command    what a hook runs, and that it works
+    handlers   one hook as its client reads it: what it starts, and what its failure does
     hooks      our hooks in a client's settings
     gitpart    git's hooks, in words
     jsontext   JSON that somebody else wrote, changed in place

@@ -27,6 +27,9 @@ PROBE_EVENT = "HoldfastProbe"
 #: A hook that takes longer for nothing at all will not be waited for.
 PROBE_SECONDS_MAX = 30.0
 
+#: Runs the script that is named first, as Python itself would.
+LOADER = "import sys; del sys.argv[0]; exec(open(sys.argv[0], 'rb').read())"
+
 _MANAGERS = ("pyenv", "asdf", "mise", "rtx", "uv", "uvx", "rye")
 _PASSING = (
     "/uv/archive-v", "/uv/builds-v", "/uv/environments-v", "/.cache/pipx/", "/pipx/.cache/",
@@ -52,9 +55,11 @@ class Command(Value):
         """Without the environment's settings for Python, and without looking for packages."""
         return [self.python, "-I", "-S", self.script, *more]
 
-    def line(self, *more: str) -> str:
-        """For a shell."""
-        return shlex.join(self.words(*more))
+    def hook(self, client: str) -> list[str]:
+        """What a client runs. A Python that cannot open its script ends with 2, which clients obey
+        like a refusal at every event: they erase prompts, and never let an agent stop. Opened like
+        this it ends with 1."""
+        return [self.python, "-I", "-S", "-c", LOADER, self.script, client]
 
 
 def own_command() -> Command:
@@ -128,7 +133,7 @@ def _running() -> str:
         return ""
 
 
-def probe(line: str, root: str, deadline_seconds: float) -> float:
+def probe(words: list[str], root: str, deadline_seconds: float) -> float:
     """Run a hook's command once with nothing to decide; how long it took. Raises InstallError."""
     told = json.dumps({"hook_event_name": PROBE_EVENT, "session_id": "holdfast-probe", "cwd": root})
     kept = {name: text for name, text in os.environ.items() if not name.startswith("HOLDFAST_")}
@@ -136,19 +141,19 @@ def probe(line: str, root: str, deadline_seconds: float) -> float:
     begin = monotonic()
     try:
         done = subprocess.run(
-            ["/bin/sh", "-c", line], input=told, capture_output=True, text=True, errors="replace",
+            words, input=told, capture_output=True, text=True, errors="replace",
             timeout=limit, check=False, cwd=root, env=kept,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise _fails(line, f"it did not answer within {limit:g} s") from None
+        raise _fails(words, f"it did not answer within {limit:g} s") from None
     except OSError as error:
-        raise _fails(line, f"it cannot be run: {error.strerror}") from error
+        raise _fails(words, f"it cannot be run: {error.strerror}") from error
     said = (done.stderr.strip().splitlines() or [""])[-1]
     if done.returncode != 0:
         why = f"it ended with {done.returncode}"
-        raise _fails(line, f"{why}: {said}" if said else why)
+        raise _fails(words, f"{why}: {said}" if said else why)
     if not _is_answer(done.stdout):
-        raise _fails(line, f"it said what no client understands: {done.stdout.strip()[:80]}")
+        raise _fails(words, f"it said what no client understands: {done.stdout.strip()[:80]}")
     return monotonic() - begin
 
 
@@ -161,7 +166,8 @@ def _is_answer(text: str) -> bool:
         return False
 
 
-def _fails(line: str, why: str) -> InstallError:
+def _fails(words: list[str], why: str) -> InstallError:
+    line = words[2] if words[:2] == ["/bin/sh", "-c"] else shlex.join(words)
     return InstallError(
         f"the hook's command does not work: {why}",
         hint=f"install Holdfast again; to see for yourself: echo '{{}}' | {line}",

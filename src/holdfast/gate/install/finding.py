@@ -10,6 +10,7 @@ import subprocess
 from holdfast.core.model import Value
 from holdfast.gate.clients import NAMES, adapter
 from holdfast.gate.gitfiles import outside
+from holdfast.gate.install import handlers
 from holdfast.gate.install.hooks import Wanted
 
 TYPE_CHECKING = False
@@ -45,17 +46,18 @@ class Client(Value):
 
     def wanted(self, command: Command, settings: Settings) -> list[Wanted]:
         """The hooks that it should have."""
-        facts, line = self.adapter, command.line(self.name)
-        most = facts.TIMEOUT_SECONDS_MAX
-        return [
-            Wanted(
-                event, matcher, line, facts.TIMEOUT_FIELD,
-                min(settings.timeout_seconds, most.get(event, settings.timeout_seconds))
-                * facts.TIMEOUT_PER_SECOND,
-                facts.STATUS.get(event, ""),
-            )
-            for event, matcher in facts.EVENTS.items()
-        ]  # fmt: skip
+        facts, words = self.adapter, command.hook(self.name)
+        found = []
+        for event, matcher in facts.EVENTS.items():
+            handler = handlers.made(
+                words, event, self.file,
+                exec_form=facts.EXEC_FORM, status=facts.STATUS.get(event, ""),
+            )  # fmt: skip
+            most = facts.TIMEOUT_SECONDS_MAX.get(event, settings.timeout_seconds)
+            seconds = min(settings.timeout_seconds, most)
+            handler[facts.TIMEOUT_FIELD] = seconds * facts.TIMEOUT_PER_SECOND
+            found.append(Wanted(event, matcher, handler, facts.TIMEOUT_FIELD))
+        return found
 
     def home_folder(self, environ: Mapping[str, str]) -> str:
         """Where it keeps what holds for all repositories of this person."""

@@ -1,16 +1,24 @@
 """Our hooks in a client's settings: put in, looked at, taken out; what others put there stays.
 
 Claude Code and Codex read the same form: under `hooks`, for each event a list of groups, each with
-a `matcher` and a list of commands. Ours are known by what they run, `holdfast/gate/hook.py`,
+a `matcher` and a list of handlers. Ours are known by what they run, `holdfast/gate/hook.py`,
 whichever installation of Holdfast wrote them, so an older one is replaced and never doubled.
 """
 
 from __future__ import annotations
 
-import shlex
-
 from holdfast.core.model import Value
 from holdfast.gate.install import jsontext
+from holdfast.gate.install.handlers import (
+    ARGUMENTS,
+    GUARDED,
+    ON_FAILURE,
+    SCRIPT,
+    STATUS,
+    is_closed,
+    is_ours,
+    shown,
+)
 from holdfast.gate.install.jsontext import Node, NotJson
 
 TYPE_CHECKING = False
@@ -18,41 +26,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Final
 
-#: What the command of one of our hooks runs, whichever installation it belongs to.
-SCRIPT = "holdfast/gate/hook.py"
-#: The field of a hook that its client shows while it runs.
-STATUS = "statusMessage"
-
 
 class Wanted(Value):
-    """One hook as it should be in the settings. `status` is what the client shows meanwhile."""
+    """One hook as it should be in the settings; `field` is that of the handler's timeout."""
 
-    __slots__ = ("command", "event", "field", "matcher", "status", "timeout")
+    __slots__ = ("event", "field", "handler", "matcher")
 
     def __init__(
-        self,
-        event: str,
-        matcher: str | None,
-        command: str,
-        field: str,
-        timeout: int,
-        status: str = "",
+        self, event: str, matcher: str | None, handler: dict[str, Any], field: str
     ) -> None:
         self.event: Final = event
         self.matcher: Final = matcher
-        self.command: Final = command
+        self.handler: Final = handler
         self.field: Final = field
-        self.timeout: Final = timeout
-        self.status: Final = status
 
     def group(self) -> dict[str, Any]:
         """As it stands in the list of its event, with nobody else's command beside it."""
-        handler = {"type": "command", "command": self.command, self.field: self.timeout}
-        if self.status:
-            handler[STATUS] = self.status
         return {
             **({} if self.matcher is None else {"matcher": self.matcher}),
-            "hooks": [handler],
+            "hooks": [self.handler],
         }
 
 
@@ -63,23 +55,6 @@ class Unusable(ValueError):
         super().__init__(what)
         self.line = line
         self.column = column
-
-
-def is_ours(handler: object) -> bool:
-    """Whether a handler in the settings is a hook of Holdfast."""
-    command = handler.get("command") if isinstance(handler, dict) else None
-    return isinstance(command, str) and script_of(command) is not None
-
-
-def script_of(command: str) -> str | None:
-    """The script that a command of ours runs, or None if it is not ours."""
-    if SCRIPT not in command:
-        return None
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = command.split()
-    return next((word for word in words if f"/{word}".endswith(f"/{SCRIPT}")), None)
 
 
 # Putting in
@@ -192,20 +167,18 @@ def _differences(group: dict[str, Any], one: Wanted) -> list[str]:
     if group == one.group():
         return []
     told: list[str] = []
-    handlers = [handler for handler in group["hooks"] if is_ours(handler)]
-    handler = handlers[0]
-    if handler.get("command") != one.command:
-        told.append(f"the hook for {one.event} runs another command: {handler.get('command')}")
-    timeout = handler.get(one.field)
-    if timeout != one.timeout:
-        told.append(f"the hook for {one.event} has the timeout {timeout}, not {one.timeout}")
-    if handler.get(STATUS, "") != one.status:
-        told.append(f"the hook for {one.event} shows {handler.get(STATUS)!r}, not {one.status!r}")
+    found, meant = next(filter(is_ours, group["hooks"])), one.handler
+    hook = f"the hook for {one.event}"
+    if one.event == GUARDED and not is_closed(found):
+        told.append(f"{hook} is of an older form: if it fails, every edit passes")
+    elif any(found.get(name) != meant.get(name) for name in ("command", ARGUMENTS)):
+        told.append(f"{hook} runs another command: {shown(found)}")
+    for field in (one.field, ON_FAILURE, STATUS):
+        if found.get(field) != meant.get(field) and not (field == ON_FAILURE and told):
+            told.append(f"{hook} has {field} = {found.get(field)!r}, not {meant.get(field)!r}")
     if group.get("matcher") != one.matcher:
-        told.append(
-            f"the hook for {one.event} is for {group.get('matcher')!r}, not {one.matcher!r}"
-        )
-    return told or [f"the hook for {one.event} has been changed"]
+        told.append(f"{hook} is for {group.get('matcher')!r}, not {one.matcher!r}")
+    return told or [f"{hook} has been changed"]
 
 
 # Taking out

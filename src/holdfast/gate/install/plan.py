@@ -8,11 +8,10 @@ moment it names at least what is there.
 from __future__ import annotations
 
 import os
-import shlex
 from time import gmtime, strftime
 
 import holdfast
-from holdfast.gate.install import files, hooks, record
+from holdfast.gate.install import files, handlers, hooks, record
 from holdfast.gate.install.command import Command, InstallError, probe
 from holdfast.gate.install.files import Change
 from holdfast.gate.install.finding import (
@@ -188,7 +187,7 @@ def undo(root: str, clients: Sequence[Client] | None) -> Plan:
 
 def _concerns_us(text: str | None) -> bool:
     """Whether hooks of ours may be in it. What somebody else wrote badly is no trouble of ours."""
-    return text is not None and hooks.SCRIPT in text
+    return text is not None and handlers.SCRIPT in text
 
 
 def _undone(written: Written | None, old: str | None) -> str | None:
@@ -293,46 +292,45 @@ def check(
         return [f"{one.file}{line}: {error}; {one.title} passes over the whole file"]
     except InstallError as error:
         return [error.message]
-    for line in sorted(_lines(found)):
-        told += _broken(line, root, settings)
+    ours = _handlers(found)
+    passes = not any(map(handlers.is_closed, ours))
+    for handler in {tuple(handlers.started(one)): one for one in ours}.values():
+        told += _broken(handler, root, settings, passes=passes)
     for name in one.files[1:]:
-        told += _elsewhere(root, name, _lines(found))
-    return told + obstacles(one, root, environ)
+        told += _elsewhere(root, name, ours)
+    return list(dict.fromkeys(told)) + obstacles(one, root, environ)
 
 
-def _lines(found: list[tuple[str, dict[str, Any]]]) -> set[str]:
-    """The commands of our hooks."""
-    return {
-        handler["command"]
-        for _event, group in found
-        for handler in group["hooks"]
-        if hooks.is_ours(handler)
-    }
+def _handlers(found: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Those of our hooks."""
+    return [
+        handler for _event, group in found for handler in group["hooks"]
+        if handlers.is_ours(handler)
+    ]  # fmt: skip
 
 
-def _elsewhere(root: str, name: str, known: set[str]) -> list[str]:
+def _elsewhere(root: str, name: str, known: list[dict[str, Any]]) -> list[str]:
     """Hooks of ours in another file: the same again do no harm, others run beside these."""
     try:
         text = files.read(f"{root}/{name}", name)
-        others = _lines(hooks.found_hooks(_split(text)[1])) - known
+        others = _handlers(hooks.found_hooks(_split(text)[1]))
     except (InstallError, Unusable):  # which the client passes over, too
         return []
-    return [f"{name} has hooks of another Holdfast: {line}" for line in sorted(others)]
+    lines = {handlers.shown(one) for one in others} - {handlers.shown(one) for one in known}
+    return [f"{name} has hooks of another Holdfast: {line}" for line in sorted(lines)]
 
 
-def _broken(line: str, root: str, settings: Settings) -> list[str]:
-    """What is wrong with a command that a client runs."""
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        return [f"the command of the hooks is no command: {line}"]
-    script = hooks.script_of(line)
-    if not os.access(words[0], os.X_OK):
-        return [f"the Python of the hooks is gone, so every edit passes: {words[0]}"]
+def _broken(handler: dict[str, Any], root: str, settings: Settings, *, passes: bool) -> list[str]:
+    """What is wrong with the command of a hook that a client runs; whether edits pass without."""
+    python, script = handlers.split(handler)[0], handlers.script_of(handler)
+    if not os.access(python, os.X_OK):
+        so = "every edit passes" if passes else "every edit is refused"
+        return [f"the Python of the hooks is gone, so {so}: {python}"]
     if script is not None and not os.path.isfile(script):
-        return [f"the script of the hooks is gone, so everything is refused: {script}"]
+        so = "everything is refused" if passes else "every edit is refused"
+        return [f"the script of the hooks is gone, so {so}: {script}"]
     try:
-        probe(line, root, settings.deadline_seconds)
+        probe(handlers.started(handler), root, settings.deadline_seconds)
     except InstallError as error:
         return [error.message]
     return []
