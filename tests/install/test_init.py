@@ -108,7 +108,7 @@ def test_one_number_gives_the_clients_timeout_and_the_hooks_deadline(here: Insta
 def test_what_is_there_stays_to_the_byte_around_what_is_added(here: Installation) -> None:
     here.claude.parent.mkdir()
     here.claude.write_text(THEIRS)
-    answer = here.init("--client", "claude")
+    answer = here.init("--client", "claude", "--diff")
     new = here.claude.read_text()
     begin, end = THEIRS.split(THEIR_HOOK)
     assert new.startswith(begin + THEIR_HOOK)
@@ -133,13 +133,13 @@ def test_a_dry_run_shows_everything_and_writes_nothing(here: Installation) -> No
     here.claude.parent.mkdir()
     here.claude.write_text(THEIRS)
     before = tree(here.root)
-    answer = here.init(*BOTH, "--dry-run")
+    answer = here.init(*BOTH, "--dry-run", "--diff")
     assert "--- a/.claude/settings.local.json" in answer.out
     assert "+++ b/.codex/hooks.json" in answer.out
-    assert "would have changed .claude/settings.local.json" in answer.out
+    assert "would change .claude/settings.local.json" in answer.out
     assert tree(here.root) == before
     assert not (here.root / ".holdfast").exists()
-    assert here.init(*BOTH).out.startswith(answer.out[: answer.out.index("would have")])
+    assert here.init(*BOTH, "--diff").out.startswith(answer.out[: answer.out.index("would ")])
 
 
 def test_the_diff_can_be_applied(here: Installation) -> None:
@@ -152,7 +152,9 @@ def test_the_diff_can_be_applied(here: Installation) -> None:
                 ["git", "apply", "-"], input=one["diff"], text=True, cwd=here.root, check=True
             )
     found = here.claude.read_bytes(), here.codex.read_bytes()
-    assert here.init(*BOTH).out.count("@@") == 2  # only git's list of what it does not see
+    assert (
+        here.init(*BOTH, "--diff").out.count("@@") == 2
+    )  # only git's list of what it does not see
     assert (here.claude.read_bytes(), here.codex.read_bytes()) == found
 
 

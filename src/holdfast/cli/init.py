@@ -7,7 +7,7 @@ import os
 from holdfast.cli import DONE, FAILED
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import UsageError
-from holdfast.cli.printing import document, out, plain, talk
+from holdfast.cli.printing import document, out, plain, quoted, talk
 from holdfast.gate import bundle
 from holdfast.gate.gitfiles import GitError
 from holdfast.gate.install import gitpart, obeying, plan
@@ -16,6 +16,7 @@ from holdfast.gate.install.finding import (
     CLIENTS,
     Client,
     client,
+    git,
     has_git,
     in_use,
     is_tracked,
@@ -36,10 +37,20 @@ if TYPE_CHECKING:
     from holdfast.gate.install.plan import Plan
 
 
+#: How git begins the line of a worktree's place.
+_PLACE = "worktree "
+#: What was, or would be, done.
+_INFINITIVES = {
+    "written": "write", "changed": "change", "removed": "remove", "put back": "put back",
+}  # fmt: skip
+_PAST = {"written": "wrote"}
+
+
 def init(call: Call) -> int:
     """Do what the options say; without any, put the hooks in."""
     _reject_both(call, "check", "undo", "dry-run")
     _reject_both(call, "git", "no-git")
+    _reject_both(call, "check", "diff", "yes")
     root = _root(Desk(call))
     if call.flag("check"):
         return _check(call, root)
@@ -53,6 +64,7 @@ def _reject_both(call: Call, first: str, *others: str) -> None:
 
 
 def _root(desk: Desk) -> str:
+    _reject_bare(desk.folder)
     root = home_root(desk.folder)
     is_known = has_git(root) or os.path.isdir(f"{root}/{LEDGER_FOLDER}")
     if not is_known and root in ("/", os.path.realpath(os.path.expanduser("~"))):
@@ -61,6 +73,22 @@ def _root(desk: Desk) -> str:
             hint="go to the repository first, or name it: holdfast -C FOLDER init",
         )
     return root
+
+
+def _reject_bare(folder: str) -> None:
+    """Nobody edits in a bare repository; its worktrees have clients and hooks."""
+    if git(folder, "rev-parse", "--is-bare-repository") != "true":
+        return
+    common = git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir") or folder
+    listed = git(folder, "worktree", "list", "--porcelain") or ""
+    places = [line[len(_PLACE) :] for line in listed.splitlines() if line.startswith(_PLACE)]
+    works = [place for place in places if place != common]
+    if works:
+        hint = f"run it in one of its worktrees: holdfast -C {quoted([works[0]])} init"
+    else:
+        make = f"git -C {quoted([common])} worktree add FOLDER"
+        hint = f"make a worktree and run it there: {make}"
+    raise UsageError(f"{common} is a bare repository, in which no agent edits anything", hint=hint)
 
 
 # Who
@@ -123,12 +151,17 @@ def _install(call: Call, root: str) -> int:
         # Found and not asked for: the agents' hooks are worth having without it.
         with_git, git_trouble = False, [f"git has no hooks: {error.message}", error.hint]
     made.after.git = made.after.git or with_git
+    changed = bool(made.to_do or git_done)
+    if changed and _asks(call):
+        _show(call, made, git_done, "init", dry=True)
+        if not _agrees():
+            talk("nothing was written")
+            return FAILED
     if not call.flag("dry-run"):
         bundle.write(os.path.dirname(os.path.dirname(command.script)))
         for one in clients:
             probe(command.hook(one.name), root, settings.deadline_seconds)
         _write(root, made, command.words() if git_done else None)
-    changed = bool(made.to_do or git_done)
     steps = [*git_trouble, *client_trouble, *_steps(root, clients, made, changed, with_git)]
     data = {
         "command": command.words(),
@@ -138,6 +171,20 @@ def _install(call: Call, root: str) -> int:
     }
     _tell(call, "init", made, git_done, steps, data)
     return DONE
+
+
+def _asks(call: Call) -> bool:
+    """Whether a person is asked first: only at a terminal. Without one nobody can answer, and a
+    script that runs `init` means it."""
+    has_said = any(call.flag(name) for name in ("yes", "dry-run", "json"))
+    return not has_said and os.isatty(0) and os.isatty(2)
+
+
+def _agrees() -> bool:
+    import sys
+
+    talk("Write this? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _tried(clients: list[Client]) -> list[str]:
@@ -260,13 +307,17 @@ def _tell(
             }
         )
         return
-    for change in made.to_do:
+    _show(call, made, git_done, what, dry=dry)
+    for step in steps:
+        talk(f"  -> {plain(step)}")
+
+
+def _show(call: Call, made: Plan, git_done: list[Touched], what: str, *, dry: bool) -> None:
+    for change in made.to_do if call.flag("diff") else ():
         for line in change.diff().split("\n")[:-1]:
             out("\t".join(map(plain, line.split("\t"))))
     for line in _sentences(made, git_done, what, dry):
         out(plain(line))
-    for step in steps:
-        talk(f"  -> {plain(step)}")
 
 
 def _sentences(made: Plan, git_done: list[Touched], what: str, dry: bool) -> list[str]:
@@ -275,15 +326,27 @@ def _sentences(made: Plan, git_done: list[Touched], what: str, dry: bool) -> lis
         verb = "written" if change.old is None else "removed" if change.new is None else "changed"
         kept = made.backups.get(change.name, "").removeprefix(f"{made.root}/")
         done.append(Touched(verb, change.name, f"as it was: {kept}" if kept else ""))
-    lines = [_sentence(one, dry) for one in (*done, *git_done)]
+    lines = [_sentence(one, dry) for one in (*done, *_together(git_done))]
     if not lines:
         there = "there is nothing of ours here" if what == "undo" else "all hooks are there"
         lines.append(f"nothing to do: {there}")
     return lines
 
 
+def _together(touched: list[Touched]) -> list[Touched]:
+    """What was done in the same way in one folder, as one."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for one in touched:
+        folder, name = os.path.split(one.name)
+        groups.setdefault((one.verb, folder, one.note), []).append(name)
+    return [
+        Touched(verb, f"{folder}/{', '.join(names)}" if folder else ", ".join(names), note)
+        for (verb, folder, note), names in groups.items()
+    ]
+
+
 def _sentence(one: Touched, dry: bool) -> str:
-    verb = f"would have {one.verb}" if dry else "wrote" if one.verb == "written" else one.verb
+    verb = f"would {_INFINITIVES[one.verb]}" if dry else _PAST.get(one.verb, one.verb)
     return f"{verb} {one.name} ({one.note})" if one.note else f"{verb} {one.name}"
 
 
@@ -331,6 +394,8 @@ def _version() -> str:
 
 def _tell_check(call: Call, root: str, looked: list[str], problems: list[dict[str, str]]) -> int:
     off = switched_off(root)
+    if off is not None:
+        problems = [*problems, {"who": "gate", "problem": off.sentence()}]
     if call.flag("json"):
         document({"root": root, "ok": not problems, "looked_at": looked, "problems": problems,
                   "off": None if off is None else {"by": off.by, "at": off.at,
@@ -341,7 +406,7 @@ def _tell_check(call: Call, root: str, looked: list[str], problems: list[dict[st
         for one in problems:
             out(plain(f"{one['who']}: {one['problem']}"))
     if off is not None and not call.flag("json"):
-        talk(f"  -> {plain(off.sentence())}; switch it on: holdfast on")
-    if problems and not call.flag("json"):
+        talk("  -> switch the gate on: holdfast on")
+    if len(problems) > (off is not None) and not call.flag("json"):
         talk("  -> holdfast init puts right what it can")
     return FAILED if problems else DONE

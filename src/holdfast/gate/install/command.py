@@ -31,6 +31,8 @@ PROBE_SECONDS_MAX = 30.0
 LOADER = "import sys; del sys.argv[0]; exec(open(sys.argv[0], 'rb').read())"
 
 _MANAGERS = ("pyenv", "asdf", "mise", "rtx", "uv", "uvx", "rye")
+_TAG = b"Signature: 8a477f597d28d172789f06886806bc55"
+#: How the caches of versions are called that did not tag them yet.
 _PASSING = (
     "/uv/archive-v", "/uv/builds-v", "/uv/environments-v", "/.cache/pipx/", "/pipx/.cache/",
 )  # fmt: skip
@@ -67,13 +69,14 @@ def own_command() -> Command:
     package = os.path.dirname(os.path.abspath(holdfast.__file__))
     script = os.path.join(package, "gate", "hook.py")
     python = interpreter(sys.executable)
-    for place in (f"{python}/", f"{package}/"):
-        if any(mark in place for mark in _PASSING):
+    for place in (python, package):
+        cache = cache_around(place)
+        if cache:
             raise InstallError(
-                f"this Holdfast runs from a cache that is cleared without notice: {place[:-1]}",
+                f"this Holdfast runs from a cache that is cleared without notice: {cache}",
                 hint="install it to stay and run it from there: uv tool install holdfast, "
                 "or pipx install holdfast",
-                path=place[:-1],
+                path=cache,
             )
     if not os.path.isfile(script):
         raise InstallError(
@@ -82,6 +85,26 @@ def own_command() -> Command:
             path=script,
         )
     return Command(python, script)
+
+
+def cache_around(path: str) -> str:
+    """The cache that a path is in; empty if it is in none. uv and pipx tag theirs as all caches
+    should be (https://bford.info/cachedir), wherever they are. Some tag each virtual environment
+    too, which is no cache."""
+    folder = os.path.dirname(path)
+    while folder != os.path.dirname(folder):
+        if _is_tagged(folder) and not os.path.exists(f"{folder}/pyvenv.cfg"):
+            return folder
+        folder = os.path.dirname(folder)
+    return path if any(mark in f"{path}/" for mark in _PASSING) else ""
+
+
+def _is_tagged(folder: str) -> bool:
+    try:
+        with open(f"{folder}/CACHEDIR.TAG", "rb") as file:
+            return file.read(len(_TAG)) == _TAG
+    except OSError:
+        return False
 
 
 def interpreter(python: str) -> str:

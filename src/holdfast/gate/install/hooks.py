@@ -188,8 +188,10 @@ def stripped(text: str, before: Mapping[str, Any] | None) -> str:
     """The settings without our hooks. Raises Unusable.
 
     What became empty by that goes too, unless it was there `before`, which is the settings' value
-    from before our first hook.
+    from before our first hook. Without hooks of ours it comes back as it is.
     """
+    if not found_hooks(text):
+        return text
     had = before.get("hooks") if before is not None else None
     had_events = had if isinstance(had, dict) else {}
     hooks = _hooks(text) if text.strip() else None
