@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -94,7 +95,7 @@ def test_a_file_where_the_ledgers_folder_should_be(repo: Repository) -> None:
 
 #: Everything is imported first: another user may not be able to read this installation.
 AS_NOBODY = """
-import os, sqlite3, sys
+import os, shlex, sqlite3, sys
 import holdfast.cli.history, holdfast.cli.locks, holdfast.cli.status, holdfast.manager.data
 import holdfast.store.sqlite
 from holdfast.cli import main
@@ -120,6 +121,36 @@ def test_a_ledger_that_another_user_may_not_write() -> None:
             )  # fmt: skip
             assert (done.returncode, done.stderr) == (1, "")
             assert json.loads(done.stdout)["error"]["code"] == "E_STORE_READONLY"
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to run as another user"
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_ledger_that_root_made_tells_the_owner_of_the_repository_how_to_get_it_back(
+    whole: bool,
+) -> None:
+    folder = Path(tempfile.mkdtemp()).resolve()
+    try:
+        folder.chmod(0o755)
+        repo = Repository(folder / "repo")
+        repo.hold("lock", "app/x.rb")
+        ledger = repo.root / ".holdfast"
+        subprocess.run(["chown", "-R", "65534:65534", repo.root], check=True)
+        for file in [ledger, *ledger.iterdir()] if whole else [ledger / "gate"]:
+            os.chown(file, 0, 0)
+        command = f"sudo chown -R 65534:65534 {ledger}"
+        words = [sys.executable, "-c", AS_NOBODY, "status", "--json"]
+        how = {"cwd": repo.root, "env": environment(HOME="/"), "capture_output": True}
+        done = subprocess.run(words, check=False, **how)  # type: ignore[call-overload]
+        error = json.loads(done.stdout)["error"]
+        assert error["code"] == "E_STORE_READONLY"
+        assert error["hint"] == f"root has written there; give it back: {command}"
+        subprocess.run(shlex.split(command.removeprefix("sudo ")), check=True)
+        done = subprocess.run(words, check=False, **how)  # type: ignore[call-overload]
+        assert done.returncode == 0, done
     finally:
         shutil.rmtree(folder)
 

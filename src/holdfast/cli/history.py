@@ -33,6 +33,7 @@ _REASONS = {
 #: What is no agent's doing.
 _WORK = {
     "damage_forgotten": "damage {id} is too old to be undone",
+    "switch_changed": "{path}, which switches the gate, was changed past Holdfast",
     "gate_off": "{by} switched the gate off",
     "gate_on": "{by} switched the gate on",
     "work_assigned": "work began, by {source}",

@@ -8,7 +8,7 @@ from holdfast.cli import DONE, FAILED
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain, quoted, talk
-from holdfast.gate import bundle
+from holdfast.gate import bundle, seals
 from holdfast.gate.gitfiles import GitError
 from holdfast.gate.install import gitpart, obeying, plan
 from holdfast.gate.install.command import InstallError, own_command, probe
@@ -210,6 +210,7 @@ def _write(root: str, made: Plan, git_words: list[str] | None) -> None:
             gitpart.install(root, git_words)
         try:
             plan.carry_out(made)
+            seals.seal(root)
         except BaseException:
             if git_words is not None and not load(root).git:
                 gitpart.uninstall(root)
@@ -265,6 +266,10 @@ def _undo(call: Call, root: str) -> int:
             gitpart.uninstall(root)
         with LockManager.open(root):
             plan.carry_out(made)
+            if clients is None:
+                seals.unseal(root)
+            else:
+                seals.seal(root)
     changed = bool(made.to_do or git_done)
     steps = ["agents that are running now may keep their hooks until they end"] if changed else []
     _tell(call, "undo", made, git_done, steps, {})

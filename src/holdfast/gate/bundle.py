@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: What an uncontested edit asks for; what these import comes along.
 USUAL = (
-    "holdfast.gate.process", "holdfast.gate.door", "holdfast.manager.ledger",
+    "holdfast.gate.process", "holdfast.gate.door", "holdfast.gate.seals", "holdfast.manager.ledger",
     "holdfast.gate.settings", "holdfast.gate.agents", "holdfast.gate.leases",
     "holdfast.store.sqlite",
 )  # fmt: skip

@@ -37,6 +37,7 @@ from holdfast.gate.intent import (
     joined,
     leads_into_spec,
     with_context,
+    with_user,
 )
 from holdfast.gate.process import INPUT_BYTES_MAX
 
@@ -315,7 +316,28 @@ def by_root(writes: tuple[str, ...], cwd: str) -> Mapping[str, Paths]:
 
 
 def _at(root: str, paths: Paths, call: Call) -> Answer:
-    """What one ledger's gate says."""
+    """What one ledger's gate says; and what its user has to know of the gate itself."""
+    from holdfast.gate import seals
+
+    names = seals.changed(root)
+    return with_user(_said_at(root, paths, call), _broken_seals(root, names, call) if names else "")
+
+
+def _broken_seals(root: str, names: list[str], call: Call) -> str:
+    """What was done to the files that switch the gate; also written down, for `holdfast log`."""
+    from holdfast.gate import seals
+    from holdfast.manager import services
+
+    told = seals.notice(root, names)
+    for name in told:
+        try:
+            services.note(call.manager_of(root), seals.CHANGED, {"path": name})
+        except HoldfastError:  # the user hears it all the same
+            continue
+    return "\n".join(f"holdfast: {text}." for text in told.values())
+
+
+def _said_at(root: str, paths: Paths, call: Call) -> Answer:
     intent = call.intent
     if os.path.lexists(f"{root}/{OFF_FILE}"):
         return _switched_off(root, intent)
@@ -331,8 +353,7 @@ def _at(root: str, paths: Paths, call: Call) -> Answer:
     call.must_end(end)
     said = _asked(call, paths, call.manager_of(root, end), settings)
     if settings.problem and _is_start(intent):
-        user = f"{said.user}\nholdfast: {settings.problem}".strip()
-        return Answer(said.kind, said.reason, user=user, context=said.context)
+        return with_user(said, f"holdfast: {settings.problem}")
     return said
 
 

@@ -137,6 +137,17 @@ def with_context(said: Answer, told: str) -> Answer:
     )  # fmt: skip
 
 
+def with_user(said: Answer, told: str) -> Answer:
+    """The same answer, and something else to tell the user."""
+    if not told:
+        return said
+    user = f"{said.user}\n{told}" if said.user else told
+    return Answer(
+        said.kind, said.reason, user=user, context=said.context, report=said.report,
+        input=said.input,
+    )  # fmt: skip
+
+
 def joined(one: Answer, other: Answer) -> Answer:
     """Two answers as one: a refusal counts most, and no word to anybody is lost."""
     kinds = (one.kind, other.kind)

@@ -11,6 +11,7 @@ import os
 
 from holdfast.core.codec import dumps, loads
 from holdfast.core.model import Value
+from holdfast.gate.seals import seal_off
 from holdfast.manager.paths import LEDGER_FOLDER
 
 TYPE_CHECKING = False
@@ -68,6 +69,7 @@ def switch_off(root: str, off: Off) -> None:
     with open(new, "w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(dumps({"by": off.by, "at": off.at, "reason": off.reason}) + "\n")
     os.replace(new, file)
+    seal_off(root)
 
 
 def switch_on(root: str) -> bool:
@@ -76,4 +78,5 @@ def switch_on(root: str) -> bool:
         os.unlink(file_of(root))
     except FileNotFoundError:
         return False
+    seal_off(root)
     return True

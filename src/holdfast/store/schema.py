@@ -239,12 +239,38 @@ def readonly(path: str) -> StoreReadonlyError:
     """The error for a ledger that may not be written."""
     from holdfast.core.errors import StoreReadonlyError
 
+    folder = os.path.dirname(path)
     return StoreReadonlyError(
         f"{path} cannot be written by this user",
-        hint=f"check the owner and mode of {os.path.dirname(path)} and of the files in it, "
+        hint=_given_back(folder)
+        or f"check the owner and mode of {folder} and of the files in it, "
         "or choose another place with --store",
         path=path,
     )
+
+
+def _given_back(folder: str) -> str:
+    """What the owner of a repository does about a ledger that root has written to; empty if that
+    is not what happened."""
+    from shlex import quote
+
+    try:
+        me = os.geteuid()
+        owners = {os.lstat(folder).st_uid, *(one.stat().st_uid for one in _files(folder))}
+        if me == 0 or 0 not in owners or os.stat(os.path.dirname(folder)).st_uid != me:
+            return ""
+        own = f"{me}:{os.getegid()}"
+    except (AttributeError, OSError):
+        return ""
+    return f"root has written there; give it back: sudo chown -R {own} {quote(folder)}"
+
+
+def _files(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except PermissionError:
+        return []
 
 
 def _could_be_opened(path: str) -> bool:

@@ -11,6 +11,7 @@ import os
 import holdfast
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Value
+from holdfast.gate import seals
 from holdfast.gate.install import gitpart, plan
 from holdfast.gate.install.command import own_command, probe
 from holdfast.gate.install.record import load
@@ -71,6 +72,7 @@ def _hooks(root: str) -> list[Repair]:
         if touched:
             gitpart.install(root, command.words())
         plan.carry_out(made)
+        seals.seal(root)
     done = []
     for change in made.to_do:
         kept = made.backups.get(change.name, "").removeprefix(f"{root}/")

@@ -59,7 +59,7 @@ _SETTINGS = "it says how the gate works, which is for people to decide"
 _GIT_NAMES = ("pre-", "post-")
 _GIT_FOLDER = ".git/hooks"
 #: What a file of Codex' hooks may have at its top; with anything else it is not read at all.
-_CODEX_KEYS = frozenset(["description", "hooks"])
+CODEX_KEYS = frozenset(["description", "hooks"])
 
 
 def switches_off(root: str, paths: Iterable[str]) -> tuple[str, str] | None:
@@ -186,7 +186,7 @@ def _object(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _ours(settings: dict[str, Any]) -> list[tuple[Any, ...]]:
+def our_hooks(settings: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Our hooks: the event, where in its lists, for which tools, and what is run."""
     from holdfast.gate.install.handlers import is_ours
 
@@ -214,37 +214,38 @@ def _missing(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> str:
 def _claude(_root: str, old: str, new: str | None) -> str:
     before = _object(old)
     if new is None:
-        return _HOOKS if _ours(before) else ""
+        return _HOOKS if our_hooks(before) else ""
     after = _object(new)
     if after.get("disableAllHooks") and not before.get("disableAllHooks"):
         return "it would switch all hooks off, also those that keep agents apart"
-    return _missing(_ours(before), _ours(after))
+    return _missing(our_hooks(before), our_hooks(after))
 
 
 def _codex(_root: str, old: str, new: str | None) -> str:
-    before = _ours(_object(old))
+    before = our_hooks(_object(old))
     if new is None or not before:
         return _HOOKS if before else ""
     after = _object(new)
-    if not _CODEX_KEYS.issuperset(after):
+    if not CODEX_KEYS.issuperset(after):
         return "Codex would not read the hooks that keep agents apart, for it knows no such key"
-    why = _missing(before, _ours(after))
-    if not why and [one for one in before if one not in _ours(after)]:
+    why = _missing(before, our_hooks(after))
+    if not why and [one for one in before if one not in our_hooks(after)]:
         return "the user has trusted our hooks by their place, and they would move"
     return why
 
 
 def _codex_config(root: str, old: str, new: str | None) -> str:
-    if not _ours(_object(_text(f"{root}/.codex/hooks.json"))):
+    if not our_hooks(_object(_text(f"{root}/.codex/hooks.json"))):
         return ""
     if new is None:
         return "hooks can be switched off there"
-    if _has_hooks_off(new) and not _has_hooks_off(old):
+    if has_hooks_off(new) and not has_hooks_off(old):
         return "it would switch off the hooks that keep agents apart"
     return ""
 
 
-def _has_hooks_off(text: str) -> bool:
+def has_hooks_off(text: str) -> bool:
+    """Whether settings of Codex switch all hooks off."""
     features = _tables(text).get("features")
     return isinstance(features, dict) and features.get("hooks") is False
 
