@@ -445,6 +445,22 @@ def test_a_link_on_the_way_opens_nothing(root: Path) -> None:
     assert (root / "app/x.py").read_text() == "app/x.py\n"
 
 
+@NEEDS_LANDLOCK
+@pytest.mark.parametrize("way", ["echo {} > F", "rm -f F", "echo {} > F.new; mv F.new F"])
+def test_the_settings_of_the_clients_are_closed_to_scripts(root: Path, way: str) -> None:
+    for name in (".claude/settings.local.json", ".codex/hooks.json"):
+        (root / name).parent.mkdir()
+        (root / name).write_text("{}\n")
+        script = root / "lib/script.sh"
+        script.write_text(way.replace("F", str(root / name)))
+        assert inside(root, f"sh {script}", "app/x.py").returncode != 0
+        assert (root / name).read_text() == "{}\n"
+    for name in (".claude/settings.json", ".codex/config.toml"):
+        assert inside(root, f"echo {{}} > {name}", "app/x.py").returncode != 0
+        assert not (root / name).exists()
+    assert inside(root, "echo x > lib/y.py", "app/x.py").returncode == 0
+
+
 # From the hook to the end of the command
 
 

@@ -33,12 +33,21 @@ def main(arguments: Sequence[str]) -> None:
     closed = [real(f"{root}/{path}" if path != "." else root) for path in paths]
     try:
         shell, words = _shell(command)
-        _restrict(closed, root)
+        _restrict([*closed, *_switches(root)], root)
     except HoldfastError as error:
         sys.stderr.write(f"holdfast: not run: {error.message}\n  -> {error.hint}\n")
         sys.stderr.flush()
         os._exit(_CANNOT)
     _become(shell, words, _environment(closed))
+
+
+def _switches(root: str) -> list[str]:
+    """The clients' settings, in which a script could switch the gate off."""
+    from holdfast.gate.sandbox.closing import real
+    from holdfast.gate.seals import SETTINGS
+
+    files = (f"{root}/{name}" for name in SETTINGS)
+    return [real(file) for file in files if os.path.isdir(os.path.dirname(file))]
 
 
 def _restrict(closed: Sequence[str], root: str) -> None:
