@@ -303,7 +303,12 @@ runs("A=1 B=2 touch x", "x")
 
 runs("(cat nope.txt 2>/dev/null) && cd src; true")
 unsure("(cat nope.txt) && cd src; touch x")
-unsure("cd nope && touch x; touch y", "nope/x")
+runs("cd nope && touch x; touch y", "y")
+runs("cd nope; touch y", "y")
+runs("pushd nope > /dev/null; touch y", "y")
+runs("(cd nope && touch x) || touch y", "y")
+runs("mkdir -p nope && cd nope && touch x", "nope/x")
+unsure("make nope && cd nope && touch x", "nope/x")
 runs("touch src/q && cp -r src copy",
      "src/q", "copy/q", "copy/app.py", "copy/util.py", "copy/deep/x.js")  # fmt: skip
 runs("for f in *.nope; do echo x > log.txt; done", "log.txt")

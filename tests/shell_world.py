@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-HOME = "/home/me"
+#: A folder that every system has: nobody can go to one that is not there.
+HOME = "/var/tmp"
 
 PATCH = """\
 diff --git a/a.txt b/a.txt

@@ -68,6 +68,8 @@ def test_what_another_holds_cannot_be_written_by_a_command(shop: Shop, command: 
         ("echo new > app/x.py", ["app/x.py"]),
         ("sed -i s/x/y/ app/x.py lib/y.py", ["app/x.py", "lib/y.py"]),
         ("echo new > made/here.py", ["made/here.py"]),
+        ("cd nowhere && echo new > x.py", []),
+        ("cd nowhere; echo new > app/x.py", ["app/x.py"]),
         ("mv app/x.py app/new.py", ["app/new.py", "app/x.py"]),
         ("echo a > /tmp/holdfast-elsewhere; echo b > ../outside", []),
         ("ls -la; cat app/x.py; git status; git diff", []),

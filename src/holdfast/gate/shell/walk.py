@@ -185,6 +185,16 @@ class Walk:
             return False
         return path.rstrip("/") in self.folders or os.path.isdir(path)
 
+    def is_nowhere(self, path: str | None) -> bool:
+        """Whether `cd` there surely fails: nothing is there, and nothing in this line made it."""
+        if path is None or self.unsure or self.trees or self.is_folder(path):
+            return False
+        within = f"{path.rstrip('/')}/"
+        return not any(
+            f"{one.rstrip('/')}/".startswith(within) or within.startswith(f"{one.rstrip('/')}/")
+            for one in self.writes
+        )
+
     def file_exists(self, path: str | None) -> bool:
         return path is not None and (path in self.made or os.path.lexists(path))
 
@@ -249,28 +259,33 @@ class Walk:
 
     def chain(self, node: Chain, scope: Scope, stdin: Stream | None) -> str | None:
         if not node.rest:
-            return self.command(node.first, scope, stdin)
+            before = self.fork(scope) if _name(node.first) in _MOVES else None
+            printed = self.command(node.first, scope, stdin)
+            if before is not None and self.is_nowhere(scope.cwd):
+                scope.take(before)
+            return printed
         ways = self.attempt(node.first, scope, stdin)
-        printed = [ways.printed]
+        all_printed = [ways.printed]
         for operator, command in node.rest:
             if ways.good.dead if operator == "&&" else not ways.can_fail:
                 continue  # it is not reached
             following = self.attempt(command, ways.good if operator == "&&" else ways.bad, stdin)
             certain = operator == "&&" and not ways.can_fail
-            printed.append(following.printed if certain or following.printed == "" else None)
+            all_printed.append(following.printed if certain or following.printed == "" else None)
             ways.go(operator, following)
         if ways.can_fail:
             ways.good.merge(ways.bad)
         scope.take(ways.good)
-        return _joined(printed)
+        return _joined(all_printed)
 
     def attempt(self, node: Node, scope: Scope, stdin: Stream | None) -> Ways:
         """Follow a command that may fail, and keep what is known then."""
         good = self.fork(scope)
         printed = self.command(node, good, stdin)
-        name = node.words[0].plain() if isinstance(node, Simple) and node.words else None
-        if name in ("cd", "pushd", "popd"):
+        name = _name(node)
+        if name in _MOVES:
             bad = self.fork(scope)
+            good.dead = good.dead or self.is_nowhere(good.cwd)
         else:
             bad = self.fork(good)
             if not isinstance(node, Simple):
@@ -465,6 +480,15 @@ class Walk:
         for path, added in targets:
             self.made[path] = None if added else printed
         return ""
+
+
+#: What changes the folder, or leaves it as it is and fails.
+_MOVES = ("cd", "pushd", "popd")
+
+
+def _name(node: Node) -> str | None:
+    """The command of a plain line, if it is known."""
+    return node.words[0].plain() if isinstance(node, Simple) and node.words else None
 
 
 def _joined(printed: list[str | None]) -> str | None:
