@@ -439,6 +439,22 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-07",
+        "the holder revives an expired lock",
+        "trees/locks.py",
+        """\
+        record = desk.own(holder_id, token)
+        if desk.is_expired:
+            raise _expired(record)
+        return desk.extend""",
+        """\
+        record = desk.own(holder_id, token)
+        return desk.extend""",
+        (
+            "tests/trees/test_seed_000_trees.py::test_seed000_07_not_even_its_holder_renews_an_expired_lock",
+        ),
+    ),
+    Mutant(
+        "000-07",
         "worktrees come free like files",
         "core/keys.py",
         'STEAL_ONLY_KINDS = ("worktree",)',
@@ -487,10 +503,10 @@ def _refuse_shared(worktree: Worktree) -> None:
         "trees/locks.py",
         """\
         record = desk.own(holder_id, token)
-        if only_if_live""",
+        if desk.is_expired""",
         """\
         record = desk.record or desk.own(holder_id, token)
-        if only_if_live""",
+        if desk.is_expired""",
         ("tests/trees/test_seed_000_trees.py::test_seed000_08_only_the_holder_renews",),
     ),
     Mutant(
@@ -616,11 +632,11 @@ def _refuse_shared(worktree: Worktree) -> None:
         "an operation does not hear of a failed renewal",
         "trees/operating.py",
         """\
-        locks.renew(self._worktree, self._holder_id, token=self.token, only_if_live=True)
+        locks.renew(self._worktree, self._holder_id, token=self.token)
 """,
         """\
         try:
-            locks.renew(self._worktree, self._holder_id, token=self.token, only_if_live=True)
+            locks.renew(self._worktree, self._holder_id, token=self.token)
         except Exception:
             return
 """,

@@ -249,6 +249,21 @@ def test_seed000_07_an_expired_lock_is_acquired_by_stealing_only(world: World) -
     assert steal(world.main, BOB).holder_id == BOB
 
 
+def test_seed000_07_not_even_its_holder_renews_an_expired_lock(world: World) -> None:
+    first = acquire(world.main, ANN, lease_seconds=30)
+    world.clock.advance(30)
+    for token in (None, first.fencing_token):
+        with pytest.raises(LockExpiredError):
+            renew(world.main, ANN, token=token)
+    assert status(world.main).state == "expired"
+    with pytest.raises(LockExpiredError):
+        world.take()
+    again = steal(world.main, ANN)
+    assert again.fencing_token > first.fencing_token
+    renew(world.main, ANN)
+    world.take()
+
+
 def test_seed000_08_only_the_holder_renews(world: World) -> None:
     acquire(world.main, ANN)
     with pytest.raises(LockNotHeldError):
@@ -268,15 +283,6 @@ def test_seed000_09_a_renewal_extends_the_lease(world: World) -> None:
     world.clock.advance(29)
     with pytest.raises(LockConflictError):
         steal(world.main, BOB)
-
-
-def test_seed000_09_an_expired_lease_may_be_renewed_while_nobody_stole_it(world: World) -> None:
-    acquire(world.main, ANN, lease_seconds=30)
-    world.clock.advance(60)
-    with pytest.raises(LockExpiredError):
-        world.take()
-    renew(world.main, ANN)
-    world.take()
 
 
 def test_seed000_10_a_failed_renewal_stops_the_holders_writes(world: World) -> None:

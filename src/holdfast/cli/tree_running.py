@@ -54,9 +54,8 @@ def _lock(desk: TreeDesk, worktree: Worktree) -> tuple[LockRecord, dict[str, str
     state = locks.status(worktree)
     if state.record is not None and state.record.holder_id == me.id:
         record = locks.renew(
-            worktree, me.id, token=desk.token(worktree), lease_seconds=desk.lease(),
-            only_if_live=True,
-        )  # fmt: skip
+            worktree, me.id, token=desk.token(worktree), lease_seconds=desk.lease()
+        )
         return record, {}, False
     given = desk.call.text("holder")
     id = me.id
@@ -88,10 +87,7 @@ class _Keeper(threading.Thread):
         record = self._record
         while not self._over.wait(record.lease_seconds / 3):
             try:
-                locks.renew(
-                    self._worktree, record.holder_id, token=record.fencing_token,
-                    only_if_live=True,
-                )  # fmt: skip
+                locks.renew(self._worktree, record.holder_id, token=record.fencing_token)
             except (HoldfastError, OSError) as error:
                 self._end(str(error))
                 return

@@ -92,19 +92,17 @@ def renew(
     *,
     token: int | None = None,
     lease_seconds: float | None = None,
-    only_if_live: bool = False,
 ) -> LockRecord:
-    """Extend one's own lease, also an expired one as long as nobody stole it.
+    """Extend one's own lease. An expired one is refused: only a steal takes that lock again.
 
-    With `only_if_live` an expired one is refused: somebody who works must notice that, for a
-    time, nothing kept others out.
+    Nothing kept others out since the lease ended, and a new token tells that this was so.
     """
     if lease_seconds is not None:
         checked_lease(lease_seconds)
     with worktree.guard():
         desk = _Desk(worktree)
         record = desk.own(holder_id, token)
-        if only_if_live and desk.is_expired:
+        if desk.is_expired:
             raise _expired(record)
         return desk.extend(record, lease_seconds or record.lease_seconds)
 
@@ -325,7 +323,6 @@ def _conflict(record: LockRecord | None, holder_id: str, verb: str = "") -> Hold
 def _expired(record: LockRecord) -> LockExpiredError:
     return LockExpiredError(
         f"the lease of {record.holder_id} ended at {record.lease_expires_at}",
-        hint="holdfast tree lock steal takes it over; its holder may still renew it "
-        "while nobody has",
+        hint="holdfast tree lock steal takes it over, for its holder too",
         **_party(record),
     )

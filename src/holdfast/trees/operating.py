@@ -46,7 +46,7 @@ class Right:
         now = monotonic()
         if now - self._renewed_at < self._lease_seconds * _RENEW_AFTER:
             return
-        locks.renew(self._worktree, self._holder_id, token=self.token, only_if_live=True)
+        locks.renew(self._worktree, self._holder_id, token=self.token)
         self._renewed_at = now
 
     def check(self) -> None:
