@@ -114,7 +114,7 @@ def crash_at_random(world: World, *, times: int, seed: int) -> None:
         before = set(world.snapshots())
         restores = chance.random() < 0.5
         work = (lambda: world.in_place(ids[0])) if restores else world.take
-        _killed_after(chance.uniform(0.0, 0.05), work)
+        killed_after(chance.uniform(0.0, 0.05), work)
         if restores:
             assert picture(world.payload) in (old, kept)
         else:
@@ -123,7 +123,7 @@ def crash_at_random(world: World, *, times: int, seed: int) -> None:
     assert world.codes() == []
 
 
-def _killed_after(seconds: float, work: object) -> None:
+def killed_after(seconds: float, work: object) -> None:
     def timed() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0001))

@@ -42,11 +42,12 @@ PROOF_NAMES = [
 ]  # fmt: skip
 
 TREE_NAMES = [
-    "BadTreeError", "ConsistencyError", "Finding", "ForeignTreeError", "LockRecord", "LockState",
-    "NoTreeError", "PartialSnapshotError", "Progress", "Repository", "Restored", "TreeAccessError",
-    "TreeDamagedError", "TreeExistsError", "TreeNotAllowedError", "TreeVersionError", "Worktree",
-    "acquire", "around", "check", "create", "examine", "find", "in_place", "release", "remove",
-    "renew", "status", "steal", "take", "verify",
+    "BadTreeError", "Change", "Collected", "ConsistencyError", "Finding", "ForeignTreeError",
+    "Imported", "LockRecord", "LockState", "NoTreeError", "PartialSnapshotError", "Plan",
+    "Progress", "Repository", "Restored", "Settings", "TreeAccessError", "TreeDamagedError",
+    "TreeExistsError", "TreeNotAllowedError", "TreeVersionError", "Worktree", "acquire", "around",
+    "between", "bring", "check", "create", "examine", "find", "in_place", "plan_gc", "release",
+    "remove", "renew", "run_gc", "status", "steal", "take", "verify",
 ]  # fmt: skip
 
 PATHS = "read_paths: Iterable[Path] = (), write_paths: Iterable[Path] = ()"

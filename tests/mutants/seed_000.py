@@ -1144,17 +1144,18 @@ def discard""",
         "trees/snapshots.py",
         """\
                 self._right.check()
-                if self._worktree.head() == parent:
+                if self._worktree.head() == head:
                     self._commit()
                     return fields
 """,
         """\
-                if self._worktree.head() == parent:
+                if self._worktree.head() == head:
                     self._commit()
                     self._right.check()
                     return fields
-                parent = self._worktree.head()
-                fields = self._seal(account, parent)
+                head = self._worktree.head()
+                facts = self._describe(account, head)
+                fields = publishing.seal(self._repository, self._id, facts)
                 self._commit()
                 self._right.check()
                 return fields
@@ -1354,7 +1355,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         "history has no warning",
         "cli/tree_snapshots.py",
         """\
-    return {**fields, "warning": snapshots.warning(fields)}
+    return {**fields, "warning": snapshots.warning(fields), "tags": named}
 """,
         """\
     return {**fields, "warning": fields.get("integrity_state") == "damaged"}
@@ -1368,7 +1369,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         "everything has a warning",
         "cli/tree_snapshots.py",
         """\
-    return {**fields, "warning": snapshots.warning(fields)}
+    return {**fields, "warning": snapshots.warning(fields), "tags": named}
 """,
         """\
     return {**fields, "warning": True}
@@ -1705,16 +1706,18 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-23",
         "a snapshot gets its name before it is whole",
-        "trees/snapshots.py",
+        "trees/publishing.py",
         """\
-        os.rename(self._building, self._final)
-        files.flush_folder(self._repository.path("snapshots"))
-        os.rename(f"{self._descriptor_path}{files.UNFINISHED}", self._descriptor_path)
+    os.rename(building(repository, id), descriptors.folder(repository, id))
+    files.flush_folder(repository.path("snapshots"))
+    path = descriptors.path(repository, id)
+    os.rename(f"{path}{files.UNFINISHED}", path)
 """,
         """\
-        os.rename(f"{self._descriptor_path}{files.UNFINISHED}", self._descriptor_path)
-        files.flush_folder(self._repository.path("snapshots"))
-        os.rename(self._building, self._final)
+    path = descriptors.path(repository, id)
+    os.rename(f"{path}{files.UNFINISHED}", path)
+    files.flush_folder(repository.path("snapshots"))
+    os.rename(building(repository, id), descriptors.folder(repository, id))
 """,
         ("tests/trees/test_trees_crashes.py::test_a_publish_that_is_killed_is_whole_or_not_there",),
     ),
@@ -1884,8 +1887,8 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         "000-25",
         "a changed descriptor is not found",
         "trees/descriptors.py",
-        'sealed["algo"] != ALGORITHM or sealed["value"] != _checksum(fields):',
-        'sealed["algo"] != ALGORITHM:',
+        'return sealed == {"algo": ALGORITHM, "value": _checksum(fields)}',
+        "return isinstance(sealed, dict)",
         (
             "tests/trees/test_trees_trouble.py::test_a_tampered_descriptor_is_found_and_not_restored",
         ),

@@ -85,7 +85,8 @@ def test_every_command_has_help(command: Any, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "words",
     [
-        ["init"], ["init", "a", "b"], ["create"], ["init", "a/b"], ["restore"],
+        ["init", "a", "b"], ["create"], ["init", "app/x"], ["restore"], ["diff"], ["diff", "a"],
+        ["tag", "add"], ["tag", "remove", "none"], ["tag"], ["gc"], ["gc", "run"], ["import"],
         ["restore", "x", "y"],
         ["path", "a", "b"], ["verify", "x", "--all"], ["snapshot", "--consistency", "none"],
         ["lock"], ["lock", "grab"], ["fly"], ["history", "--limit", "x"], ["run"],

@@ -48,6 +48,12 @@ WORDS = {
     "tree restore": ["1770", "--inplace", "--force", "--reason", "a test"],
     "tree doctor": ["--strict", "--clean"],
     "tree verify": ["--all"],
+    "tree diff": ["1770", "1771"],
+    "tree tag add": ["v1.0", "1770"],
+    "tree tag remove": ["v1.0"],
+    "tree gc run": ["0123abcd"],
+    "tree gc settings": ["keep_last=3"],
+    "tree import": ["."],
 }
 #: These take no `--json`, for what they print is another program's.
 PLAIN = ("tree run",)

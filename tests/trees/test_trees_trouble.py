@@ -84,7 +84,7 @@ def test_a_repository_is_made_in_a_new_folder_and_not_inside_another(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("mine")
     with pytest.raises(TreeExistsError):
-        Repository.init(str(tmp_path / "full"))
+        Repository.init(str(tmp_path / "full" / "x"))
     with pytest.raises(BadTreeError):
         Repository.init(str(world.payload / "inner"))
     with pytest.raises(NoTreeError):

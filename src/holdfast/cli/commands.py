@@ -79,7 +79,8 @@ class Command:
     @property
     def function(self) -> str:
         """What runs it, in its module."""
-        return (self.name.partition(" ")[2] or self.name).replace(" ", "_")
+        found = (self.name.partition(" ")[2] or self.name).replace(" ", "_")
+        return "import_" if found == "import" else found  # a word of the language
 
 
 class Family:

@@ -7,11 +7,11 @@ from typing import Any
 
 from holdfast.cli import DONE
 from holdfast.cli.parser import Call
-from holdfast.cli.printing import document, out, plain, talk
+from holdfast.cli.printing import document, listed, out, plain, talk
 from holdfast.cli.tree_desk import TreeDesk, counted, ending_well, when
 from holdfast.cli.tree_locks import lock_data, lock_words
 from holdfast.trees import descriptors, engines, locks, removing, restoring, worktrees
-from holdfast.trees.repository import LEASE_SECONDS_DEFAULT, Repository, checked_name
+from holdfast.trees.repository import CONTROL, LEASE_SECONDS_DEFAULT, MAIN, Repository
 from holdfast.trees.snapshots import warning
 from holdfast.trees.worktrees import EXCLUSIVE, Worktree
 
@@ -19,16 +19,26 @@ from holdfast.trees.worktrees import EXCLUSIVE, Worktree
 def init(call: Call) -> int:
     """Make a repository."""
     desk = TreeDesk(call)
-    name = checked_name(desk.word("name"))
-    repository = Repository.init(os.path.join(desk.folder, name))
+    where = desk.word("path") if call.words else "."
+    repository = Repository.init(os.path.join(desk.folder, where))
     main = worktrees.find(repository, "main")
+    beside = _beside(repository)
     desk.answer(
-        {"repository": _repository_data(repository), "worktree": worktree_data(main)},
+        {"repository": _repository_data(repository), "worktree": worktree_data(main),
+         "beside": beside},
         f"made the repository {plain(repository.root)} with the worktree main",
-    )
+    )  # fmt: skip
     if not desk.as_json:
+        if beside:
+            talk(f"  in no worktree, and as they were: {listed(beside)}; move them into main/")
         talk(f"  go there: cd {plain(main.path)}")
     return DONE
+
+
+def _beside(repository: Repository) -> list[str]:
+    """What was in the folder before, and belongs to no worktree."""
+    names = {*os.listdir(repository.root)} - {CONTROL, MAIN, "worktrees"}
+    return sorted(plain(name) for name in names)
 
 
 def info(call: Call) -> int:
@@ -76,11 +86,24 @@ def _warnings(worktree: Worktree) -> list[str]:
     found = []
     if worktree.is_shared:
         found.append("it is shared: nothing keeps two writers apart (high risk)")
+    lost = lost_head(worktree)
+    if lost:
+        found.append(lost)
     head = _head(worktree)
     if head is not None and head["warning"]:
         level, state = head.get("consistency_level"), head.get("integrity_state")
         found.append(f"its latest snapshot is {level}, {state}")
     return found
+
+
+def lost_head(worktree: Worktree) -> str:
+    """That the latest snapshot is not whole, in words; empty if it is, or if there is none."""
+    id = worktree.head()
+    if not id or descriptors.is_visible(worktree.repository, id):
+        return ""
+    older = descriptors.nearest(worktree.repository, id)
+    instead = f"the latest whole one is {older}" if older else "no older one is there"
+    return f"its latest snapshot {id} is not whole; {instead}; holdfast tree doctor says more"
 
 
 def create(call: Call) -> int:
@@ -173,8 +196,8 @@ def worktree_data(worktree: Worktree) -> dict[str, Any]:
 
 
 def _head(worktree: Worktree) -> dict[str, Any] | None:
-    id = worktree.head()
-    if not id or not descriptors.is_visible(worktree.repository, id):
+    id = descriptors.nearest(worktree.repository, worktree.head())
+    if not id:
         return None
     fields = descriptors.listed(worktree.repository, id)
     return {**fields, "warning": warning(fields)}

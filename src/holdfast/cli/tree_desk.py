@@ -16,7 +16,7 @@ from holdfast.cli.printing import document, local, out, talk
 from holdfast.cli.tree_progress import Bar
 from holdfast.core.model import SECOND
 from holdfast.manager import variables
-from holdfast.trees import descriptors, worktrees
+from holdfast.trees import references, worktrees
 from holdfast.trees.errors import NoTreeError, TreeAccessError
 from holdfast.trees.holders import Me, me
 from holdfast.trees.progress import SILENT, Progress
@@ -90,8 +90,8 @@ class TreeDesk:
         return self.call.words[0]
 
     def snapshot_id(self, repository: Repository, text: str) -> str:
-        """The snapshot that a text names."""
-        return descriptors.find(repository, text)
+        """The snapshot that a text names: its id, the beginning of it, a tag or a note."""
+        return references.find(repository, text)
 
     def lease(self) -> float | None:
         """The length of a lease, in seconds, if one was given."""

@@ -11,26 +11,36 @@ from holdfast.cli import DONE
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import colours, document, listed, out, plain, talk
 from holdfast.cli.tables import RED, YELLOW, Cell, Column, render, terminal_width
-from holdfast.cli.tree import tell_created, tell_degraded, worktree_data
+from holdfast.cli.tree import lost_head, tell_created, tell_degraded, worktree_data
 from holdfast.cli.tree_desk import TreeDesk, counted, ending_well, size, when
-from holdfast.trees import descriptors, restoring, snapshots
+from holdfast.trees import descriptors, occupants, restoring, snapshots, tags
 from holdfast.trees.descriptors import BEST_EFFORT, QUIESCED, SHORT_CHARACTERS, Descriptor
+from holdfast.trees.errors import TreeExistsError
 from holdfast.trees.repository import checked_name
+
+_OCCUPANTS_SHOWN_MAX = 20
 
 
 def snapshot(call: Call) -> int:
     """Take a snapshot."""
     desk = TreeDesk(call)
     worktree = desk.worktree()
+    tag = call.text("tag")
+    if tag is not None and tags.find(worktree.repository, tags.checked(tag)) is not None:
+        raise TreeExistsError(
+            f"there is a tag {tag} already", hint="choose another, or move it afterwards"
+        )
     with ending_well():
         made = snapshots.take(
             worktree, desk.me().id, " ".join(call.words),
             consistency=call.text("consistency") or QUIESCED, token=desk.token(worktree),
             engine=call.text("engine") or "", progress=desk.progress(),
         )  # fmt: skip
+    if tag is not None:
+        tags.add(worktree.repository, tag, made["snapshot_id"])
     linked = f", {made['files_linked']:,} of them unchanged" if made["files_linked"] else ""
     desk.answer(
-        {"snapshot": _data(made)},
+        {"snapshot": _data(made, [tag] if tag is not None else [])},
         f"snapshot {made['snapshot_id']} of {worktree.name}: "
         f"{counted(made['files'], 'file')}, {size(made['bytes'])}{linked}",
     )
@@ -46,31 +56,39 @@ def history(call: Call) -> int:
     desk = TreeDesk(call)
     repository = desk.repository()
     limit = call.number("limit")
+    worktree, lost = None, ""
     if call.flag("all"):
-        worktree, head = None, ""
         found = descriptors.history(repository)[:limit]
+    elif call.words:
+        start = desk.snapshot_id(repository, desk.word("snapshot"))
+        found = [*islice(descriptors.lineage(repository, start), limit)]
     else:
         worktree = desk.worktree()
+        lost = lost_head(worktree)
         head = worktree.head()
         found = [*islice(descriptors.lineage(repository, head), limit)]
+    named = tags.by_snapshot(repository)
     if desk.as_json:
         name = worktree.name if worktree else None
-        document({"worktree": name, "snapshots": [_data(one) for one in found]})
+        told = [_data(one, named.get(one["snapshot_id"], [])) for one in found]
+        document({"worktree": name, "snapshots": told, "warnings": [lost] if lost else []})
         return DONE
+    if lost:
+        talk(f"  warning: {plain(lost)}")
     if not found:
         talk("there are no snapshots yet: holdfast tree snapshot [NOTE]")
         return DONE
     columns = (
         Column("SNAPSHOT"), Column("WHEN"), Column("WORKTREE"), Column("FILES"), Column("SIZE"),
-        Column("WARNING"), Column("NOTE", 10, prose=True),
+        Column("WARNING"), Column("TAGS"), Column("NOTE", 10, prose=True),
     )  # fmt: skip
-    rows = [_row(one) for one in found]
+    rows = [_row(one, named.get(one["snapshot_id"], [])) for one in found]
     for line in render(columns, rows, width=terminal_width(), colours=colours()):
         out(line)
     return DONE
 
 
-def _row(fields: Descriptor) -> Sequence[Cell]:
+def _row(fields: Descriptor, named: list[str]) -> Sequence[Cell]:
     damaged = fields.get("integrity_state") == "damaged"
     loose = fields.get("consistency_level") == BEST_EFFORT
     warning = Cell("damaged", RED) if damaged else Cell("best_effort" if loose else "", YELLOW)
@@ -80,12 +98,12 @@ def _row(fields: Descriptor) -> Sequence[Cell]:
         Cell(when(str(fields["created_at"]))), Cell(str(fields.get("worktree", ""))),
         Cell(f"{files:,}" if isinstance(files, int) else ""),
         Cell(size(bytes) if isinstance(bytes, int) else ""),
-        warning, Cell(" ".join(str(fields.get("note", "")).split())),
+        warning, Cell(" ".join(named)), Cell(" ".join(str(fields.get("note", "")).split())),
     ]  # fmt: skip
 
 
-def _data(fields: Descriptor) -> dict[str, Any]:
-    return {**fields, "warning": snapshots.warning(fields)}
+def _data(fields: Descriptor, named: list[str]) -> dict[str, Any]:
+    return {**fields, "warning": snapshots.warning(fields), "tags": named}
 
 
 def restore(call: Call) -> int:
@@ -121,24 +139,51 @@ def _restore_in_place(desk: TreeDesk, text: str) -> int:
         )
     worktree = desk.worktree()
     snapshot_id = desk.snapshot_id(worktree.repository, text)
-    inside = os.path.realpath(desk.folder) == worktree.path or desk.folder.startswith(
-        f"{worktree.path}/"
-    )
+    inside = occupants.inside(worktree.path)
+    if not desk.as_json:
+        _tell_occupants(inside)
     with ending_well():
         made = restoring.in_place(
             worktree, desk.me().id, snapshot_id, reason=reason, token=desk.token(worktree),
             engine=call.text("engine") or "", progress=desk.progress(),
         )  # fmt: skip
     degraded = made.degraded.some if made.degraded else []
+    told = occupants.tell(
+        inside,
+        f"holdfast: {plain(worktree.path)} was replaced by its snapshot {snapshot_id}; a shell "
+        'inside is still in the old folder: cd "$PWD"; files that are open there are the old ones',
+        but=_terminal(),
+    )
     desk.answer(
         {"worktree": worktree_data(made.worktree), "snapshot_id": snapshot_id,
-         "previous_head": made.previous_head or None, "degraded": degraded},
+         "previous_head": made.previous_head or None, "degraded": degraded,
+         "inside": [{**one.to_dict(), "told": one.terminal in told} for one in inside]},
         f"{worktree.name} is now as it was in {snapshot_id}",
     )  # fmt: skip
     if not desk.as_json:
         if made.previous_head:
             talk(f"  its latest snapshot was {made.previous_head}")
-        if inside:
-            talk('  this shell is still in the folder that was there before: cd "$PWD"')
+        if any(one.folder for one in inside):
+            talk('  shells inside are still in the folder that was there before: cd "$PWD"')
         tell_degraded(degraded, made.degraded.count if made.degraded else 0)
     return DONE
+
+
+def _terminal() -> str:
+    """The terminal that this command talks to."""
+    try:
+        return os.ttyname(2)
+    except OSError:
+        return ""
+
+
+def _tell_occupants(inside: list[occupants.Occupant]) -> None:
+    """Who is inside the payload that is about to be replaced."""
+    for one in inside[:_OCCUPANTS_SHOWN_MAX]:
+        at = [f"stands in {plain(one.folder)}"] if one.folder else []
+        if one.files:
+            more = f" and {one.files_count - 1:,} more" if one.files_count > 1 else ""
+            at.append(f"has {plain(one.files[0])}{more} open")
+        talk(f"  inside: {plain(one.name)} (pid {one.pid}) {', '.join(at)}")
+    if len(inside) > _OCCUPANTS_SHOWN_MAX:
+        talk(f"  and {len(inside) - _OCCUPANTS_SHOWN_MAX:,} more processes inside")

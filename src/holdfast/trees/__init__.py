@@ -25,6 +25,15 @@
     restoring     a new worktree from a snapshot, or in the place of the old payload
     removing      a worktree goes away
     comparing     a quick look at what a payload has that a snapshot has not
+    publishing    the last steps of a snapshot
+    tags          names that people give to snapshots
+    references    which snapshot a text names
+    changes       what is different between two snapshots
+    protecting    what keeps a snapshot
+    collecting    gc: a plan, and what it removes
+    jvs           repositories of jvs, read
+    importing     bringing their snapshots over
+    occupants     processes that are inside a folder
     settling      finishing, or taking back, what somebody did not live to finish
     verifying     every byte of a snapshot
     doctor        every kind of damage
@@ -67,6 +76,10 @@ with the old one. A new worktree is a rename out of staging, a removed one a ren
 
 from __future__ import annotations
 
+from holdfast.trees.changes import Change, between
+from holdfast.trees.collecting import Collected, Plan
+from holdfast.trees.collecting import plan as plan_gc
+from holdfast.trees.collecting import run as run_gc
 from holdfast.trees.doctor import Finding, examine
 from holdfast.trees.errors import (
     BadTreeError,
@@ -80,8 +93,10 @@ from holdfast.trees.errors import (
     TreeNotAllowedError,
     TreeVersionError,
 )
+from holdfast.trees.importing import Imported, bring
 from holdfast.trees.locks import LockState, acquire, check, release, renew, status, steal
 from holdfast.trees.progress import Progress
+from holdfast.trees.protecting import Settings
 from holdfast.trees.records import LockRecord
 from holdfast.trees.removing import remove
 from holdfast.trees.repository import Repository
@@ -91,9 +106,10 @@ from holdfast.trees.verifying import verify
 from holdfast.trees.worktrees import Worktree, around, find
 
 __all__ = [
-    "BadTreeError", "ConsistencyError", "Finding", "ForeignTreeError", "LockRecord", "LockState",
-    "NoTreeError", "PartialSnapshotError", "Progress", "Repository", "Restored", "TreeAccessError",
-    "TreeDamagedError", "TreeExistsError", "TreeNotAllowedError", "TreeVersionError", "Worktree",
-    "acquire", "around", "check", "create", "examine", "find", "in_place", "release", "remove",
-    "renew", "status", "steal", "take", "verify",
+    "BadTreeError", "Change", "Collected", "ConsistencyError", "Finding", "ForeignTreeError",
+    "Imported", "LockRecord", "LockState", "NoTreeError", "PartialSnapshotError", "Plan",
+    "Progress", "Repository", "Restored", "Settings", "TreeAccessError", "TreeDamagedError",
+    "TreeExistsError", "TreeNotAllowedError", "TreeVersionError", "Worktree", "acquire", "around",
+    "between", "bring", "check", "create", "examine", "find", "in_place", "plan_gc", "release",
+    "remove", "renew", "run_gc", "status", "steal", "take", "verify",
 ]  # fmt: skip

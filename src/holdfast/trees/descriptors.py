@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 READY = ".READY"
+#: The folder below gc/ with the descriptors of snapshots that were removed.
+REMOVED = "removed"
 ALGORITHM = "sha256"
 
 QUIESCED = "quiesced"
@@ -42,6 +44,11 @@ def is_id(text: str) -> bool:
     return len(text) == _ID_CHARACTERS and _HEX.issuperset(text)
 
 
+def is_beginning(text: str) -> bool:
+    """Whether it can be the id of a snapshot, or the beginning of one."""
+    return 0 < len(text) <= _ID_CHARACTERS and _HEX.issuperset(text)
+
+
 def folder(repository: Repository, id: str) -> str:
     """Where the payload of a snapshot is."""
     return repository.path("snapshots", id)
@@ -52,9 +59,19 @@ def path(repository: Repository, id: str) -> str:
     return repository.path("descriptors", f"{id}.json")
 
 
+def tombstone(repository: Repository, id: str) -> str:
+    """Where the descriptor of a snapshot is that gc removed."""
+    return repository.path("gc", REMOVED, f"{id}.json")
+
+
 def seal(fields: Descriptor) -> Descriptor:
     """The descriptor with its checksum."""
     return {**fields, "descriptor_checksum": {"algo": ALGORITHM, "value": _checksum(fields)}}
+
+
+def _is_sealed(fields: Descriptor) -> bool:
+    sealed = fields.get("descriptor_checksum")
+    return sealed == {"algo": ALGORITHM, "value": _checksum(fields)}
 
 
 def _checksum(fields: Descriptor) -> str:
@@ -122,7 +139,7 @@ def fault(repository: Repository, id: str) -> str:
     try:
         fields = load(where)
         sealed = fields["descriptor_checksum"]
-        if sealed["algo"] != ALGORITHM or sealed["value"] != _checksum(fields):
+        if not _is_sealed(fields):
             return "its descriptor was changed after it was written"
         if fields["snapshot_id"] != id:
             return f"its descriptor is that of {shown(fields['snapshot_id'])}"
@@ -150,7 +167,7 @@ def listed(repository: Repository, id: str) -> Descriptor:
 def find(repository: Repository, text: str) -> str:
     """The id of the snapshot that a text names: an id, or the beginning of just one."""
     wanted = text.lower()
-    if not wanted or not _HEX.issuperset(wanted) or len(wanted) > _ID_CHARACTERS:
+    if not is_beginning(wanted):
         raise NoTreeError(
             f"{text[:80]!r} cannot be a snapshot", hint="holdfast tree history shows them"
         )
@@ -170,13 +187,52 @@ def find(repository: Repository, text: str) -> str:
 
 
 def lineage(repository: Repository, id: str) -> Iterator[Descriptor]:
-    """A snapshot, the one before it, and so on, as far as they can be followed."""
+    """A snapshot, the one before it, and so on, as far as they can be followed.
+
+    Those that are not there, or not whole, are passed over: what came before them is still there.
+    """
     seen: set[str] = set()
-    while id and id not in seen and is_id(id) and is_visible(repository, id):
+    while id and id not in seen and is_id(id):
         seen.add(id)
-        fields = listed(repository, id)
-        yield fields
-        id = fields.get("parent_snapshot_id") or ""
+        if is_visible(repository, id):
+            yield listed(repository, id)
+        id = parent_of(repository, id)
+
+
+def nearest(repository: Repository, id: str) -> str:
+    """The snapshot, or the latest one before it that is there; empty if there is none."""
+    return next((str(one["snapshot_id"]) for one in lineage(repository, id)), "")
+
+
+def parent_of(repository: Repository, id: str) -> str:
+    """The snapshot before one, whether that one is there, lost its mark or was removed.
+
+    Empty if there was none before it, or if nothing tells: neither a descriptor that is what was
+    written nor the audit log.
+    """
+    known = recorded_parent(repository, id)
+    return known or ""
+
+
+def recorded_parent(repository: Repository, id: str) -> str | None:
+    """The snapshot before one; empty if there was none, None if nothing tells."""
+    for where in (path(repository, id), tombstone(repository, id)):
+        try:
+            fields = load(where)
+        except (OSError, ValueError):
+            continue
+        if _is_sealed(fields) and fields["snapshot_id"] == id:
+            return fields.get("parent_snapshot_id") or ""
+    return _parent_by_log(repository, id)
+
+
+def _parent_by_log(repository: Repository, id: str) -> str | None:
+    from holdfast.trees import audit
+
+    for record in audit.records(repository):
+        if record.get("snapshot_id") == id and "parent_snapshot_id" in record:
+            return str(record["parent_snapshot_id"] or "")
+    return None
 
 
 def history(repository: Repository) -> list[Descriptor]:

@@ -23,6 +23,7 @@ from holdfast.trees import (
     intents,
     locks,
     settling,
+    tags,
     worktrees,
 )
 from holdfast.trees.descriptors import READY, Descriptor
@@ -83,6 +84,7 @@ def examine(
         examination.beside,
         examination.snapshots,
         examination.lineage,
+        examination.tags,
         examination.worktrees,
         examination.locks,
         examination.torn_log,
@@ -143,6 +145,13 @@ class _Examination:
             yield from self._beside(paths, worktree.guard)
         head = repository.path("audit", "head.json")
         yield from self._beside((head,), lambda: audit.guard(repository))
+        named = [repository.path("gc", "settings.json")]
+        named += [
+            repository.path(tags.FOLDER, name.removesuffix(files.UNFINISHED))
+            for name in os.listdir(repository.path(tags.FOLDER))
+            if name.endswith(files.UNFINISHED)
+        ]
+        yield from self._beside((*named,), lambda: intents.guard(repository))
 
     def _beside(self, paths: tuple[str, ...], guard: Callable[[], Guard]) -> Iterator[Finding]:
         unfinished = [f"{path}{files.UNFINISHED}" for path in paths]
@@ -213,7 +222,7 @@ class _Examination:
             for id in descriptors.visible_ids(repository)
         }
         for id, parent in parents.items():
-            if parent and parent not in parents:
+            if parent and parent not in parents and not _was_removed(repository, parent):
                 yield Finding(
                     "E_MISSING_PARENT", ERROR, descriptors.path(repository, id),
                     f"the snapshot before it, {shown(parent)}, is not there",
@@ -225,6 +234,16 @@ class _Examination:
                 f"each comes after the other: {', '.join(circle)}",
                 "put the descriptors back from a backup",
             )  # fmt: skip
+
+    def tags(self) -> Iterator[Finding]:
+        repository = self._repository
+        for name in tags.names(repository):
+            why = tags.fault(repository, name)
+            if why:
+                yield Finding(
+                    "E_BAD_TAG", ERROR, repository.path(tags.FOLDER, f"{name}.json"), why,
+                    f"holdfast tree tag remove {name}, and make it anew",
+                )  # fmt: skip
 
     def payloads(self, progress: Progress) -> Iterator[Finding]:
         for id in descriptors.visible_ids(self._repository):
@@ -277,7 +296,8 @@ class _Examination:
         known = {worktree.id: worktree for worktree in worktrees.each(repository)}
         for worktree in known.values():
             yield from self._lock(worktree)
-        if busy or len(known) != len(worktrees.names(repository)):
+        # Looked at twice: a removal may have begun since, and takes its lock away last.
+        if busy or intents.ids(repository) or len(known) != len(worktrees.names(repository)):
             return  # it may belong to a worktree that is on its way, or that cannot be read
         for name in names:
             path = repository.path("locks", name)
@@ -341,6 +361,11 @@ def _operation(path: str) -> str:
     """The operation that something unfinished belongs to."""
     name = os.path.basename(path)
     return name.removesuffix(files.UNFINISHED).removesuffix(".json")
+
+
+def _was_removed(repository: Repository, id: str) -> bool:
+    """Whether gc took it away, which is no damage."""
+    return os.path.lexists(descriptors.tombstone(repository, id))
 
 
 def _is_id(name: str) -> bool:

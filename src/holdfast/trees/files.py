@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
@@ -121,6 +121,14 @@ def opened(root: str, path: str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def opened_file(root: str, path: str) -> Iterator[BinaryIO]:
+    """A file below a folder, to be read, on the way to which nothing is a link."""
+    above, _slash, name = path.rpartition("/")
+    with opened(root, above) as folder, os.fdopen(os.open(name, READ, dir_fd=folder), "rb") as file:
+        yield file
 
 
 def remove(path: str) -> bool:

@@ -45,8 +45,10 @@ STAGING = "staging"
 _ABOUT_FIELDS = ("name", "repository_id", "created_at")
 #: What only jvs makes in a `.jvs`, whatever its version: the first two when it makes a repository.
 _OF_JVS = ("repo_id", "worktrees", "repo_mode", "restore-plans", "recovery-plans")
-#: Folders that both have, and that are always empty in ours.
+#: Folders that both have, and that are always empty in ours as long as it has the shared format.
 _FILLED_BY_JVS = ("refs", "gc")
+#: What ours have in gc/ since they have a format of their own.
+_IN_GC = ("settings.json", "plans", "removed")
 
 #: A reader does not wait longer than this for a process that was stopped.
 _GUARD_SECONDS = 2.0
@@ -111,7 +113,15 @@ def traces_of_jvs(control: str) -> list[str]:
 def strangers(control: str, known: tuple[str, ...]) -> list[str]:
     """What lies in the control folder of a repository of ours that no version of ours made."""
     names = {*os.listdir(control)} - {*known, FILE, ABOUT}
-    return sorted({*names, *traces_of_jvs(control)})
+    return sorted({*names, *(one for one in traces_of_jvs(control) if not _may_be_ours(one))})
+
+
+def _may_be_ours(name: str) -> bool:
+    """Whether our repositories can have it where jvs has files too: tags, and what gc keeps."""
+    folder, _slash, rest = name.partition("/")
+    if folder == "gc":
+        return rest.removesuffix(files.UNFINISHED) in _IN_GC
+    return folder == "refs" and rest.removesuffix(files.UNFINISHED).endswith(".json")
 
 
 def refuse_jvs(folder: str, control: str) -> None:

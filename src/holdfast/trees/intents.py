@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast.core.errors import StoreBusyError
 from holdfast.manager.ids import new_id
 from holdfast.store.gate import LOCK_EX, LOCK_NB, flock
 from holdfast.trees import files
@@ -24,6 +25,9 @@ SNAPSHOT = "snapshot"
 RESTORE_IN_PLACE = "restore_in_place"
 CREATE = "create"
 REMOVE = "remove"
+IMPORT = "import"
+IMPORT_ONE = "import_one"
+COLLECT = "collect"
 
 _SUFFIX = ".json"
 
@@ -62,12 +66,14 @@ class Intent:
             self._descriptor = -1
 
 
-def begin(repository: Repository, operation: str, **facts: Any) -> Intent:
-    """Write down what is about to be done."""
+def begin(repository: Repository, operation: str, *, alone: bool = False, **facts: Any) -> Intent:
+    """Write down what is about to be done. With `alone`, at most one of its kind is under way."""
     id = facts.pop("id", None) or new_id()
     path = repository.path("intents", f"{id}{_SUFFIX}")
     fields = {"operation": operation, "pid": os.getpid(), "started_at": repository.now, **facts}
-    with _guard(repository):
+    with guard(repository):
+        if alone:
+            _refuse_second(repository, operation)
         descriptor = os.open(path, files.NEW, 0o666)
         try:
             flock(descriptor, LOCK_EX | LOCK_NB)
@@ -84,7 +90,7 @@ def begin(repository: Repository, operation: str, **facts: Any) -> Intent:
 def abandoned(repository: Repository) -> Iterator[Intent]:
     """Those of which it is certain that nobody is at them any more. Each is ours until let go."""
     for path in _paths(repository):
-        with _guard(repository):
+        with guard(repository):
             found = _claim(path)
         if found is not None:
             try:
@@ -117,10 +123,45 @@ def _claim(path: str) -> Intent | None:
     return Intent(path, descriptor, fields)
 
 
-def _guard(repository: Repository) -> Guard:
-    """Nobody sees an intent between its making and its locking."""
+def needed(repository: Repository) -> set[str]:
+    """The snapshots that operations under way make or read. Only inside the guard is it certain.
+
+    An intent that cannot be read was never flushed, so its operation had not begun.
+    """
+    found = ids(repository)
+    for path in _paths(repository):
+        try:
+            fields = files.read_json(path)
+        except (OSError, ValueError):
+            continue
+        found.add(str(fields.get("snapshot_id") or ""))
+        if fields.get("operation") != COLLECT:
+            found.update(fields.get("snapshot_ids") or ())
+    return found
+
+
+def guard(repository: Repository) -> Guard:
+    """What an operation takes to begin, and whoever asks which snapshots are needed.
+
+    Nobody sees an intent between its making and its locking, and no snapshot goes away between
+    the question who needs it and its removal.
+    """
     repository.check_changeable()
     return Guard(repository.path("intents", "intents.guard"), "the list of intents")
+
+
+def _refuse_second(repository: Repository, operation: str) -> None:
+    for path in _paths(repository):
+        try:
+            fields = files.read_json(path)
+        except (OSError, ValueError):
+            continue
+        if fields.get("operation") == operation:
+            raise StoreBusyError(
+                f"process {fields.get('pid')} is at the same work in this repository",
+                hint="wait until it has finished, then try again",
+                pid=fields.get("pid"),
+            )
 
 
 def _paths(repository: Repository) -> list[str]:

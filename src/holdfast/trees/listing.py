@@ -204,6 +204,22 @@ def manifest(folder: str) -> Iterator[dict[str, Any]]:
             yield fields
 
 
+def lines(folder: str) -> Iterator[bytes]:
+    """The lines of a manifest as they are written."""
+    with open(f"{folder}/{MANIFEST}", "rb", _BUFFER_BYTES) as texts:
+        yield from texts
+
+
+def parsed(folder: str, text: bytes) -> dict[str, Any]:
+    """What a line of a manifest says. Raises TreeDamagedError if it cannot be."""
+    try:
+        fields: dict[str, Any] = _decode_line(text.decode("ascii"))
+        _check(fields, 1 if fields["path"] == "" else 2)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(folder, f"a line of its manifest: {error}") from error
+    return fields
+
+
 def _check(fields: dict[str, Any], number: int) -> None:
     """A path must lead to a place below, one component after the other."""
     if not isinstance(fields["kind"], str):

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import os
 
+from holdfast.core.errors import StoreBusyError
 from holdfast.core.time import iso
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.ids import new_id
 from holdfast.manager.realpath import upwards
+from holdfast.store.gate import LOCK_EX, LOCK_NB, flock
 from holdfast.trees import files, formats, kernel
-from holdfast.trees.errors import BadTreeError, NoTreeError, TreeExistsError
+from holdfast.trees.errors import BadTreeError, NoTreeError, TreeExistsError, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,47 +50,73 @@ class Repository:
 
     @classmethod
     def init(cls, folder: str, *, clock: Clock | None = None) -> Repository:
-        """Make a repository, with an empty worktree `main`. The folder must be new or empty."""
+        """Make a repository in a folder, which may be there already, with the worktree `main`.
+
+        A folder `main` that is there becomes the worktree with all that is in it. What else lies in
+        the folder stays as it is, and belongs to no worktree.
+        """
         from holdfast.trees import audit
 
-        root = os.path.join(os.path.realpath(os.path.dirname(folder) or "."), _last(folder))
+        root = os.path.realpath(folder)
         for around in upwards(root):
             formats.refuse_jvs(around, f"{around}/{CONTROL}")
         _refuse_nested(root)
-        try:
-            os.makedirs(root, exist_ok=True)
-            taken = os.listdir(root)
-        except (FileExistsError, NotADirectoryError):
-            taken = [root]
-        if taken:
-            raise TreeExistsError(
-                f"{root} is there already, and not empty", hint="choose a new name for it"
-            )
         made = cls(root, clock)
-        try:
-            made._build()
-        except BaseException:
-            files.remove_tree(root)
-            raise
-        audit.append(made, "repository_made", {"name": os.path.basename(root)})
+        with in_words(f"making the repository {root}"):
+            is_new = _make_folder(root)
+            descriptor = os.open(root, files.FOLDER)
+            try:
+                flock(descriptor, LOCK_EX | LOCK_NB)
+                made._build()
+            except BlockingIOError:
+                raise StoreBusyError(
+                    f"another process is making {root} a repository", hint="look again"
+                ) from None
+            except BaseException:
+                if is_new:
+                    files.remove_tree(root)
+                raise
+            finally:
+                os.close(descriptor)
+            audit.append(made, "repository_made", {"name": os.path.basename(root)})
         return made
 
     def _build(self) -> None:
+        """All of it under other names, then the control folder. Only one who locked the root.
+
+        Whoever is killed before the last step leaves what nobody takes for a repository, and what
+        the next one here removes. What was there before is never touched.
+        """
         from holdfast.trees import worktrees
 
+        main, others = f"{self.root}/{MAIN}", f"{self.root}/worktrees"
+        if os.path.lexists(self.control):
+            raise TreeExistsError(f"{self.root} is a repository already", hint="go there")
+        for place in (main, others):
+            if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
+                raise TreeExistsError(
+                    f"{place} is there already, and is no folder", hint="move it away"
+                )
+        worktrees.refuse_other(main)
         building = f"{self.control}{files.UNFINISHED}"
-        for name in FOLDERS:
-            os.makedirs(f"{building}/{name}")
-        about = {"name": os.path.basename(self.root), "repository_id": new_id()}
-        files.write_new(
-            f"{building}/{formats.ABOUT}", files.pretty({**about, "created_at": self.now})
-        )
-        files.write_new(f"{building}/{formats.FILE}", f"{formats.FORMAT}\n".encode())
-        os.mkdir(f"{self.root}/worktrees")
-        worktrees.furnish(self, f"{self.root}/{MAIN}", worktrees.EXCLUSIVE, made_by="init")
-        kernel.flush(self.root)
-        # Last: whoever is killed before leaves a folder that nobody takes for a repository.
-        os.rename(building, self.control)
+        files.remove_tree(building)
+        files.remove_tree(f"{main}/{worktrees.CONTROL}")  # a killed one's: see refuse_other
+        try:
+            for name in FOLDERS:
+                os.makedirs(f"{building}/{name}")
+            about = {"name": os.path.basename(self.root) or "root", "repository_id": new_id()}
+            files.write_new(
+                f"{building}/{formats.ABOUT}", files.pretty({**about, "created_at": self.now})
+            )
+            files.write_new(f"{building}/{formats.FILE}", f"{formats.FORMAT}\n".encode())
+            os.makedirs(others, exist_ok=True)
+            worktrees.furnish(self, main, worktrees.EXCLUSIVE, made_by="init")
+            kernel.flush(self.root)
+            os.rename(building, self.control)
+        except BaseException:
+            files.remove_tree(building)
+            files.remove_tree(f"{main}/{worktrees.CONTROL}")
+            raise
         files.flush_folder(self.root)
 
     @classmethod
@@ -132,14 +160,19 @@ class Repository:
         return f"{self.root}/{MAIN}" if name == MAIN else f"{self.root}/worktrees/{name}"
 
 
-def checked_name(name: str) -> str:
-    """The name, if it can be one: a single component of a path that nothing takes for another."""
-    if (
+def is_name(name: str) -> bool:
+    """Whether it is a single component of a path that nothing takes for another."""
+    return (
         1 <= len(name) <= NAME_CHARACTERS_MAX
         and _NAME_CHARACTERS.issuperset(name)
         and name[0] not in "-."
         and not name.endswith((".", files.UNFINISHED))
-    ):
+    )
+
+
+def checked_name(name: str) -> str:
+    """The name, if a worktree can have it."""
+    if is_name(name):
         return name
     raise BadTreeError(
         f"{name[:80]!r} cannot be the name of a worktree",
@@ -158,9 +191,18 @@ def checked_lease(seconds: float) -> float:
     )
 
 
-def _last(folder: str) -> str:
-    name = os.path.basename(folder.rstrip("/"))
-    return checked_name(name)
+def _make_folder(root: str) -> bool:
+    """See that the folder is there. Whether it was made."""
+    if os.path.isdir(root):
+        return False
+    try:
+        os.makedirs(root)
+    except (FileExistsError, NotADirectoryError):
+        raise TreeExistsError(
+            f"{root} is there already, or a part of it, and is no folder",
+            hint="choose another name",
+        ) from None
+    return True
 
 
 def _refuse_nested(root: str) -> None:

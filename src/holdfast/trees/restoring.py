@@ -16,11 +16,10 @@ import time
 
 from holdfast.core.errors import HoldfastError
 from holdfast.manager.ids import new_id
-from holdfast.trees import audit, descriptors, engines, files, intents, kernel, listing, worktrees
+from holdfast.trees import audit, descriptors, engines, files, intents, kernel, worktrees
 from holdfast.trees.descriptors import SHORT_CHARACTERS, Descriptor
 from holdfast.trees.errors import (
     BadTreeError,
-    TreeDamagedError,
     TreeExistsError,
     TreeNotAllowedError,
     in_words,
@@ -36,6 +35,7 @@ from holdfast.trees.settling import (
     settle_abandoned,
     staging,
 )
+from holdfast.trees.verifying import checked
 from holdfast.trees.worktrees import EXCLUSIVE, ISOLATIONS, Worktree
 
 TYPE_CHECKING = False
@@ -81,7 +81,8 @@ def create(
             f"there is no isolation {isolation!r}", hint=f"there is {' and '.join(ISOLATIONS)}"
         )
     _refuse_taken(repository, name)
-    snapshot = _checked(repository, snapshot_id) if snapshot_id else None
+    if snapshot_id:
+        checked(repository, snapshot_id)
     worktree_id = new_id()
     with in_words(f"making the worktree {name}"):
         intent = intents.begin(
@@ -90,6 +91,8 @@ def create(
         )  # fmt: skip
         building = staging(repository, intent.id)
         try:
+            # Only now, as gc spares what an intent names, it cannot go away any more.
+            snapshot = checked(repository, snapshot_id) if snapshot_id else None
             worktrees.furnish(
                 repository, building, isolation, made_by=intent.id, id=worktree_id,
                 base=snapshot_id, head=snapshot_id,
@@ -129,7 +132,7 @@ def in_place(
         )
     right = Right(worktree, holder_id, token)
     repository = worktree.repository
-    snapshot = _checked(repository, snapshot_id)
+    checked(repository, snapshot_id)
     with in_words(f"restoring {worktree.name}"):
         settle_abandoned(repository, worktree.id)
         _refuse_elsewhere(worktree)
@@ -140,6 +143,7 @@ def in_place(
         )  # fmt: skip
         building = staging(repository, intent.id)
         try:
+            snapshot = checked(repository, snapshot_id)  # only now it cannot go away any more
             worktrees.furnish(
                 repository, building, worktree.isolation, made_by=intent.id, id=worktree.id,
                 base=worktree.base(), head=snapshot_id, config=worktree.config,
@@ -169,23 +173,6 @@ def _close(repository: Repository, intent: Intent, event: str, facts: dict[str, 
         intent.close()
     finally:
         intent.let_go()  # if anything failed, the next operation or the doctor does it
-
-
-def _checked(repository: Repository, id: str) -> Descriptor:
-    """The descriptor of a snapshot whose manifest is the one that it names."""
-    fields = descriptors.read(repository, id)
-    folder = descriptors.folder(repository, id)
-    try:
-        whole = listing.hash_of_manifest(folder) == fields["payload_hash"]["value"]
-    except (OSError, KeyError, TypeError):
-        whole = False
-    if not whole:
-        raise TreeDamagedError(
-            f"snapshot {id} is damaged: its manifest is not what it was",
-            hint=f"nothing was restored; holdfast tree verify {id} says more",
-            snapshot_id=id,
-        )
-    return fields
 
 
 def _fill(

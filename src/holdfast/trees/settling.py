@@ -27,6 +27,22 @@ def settle_abandoned(repository: Repository, worktree_id: str) -> None:
             settle(repository, intent)
 
 
+def settle_collections(repository: Repository) -> None:
+    """What every gc left behind that did not live to finish."""
+    _settle_all(repository, intents.COLLECT)
+
+
+def settle_imports(repository: Repository) -> None:
+    """What every import left behind that did not live to finish."""
+    _settle_all(repository, intents.IMPORT_ONE, intents.IMPORT)
+
+
+def _settle_all(repository: Repository, *operations: str) -> None:
+    for intent in intents.abandoned(repository):
+        if intent.operation in (*operations, ""):  # or what cannot be read: it never began
+            settle(repository, intent)
+
+
 def settle(repository: Repository, intent: Intent) -> str:
     """Finish an operation or take it back, and close its intent. In words, what was done."""
     doing = {
@@ -34,6 +50,9 @@ def settle(repository: Repository, intent: Intent) -> str:
         intents.RESTORE_IN_PLACE: _settle_restore,
         intents.CREATE: _settle_create,
         intents.REMOVE: _settle_remove,
+        intents.IMPORT: _settle_import,
+        intents.IMPORT_ONE: _settle_snapshot,
+        intents.COLLECT: _settle_collection,
     }.get(intent.operation, _settle_unknown)
     done = doing(repository, intent)
     files.remove_tree(staging(repository, intent.id))
@@ -66,11 +85,14 @@ def _finish_snapshot(repository: Repository, id: str, worktree: Worktree | None)
     fields = descriptors.listed(repository, id)
     if worktree is not None:
         with worktree.guard():
-            if worktree.head() == (fields.get("parent_snapshot_id") or ""):
+            parent = fields.get("parent_snapshot_id") or ""
+            # A head that is not whole has been passed over: the parent is the one before it.
+            if parent in (worktree.head(), descriptors.nearest(repository, worktree.head())):
                 worktree.move_head(id)
     from holdfast.trees.snapshots import published_facts
 
-    _append_once(repository, "snapshot_published", "snapshot_id", published_facts(fields))
+    event = "snapshot_imported" if "origin" in fields else "snapshot_published"
+    _append_once(repository, event, "snapshot_id", published_facts(fields))
 
 
 def _settle_restore(repository: Repository, intent: Intent) -> str:
@@ -119,6 +141,35 @@ def removed_facts(intent: Intent) -> dict[str, Any]:
     """What the audit log says about a worktree that was removed."""
     names = ("worktree_id", "worktree", "head", "holder_id", "fencing_token")
     return {"operation_id": intent.id, **{name: intent.fields.get(name) for name in names}}
+
+
+def _settle_collection(repository: Repository, intent: Intent) -> str:
+    """The snapshots that are out of sight go away with the staging folder; the others stay."""
+    removed = []
+    for id in intent.fields.get("snapshot_ids") or ():
+        if not isinstance(id, str) or not descriptors.is_id(id):
+            continue
+        if os.path.lexists(descriptors.path(repository, id)):
+            continue  # it was not its turn yet, or it has been imported again
+        if os.path.lexists(descriptors.tombstone(repository, id)):
+            removed.append(id)
+            files.remove_tree(descriptors.folder(repository, id))
+    if not removed:
+        return "taken back: every snapshot is still there"
+    _append_once(repository, "snapshots_removed", "operation_id", collected_facts(intent, removed))
+    return "finished: what was out of sight is removed"
+
+
+def collected_facts(intent: Intent, removed: list[str]) -> dict[str, Any]:
+    """What the audit log says about a gc."""
+    return {
+        "operation_id": intent.id, "plan_id": intent.text("plan_id"), "removed": removed,
+    }  # fmt: skip
+
+
+def _settle_import(repository: Repository, intent: Intent) -> str:
+    """What was brought over is whole and stays; only its tags may be missing."""
+    return "finished: import it again for the rest, and for the tags"
 
 
 def _settle_unknown(repository: Repository, intent: Intent) -> str:

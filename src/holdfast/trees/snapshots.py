@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import HoldfastError
-from holdfast.trees import audit, descriptors, engines, files, intents, kernel, listing, taking
-from holdfast.trees.descriptors import BEST_EFFORT, LEVELS, QUIESCED, READY, Descriptor
+from holdfast.trees import audit, descriptors, engines, intents, kernel, listing, publishing, taking
+from holdfast.trees.descriptors import BEST_EFFORT, LEVELS, QUIESCED, Descriptor
 from holdfast.trees.errors import BadTreeError, ConsistencyError, in_words
 from holdfast.trees.operating import Right
 from holdfast.trees.progress import SILENT, Progress, Pulse
@@ -78,9 +78,7 @@ class _Publishing:
         self._progress = progress
         self._pulse = Pulse(progress, right.keep)
         self._id = descriptors.new_snapshot_id()
-        self._final = descriptors.folder(self._repository, self._id)
-        self._building = f"{self._final}{files.UNFINISHED}"
-        self._descriptor_path = descriptors.path(self._repository, self._id)
+        self._building = publishing.building(self._repository, self._id)
         self._engine = engines.choose(
             worktree.path, self._repository.path("snapshots"), engine
         )  # fmt: skip
@@ -129,7 +127,7 @@ class _Publishing:
 
     def _previous(self) -> str:
         """The folder of the snapshot before, if what it says of itself can be relied on."""
-        id = self._worktree.head()
+        id = descriptors.nearest(self._repository, self._worktree.head())
         if not id:
             return ""
         folder = descriptors.folder(self._repository, id)
@@ -142,11 +140,13 @@ class _Publishing:
     def _publish(self, account: Account) -> Descriptor:
         """Seal it, and make it visible while nobody can take the lock away."""
         for _turn in range(_TURNS_MAX):
-            parent = self._worktree.head()
-            fields = self._seal(account, parent)
+            head = self._worktree.head()
+            parent = descriptors.nearest(self._repository, head)
+            facts = self._describe(account, parent)
+            fields = publishing.seal(self._repository, self._id, facts)
             with self._worktree.guard():
                 self._right.check()
-                if self._worktree.head() == parent:
+                if self._worktree.head() == head:
                     self._commit()
                     return fields
         raise ConsistencyError(
@@ -154,24 +154,9 @@ class _Publishing:
             hint="try again when it is quieter",
         )
 
-    def _seal(self, account: Account, parent: str) -> Descriptor:
-        """The descriptor and the mark, on the disk, under names that nobody looks at."""
-        fields = descriptors.seal(self._describe(account, parent))
-        unfinished = f"{self._descriptor_path}{files.UNFINISHED}"
-        files.remove(unfinished)
-        files.write_new(unfinished, files.pretty(fields))
-        files.remove(f"{self._building}/{READY}")
-        files.write_new(f"{self._building}/{READY}", descriptors.mark(fields, self._repository.now))
-        files.flush_folder(self._building)
-        files.flush_folder(self._repository.path("descriptors"))
-        return fields
-
     def _commit(self) -> None:
-        """The renames that make it visible, the head last. Only inside the guard."""
-        os.rename(self._building, self._final)
-        files.flush_folder(self._repository.path("snapshots"))
-        os.rename(f"{self._descriptor_path}{files.UNFINISHED}", self._descriptor_path)
-        files.flush_folder(self._repository.path("descriptors"))
+        """Make it visible, the head last. Only inside the guard."""
+        publishing.reveal(self._repository, self._id)
         self._worktree.move_head(self._id)
 
     def _describe(self, account: Account, parent: str) -> Descriptor:

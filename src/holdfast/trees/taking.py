@@ -97,9 +97,18 @@ class Taking:
     """One payload being copied into the folder of a snapshot that is not finished."""
 
     def __init__(
-        self, source: str, target: str, engine: Engine, pulse: Pulse, previous: str = ""
+        self,
+        source: str,
+        target: str,
+        engine: Engine,
+        pulse: Pulse,
+        previous: str = "",
+        *,
+        without: frozenset[str] = frozenset(),
     ) -> None:
-        """`previous` is the folder of the snapshot before, if it can be relied on."""
+        """`previous` is the folder of the snapshot before, if it can be relied on; `without` is
+        what is left out at the top."""
+        self._without = without
         self._source = source
         self._target = target
         self._engine = engine
@@ -133,7 +142,7 @@ class Taking:
     def _copy_all(self) -> None:
         way: list[_Place] = []
         try:
-            for entry in walk.walk(self._source):
+            for entry in walk.walk(self._source, without=self._without):
                 if entry.kind == walk.LEFT:
                     self._leave(way.pop())
                 elif entry.kind == walk.FOLDER:
@@ -372,11 +381,18 @@ class Taking:
         return is_settled(status.st_ctime_ns, self._limit)
 
 
-def changed(source: str, target: str, pulse: Pulse, account: Account) -> None:
+def changed(
+    source: str,
+    target: str,
+    pulse: Pulse,
+    account: Account,
+    *,
+    without: frozenset[str] = frozenset(),
+) -> None:
     """Look at everything once more, and add to the account what is not as it was read."""
     seen = listing.sources(target)
     expected = next(seen, None)
-    for entry in walk.walk(source):
+    for entry in walk.walk(source, without=without):
         if entry.kind == walk.LEFT or entry.kind in _LEFT_OUT:
             continue
         pulse.file()

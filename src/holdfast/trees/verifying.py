@@ -8,7 +8,8 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.trees import content, descriptors, files, listing, walk
-from holdfast.trees.errors import shown
+from holdfast.trees.descriptors import Descriptor
+from holdfast.trees.errors import TreeDamagedError, shown
 from holdfast.trees.progress import SILENT, Progress, Pulse
 from holdfast.trees.repository import Repository
 from holdfast.trees.taking import PAYLOAD
@@ -36,6 +37,23 @@ def verify(repository: Repository, id: str, progress: Progress = SILENT) -> Iter
         yield shown(str(error))
     finally:
         progress.end()
+
+
+def checked(repository: Repository, id: str) -> Descriptor:
+    """The descriptor of a snapshot whose manifest is the one that it names."""
+    fields = descriptors.read(repository, id)
+    folder = descriptors.folder(repository, id)
+    try:
+        whole = listing.hash_of_manifest(folder) == fields["payload_hash"]["value"]
+    except (OSError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise TreeDamagedError(
+            f"snapshot {id} is damaged: its manifest is not what it was",
+            hint=f"it is of no use; holdfast tree verify {id} says more",
+            snapshot_id=id,
+        )
+    return fields
 
 
 def _payload(folder: str, pulse: Pulse) -> Iterator[str]:

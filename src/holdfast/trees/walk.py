@@ -54,10 +54,13 @@ def order(path: str) -> list[str]:
     return path.split("/") if path else []
 
 
-def walk(root: str, *, is_payload: bool = True) -> Iterator[Entry]:
+def walk(
+    root: str, *, is_payload: bool = True, without: frozenset[str] = frozenset()
+) -> Iterator[Entry]:
     """Everything in a folder: itself first, with an empty path, and after its content as LEFT.
 
     Of a payload, `.jvs-worktree` at its top is left out, and anything else of ours is refused.
+    What is named in `without` is left out at its top as well.
     """
     top = os.open(root, files.FOLDER)
     way = [("", top, iter(_names(top)))]
@@ -72,6 +75,8 @@ def walk(root: str, *, is_payload: bool = True) -> Iterator[Entry]:
                 yield Entry(LEFT, path, path.rpartition("/")[2], folder, None)
                 way.pop()
                 os.close(folder)
+                continue
+            if not path and name in without:
                 continue
             if is_payload and name in _OURS:
                 if name == worktrees.CONTROL and not path:

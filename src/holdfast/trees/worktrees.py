@@ -11,7 +11,13 @@ import os
 from holdfast.core.errors import HoldfastError
 from holdfast.manager.ids import new_id
 from holdfast.trees import files
-from holdfast.trees.errors import BadTreeError, NoTreeError, TreeDamagedError, shown
+from holdfast.trees.errors import (
+    BadTreeError,
+    NoTreeError,
+    TreeDamagedError,
+    TreeExistsError,
+    shown,
+)
 from holdfast.trees.guard import Guard
 from holdfast.trees.repository import MAIN, Repository, checked_name
 
@@ -128,6 +134,27 @@ def furnish(
     for name, text in (("id", id or new_id()), ("base_snapshot", base), ("head_snapshot", head)):
         files.write_new(f"{folder}/{CONTROL}/{name}", f"{text}\n".encode())
     files.write_new(f"{folder}/{CONTROL}/config.json", files.pretty(about))
+
+
+def refuse_other(folder: str) -> None:
+    """Raise if a folder that is to become `main` is a worktree with a history.
+
+    One without is what a process left that was killed while it made a repository here.
+    """
+    control = f"{folder}/{CONTROL}"
+    if not os.path.lexists(control):
+        return
+    try:
+        has_history = files.read(f"{control}/head_snapshot").strip() != b""
+    except FileNotFoundError:
+        has_history = False
+    except (OSError, ValueError):
+        has_history = True
+    if has_history:
+        raise TreeExistsError(
+            f"{folder} is a worktree of a repository that is not there any more",
+            hint=f"put its .jvs back, or remove {control}",
+        )
 
 
 def find(repository: Repository, name: str) -> Worktree:
