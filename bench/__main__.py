@@ -25,6 +25,7 @@ from bench import (
     dispatch,
     handover,
     herd,
+    history,
     hook,
     ledger,
     memory,
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
     "specs": specs.run,
     "proof": proof.run,
     "trees": trees.run,
+    "history": history.run,
     "dispatch": dispatch.run,
     "page": page.run,
 }

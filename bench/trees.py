@@ -26,7 +26,7 @@ COPY_SYNC = "cp -a + sync"
 GIT = "git add + commit"
 SHARE = "cp --reflink=always + sync"
 
-_HOLDFAST = (sys.executable, "-m", "holdfast", "--json", "tree")
+HOLDFAST = (sys.executable, "-m", "holdfast", "--json", "tree")
 _FOLDER_FILES = 200
 _CHANGED_FILES = 10
 
@@ -34,7 +34,7 @@ _CHANGED_FILES = 10
 def run(scratch: Path, quick: bool) -> list[Row]:
     rounds, files, large = (1, 4_000, 200 << 20) if quick else (3, 20_000, 1 << 30)
     source = scratch / "source"
-    _grow(source, files, large)
+    grow(source, files, large)
     samples: dict[str, list[float]] = {
         name: [] for name in (OURS, SECOND, RESTORE, COPY, COPY_SYNC, GIT)
     }
@@ -42,7 +42,7 @@ def run(scratch: Path, quick: bool) -> list[Row]:
         _round(scratch / f"round{number}", source, samples)
     # Not before: making files right after many were deleted took two to three times the work here.
     for number in range(rounds):
-        _away(scratch / f"round{number}")
+        away(scratch / f"round{number}")
     # A small tree takes hardly longer than the interpreter's start.
     quicker = None if quick else at_most(0.1)
     size = f"{files:,} files and {large >> 20:,} MB"
@@ -65,23 +65,23 @@ def _row(
 def _round(folder: Path, source: Path, samples: dict[str, list[float]]) -> None:
     """Everybody once, on the one tree, which is moved into a new repository for it."""
     folder.mkdir()
-    main = _repository(folder, source)
-    _sync()
+    main = repository(folder, source)
+    sync()
     begun = time.perf_counter()
-    _do("cp", "-a", main, folder / "copy")
+    do("cp", "-a", main, folder / "copy")
     samples[COPY].append(time.perf_counter() - begun)
-    _sync()
+    sync()
     samples[COPY_SYNC].append(time.perf_counter() - begun)
-    samples[GIT].append(_timed(lambda: _git(folder, main)))
-    samples[OURS].append(_timed(lambda: _do(*_HOLDFAST, "snapshot", "--holder", "b", at=main)))
+    samples[GIT].append(timed(lambda: _git(folder, main)))
+    samples[OURS].append(timed(lambda: do(*HOLDFAST, "snapshot", "--holder", "b", at=main)))
     for number in range(_CHANGED_FILES):
         (main / f"d{number}" / "f0").write_bytes(os.urandom(3000))
-    _sync()
-    samples[SECOND].append(_timed(lambda: _do(*_HOLDFAST, "snapshot", "--holder", "b", at=main)))
+    sync()
+    samples[SECOND].append(timed(lambda: do(*HOLDFAST, "snapshot", "--holder", "b", at=main)))
     head = (main / ".jvs-worktree" / "head_snapshot").read_text().strip()
-    _sync()
+    sync()
     samples[RESTORE].append(
-        _timed(lambda: _do(*_HOLDFAST, "restore", head, "--name", "again", at=main))
+        timed(lambda: do(*HOLDFAST, "restore", head, "--name", "again", at=main))
     )
     for entry in [*main.iterdir()]:
         if entry.name != ".jvs-worktree":
@@ -92,11 +92,11 @@ def _git(folder: Path, main: Path) -> None:
     """As people do, with the objects flushed as git does by itself."""
     work = (f"--git-dir={folder}/git", f"--work-tree={main}")
     name = ("-c", "user.name=b", "-c", "user.email=b@example.org", "-c", "gc.auto=0")
-    _do("git", *work, "init", "--quiet")
+    do("git", *work, "init", "--quiet")
     (folder / "git" / "info" / "exclude").write_text(".jvs-worktree\n")
-    _do("git", *work, "add", "--all", at=main)
-    _do("git", *work, *name, "commit", "--quiet", "--message", "all", at=main)
-    _sync()
+    do("git", *work, "add", "--all", at=main)
+    do("git", *work, *name, "commit", "--quiet", "--message", "all", at=main)
+    sync()
 
 
 # Memory
@@ -107,10 +107,10 @@ def _memory(scratch: Path, files: int) -> list[Row]:
     peaks = []
     for count in (files // 10, files):
         folder = scratch / str(count)
-        _grow(folder / "source", count, 0)
-        main = _repository(folder, folder / "source")
+        grow(folder / "source", count, 0)
+        main = repository(folder, folder / "source")
         peaks.append(_peak_bytes(main) / (1 << 20))
-        _away(folder)
+        away(folder)
     few, many = peaks
     return [
         Row("peak memory of a snapshot", "MB", many, f"with {files // 10:,} files", few,
@@ -130,7 +130,7 @@ print(status, usage.ru_maxrss)
 
 
 def _peak_bytes(main: Path) -> int:
-    words = [*_HOLDFAST, "-C", str(main), "snapshot", "--holder", "b"]
+    words = [*HOLDFAST, "-C", str(main), "snapshot", "--holder", "b"]
     made = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _STARTER, *words],
         check=True, stdout=subprocess.PIPE, text=True,
@@ -165,29 +165,29 @@ def _reflink_on(kind: str, mkfs: str, scratch: Path, quick: bool) -> list[Row]:
     image, mount = scratch / f"{kind}.img", scratch / kind
     with image.open("wb") as file:
         file.truncate(4 << 30)
-    _do(mkfs, image)
+    do(mkfs, image)
     mount.mkdir()
-    _do("mount", "-o", "loop", image, mount)
+    do("mount", "-o", "loop", image, mount)
     try:
         files, large = (2_000, 64 << 20) if quick else (10_000, 512 << 20)
-        _grow(mount / "source", files, large)
-        main = _repository(mount, mount / "source")
-        _sync()
+        grow(mount / "source", files, large)
+        main = repository(mount, mount / "source")
+        sync()
         shared = ("cp", "-a", "--reflink=always", main, mount / "copy")
-        theirs = _timed(lambda: _do_and_sync(*shared))
-        ours = _timed(lambda: _do(*_HOLDFAST, "snapshot", "--holder", "b", at=main))
+        theirs = timed(lambda: _do_and_sync(*shared))
+        ours = timed(lambda: do(*HOLDFAST, "snapshot", "--holder", "b", at=main))
         samples = {OURS: [ours], SHARE: [theirs]}
         note = f"{files:,} files and {large >> 20} MB; ours is hashed too"
         return [_row(f"snapshot on {kind}, shared blocks", samples, OURS, SHARE, None, note)]
     finally:
-        _do("umount", mount)
+        do("umount", mount)
         image.unlink()
 
 
 # Small things
 
 
-def _grow(root: Path, files: int, large: int) -> None:
+def grow(root: Path, files: int, large: int) -> None:
     root.mkdir(parents=True)
     for number in range(files):
         folder = root / f"d{number // _FOLDER_FILES}"
@@ -200,38 +200,38 @@ def _grow(root: Path, files: int, large: int) -> None:
                 file.write(os.urandom(1 << 23))
 
 
-def _repository(folder: Path, source: Path) -> Path:
+def repository(folder: Path, source: Path) -> Path:
     """A repository around a tree that is moved into it, with its lock taken."""
-    _do(*_HOLDFAST, "init", "repository", at=folder)
+    do(*HOLDFAST, "init", "repository", at=folder)
     main = folder / "repository" / "main"
     for entry in [*source.iterdir()]:
         entry.rename(main / entry.name)
-    _do(*_HOLDFAST, "lock", "acquire", "--holder", "b", "--lease", "1h", at=main)
+    do(*HOLDFAST, "lock", "acquire", "--holder", "b", "--lease", "1h", at=main)
     return main
 
 
-def _timed(work: Callable[[], object]) -> float:
-    _sync()
+def timed(work: Callable[[], object]) -> float:
+    sync()
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
 
 
-def _do(*words: object, at: Path | None = None) -> None:
+def do(*words: object, at: Path | None = None) -> None:
     subprocess.run([*map(str, words)], check=True, cwd=at, stdout=subprocess.DEVNULL)
 
 
 def _do_and_sync(*words: object) -> None:
-    _do(*words)
-    _sync()
+    do(*words)
+    sync()
 
 
-def _sync() -> None:
+def sync() -> None:
     os.sync()
 
 
-def _away(folder: Path) -> None:
-    _do("chmod", "-R", "u+w", folder)
+def away(folder: Path) -> None:
+    do("chmod", "-R", "u+w", folder)
     shutil.rmtree(folder)
 
 
@@ -243,7 +243,7 @@ def _main(words: Sequence[str]) -> None:
     try:
         print(table(run(scratch, "--quick" in words)))
     finally:
-        _away(scratch)
+        away(scratch)
 
 
 if __name__ == "__main__":
