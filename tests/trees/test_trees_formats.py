@@ -370,7 +370,7 @@ def test_every_command_refuses_a_repository_of_jvs_before_it_writes_a_byte(
         error = json.loads(said.out)["error"]
         assert error["code"] == "E_TREE_FOREIGN"
         assert "belongs to jvs, not to Holdfast: it has .jvs/repo_id" in error["message"]
-        assert "holdfast tree init NAME" in error["hint"]
+        assert "holdfast tree import PATH" in error["hint"]
     assert picture(tmp_path) == before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -267,6 +267,30 @@ def test_a_doctor_finishes_what_a_killed_gc_left(tmp_path: Path) -> None:
     assert world.codes() == []
     assert world.leftovers() == []
     orchard.check({*world.snapshots()})
+
+
+def test_a_doctor_and_a_verify_beside_a_gc_find_no_damage(world: World) -> None:
+    found: list[str] = []
+    over = Event()
+
+    def look() -> None:
+        while not over.is_set():
+            found.extend(world.codes(clean=len(found) % 2 == 0))
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        for _ in range(8):
+            several(world, 4)
+            collect(world)
+    finally:
+        over.set()
+        thread.join(60)
+    assert {*found} <= {"E_ORPHAN_TMP"}
+    assert len(world.snapshots()) == 1
+    world.codes(clean=True)
+    assert world.codes() == []
+    assert world.leftovers() == []
 
 
 def test_snapshots_are_taken_while_gc_runs(world: World) -> None:

@@ -89,7 +89,8 @@ def test_a_second_import_brings_only_what_is_new(world: World, jvs: Jvs) -> None
     again = bring(world.repository, str(jvs.root))
     assert again.already == once.brought
     assert [*again.brought] == [second]
-    assert tags.find(world.repository, "jvs-main") is not None
+    assert named(world.repository, "jvs-main") == again.brought[second]
+    assert tags.names(world.repository) == ["jvs-main"]
     assert len(world.snapshots()) == 2
     assert first in once.brought
 

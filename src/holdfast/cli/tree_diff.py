@@ -70,7 +70,7 @@ def _stat(change: Change) -> Iterator[str]:
         fields = change.after if change.how == ADDED else change.before
         assert fields is not None
         amount = change.bytes_after or change.bytes_before
-        what = size(amount) if fields["kind"] in (walk.FILE, "same") else fields["kind"]
+        what = size(amount) if fields["kind"] == walk.FILE else fields["kind"]
     yield f"{_SIGNS[change.how]} {path}  ({what})"
 
 
@@ -91,7 +91,7 @@ def _lines(repository: Repository, id: str, change: Change) -> list[str] | None:
     """A file's lines, if it is a text that is not too long; None if it is not."""
     fields = change.before if change.before is not None else change.after
     assert fields is not None
-    if fields["kind"] not in (walk.FILE, "same"):
+    if fields["kind"] != walk.FILE:
         return None
     folder = f"{descriptors.folder(repository, id)}/{PAYLOAD}"
     with opened_file(folder, change.path) as file:

@@ -126,9 +126,10 @@ class _Difference:
 
     def _compare(self, was: dict[str, Any] | None, now: dict[str, Any] | None) -> Iterator[Change]:
         if was is None or now is None:
-            there = was or now
-            assert there is not None
-            yield Change(ADDED if was is None else REMOVED, there["path"], was, now)
+            if was is not None:
+                yield Change(REMOVED, was["path"], self._sized(was, self._before), None)
+            if now is not None:
+                yield Change(ADDED, now["path"], None, self._sized(now, self._after))
             return
         was, now = self._resolved(was, self._before), self._resolved(now, self._after)
         aspects = _aspects(was, now)
@@ -145,14 +146,21 @@ class _Difference:
         if aspects:
             yield Change(CHANGED, fields["path"], was, now, aspects)
 
+    def _sized(self, fields: dict[str, Any], folder: str) -> dict[str, Any]:
+        """A further name of a file as a file, as long as the snapshot's copy is."""
+        if fields["kind"] != listing.SAME:
+            return fields
+        with files.opened_file(f"{folder}/{PAYLOAD}", fields["path"]) as file:
+            size = os.fstat(file.fileno()).st_size
+        return {"path": fields["path"], "kind": walk.FILE, "size": size}
+
     def _resolved(self, fields: dict[str, Any], folder: str) -> dict[str, Any]:
         """A further name of a file as a file, with what the snapshot's copy shows of it."""
         if fields["kind"] != listing.SAME:
             return fields
         with files.opened_file(f"{folder}/{PAYLOAD}", fields["path"]) as file:
-            size = os.fstat(file.fileno()).st_size
             found = content.hash_of(file.fileno(), lambda _count: None)
-        return {"path": fields["path"], "kind": walk.FILE, "size": size, "sha256": found}
+        return {**self._sized(fields, folder), "sha256": found}
 
 
 def _aspects(was: dict[str, Any], now: dict[str, Any]) -> tuple[str, ...]:

@@ -64,6 +64,11 @@ def tombstone(repository: Repository, id: str) -> str:
     return repository.path("gc", REMOVED, f"{id}.json")
 
 
+def was_removed(repository: Repository, id: str) -> bool:
+    """Whether gc has taken a snapshot away."""
+    return os.path.lexists(tombstone(repository, id)) and not os.path.lexists(path(repository, id))
+
+
 def seal(fields: Descriptor) -> Descriptor:
     """The descriptor with its checksum."""
     return {**fields, "descriptor_checksum": {"algo": ALGORITHM, "value": _checksum(fields)}}

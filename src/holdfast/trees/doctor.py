@@ -195,6 +195,11 @@ class _Examination:
         folder = descriptors.folder(self._repository, id)
         ready = os.path.lexists(f"{folder}/{READY}")
         if not described:
+            if descriptors.was_removed(self._repository, id) and (
+                intents.is_under_way(self._repository, intents.COLLECT)
+                or not os.path.lexists(folder)
+            ):
+                return  # a gc is taking it away
             # Without a descriptor nobody has ever seen it, and without an intent nobody will.
             if self._clean:
                 os.rename(folder, f"{folder}{files.UNFINISHED}")
@@ -222,7 +227,7 @@ class _Examination:
             for id in descriptors.visible_ids(repository)
         }
         for id, parent in parents.items():
-            if parent and parent not in parents and not _was_removed(repository, parent):
+            if parent and parent not in parents and not descriptors.was_removed(repository, parent):
                 yield Finding(
                     "E_MISSING_PARENT", ERROR, descriptors.path(repository, id),
                     f"the snapshot before it, {shown(parent)}, is not there",
@@ -361,11 +366,6 @@ def _operation(path: str) -> str:
     """The operation that something unfinished belongs to."""
     name = os.path.basename(path)
     return name.removesuffix(files.UNFINISHED).removesuffix(".json")
-
-
-def _was_removed(repository: Repository, id: str) -> bool:
-    """Whether gc took it away, which is no damage."""
-    return os.path.lexists(descriptors.tombstone(repository, id))
 
 
 def _is_id(name: str) -> bool:

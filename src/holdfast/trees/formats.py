@@ -183,8 +183,8 @@ def _foreign(root: str, theirs: list[str], *, also_ours: bool) -> ForeignTreeErr
         )
     return ForeignTreeError(
         f"{root} belongs to jvs, not to Holdfast: it has {_listed(theirs)}",
-        hint="nothing was changed; use jvs there, or make a repository elsewhere: "
-        "holdfast tree init NAME",
+        hint="nothing was changed; use jvs there, or make a repository elsewhere (holdfast tree "
+        "init PATH) and bring its snapshots over (holdfast tree import PATH)",
         traces=theirs,
     )
 

@@ -260,8 +260,11 @@ class _Import:
 
 def _tag_all(repository: Repository, source: JvsRepository, done: Imported) -> None:
     here = {**done.already, **done.brought}
-    wanted = [(f"jvs-{name}", id) for name, id in source.heads()]
-    wanted += [*source.refs()]
+    for name, id in source.heads():
+        if id in here:
+            made = _follow(repository, f"jvs-{name}", id, here)
+            done.tags[made] = here[id]
+    wanted = [*source.refs()]
     for id in reversed(here):
         try:
             told = source.read(id).fields.get("tags")
@@ -270,19 +273,25 @@ def _tag_all(repository: Repository, source: JvsRepository, done: Imported) -> N
         wanted += [(str(tag), id) for tag in (told if isinstance(told, list) else ())]
     for name, id in wanted:
         if id in here:
-            made = _tag(repository, name, id, here[id])
-            if made:
-                done.tags[made] = here[id]
+            done.tags[_tag(repository, name, id, here[id])] = here[id]
+
+
+def _follow(repository: Repository, name: str, id: str, here: dict[str, str]) -> str:
+    """The tag of a worktree of jvs goes with it from one import to the next."""
+    known = tags.find(repository, name)
+    if known is None or known.snapshot_id not in here.values():
+        return _tag(repository, name, id, here[id])
+    return tags.add(repository, name, here[id], move=True).name
 
 
 def _tag(repository: Repository, name: str, id: str, here: str) -> str:
     """Give it the name that jvs has for it, or one like that if it is taken or cannot be ours."""
-    for one in (name, f"jvs-{name}", f"{name}-{id}", f"jvs-{name}-{id}", f"jvs-{id}"):
+    for one in (name, f"jvs-{name}", f"{name}-{id}", f"jvs-{name}-{id}"):
         try:
-            return tags.add(repository, tags.checked(one), here).name
+            return tags.add(repository, one, here).name
         except (TreeExistsError, BadTreeError):
             continue
-    return ""
+    return tags.add(repository, f"jvs-{id}", here, move=True).name  # which names it in any case
 
 
 def _unpack(root: str, path: str, size: int) -> None:

@@ -124,16 +124,9 @@ def _claim(path: str) -> Intent | None:
 
 
 def needed(repository: Repository) -> set[str]:
-    """The snapshots that operations under way make or read. Only inside the guard is it certain.
-
-    An intent that cannot be read was never flushed, so its operation had not begun.
-    """
+    """The snapshots that operations under way make or read. Only inside the guard is it certain."""
     found = ids(repository)
-    for path in _paths(repository):
-        try:
-            fields = files.read_json(path)
-        except (OSError, ValueError):
-            continue
+    for fields in _readable(repository):
         found.add(str(fields.get("snapshot_id") or ""))
         if fields.get("operation") != COLLECT:
             found.update(fields.get("snapshot_ids") or ())
@@ -150,18 +143,28 @@ def guard(repository: Repository) -> Guard:
     return Guard(repository.path("intents", "intents.guard"), "the list of intents")
 
 
+def is_under_way(repository: Repository, operation: str) -> bool:
+    """Whether an operation of that kind is written down, by a living process or a dead one."""
+    return any(one.get("operation") == operation for one in _readable(repository))
+
+
 def _refuse_second(repository: Repository, operation: str) -> None:
-    for path in _paths(repository):
-        try:
-            fields = files.read_json(path)
-        except (OSError, ValueError):
-            continue
+    for fields in _readable(repository):
         if fields.get("operation") == operation:
             raise StoreBusyError(
                 f"process {fields.get('pid')} is at the same work in this repository",
                 hint="wait until it has finished, then try again",
                 pid=fields.get("pid"),
             )
+
+
+def _readable(repository: Repository) -> Iterator[dict[str, Any]]:
+    """The facts of all that can be read. What cannot was never flushed, so it had not begun."""
+    for path in _paths(repository):
+        try:
+            yield files.read_json(path)
+        except (OSError, ValueError):
+            continue
 
 
 def _paths(repository: Repository) -> list[str]:

@@ -141,12 +141,15 @@ class JvsRepository:
         return JvsSnapshot(id, folder, fields, mark)
 
     def heads(self) -> Iterator[tuple[str, str]]:
-        """Every worktree with its latest snapshot."""
+        """Every worktree with its latest snapshot, and with its current one if that is older."""
         for name in _names(f"{self._control}/worktrees"):
             about = self._fields(f"worktrees/{name}/config.json")
-            for field in ("latest_snapshot_id", "head_snapshot_id"):
-                if _is_id(about.get(field)):
-                    yield name, str(about[field])
+            current = about.get("head_snapshot_id")
+            latest = about.get("latest_snapshot_id", current)
+            if _is_id(latest):
+                yield name, str(latest)
+            if _is_id(current) and current != latest:
+                yield f"{name}-current", str(current)
 
     def refs(self) -> Iterator[tuple[str, str]]:
         """Every name that 6.5 keeps for a snapshot, and the pins."""

@@ -104,7 +104,12 @@ def needed(repository: Repository) -> dict[str, str]:
     """
     found = {id: "an operation under way" for id in intents.needed(repository) if id}
     for name in worktrees.names(repository):
-        worktree = Worktree(repository, name)
+        try:
+            worktree = Worktree(repository, name)
+        except TreeDamagedError:
+            if name in worktrees.names(repository):
+                raise
+            continue  # removed while we looked
         for id, what in ((worktree.base(), "the base"), (worktree.head(), "the head")):
             if id:
                 found[id] = f"{what} of {name}"

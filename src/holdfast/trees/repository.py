@@ -130,7 +130,7 @@ class Repository:
             formats.refuse_jvs(folder, made.control)
         raise NoTreeError(
             f"{where if where != '.' else 'this folder'} is in no repository of trees",
-            hint="go into one, or make one: holdfast tree init NAME",
+            hint="go into one, or make one: holdfast tree init PATH",
         )
 
     def check_changeable(self) -> None:

@@ -16,7 +16,14 @@ from holdfast.trees.taking import PAYLOAD
 
 
 def verify(repository: Repository, id: str, progress: Progress = SILENT) -> Iterator[str]:
-    """What is wrong with a snapshot, one sentence each; nothing if it is whole."""
+    """What is wrong with a snapshot, one sentence each; nothing if it is whole, or removed."""
+    for why in _faults(repository, id, progress):
+        if descriptors.was_removed(repository, id):
+            return  # gc took it away while we looked, which is no damage
+        yield why
+
+
+def _faults(repository: Repository, id: str, progress: Progress) -> Iterator[str]:
     why = descriptors.fault(repository, id)
     if why:
         yield why
