@@ -86,6 +86,7 @@ def test_every_command_has_help(command: Any, capsys: pytest.CaptureFixture[str]
     "words",
     [
         ["init", "a", "b"], ["create"], ["init", "app/x"], ["restore"], ["diff"], ["diff", "a"],
+        ["history", "x", "--all"],
         ["tag", "add"], ["tag", "remove", "none"], ["tag"], ["gc"], ["gc", "run"], ["import"],
         ["restore", "x", "y"],
         ["path", "a", "b"], ["verify", "x", "--all"], ["snapshot", "--consistency", "none"],

@@ -160,6 +160,40 @@ def test_a_snapshot_that_an_operation_reads_is_left_alone(world: World) -> None:
     assert planned(world) == set()
 
 
+def test_a_gc_beside_a_snapshot_under_way_knows_what_it_needs(world: World) -> None:
+    ids = several(world, 3)
+    seen = []
+
+    class Meanwhile(Progress):
+        def begin(self, task: str, files: int = 0, bytes: int = 0) -> None:
+            if task == "check":
+                seen.append(plan_gc(world.repository, Settings(keep_last=0, keep_days=0)))
+                seen.append(plan_gc(world.repository, STRICT))
+
+    world.take(progress=Meanwhile())
+    by_default, strict = seen
+    assert by_default.remove == []
+    assert [one["snapshot_id"] for one in strict.remove] == ids[:2]
+
+
+def test_a_gc_that_is_interrupted_is_finished_by_the_next(world: World) -> None:
+    ids = several(world, 4)
+    loose(world)
+    plan = plan_gc(world.repository, STRICT)
+
+    class Interrupted(Progress):
+        def advance(self, files: int = 0, bytes: int = 0) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_gc(world.repository, plan.id, Interrupted())
+    assert world.snapshots() == [ids[3]]
+    assert world.leftovers() != []
+    assert collect(world).removed == []
+    assert world.leftovers() == []
+    assert world.codes() == []
+
+
 def test_a_restore_of_what_gc_has_just_taken_fails_and_leaves_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from holdfast.cli import DONE
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import colours, out, plain, talk
 from holdfast.cli.tables import Cell, Column, render, terminal_width
-from holdfast.cli.tree_desk import TreeDesk, counted, ending_well, size, when
+from holdfast.cli.tree_desk import TreeDesk, counted, size, when
 from holdfast.trees import collecting, protecting
 from holdfast.trees.descriptors import SHORT_CHARACTERS
 
@@ -73,8 +73,7 @@ def gc_run(call: Call) -> int:
     """Remove what a plan names, as far as nothing needs it by now."""
     desk = TreeDesk(call)
     plan_id = desk.word("plan")
-    with ending_well():
-        done = collecting.run(desk.repository(), plan_id, desk.progress())
+    done = collecting.run(desk.repository(), plan_id, desk.progress())
     desk.answer(
         {"plan_id": plan_id, "removed": done.removed, "spared": done.spared, "bytes": done.bytes},
         f"removed {counted(len(done.removed), 'snapshot')}, up to {size(done.bytes)}",

@@ -57,6 +57,8 @@ def history(call: Call) -> int:
     repository = desk.repository()
     limit = call.number("limit")
     worktree, lost = None, ""
+    if call.flag("all") and call.words:
+        raise UsageError("either one snapshot or all", hint="leave out --all, or the snapshot")
     if call.flag("all"):
         found = descriptors.history(repository)[:limit]
     elif call.words:
@@ -76,7 +78,8 @@ def history(call: Call) -> int:
     if lost:
         talk(f"  warning: {plain(lost)}")
     if not found:
-        talk("there are no snapshots yet: holdfast tree snapshot [NOTE]")
+        if not lost:
+            talk("there are no snapshots yet: holdfast tree snapshot [NOTE]")
         return DONE
     columns = (
         Column("SNAPSHOT"), Column("WHEN"), Column("WORKTREE"), Column("FILES"), Column("SIZE"),

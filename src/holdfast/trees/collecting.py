@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import HoldfastError
-from holdfast.trees import audit, descriptors, files, intents, kernel, protecting
+from holdfast.trees import audit, descriptors, files, intents, protecting
 from holdfast.trees.descriptors import Descriptor
 from holdfast.trees.errors import NoTreeError, TreeDamagedError, in_words, shown
 from holdfast.trees.progress import SILENT, Progress
@@ -123,16 +123,21 @@ def run(repository: Repository, plan_id: str, progress: Progress = SILENT) -> Co
             _clear(repository, intent, progress)
             files.remove(_plan_path(repository, plan_id))
             intent.close()
-        except BaseException:
-            with kernel.undisturbed():
-                try:
-                    settle(repository, intent)
-                except (OSError, HoldfastError):
-                    intent.let_go()
+        except (OSError, HoldfastError):
+            _try_to_settle(repository, intent)
             raise
         finally:
+            # Who is interrupted stops at once: the next gc removes what is out of sight already.
+            intent.let_go()
             progress.end()
     return done
+
+
+def _try_to_settle(repository: Repository, intent: Intent) -> None:
+    try:
+        settle(repository, intent)
+    except (OSError, HoldfastError):
+        intent.let_go()  # the next gc or the doctor does it; what went wrong first is what matters
 
 
 def _take_away(repository: Repository, intent: Intent, chosen: Plan, done: Collected) -> None:

@@ -10,6 +10,7 @@ What does not come along: locks, the audit log, worktrees and what in them no sn
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import os
@@ -34,6 +35,7 @@ from holdfast.trees.errors import (
     TreeDamagedError,
     TreeExistsError,
     in_words,
+    shown,
 )
 from holdfast.trees.jvs import MARKS, JvsRepository, JvsSnapshot
 from holdfast.trees.progress import SILENT, Progress, Pulse
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from holdfast.trees.taking import Account
 
 _ID_CHARACTERS = 20
+#: No room, or nothing may be written: the next snapshot would fare no better.
+_NO_USE_TO_GO_ON = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _COMPRESSED = "compression_manifest"
 
 
@@ -119,8 +123,12 @@ def _bring_one(
         done.brought[id] = here
     except (StoreFullError, StoreReadonlyError):
         raise
-    except (HoldfastError, OSError) as error:
-        done.failed[id] = error.message if isinstance(error, HoldfastError) else str(error)
+    except HoldfastError as error:
+        done.failed[id] = error.message
+    except OSError as error:
+        if error.errno in _NO_USE_TO_GO_ON:
+            raise
+        done.failed[id] = f"snapshot {id} of jvs is not brought over: {shown(str(error))}"
 
 
 class _Import:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 _DAY_MICROSECONDS = 86_400 * SECOND
+_UNDER_WAY = "an operation under way"
 _KEEP_LAST_MAX = 1_000_000
 _KEEP_DAYS_MAX = 36_500
 
@@ -102,23 +103,27 @@ def needed(repository: Repository) -> dict[str, str]:
     Inside the guard of the intents it is certain: an operation either still has its intent, or has
     given the snapshot to a worktree before it took the intent away. So intents come first.
     """
-    found = {id: "an operation under way" for id in intents.needed(repository) if id}
+    found = {id: _UNDER_WAY for id in intents.needed(repository) if id}
     for name in worktrees.names(repository):
         try:
-            worktree = Worktree(repository, name)
+            found |= _of_worktree(Worktree(repository, name))
         except TreeDamagedError:
             if name in worktrees.names(repository):
                 raise
             continue  # removed while we looked
-        for id, what in ((worktree.base(), "the base"), (worktree.head(), "the head")):
-            if id:
-                found[id] = f"{what} of {name}"
-        whole = descriptors.nearest(repository, worktree.head()) if worktree.head() else ""
-        if whole:
-            found.setdefault(whole, f"the latest whole one of {name}")
     for tag in tags.every(repository):
         found[tag.snapshot_id] = f"the tag {tag.name}"
     return found
+
+
+def _of_worktree(worktree: Worktree) -> dict[str, str]:
+    head = worktree.head()
+    named = {
+        descriptors.nearest(worktree.repository, head): "the latest whole one",
+        worktree.base(): "the base",
+        head: "the head",
+    }
+    return {id: f"{what} of {worktree.name}" for id, what in named.items() if id}
 
 
 class Keeping:
@@ -141,6 +146,8 @@ class Keeping:
         if wanted.keep_ancestors:
             seen: set[str] = set()
             for root, why in roots.items():
+                if why == _UNDER_WAY and root not in self.every:
+                    continue  # it is still being made, from what is a head as long as it is
                 for id in self._ancestors(root, seen):
                     found.setdefault(id, f"an ancestor of {why}")
         for id in _latest(self.every, wanted.keep_last):
