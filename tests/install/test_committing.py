@@ -607,9 +607,9 @@ def test_a_hook_that_cannot_be_run_any_more_is_passed_over_by_git_and_seen_by_us
 ) -> None:
     repo.start("a.py", "b.py")
     hook = repo.root / ".git/hooks/pre-commit"
-    hook.chmod(0o644)
     ann.edit("a.py")
     bob.edit("b.py")
+    hook.chmod(0o644)
     assert {one.state for one in githooks.status(str(repo.root))} == {"installed", "outdated"}
     repo.install()
     assert ann.commit("-a").code == 1
@@ -671,7 +671,7 @@ def test_a_folder_with_a_ledger_of_its_own(repo: Repo, ann: Actor, bob: Actor) -
 
 def test_without_a_ledger_everything_passes_and_none_is_made(repo: Repo, person: Actor) -> None:
     repo.start("a.py")
-    (repo.root / ".holdfast").rmdir()
+    shutil.rmtree(repo.root / ".holdfast")
     (repo.root / "a.py").write_text("new\n")
     done = person.commit("-a")
     assert done.code == 0

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.gate import gitfiles, githooks
+from holdfast.gate import gitfiles, githooks, hookfolder, hookscript
 from holdfast.gate.gitfiles import GitError, committed, dirty, hooks_folder, staged
 from holdfast.gate.githooks import GitHookError, Hook
 from holdfast.gate.stashing import stashing_managers
@@ -140,8 +140,8 @@ def both(*paths: str) -> list[list[Any]]:
 
 def around(*paths: str) -> list[list[Any]]:
     """As with something there before us."""
-    first, last = both(*paths)
-    return [first, ["pre-commit again", sorted(paths)], last]
+    _alone, last = both(*paths)
+    return [["pre-commit first", sorted(paths)], ["pre-commit again", sorted(paths)], last]
 
 
 def test_the_hooks_see_what_the_commit_contains(repo: Repo) -> None:
@@ -407,7 +407,7 @@ def test_what_was_there_does_not_run_if_ours_says_no(repo: Repo) -> None:
     repo.git("add", "a")
     repo.git("commit", "-m", "x", ok=False)
     assert ran_before(repo) == []
-    assert repo.seen() == [["pre-commit", ["a"]]]
+    assert repo.seen() == [["pre-commit first", ["a"]]]
 
 
 def test_if_what_was_there_says_no_that_counts(repo: Repo) -> None:
@@ -417,7 +417,7 @@ def test_if_what_was_there_says_no_that_counts(repo: Repo) -> None:
     repo.git("add", "a")
     repo.git("commit", "-m", "x", ok=False)
     assert ran_before(repo) == ["pre-commit"]
-    assert repo.seen() == [["pre-commit", ["a"]]]
+    assert repo.seen() == [["pre-commit first", ["a"]]]
 
 
 def test_what_was_staged_by_what_was_there_is_looked_at_too(repo: Repo) -> None:
@@ -427,7 +427,8 @@ def test_what_was_staged_by_what_was_there_is_looked_at_too(repo: Repo) -> None:
     repo.git("add", "a")
     repo.git("commit", "-m", "x")
     assert repo.seen() == [
-        ["pre-commit", ["a"]], ["pre-commit again", ["a", "more"]], ["post-commit", ["a", "more"]],
+        ["pre-commit first", ["a"]], ["pre-commit again", ["a", "more"]],
+        ["post-commit", ["a", "more"]],
     ]  # fmt: skip
 
 
@@ -553,48 +554,191 @@ def test_a_crash_between_keeping_and_writing_is_made_good(repo: Repo) -> None:
 # Where git looks
 
 
-@pytest.mark.parametrize("kind", ["relative", "absolute", "outside"])
-def test_the_folder_is_where_git_looks(repo: Repo, kind: str) -> None:
-    folder = repo.folder / "outside" if kind == "outside" else repo.root / "tools/hooks"
-    repo.git("config", "core.hooksPath", "tools/hooks" if kind == "relative" else folder)
+@pytest.mark.parametrize("kind", ["relative", "absolute", "outside", "for all repositories"])
+def test_a_folder_that_is_set_is_not_touched_and_its_hooks_still_run(repo: Repo, kind: str) -> None:
+    folder = repo.root / "tools/hooks"
+    if kind in ("outside", "for all repositories"):
+        folder = repo.folder / "outside"
+    scope = "--global" if kind == "for all repositories" else "--local"
+    repo.git("config", scope, "core.hooksPath", "tools/hooks" if kind == "relative" else folder)
+    log = str(repo.log).replace("'", "'\\''")
+    for name in ("pre-commit", "commit-msg", "post-commit", "post-checkout"):
+        repo.hook(name, f"#!/bin/sh\necho {name} $# $0 >> '{log}.before'\n", folder=folder)
+    before, settings = picture(folder), (repo.root / ".git/config").read_bytes()
     (repo.root / "sub").mkdir()
     found = githooks.install(str(repo.root / "sub"), words=repo.words)
-    assert [hook.path for hook in found] == [f"{folder}/{name}" for name in githooks.HOOKS]
+    assert by_name(found) == each("installed")
+    assert {Path(hook.path).parent for hook in found} == {repo.root / ".git/holdfast/hooks"}
+    assert picture(folder) == before
     repo.write("a", "sub/b")
     repo.git("add", "a", "sub/b")
     repo.git("commit", "-m", "x", at=repo.root / "sub")
-    assert repo.seen() == both("a", "sub/b")
-    assert list(repo.hooks.glob("p*-commit")) == []
+    assert repo.seen() == around("a", "sub/b")
+    assert ran_before(repo) == ["pre-commit", "commit-msg", "post-commit"]
+    repo.git("checkout", "-b", "other")
+    assert ran_before(repo) == ["post-checkout"]
+    assert repo.git("status", "--porcelain").replace("?? tools/\n", "") == ""
+    assert repo.uninstall() == each("absent")
+    assert picture(folder) == before
+    assert (repo.root / ".git/config").read_bytes() == settings
+    assert not (repo.root / ".git/holdfast").exists()
+
+
+def test_nothing_that_git_tracks_is_written(repo: Repo) -> None:
+    """As in projects that share their hooks: the command is true for this machine only."""
+    repo.git("config", "core.hooksPath", ".husky")
+    repo.hook("pre-commit", "#!/bin/sh\nexit 0\n", folder=repo.root / ".husky")
+    repo.commit(".husky/commit-msg", content="#!/bin/sh\n")
+    repo.git("add", "--all")
+    repo.git("commit", "-m", "shared")
+    repo.install()
+    assert repo.git("status", "--porcelain", "--ignored") == ""
+    repo.commit("a")
+    assert repo.seen() == around("a")
+
+
+def test_ours_that_an_earlier_version_left_in_such_a_folder_are_taken_out_of_it(repo: Repo) -> None:
+    shared = repo.root / ".husky"
+    repo.hook("pre-commit", "#!/bin/sh\nexit 0\n", folder=shared)
+    repo.git("add", "--all")
+    repo.git("commit", "-m", "shared")
+    before = picture(shared)
+    ours = hookscript.render(
+        "pre-commit", repo.words, b"", kind=hookscript.CHECKS, made=False
+    ).decode()
+    (shared / "pre-commit").rename(shared / "pre-commit.holdfast-before")
+    repo.hook("pre-commit", ours, folder=shared)
+    repo.hook("post-merge", ours, folder=shared)
+    repo.git("config", "core.hooksPath", ".husky")
+    assert "outdated" in repo.states().values()
+    assert repo.install() == each("installed")
+    assert picture(shared) == before
+    assert repo.git("status", "--porcelain") == ""
+
+
+def test_a_manager_that_sets_the_folder_again_does_not_get_past_us(repo: Repo) -> None:
+    """husky does at each install of packages, and may do so with another folder."""
+    husky(repo)
+    repo.install()
+    husky(repo)
+    assert repo.states() == each("installed")
+    repo.hook("pre-commit", "#!/bin/sh\nexit 9\n", folder=repo.root / "new")
+    repo.git("config", "core.hooksPath", "new")
+    repo.write("a")
+    repo.git("add", "a")
+    repo.git("commit", "-m", "x", ok=False)
+    assert repo.seen() == [["pre-commit first", ["a"]]]
+    repo.git("config", "--unset", "core.hooksPath")
+    assert repo.states() == each("passed by")
+    assert repo.install() == each("installed")
+    assert (repo.hooks / "pre-commit").exists()
+    assert not (repo.root / ".git/holdfast").exists()
+
+
+def test_settings_that_were_written_behind_ours_are_seen_and_made_good(repo: Repo) -> None:
+    husky(repo)
+    repo.install()
+    settings = repo.root / ".git/config"
+    with settings.open("a") as file:
+        file.write("[core]\n\thooksPath = .husky/_\n")
+    assert repo.states() == each("passed by")
+    assert repo.install() == each("installed")
+    repo.commit("a")
+    assert repo.seen() == around("a")
     repo.uninstall()
-    assert not folder.exists()
+    assert settings.read_text().endswith("[core]\n\thooksPath = .husky/_\n")
+    assert "holdfast" not in settings.read_text()
 
 
-def test_a_hook_that_git_sees_is_marked(repo: Repo) -> None:
-    """The command in it is true for this machine only, and would be committed."""
-    repo.git("config", "core.hooksPath", "tools")
-    repo.hook("pre-commit", "#!/bin/sh\n", folder=repo.root / "tools")
-    repo.git("add", "tools/pre-commit")
-    assert [hook.name for hook in githooks.status(str(repo.root)) if hook.seen] == ["pre-commit"]
+@pytest.mark.parametrize("end", ["", "\n", "\n\n# mine"])
+def test_gits_settings_come_back_byte_by_byte(repo: Repo, end: str) -> None:
+    husky(repo)
+    settings = repo.root / ".git/config"
+    settings.write_text(f"{settings.read_text().strip()}  ; husky's{end}")
+    settings.chmod(0o640)
+    before, mode = settings.read_bytes(), settings.stat().st_mode
+    for _ in range(2):
+        assert repo.install() == each("installed")
+        assert settings.stat().st_mode == mode
+        repo.uninstall()
+        assert settings.read_bytes() == before
+
+
+def test_settings_that_another_process_writes_are_waited_for(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    husky(repo)
+    lock = repo.root / ".git/config.lock"
+    lock.touch()
+    monkeypatch.setattr(hookfolder, "_LOCK_SECONDS", 0.1)
+    with pytest.raises(GitError, match="another process is writing git's settings"):
+        repo.install()
+    lock.unlink()
+    assert repo.install() == each("installed")
+
+
+@pytest.mark.parametrize("name", ["moved", 'it\'s [a] "repo" *? \\ ümlaut'])
+def test_a_repository_that_was_moved_runs_what_it_would_without_us(repo: Repo, name: str) -> None:
+    husky(repo)
+    log = str(repo.log).replace("'", "'\\''")
+    repo.hook("pre-commit", f"echo x >> '{log}.before'\n", 0o644, repo.root / ".husky")
     repo.install()
-    assert all(hook.seen for hook in githooks.status(str(repo.root)))
-    repo.write(".gitignore", content="tools/p*\n")
-    assert [hook.name for hook in githooks.status(str(repo.root)) if hook.seen] == ["pre-commit"]
-    repo.git("config", "core.hooksPath", ".git/hooks")
-    repo.install()
-    assert not any(hook.seen for hook in githooks.status(str(repo.root)))
+    moved = repo.folder / name
+    repo.root.rename(moved)
+    repo.write("a", at=moved)
+    repo.git("add", "a", at=moved)
+    repo.git("commit", "-m", "x", at=moved)
+    assert ran_before(repo) == ["x"]
+    assert repo.seen() == []
+    repo.root = moved
+    assert repo.states() == each("passed by")
+    assert repo.install() == each("installed")
+    repo.commit("b")
+    assert repo.seen() == around("b")
 
 
-def test_a_relative_folder_is_another_one_in_each_linked_worktree(repo: Repo) -> None:
+def test_a_folder_that_is_set_serves_all_linked_worktrees(repo: Repo) -> None:
+    """A relative one is another folder in each, and may be in none of them."""
     repo.commit("a")
     repo.git("config", "core.hooksPath", "tools")
+    repo.hook("pre-commit", "#!/bin/sh\nexit 9\n", folder=repo.root / "tools")
     repo.install()
     other = repo.folder / "other tree"
     repo.git("worktree", "add", "-b", "other", other)
-    assert by_name(githooks.status(str(other), words=repo.words)) == each("absent")
-    assert by_name(githooks.install(str(other), words=repo.words)) == each("installed")
+    assert by_name(githooks.status(str(other), words=repo.words)) == each("installed")
     repo.write("a", content="2\n", at=other)
     repo.git("commit", "-am", "in the other", at=other)
     assert repo.seen() == both("a")
+    repo.hook("pre-commit", "#!/bin/sh\nexit 9\n", folder=other / "tools")
+    repo.write("a", content="3\n", at=other)
+    repo.git("commit", "-am", "in the other", at=other, ok=False)
+
+
+def test_a_hook_that_only_some_repositories_have_is_passed_on_if_it_is_there(repo: Repo) -> None:
+    """git does more, or is slower, where there is a hook of that name."""
+    folder = repo.root / ".githooks"
+    log = str(repo.log).replace("'", "'\\''")
+    repo.git("config", "core.hooksPath", ".githooks")
+    repo.install()
+    assert not (repo.root / ".git/holdfast/hooks/reference-transaction").exists()
+    repo.hook("reference-transaction", f"#!/bin/sh\necho x >> '{log}.before'\n", folder=folder)
+    assert set(repo.states().values()) == {"outdated"}
+    repo.install()
+    repo.commit("a")
+    assert "x" in ran_before(repo)
+
+
+def test_what_a_hook_is_given_comes_through_ours(repo: Repo) -> None:
+    folder = repo.root / ".githooks"
+    log = str(repo.log).replace("'", "'\\''")
+    repo.git("config", "core.hooksPath", ".githooks")
+    repo.hook("pre-push", f"#!/bin/sh\ncat >> '{log}.before'; exit 7\n", folder=folder)
+    repo.install()
+    repo.commit("a")
+    bare = repo.folder / "bare.git"
+    repo.git("init", "--quiet", "--bare", bare)
+    repo.git("push", bare, "main", ok=False)
+    assert ran_before(repo) == ["refs/heads/main"]
 
 
 def test_a_submodule_has_hooks_of_its_own(repo: Repo) -> None:
@@ -619,16 +763,6 @@ def test_a_hook_that_can_no_longer_be_run_is_seen_and_made_good(repo: Repo, name
     assert repo.states() == each("installed") | {name: "outdated"}
     assert repo.install() == each("installed")
     assert os.access(repo.hooks / name, os.X_OK)
-
-
-def test_a_folder_for_all_repositories_is_refused_unless_wanted(repo: Repo) -> None:
-    folder = repo.folder / "all"
-    repo.git("config", "--global", "core.hooksPath", folder)
-    with pytest.raises(GitHookError, match="every repository"):
-        repo.install()
-    assert not folder.exists()
-    assert repo.install(shared=True) == each("installed")
-    assert (folder / "pre-commit").exists()
 
 
 def test_hooks_that_are_switched_off_stay_so(repo: Repo) -> None:
@@ -672,21 +806,9 @@ def test_huskys_hooks_still_run_under_their_names(repo: Repo) -> None:
     repo.hook("pre-commit", "exit 9\n", 0o644, repo.root / ".husky")
     repo.write("a", content="2\n")
     repo.git("commit", "-am", "x", ok=False)
-    assert repo.seen() == [["pre-commit", ["a"]]]
+    assert repo.seen() == [["pre-commit first", ["a"]]]
     repo.uninstall()
     assert picture(folder) == before
-
-
-def test_husky_that_wrote_its_hooks_anew_is_seen_and_made_good(repo: Repo) -> None:
-    husky(repo)
-    repo.install()
-    husky(repo)  # as at each install of packages
-    assert repo.states() == each("foreign")
-    assert repo.install() == each("installed")
-    repo.write("a")
-    repo.git("add", "a")
-    repo.git("commit", "-m", "x")
-    assert repo.seen() == around("a")
 
 
 def test_a_hook_that_starts_itself_again_does_not_go_round_for_ever(repo: Repo) -> None:

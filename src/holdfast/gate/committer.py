@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-    from holdfast.core.model import Witness
+    from holdfast.core.model import Holder, Witness
     from holdfast.manager.manager import LockManager
 
 GRANT_VARIABLE = "HOLDFAST_GRANT"
@@ -54,13 +54,17 @@ class Committer:
         known = named or client or self._grant or env.get(HOLDER_VARIABLE)
         self.is_person: Final = not known
 
+    def is_holder(self, holder: Holder) -> bool:
+        """Whether that is the committer itself, not one below it."""
+        if holder.key in self._keys:
+            return True
+        return holder.witness in self._processes and holder.client in ("", self._client)
+
     def owns(self, manager: LockManager, grant: Grant) -> bool:
         """Whether a lease is the committer's own, or of an agent below it."""
         holder = grant.holder
         sent_out = grant.id == self._grant and str(grant.token) == self._token
-        if sent_out or holder.key in self._keys:
-            return True
-        if holder.witness in self._processes and holder.client in ("", self._client):
+        if sent_out or self.is_holder(holder):
             return True
         if not holder.agent or not self._agents:
             return False

@@ -1,7 +1,8 @@
 """At a commit: refuse what another live agent holds, and free what was committed.
 
 Runs as those hooks of git that come before a commit and after it, and asks git only questions: what
-goes into a commit, and when it is made, is up to whoever commits.
+goes into a commit, and when it is made, is up to whoever commits. One exception: what a hook that
+ran with an index of its own (`shield`) has staged there is staged for the commit, as without us.
 
     git commit, also --amend, -a, PATH    pre-commit, post-commit
     git merge, git pull                   pre-merge-commit, post-merge
@@ -28,6 +29,7 @@ from holdfast.gate.committer import Committer
 from holdfast.gate.gitfiles import (
     committed,
     dirty,
+    hooks_folder,
     inside,
     is_merging,
     put_aside,
@@ -35,8 +37,10 @@ from holdfast.gate.gitfiles import (
     top,
     unstaged,
 )
-from holdfast.gate.refusal import Held, contains, in_trouble, would_lose
+from holdfast.gate.hookscript import AGAIN, FIRST, SHIELD, is_ours, read
+from holdfast.gate.refusal import Held, contains, in_trouble, partly_staged, would_lose
 from holdfast.gate.settings import Settings
+from holdfast.gate.stashing import ALL, stashing_managers
 from holdfast.gate.switch import switched_off
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
@@ -44,11 +48,12 @@ from holdfast.manager.paths import find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Final
 
     from holdfast.core.model import Decision
     from holdfast.core.view import View
+    from holdfast.gate.stashing import Stasher
     from holdfast.manager.paths import Tree
 
 BEFORE_COMMIT = "pre-commit"
@@ -60,8 +65,6 @@ AFTER_PATCH = "post-applypatch"
 #: The hooks of git that refuse, and those that release.
 CHECKS = (BEFORE_COMMIT, BEFORE_MERGE, BEFORE_PATCH)
 RELEASES = (AFTER_COMMIT, AFTER_MERGE, AFTER_PATCH)
-#: What a check is told when a hook that may have staged more has run since the first one.
-AGAIN = "again"
 
 #: Which hooks a commit runs besides: a hook manager may stash in each of them.
 _FOLLOWING = {
@@ -69,6 +72,8 @@ _FOLLOWING = {
     BEFORE_MERGE: ("prepare-commit-msg", "commit-msg", AFTER_MERGE),
     BEFORE_PATCH: (),
 }
+#: The hooks that run before a commit is made: what it will contain is theirs to see.
+_BEFORE = (*CHECKS, "prepare-commit-msg", "commit-msg")
 #: How long one question to the ledger may take, whatever other processes do to it.
 _STORE_SECONDS = 8.0
 
@@ -76,8 +81,10 @@ _STORE_SECONDS = 8.0
 def main(arguments: list[str]) -> int:
     """What a hook of git runs; the code to end with."""
     name = arguments[0] if arguments else ""
+    if SHIELD in arguments[1:2]:
+        return _shield(name)
     if name in CHECKS:
-        return _check(name, again=AGAIN in arguments)
+        return _check(name, arguments[1:])
     if name in RELEASES:
         return _release(name)
     known = ", ".join((*CHECKS, *RELEASES))
@@ -85,16 +92,36 @@ def main(arguments: list[str]) -> int:
     return 2
 
 
-def _check(name: str, *, again: bool) -> int:
+def _check(name: str, told: list[str]) -> int:
+    """Before a hook that was there, and again after it. Says where the index is with which that one
+    has to run, if it has to."""
+    copy = ""
     try:
-        refusal = refused(os.getcwd(), os.environ, name, again=again)
+        if told[:1] == [AGAIN] and told[1:]:
+            from holdfast.gate import shield
+
+            shield.bring_back(_top(os.getcwd()), told[1])
+        refusal = refused(os.getcwd(), os.environ, name, again=AGAIN in told)
+        if not refusal and FIRST in told:
+            copy = shielded(os.getcwd(), os.environ, name)
     except HoldfastError as error:
         refusal = in_trouble(error.message, error.hint)
     except BaseException as error:  # whatever it is, nobody knows what would be committed
         refusal = in_trouble(f"{type(error).__name__}: {error}")
     if refusal:
         _say(refusal)
+    sys.stdout.write(copy)
     return 1 if refusal else 0
+
+
+def _shield(name: str) -> int:
+    """The same for a hook that neither refuses nor is asked again."""
+    try:
+        sys.stdout.write(shielded(os.getcwd(), os.environ, name))
+    except BaseException as error:  # no gate: what runs then is what would run without us
+        _say(f"holdfast: the work of others is not hidden from the {name} hook: {error}")
+        return 1
+    return 0
 
 
 def _release(name: str) -> int:
@@ -102,6 +129,9 @@ def _release(name: str) -> int:
         root = _top(os.getcwd())
         if name != AFTER_MERGE or is_merging(root):  # else nothing was committed: a fast-forward
             release(root, os.environ)
+        from holdfast.gate import hookcare
+
+        hookcare.commit_was_seen(root)
     except BaseException as error:  # the commit is made; its files come free with their owner
         what = error.message if isinstance(error, HoldfastError) else repr(error)
         _say(f"holdfast: committed, but your leases on these files stay for now: {what}")
@@ -122,12 +152,65 @@ def refused(
         return contains(root, env, name, others, is_person=Committer(env).is_person)
     if not _is_guarded(root):
         return ""
-    from holdfast.gate.stashing import ALL, stashing_managers
-
     hooks = _FOLLOWING[name] if again else (name, *_FOLLOWING[name])
-    managers = [one for one in stashing_managers(root, hooks) if one.takes == ALL]
-    others = _of_others(root, unstaged(root), env) if managers else []
-    return would_lose(root, env, name, names, managers[0], others) if others else ""
+    managers = stashing_managers(root, hooks)
+    return _endangered(root, env, name, names, managers) if managers else ""
+
+
+def _endangered(
+    root: str, env: Mapping[str, str], name: str, names: list[str], managers: list[Stasher]
+) -> str:
+    """Why hook managers would harm the work of others, if they would."""
+    changed = unstaged(root)
+    unshielded = [one for one in managers if one.takes == ALL and not _is_shielded(root, one)]
+    others = _of_others(root, changed, env) if unshielded else []
+    if others:
+        return would_lose(root, env, name, names, unshielded[0], others)
+    partly = sorted({*names} & {*changed})
+    others = _of_others(root, partly, env, below=False) if partly else []
+    return partly_staged(root, env, managers[0], others) if others else ""
+
+
+def _is_shielded(root: str, manager: Stasher) -> bool:
+    """Whether a manager is run by a hook of ours, with an index that hides the work of others."""
+    return manager.can_be_shielded and is_ours(read(f"{hooks_folder(root)}/{manager.hook}"))
+
+
+def shielded(folder: str, env: Mapping[str, str], name: str) -> str:
+    """Where the index is with which what was there as this hook must run, for the work of others
+    would be put aside otherwise. Empty if it may run with that of the commit."""
+    root = _top(folder)
+    if not _is_guarded(root):
+        return ""
+    managers = stashing_managers(root, (name,))
+    if not any(one.takes == ALL and one.can_be_shielded for one in managers):
+        return ""
+    if not _are_others_at_work(root, Committer(env)):
+        return ""  # whoever is alone has the checks as they are without us
+    from holdfast.gate import shield
+
+    return shield.copy_index(root, staged(root) if name in _BEFORE else ())
+
+
+def _are_others_at_work(root: str, me: Committer) -> bool:
+    """Whether an agent other than the committer itself may be writing in this work tree, or begin
+    to while a hook runs."""
+    from holdfast.gate.rulebook import records
+
+    def look(view: View) -> bool:
+        agents = (one.in_process(one.witness) for one in records.present(view))
+        holders = (grant.holder for grant in view.grants() if rules.is_live(view, grant))
+        return any(
+            not me.is_holder(one) and (one.witness is None or not view.dead(one.witness, ()))
+            for one in (*agents, *holders)
+        )
+
+    ledgers = {find_root(root) or "", *_by_ledger(root, unstaged(root))}
+    for ledger in filter(None, ledgers):
+        with LockManager.open(ledger) as manager:
+            if services.look(manager, look, monotonic() + _STORE_SECONDS):
+                return True
+    return False
 
 
 def release(folder: str, env: Mapping[str, str]) -> None:
@@ -139,17 +222,39 @@ def release(folder: str, env: Mapping[str, str]) -> None:
 
 
 def free(manager: LockManager, root: str, names: Iterable[str], me: Committer) -> list[Grant]:
-    """Give back the committer's leases on those of the committed files that are clean now.
+    """Give back the committer's leases on those of the committed files that are clean now."""
+    return _free(manager, root, names, lambda one: me.owns(manager, one.grant))
 
-    What was asked for by hand stays: it has a ttl, or is one lease for several files.
-    """
+
+def free_unseen(folder: str, names: Iterable[str]) -> None:
+    """The same after a commit that no hook of ours has seen, so nobody knows who made it: for those
+    who had changed these files, and are not about to change them again."""
+    root = _top(folder)
+    from holdfast.gate import busy
+    from holdfast.gate.stamps import stamp_at
+
+    for ledger, some in _by_ledger(root, names).items():
+
+        def is_done(one: Held, ledger: str = ledger) -> bool:
+            path = f"{ledger}/{one.grant.paths[0].removeprefix('./')}"
+            was_changed = not one.grant.stamp or stamp_at(path) != one.grant.stamp
+            return was_changed and not busy.is_busy(ledger, one.grant.holder.key, path)
+
+        with LockManager.open(ledger) as manager:
+            _free(manager, root, some, is_done)
+
+
+def _free(
+    manager: LockManager, root: str, names: Iterable[str], may: Callable[[Held], bool]
+) -> list[Grant]:
+    """What was asked for by hand stays: it has a ttl, or is one lease for several files."""
     ours = [
         one
         for one in _held(manager, root, names)
         if one.grant.holder.key.startswith(AGENT)
         and one.grant.ttl is None
         and len(set(one.grant.paths)) == 1
-        and me.owns(manager, one.grant)
+        and may(one)
     ]
     if not ours:
         return []
@@ -181,13 +286,20 @@ def _is_guarded(folder: str) -> bool:
     return ledger is not None and switched_off(ledger) is None
 
 
-def _of_others(root: str, names: Iterable[str], env: Mapping[str, str]) -> list[Held]:
-    """Those of some files that somebody alive is writing who is not the one that commits."""
+def _of_others(
+    root: str, names: Iterable[str], env: Mapping[str, str], *, below: bool = True
+) -> list[Held]:
+    """Those of some files that somebody alive is writing who is not the one that commits. Without
+    `below` the agents below that one count as others."""
     found: list[Held] = []
     for ledger, some in _by_ledger(root, names).items():
         with LockManager.open(ledger) as manager:
             me, held = Committer(env), _held(manager, root, some)
-            others = [one for one in held if not me.owns(manager, one.grant)]
+            others = [
+                one
+                for one in held
+                if not (me.owns(manager, one.grant) if below else me.is_holder(one.grant.holder))
+            ]
             _limit(manager, ledger, others)
             found += others
     return sorted(found, key=lambda one: one.name)

@@ -12,7 +12,7 @@ from time import monotonic
 
 from holdfast.core import codec
 from holdfast.core.roots import HoldfastError
-from holdfast.gate import busy, clients
+from holdfast.gate import busy, clients, hookwatch
 from holdfast.gate.intent import (
     AGENT_CALL,
     AGENT_START,
@@ -351,10 +351,21 @@ def _said_at(root: str, paths: Paths, call: Call) -> Answer:
     settings = Settings.load(root, lenient=True)
     end = _end(call, root, settings)
     call.must_end(end)
+    told = _git_told(root, intent)
     said = _asked(call, paths, call.manager_of(root, end), settings)
     if settings.problem and _is_start(intent):
-        return with_user(said, f"holdfast: {settings.problem}")
-    return said
+        said = with_user(said, f"holdfast: {settings.problem}")
+    return with_user(said, told)
+
+
+def _git_told(root: str, intent: Intent) -> str:
+    """What the user should know of git's hooks; nearly always nothing. Commits that these did not
+    see are made up for before anything is decided."""
+    if not hookwatch.is_to_look(root, is_start=_is_start(intent)):
+        return ""
+    from holdfast.gate import hookcare
+
+    return hookcare.look(root)
 
 
 def _end(call: Call, root: str, settings: Settings) -> float:
@@ -519,11 +530,7 @@ def _lived(call: Call, gate: Gate, manager: Ledger, *, watched: bool) -> Answer:
         unheard = guard.settle(intent, gate, manager)
     damage = _damage(intent, gate, manager, expected=unheard is not str) if watched else str
     said = _turn(call, gate)
-    told = unheard()
-    if told:
-        user = f"{said.user}\n{told}".strip()
-        said = Answer(said.kind, said.reason, user=user, context=said.context, report=said.report)
-    return with_context(said, damage())
+    return with_context(with_user(said, unheard()), damage())
 
 
 def _turn(call: Call, gate: Gate) -> Answer:

@@ -145,6 +145,19 @@ def committed(repo: str) -> list[str]:
     )  # fmt: skip
 
 
+def changed_by(repo: str, commits: list[str]) -> list[str]:
+    """The paths that some commits changed; of a merge, what it changed on its first parent."""
+    found: dict[str, None] = {}
+    for some in _portions(commits):
+        answer = git(
+            repo, "-c", "log.showRoot=true", "log", "--no-walk=unsorted", "--ignore-missing",
+            "--first-parent", "-m", "--name-only", "--no-renames", "--no-ext-diff", "-z",
+            "--format=", "--ignore-submodules=none", *some, "--", env=inside(),
+        )  # fmt: skip
+        found.update(dict.fromkeys(name.removeprefix("\n") for name in _names(answer)))
+    return [name for name in found if name]
+
+
 def unstaged(repo: str) -> list[str]:
     """The tracked files that differ from what is about to be committed."""
     return _names(

@@ -1,15 +1,19 @@
 """git's own hooks: those before a commit refuse, those after it release.
 
-A hook of ours is a small script where git looks for it (`core.hooksPath`, or `hooks` in the folder
-that all linked worktrees share). What was there is kept beside it as `NAME.holdfast-before` and
-still runs; its exit code counts. Taking ours away renames that file back: the same bytes, the same
-mode, the same file.
+A hook of ours is a small script where git looks for it. There are two such places:
+
+- git's own folder `hooks`, as long as `core.hooksPath` is not set. What was there is kept beside
+  ours as `NAME.holdfast-before` and still runs; its exit code counts. Taking ours away renames that
+  file back: the same bytes, the same mode, the same file. The pre-commit framework and lefthook
+  write their hooks there, and would not with `core.hooksPath` set.
+- a folder of our own, if it is set (`hookfolder`). What git would run without us is not touched,
+  for it may be under version control or shared, and is run by ours.
 
 What cannot be chained is not touched, and the error says what to do instead.
 
 What this does not promise: `git commit --no-verify` runs no hook that refuses. A manager that
-writes its hooks anew (husky, at each install) takes ours away, and the pre-commit framework puts
-itself in front of ours when it is installed later; `status` shows both, `install` mends both.
+writes hooks into git's own folder takes ours away, or puts itself in front of ours, until the next
+event of an agent (`hookcare`); `status` shows both, `install` mends both.
 """
 
 from __future__ import annotations
@@ -18,9 +22,10 @@ import os
 import sys
 
 from holdfast.core.model import Value
-from holdfast.gate import hookscript
+from holdfast.gate import hookfolder, hookscript
 from holdfast.gate.committing import CHECKS, RELEASES
-from holdfast.gate.gitfiles import GitError, call, hooks_folder, outside, top
+from holdfast.gate.gitfiles import GitError
+from holdfast.gate.hookfolder import folders
 from holdfast.gate.hookscript import BEFORE, LEGACY, quoted, read
 from holdfast.gate.stashing import is_made_by_pre_commit
 
@@ -29,7 +34,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
+    from holdfast.gate.hookfolder import Folders
+
 HOOKS = (*CHECKS, *RELEASES)
+#: Those in which the pre-commit framework may put work aside besides.
+PASSED = (
+    "prepare-commit-msg", "commit-msg", "pre-push", "pre-rebase", "post-checkout", "post-rewrite",
+)  # fmt: skip
+#: What git may run as well. In a folder of our own all of them have to be there.
+_OTHERS = (
+    "applypatch-msg", "pre-auto-gc", "sendemail-validate", "pre-receive", "update", "post-receive",
+    "post-update", "p4-changelist", "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit",
+)  # fmt: skip
+#: Of these, the ones that change what git does, or how fast, by being there: only if they are.
+_COSTLY = ("reference-transaction", "post-index-change", "push-to-checkout", "proc-receive")
 
 # The states of a hook.
 ABSENT = "absent"
@@ -37,6 +55,7 @@ FOREIGN = "foreign"
 INSTALLED = "installed"
 OUTDATED = "outdated"
 OVERTAKEN = "overtaken"
+PASSED_BY = "passed by"
 EDITED = "edited"
 BLOCKED = "blocked"
 
@@ -50,27 +69,18 @@ class GitHookError(GitError):
 class Hook(Value):
     """One hook of git: where it is, in which state, and why if that is a problem.
 
-    `before`: something was there and is kept. `seen`: git has the file under version control, or
-    takes it with the next `git add`, so the absolute command in it would be committed.
+    `before`: something was there and is kept.
     """
 
-    __slots__ = ("before", "name", "path", "seen", "state", "why")
+    __slots__ = ("before", "name", "path", "state", "why")
 
     def __init__(
-        self,
-        name: str,
-        path: str,
-        state: str,
-        *,
-        before: bool = False,
-        seen: bool = False,
-        why: str = "",
+        self, name: str, path: str, state: str, *, before: bool = False, why: str = ""
     ) -> None:
         self.name: Final = name
         self.path: Final = path
         self.state: Final = state
         self.before: Final = before
-        self.seen: Final = seen
         self.why: Final = why
 
 
@@ -82,93 +92,126 @@ def command() -> tuple[str, ...]:
 
 def status(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
     """How each hook is now. `words` is the command that it should run, if not our own."""
-    folder = hooks_folder(repo)
-    seen = _seen(repo, folder)
-    return [_hook(folder, name, words or command(), seen) for name in HOOKS]
+    return _status(folders(repo), words or command())
 
 
-def to_install(
-    repo: str, *, words: Sequence[str] | None = None, shared: bool = False
-) -> list[Hook]:
+def _status(at: Folders, words: Sequence[str]) -> list[Hook]:
+    if at.is_set:
+        return [*_in_our_folder(at, words), *(one for one in _strays(at, words) if _is_ours(one))]
+    found = [_hook(at.theirs, name, words) for name in _wanted(at.theirs)]
+    if at.now == at.ours:  # core.hooksPath was taken away; what is chained is the same
+        found = [Hook(one.name, one.path, PASSED_BY, before=one.before) for one in found]
+    return found
+
+
+def _wanted(folder: str) -> list[str]:
+    """The hooks that have to be ours in git's own folder."""
+    return [*HOOKS, *(name for name in PASSED if _has_framework(f"{folder}/{name}"))]
+
+
+def _has_framework(path: str) -> bool:
+    return any(is_made_by_pre_commit(read(place)) for place in (path, f"{path}{BEFORE}"))
+
+
+def _strays(at: Folders, words: Sequence[str]) -> list[Hook]:
+    """Ours that stand where they must not: in the folder that `core.hooksPath` names, or in git's
+    own while git does not look there."""
+    found = []
+    for folder in dict.fromkeys((at.theirs, f"{at.common}/hooks")):
+        for name in (*HOOKS, *PASSED):
+            hook = _hook(folder, name, words)
+            if hook.before or _is_ours(hook):
+                state = OUTDATED if hook.state == INSTALLED else hook.state
+                found.append(Hook(name, hook.path, state, before=hook.before, why=hook.why))
+    return found
+
+
+def _is_ours(hook: Hook) -> bool:
+    return hook.state in (INSTALLED, OUTDATED, OVERTAKEN, EDITED)
+
+
+def to_install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
     """The hooks that `install` would write, as they are now.
 
-    Raises GitHookError if one of them cannot be put there safely, or, without `shared`, if the
-    folder serves all repositories of a user.
+    Raises GitHookError if one of them cannot be put there safely.
     """
-    folder = hooks_folder(repo)
-    if not shared:
-        _refuse_shared(repo, folder)
-    if os.path.lexists(folder) and not os.path.isdir(folder):
+    at = folders(repo)
+    if os.path.lexists(at.theirs) and not os.path.isdir(at.theirs):
         raise GitHookError(
-            f"hooks are switched off here: {folder} is no folder",
+            f"hooks are switched off here: {at.theirs} is no folder",
             hint="git config --show-origin core.hooksPath says where that is set",
-            folder=folder,
+            folder=at.theirs,
         )
-    found = [hook for hook in status(repo, words=words) if hook.state != INSTALLED]
+    found = [hook for hook in _status(at, words or command()) if hook.state != INSTALLED]
     for hook in found:
         if hook.state in (BLOCKED, EDITED):
             raise _cannot(hook)
     return found
 
 
-def install(repo: str, *, words: Sequence[str] | None = None, shared: bool = False) -> list[Hook]:
+def install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
     """Put our hooks in front of what is there; again is no harm. Returns how they are then.
 
     Raises GitHookError as `to_install` does, and changes nothing then.
     """
-    found = to_install(repo, words=words, shared=shared)
-    folder = hooks_folder(repo)
-    made = not os.path.isdir(folder)
-    os.makedirs(folder, exist_ok=True)
-    for hook in found:
-        _put(hook, words or command(), made)
+    found = to_install(repo, words=words)
+    at = folders(repo)
+    if at.is_set:
+        _install_ours(repo, at, words or command())
+        for hook in _strays(at, words or command()):
+            if hook.state != BLOCKED:  # written anew, and git does not come here any more
+                _take_away(hook)
+    else:
+        made = not os.path.isdir(at.theirs)
+        os.makedirs(at.theirs, exist_ok=True)
+        for hook in found:
+            _put(_hook(at.theirs, hook.name, words or command()), words or command(), made)
+        _remove_ours(at)
+    _watch(at, words)
     return status(repo, words=words)
 
 
 def uninstall(repo: str) -> list[Hook]:
     """Put back exactly what was there. Returns how it is then."""
-    folder = hooks_folder(repo)
-    found = status(repo)
-    for hook in found:
+    at = folders(repo)
+    placed = _strays(at, command())
+    for hook in placed:
         if hook.state == EDITED or (hook.state == BLOCKED and hook.before):
             raise _cannot(hook)
-    made = any(
-        hookscript.made_its_folder(read(hook.path))
-        for hook in found
-        if hook.state in (INSTALLED, OUTDATED)
-    )
-    for hook in found:
+    made = {
+        os.path.dirname(hook.path)
+        for hook in placed
+        if hook.state == OUTDATED and hookscript.made_its_folder(read(hook.path))
+    }
+    _remove_ours(at)
+    for hook in placed:
         _take_away(hook)
-    if made and not os.listdir(folder):
-        os.rmdir(folder)
+    for folder in made:
+        if not os.listdir(folder):
+            os.rmdir(folder)
+    _watch(at, None, ends=True)
     return status(repo)
 
 
-def _refuse_shared(repo: str, folder: str) -> None:
-    """Refuse a folder that serves other repositories too."""
-    env = outside()
-    code, answer, _said = call(
-        top(repo, env), "config", "--show-scope", "--get", "core.hooksPath", env=env
-    )
-    scope = os.fsdecode(answer).split("\t")[0].strip()
-    if code == 0 and scope in ("global", "system"):
-        raise GitHookError(
-            f"core.hooksPath is a {scope} setting: a hook there would run in every repository",
-            hint="give this one a folder of its own, with hooks that call the others: "
-            "git config --local core.hooksPath .git/hooks",
-            folder=folder,
-        )
+def _watch(at: Folders, words: Sequence[str] | None, *, ends: bool = False) -> None:
+    """From now on agents' events look whether the hooks are still as they are now; or no more."""
+    from holdfast.gate import hookcare
+
+    if ends:
+        hookcare.end(at)
+    else:
+        hookcare.begin(at, words or command())
 
 
-# How it is
+# In git's own folder
 
 
-def _hook(folder: str, name: str, words: Sequence[str], seen: set[str]) -> Hook:
+def _hook(folder: str, name: str, words: Sequence[str]) -> Hook:
     path, before = f"{folder}/{name}", f"{folder}/{name}{BEFORE}"
     kept = os.path.lexists(before)
 
     def hook(state: str, why: str = "") -> Hook:
-        return Hook(name, path, state, before=kept, seen=path in seen, why=why)
+        return Hook(name, path, state, before=kept, why=why)
 
     if not os.path.lexists(path):
         return hook(ABSENT)
@@ -185,8 +228,7 @@ def _hook(folder: str, name: str, words: Sequence[str], seen: set[str]) -> Hook:
         if kept and not os.path.isfile(before):
             return hook(BLOCKED, f"{before} is no file")
         wanted = _text(name, words, before, made=hookscript.made_its_folder(text))
-        runs = os.access(path, os.X_OK)
-        return hook(INSTALLED if text == wanted and runs else OUTDATED)
+        return hook(INSTALLED if text == wanted and os.access(path, os.X_OK) else OUTDATED)
     if kept and not _same(path, before) and not _is_renewed(path, before):
         return hook(
             BLOCKED, f"it was written anew since Holdfast kept the one before as {name}{BEFORE}"
@@ -195,8 +237,14 @@ def _hook(folder: str, name: str, words: Sequence[str], seen: set[str]) -> Hook:
     return hook(BLOCKED, why) if why else hook(FOREIGN)
 
 
+def _kind(name: str) -> str:
+    if name in CHECKS:
+        return hookscript.CHECKS
+    return hookscript.RELEASES if name in RELEASES else hookscript.PASSES
+
+
 def _text(name: str, words: Sequence[str], before: str, *, made: bool) -> bytes:
-    return hookscript.render(name, words, read(before), may_refuse=name in CHECKS, made=made)
+    return hookscript.render(name, words, read(before), kind=_kind(name), made=made)
 
 
 def _same(one: str, other: str) -> bool:
@@ -213,21 +261,6 @@ def _is_renewed(path: str, before: str) -> bool:
     return is_made_by_pre_commit(read(path)) and is_made_by_pre_commit(read(before))
 
 
-def _seen(repo: str, folder: str) -> set[str]:
-    """Those of the hooks that git takes for a part of the work tree."""
-    env = outside()
-    root = top(repo, env)
-    if not folder.startswith(f"{root}/"):
-        return set()
-    paths = [f"{folder}/{name}" for name in HOOKS]
-    code, answer, _said = call(
-        root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths, env=env
-    )
-    if code != 0:
-        return set()
-    return {os.path.join(root, os.fsdecode(name)) for name in answer.split(b"\0") if name}
-
-
 def _cannot(hook: Hook) -> GitHookError:
     return GitHookError(
         f"{hook.path} cannot be handled safely: {hook.why}",
@@ -241,9 +274,6 @@ def _cannot(hook: Hook) -> GitHookError:
     )
 
 
-# Putting there and taking away
-
-
 def _put(hook: Hook, words: Sequence[str], made: bool) -> None:
     """Write ours, after what is there got its second name: at no moment is there no hook."""
     before, legacy = f"{hook.path}{BEFORE}", f"{hook.path}{LEGACY}"
@@ -255,14 +285,19 @@ def _put(hook: Hook, words: Sequence[str], made: bool) -> None:
         # It runs that one, and would move ours over it if it were installed once more.
         _keep(legacy, f"{legacy}{BEFORE}")
     made = made or hookscript.made_its_folder(read(hook.path))
-    temporary = f"{hook.path}.holdfast-new"
+    _write(hook.path, _text(hook.name, words, before, made=made))
+
+
+def _write(path: str, text: bytes) -> None:
+    """A script that can be run, all of it or nothing."""
+    temporary = f"{path}.holdfast-new"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o777)
     with open(descriptor, "wb") as file:
-        file.write(_text(hook.name, words, before, made=made))
+        file.write(text)
         file.flush()
         os.fsync(descriptor)
     os.chmod(temporary, os.stat(temporary).st_mode & 0o777 | 0o500)
-    os.replace(temporary, hook.path)
+    os.replace(temporary, path)
 
 
 def _keep(path: str, kept: str) -> None:
@@ -303,3 +338,66 @@ def _take_away(hook: Hook) -> None:
         os.unlink(hook.path)
     if os.path.lexists(theirs):
         os.unlink(theirs)
+
+
+# In the folder of our own
+
+
+def _in_our_folder(at: Folders, words: Sequence[str]) -> list[Hook]:
+    """The hooks there that have to do with agents. The others only pass on, and count as one with
+    the first of these."""
+    others = [name for name in _all_names(at) if name not in HOOKS]
+    passed = {_own_state(at, name, words) for name in others} - {INSTALLED}
+    is_turned = hookfolder.is_turned(at)
+    found = []
+    for name in HOOKS:
+        state = _own_state(at, name, words)
+        if (state == INSTALLED and passed) or (state == ABSENT and is_turned):
+            state = OUTDATED
+        if state == INSTALLED and at.now != at.ours:
+            state = PASSED_BY
+        found.append(Hook(name, f"{at.ours}/{name}", state))
+    return found
+
+
+def _all_names(at: Folders) -> list[str]:
+    costly = (name for name in _COSTLY if os.access(f"{at.theirs}/{name}", os.X_OK))
+    return [*HOOKS, *PASSED, *_OTHERS, *costly]
+
+
+def _own_state(at: Folders, name: str, words: Sequence[str]) -> str:
+    path = f"{at.ours}/{name}"
+    text = read(path)
+    if not text:
+        return ABSENT
+    runs = os.access(path, os.X_OK)
+    return INSTALLED if runs and text == _own_text(name, words) else OUTDATED
+
+
+def _own_text(name: str, words: Sequence[str]) -> bytes:
+    return hookscript.render_own(name, words, kind=_kind(name))
+
+
+def _install_ours(repo: str, at: Folders, words: Sequence[str]) -> None:
+    os.makedirs(at.ours, exist_ok=True)
+    names = _all_names(at)
+    for name in names:
+        if _own_state(at, name, words) != INSTALLED:
+            _write(f"{at.ours}/{name}", _own_text(name, words))
+    for name in os.listdir(at.ours):
+        if name not in names:
+            os.unlink(f"{at.ours}/{name}")
+    hookfolder.turn_to_ours(repo)
+
+
+def _remove_ours(at: Folders) -> None:
+    """Take the folder of our own away, after git no longer looks there."""
+    if hookfolder.is_turned(at):
+        hookfolder.turn_back(at)
+    if os.path.isdir(at.ours):
+        for name in os.listdir(at.ours):
+            os.unlink(f"{at.ours}/{name}")
+        os.rmdir(at.ours)
+    parent = os.path.dirname(at.ours)
+    if os.path.isdir(parent) and not os.listdir(parent):
+        os.rmdir(parent)

@@ -1,12 +1,15 @@
 """The text of our hooks of git: small scripts for any shell, each with a sum to tell if it changed.
 
-What was there before runs as `NAME.holdfast-before` beside it. A hook that may refuse is asked
-before that runs, which may put unstaged work of others aside or format it, and once more
-afterwards, for it may have staged more. A hook that releases runs after it: what it changed again
-is not clean.
+In git's own folder, what was there before runs as `NAME.holdfast-before` beside it. In a folder of
+our own (`hookfolder`) it is what git would have run without us, found out when the hook runs.
+
+A hook that may refuse is asked before that runs, which may format files, and once more afterwards,
+for it may have staged more. A hook that releases runs after it: what it changed again is not clean.
+What takes the work of others out of the work tree runs with an index of its own (`shield`), in
+which that work cannot be seen.
 
 Some hooks find out by their own name what to do. Of those, shell scripts are run under the name
-that they had; others cannot be chained.
+that they had; others cannot be chained in git's own folder.
 
 The pre-commit framework, if it comes later, renames our hook to `NAME.legacy`. It runs it first,
 but goes on whatever it says. So a hook that refuses under that name ends the framework.
@@ -32,6 +35,25 @@ _MADE = b"\n# The folder was made for it.\n"
 #: Not zsh: what it reads in gets a name of its own.
 _SHELLS = ("sh", "bash", "dash", "ksh", "ash")
 _TEXT_BYTES_MAX = 1 << 20
+
+#: What a hook of ours does: it refuses, it releases, or it only passes on.
+CHECKS, RELEASES, PASSES = "checks", "releases", "passes"
+#: What they are told: that another hook follows, that it ran, or only to make an index for it.
+FIRST, AGAIN, SHIELD = "first", "again", "shield"
+
+# With sparse checkouts git believes of no file that is there that it is not.
+_SHIELDED = """believe="'sparse.expectfilesoutsideofpatterns=true'"
+shielded() {
+    [ -n "$copy" ] || { run "$@"; return $?; }
+    (
+        GIT_INDEX_FILE=$copy
+        GIT_CONFIG_PARAMETERS="${GIT_CONFIG_PARAMETERS:+$GIT_CONFIG_PARAMETERS }$believe"
+        export GIT_INDEX_FILE GIT_CONFIG_PARAMETERS
+        run "$@"
+    )
+}
+forget() { [ -z "$copy" ] || rm -f -- "$copy" "$copy.was" "$copy.lock"; }
+trap 'forget; exit 130' HUP INT TERM""".split("\n")
 
 _REFUSE = """# The pre-commit framework may have moved this file, and goes on whatever it says.
 refuse() {
@@ -76,10 +98,9 @@ def cannot_be_chained(text: bytes) -> str:
     return ""
 
 
-def render(
-    name: str, words: Sequence[str], before: bytes, *, may_refuse: bool, made: bool
-) -> bytes:
-    """The whole script. `words` is what it runs, `before` the text of what was there."""
+def render(name: str, words: Sequence[str], before: bytes, *, kind: str, made: bool) -> bytes:
+    """The whole script for git's own folder. `words` is what it runs, `before` the text of what was
+    there, `kind` one of CHECKS, RELEASES and PASSES."""
     lines = [
         f"# What was here before is {name}{BEFORE} beside it, and is run by it.",
         *([_MADE.decode().strip()] if made else []),
@@ -87,31 +108,82 @@ def render(
         '[ "$folder" != "$0" ] || folder=.',
         f"before=$folder/{name}{BEFORE}",
         *_once(before),
-        f'ask() {{ {_command((*words, "git", name))} "$@"; }}',
-        *(_check if may_refuse else _release)(name, words, _chained(before)),
-        "",
+        f"run() {{ {_chained(before)}; }}",
+        f"may_stash() {{ {'true' if is_made_by_pre_commit(before) else 'false'}; }}",
+        *_body(name, words, kind),
     ]
-    rest = os.fsencode("\n".join(lines))
+    return _signed(lines)
+
+
+def render_own(name: str, words: Sequence[str], *, kind: str) -> bytes:
+    """The same for the folder of our own."""
+    lines = [
+        "# git is told to look here by the file config in the folder above. What it would run",
+        "# without that is run by this.",
+        "folder=${0%/*}",
+        "theirs=$(git config --type=path --get-all core.hooksPath | while IFS= read -r one; do",
+        '    [ "$one" = "$folder" ] || printf "%s\\n" "$one"',
+        "done | tail -n 1)",
+        '[ -n "$theirs" ] || theirs=$(git rev-parse --git-common-dir)/hooks',
+        f"before=$theirs/{name}",
+        '[ ! "$before" -ef "$0" ] || before=',
+        'run() { "$before" "$@"; }',
+        # husky's scripts call the ones of their name in the folder above
+        f'may_stash() {{ grep -q -s -e pre-commit -e prek "$before" "${{theirs%/_}}/{name}"; }}',
+        *_body(name, words, kind),
+    ]
+    return _signed(lines)
+
+
+def _signed(lines: list[str]) -> bytes:
+    rest = os.fsencode("\n".join([*lines, ""]))
     return _BEGIN + _sum(rest) + b": holdfast init made it, holdfast init --undo undoes it\n" + rest
 
 
-def _check(name: str, words: Sequence[str], chained: str) -> list[str]:
+def _body(name: str, words: Sequence[str], kind: str) -> list[str]:
+    ask = f'ask() {{ {_command((*words, "git", name))} "$@"; }}'
+    if kind == PASSES:
+        return [*_SHIELDED, ask, *_pass(words)]
+    return [*_SHIELDED, ask, *(_check if kind == CHECKS else _release)(name, words)]
+
+
+def _check(name: str, words: Sequence[str]) -> list[str]:
     return [
         *_REFUSE.split("\n"),
         *_gone(name, words, "refuse"),
-        "ask || refuse",
-        '[ -x "$before" ] || exit 0',
-        f"{chained} || exit $?",
-        "ask again || refuse",
+        '[ -x "$before" ] || { ask || refuse; exit 0; }',
+        f"copy=$(ask {FIRST}) || refuse",
+        'shielded "$@" || { code=$?; forget; exit $code; }',
+        f'ask {AGAIN} ${{copy:+"$copy"}} || {{ forget; refuse; }}',
+        "forget",
     ]
 
 
-def _release(name: str, words: Sequence[str], chained: str) -> list[str]:
+def _release(name: str, words: Sequence[str]) -> list[str]:
     return [
-        "code=0",
-        f'[ ! -x "$before" ] || {chained} || code=$?',
+        "code=0 copy=",
+        'if [ -x "$before" ]; then',
+        f"    if may_stash; then copy=$(ask {SHIELD}); fi",
+        '    shielded "$@" || code=$?',
+        "    forget",
+        "fi",
         *_gone(name, words, "exit 1"),
         "ask || code=$?",
+        "exit $code",
+    ]
+
+
+def _pass(words: Sequence[str]) -> list[str]:
+    """What is none of ours, but may put the work of others aside."""
+    program = quoted(words[0])
+    return [
+        '[ -x "$before" ] || exit 0',
+        "copy=",
+        f"if may_stash && [ -x {program} ]; then copy=$(ask {SHIELD} </dev/null); fi",
+        '[ -n "$copy" ] || { run "$@"; exit $?; }',
+        'shielded "$@"',
+        "code=$?",
+        "forget",
         "exit $code",
     ]
 

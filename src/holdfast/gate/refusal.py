@@ -108,6 +108,25 @@ def would_lose(
     )
 
 
+def partly_staged(
+    root: str, env: Mapping[str, str], manager: Stasher, others: list[Held]
+) -> str:
+    """To whoever commits part of a file that an agent below is still changing."""
+    names = _as_words(sorted({one.name for one in others}), env)
+    words = "git restore --staged --" if exists(root, "HEAD") else "git rm --cached --"
+    return "\n".join(
+        (
+            f"holdfast: this commit is refused, for {manager.name} puts aside what is not staged "
+            "of files",
+            "that are staged in part, and what their owners write meanwhile would be lost:",
+            *_listed(others),
+            f"({manager.evidence}.)",
+            f"  -> stage them whole: git add -- {names}",
+            f"  -> or leave them out: {words} {names}",
+        )
+    )
+
+
 def _way_round(mine: str, manager: Stasher) -> list[str]:
     """How to commit without the manager, if it can be skipped. For agents too: two of them with
     unfinished work would wait for each other."""

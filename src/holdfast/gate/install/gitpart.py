@@ -7,7 +7,15 @@ import os
 from holdfast.core.model import Value
 from holdfast.gate import githooks
 from holdfast.gate.gitfiles import GitError
-from holdfast.gate.githooks import ABSENT, EDITED, FOREIGN, INSTALLED, OUTDATED, OVERTAKEN
+from holdfast.gate.githooks import (
+    ABSENT,
+    EDITED,
+    FOREIGN,
+    INSTALLED,
+    OUTDATED,
+    OVERTAKEN,
+    PASSED_BY,
+)
 from holdfast.gate.stashing import ALL, stashing_managers
 
 TYPE_CHECKING = False
@@ -21,6 +29,7 @@ _WRONG = {
     OUTDATED: "is of another installation, or cannot be run",
     OVERTAKEN: "is the pre-commit framework's, which was put in front of ours and goes on whatever "
     "ours says",
+    PASSED_BY: "is not where git looks, for core.hooksPath was changed",
 }
 
 
@@ -60,7 +69,7 @@ def to_uninstall(root: str) -> list[Touched]:
         if hook.before or hook.state == OVERTAKEN
         else Touched("removed", _short(root, hook.path))
         for hook in githooks.status(root)
-        if hook.before or hook.state in (INSTALLED, OUTDATED, OVERTAKEN, EDITED)
+        if hook.before or hook.state in (INSTALLED, OUTDATED, OVERTAKEN, PASSED_BY, EDITED)
     ]
 
 
@@ -89,23 +98,14 @@ def warnings(root: str) -> list[str]:
     """What a person should know before the first commit."""
     try:
         managers = [one for one in stashing_managers(root) if one.takes == ALL]
-        found = _would_be_committed(root)
     except GitError as error:
         return [error.message]
-    for one in managers:
-        found.append(
-            f"{one.name} puts everybody's unstaged work aside while a commit runs, other agents' "
-            f"too ({one.evidence}): such a commit is refused while they have any"
-        )
-    return found
-
-
-def _would_be_committed(root: str) -> list[str]:
-    names = [_short(root, hook.path) for hook in githooks.status(root) if hook.seen]
-    if not names:
-        return []
-    told = "commands are true for this machine only: do not commit them"
-    return [f"git sees {', '.join(names)}, and their {told}"]
+    return [
+        f"{one.name} puts everybody's unstaged work aside while a commit runs, other agents' "
+        f"too ({one.evidence}): such a commit is refused while they have any"
+        for one in managers
+        if not one.can_be_shielded
+    ]
 
 
 def _short(root: str, path: str) -> str:

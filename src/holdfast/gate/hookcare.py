@@ -1,0 +1,254 @@
+"""What is done when git's hooks were changed after `init`, or git committed without them.
+
+Hook managers write git's hooks anew (husky at each `npm install`, `pre-commit install`, lefthook,
+simple-git-hooks), and so may a person or a program. The next event of any agent sees that
+(`hookwatch`), puts ours in front again and tells the user; what cannot be put right is told.
+
+A commit that no hook of ours saw is found in the log of HEAD, and frees the files in it that their
+owner had changed and that are clean now. Who made it is not known, and does not matter for these:
+that work is committed.
+
+What this does not promise: git that keeps no such log (`core.logAllRefUpdates=false`, reftable).
+"""
+
+from __future__ import annotations
+
+import os
+from time import sleep, time_ns
+
+from holdfast.core.filetimes import TICK_NS, is_settled
+from holdfast.gate import hookwatch
+from holdfast.gate.gitfiles import GitError, changed_by
+from holdfast.gate.hookwatch import HOOK, LOG, PROBLEM, WORD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.gate.hookfolder import Folders
+
+#: More moves of HEAD than a person would make between two events; of a longer log the last count.
+_LOG_BYTES_MAX = 256 * 1024
+#: How the log calls moves that are no commits made here.
+_MOVES = ("checkout", "reset", "clone", "branch", "fetch", "Branch", "switch")
+_MOVES_WITHIN = ("Fast-forward", "(start)", "(finish)", "(abort)", "fast-forward")
+
+
+def begin(at: Folders, words: Sequence[str]) -> None:
+    """Watch the hooks as they are now, and the log from its end on. Only where there is a ledger
+    that is that repository's own."""
+    root = _ledger(at)
+    if root:
+        known = [line for line in hookwatch.read(root) if line[0] == LOG]
+        _write(root, at, words, "", known or _now(LOG, _log(at)))
+
+
+def end(at: Folders) -> None:
+    """Watch no more."""
+    root = _ledger(at)
+    if root:
+        try:
+            os.unlink(f"{root}/{hookwatch.FILE}")
+        except FileNotFoundError:
+            return
+
+
+def look(root: str) -> str:
+    """Put right what changed, and take note of commits; what the user should know of it."""
+    from holdfast.gate.hookfolder import folders
+
+    with _alone(root) as is_alone:
+        known = hookwatch.read(root)
+        if not is_alone or not known:
+            return ""
+        words = _words(known)
+        try:
+            log = _now(LOG, _log(folders(root)))
+            told, problem = _put_right(root, words)
+            _free_committed(root, known)
+            _write(root, folders(root), words, problem, log)
+        except (GitError, OSError) as error:
+            what = error.message if isinstance(error, GitError) else str(error)
+            return f"holdfast: git's hooks cannot be looked at: {what}"
+    return f"holdfast: {told or problem}" if told or problem else ""
+
+
+def _words(known: list[tuple[str, str, str]]) -> Sequence[str]:
+    """What `init` made the hooks run; what runs now if that is gone."""
+    from holdfast.gate import githooks
+
+    words = [rest for word, _stamp, rest in known if word == WORD]
+    is_there = len(words) > 1 and os.access(words[0], os.X_OK) and os.path.isfile(words[-1])
+    return words if is_there else githooks.command()
+
+
+def commit_was_seen(root: str) -> None:
+    """After a hook of ours has freed what the last commit contains: earlier ones that no hook saw
+    are made up for, and this one is no news any more."""
+    from holdfast.gate.hookfolder import folders
+    from holdfast.manager.paths import find_root
+
+    ledger = find_root(root)
+    known = hookwatch.read(ledger) if ledger else []
+    if not ledger or not any(word == LOG for word, _stamp, _path in known):
+        return
+    at = folders(root)
+    if (LOG, _log(at)) not in {(word, path) for word, _stamp, path in known}:
+        return
+    now = _now(LOG, _log(at))
+    _free_committed(root, known, but_last=True)
+    _replace(ledger, [*(line for line in known if line[0] != LOG), *now])
+
+
+# The hooks
+
+
+def _put_right(root: str, words: Sequence[str]) -> tuple[str, str]:
+    """What was put right, in words, or why it could not be."""
+    from holdfast.gate import githooks
+    from holdfast.gate.install import gitpart
+
+    try:
+        wrong = gitpart.problems(root, words)
+        if not wrong:
+            return "", ""
+        githooks.install(root, words=words)
+    except GitError as error:
+        then = f" -> {error.hint}" if error.hint else ""
+        why = f"git's hooks were changed, and cannot be put right: {error.message}.{then}"
+        return "", f"{why} Until then commits are not checked."
+    listed = "; ".join(wrong[:3]) + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+    return f"git's hooks were changed, and are in place again: {listed}", ""
+
+
+def _write(
+    root: str, at: Folders, words: Sequence[str], problem: str, log: list[tuple[str, str, str]]
+) -> None:
+    lines = [(WORD, "", word) for word in words]
+    if problem:
+        lines.append((PROBLEM, "", problem.replace("\n", " ")))
+    sleep(TICK_NS / 1e9)  # or what was just written would have to be looked at once more
+    for path in _hooks(at):
+        lines += _now(HOOK, path)
+    _replace(root, [*lines, *log])
+
+
+def _hooks(at: Folders) -> list[str]:
+    """Where a change of git's hooks can be seen. Those that only pass on are in the folder."""
+    from holdfast.gate.committing import CHECKS, RELEASES
+
+    settings = os.environ.get("GIT_CONFIG_GLOBAL") or os.path.expanduser("~/.gitconfig")
+    return [settings, f"{at.common}/config", at.now,
+            *(f"{at.now}/{name}" for name in (*CHECKS, *RELEASES))]  # fmt: skip
+
+
+def _now(word: str, path: str) -> list[tuple[str, str, str]]:
+    """The line about a file as it is. One that could change once more without another stamp has
+    none, and is looked at again."""
+    stamp = hookwatch.stamp(word, path)
+    if word == HOOK and stamp != hookwatch.ABSENT:
+        changed = int(stamp.rpartition(".")[2])
+        stamp = stamp if is_settled(changed, time_ns()) else ""
+    return [] if "\n" in path else [(word, stamp, path)]
+
+
+def _ledger(at: Folders) -> str:
+    """The ledger of the repository itself, not of one around it."""
+    from holdfast.gate.hookfolder import folders
+    from holdfast.manager.paths import find_root
+
+    root = find_root(at.root)
+    if root is None:
+        return ""
+    try:
+        return root if root == at.root or folders(root).common == at.common else ""
+    except GitError:
+        return ""
+
+
+# Commits
+
+
+def _log(at: Folders) -> str:
+    return f"{at.git}/logs/HEAD"
+
+
+def _free_committed(root: str, known: list[tuple[str, str, str]], *, but_last: bool = False) -> None:
+    """Free what commits contain that no hook of ours has seen."""
+    commits = [
+        commit
+        for word, stamp, path in known
+        if word == LOG
+        for commit in _commits_since(stamp, path)
+    ]
+    if but_last and commits:
+        commits.pop()  # the one that the hook itself is about
+    if commits:
+        from holdfast.gate.committing import free_unseen
+
+        free_unseen(root, changed_by(root, list(dict.fromkeys(commits))))
+
+
+def _commits_since(stamp: str, path: str) -> list[str]:
+    """The commits that were made here since the log had a stamp, by their hashes. Of a log that was
+    written anew since then (`git gc`) the last line counts."""
+    inode, _, size = stamp.partition(".")
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            is_same = str(status.st_ino) == inode and status.st_size >= int(size or 0)
+            start = int(size) if is_same else 0
+            file.seek(max(start, status.st_size - _LOG_BYTES_MAX))
+            lines = file.read().splitlines()
+    except (OSError, ValueError):
+        return []
+    if not is_same and stamp != hookwatch.ABSENT:
+        lines = lines[-1:]
+    return [line.split(b" ", 2)[1].decode() for line in lines if _is_commit(line)]
+
+
+def _is_commit(line: bytes) -> bool:
+    """Whether a line of the log is about a commit that was made here: `old new who\\twhat`."""
+    who, tab, what = line.partition(b"\t")
+    said = what.decode("utf-8", "replace")
+    verb = said.partition(":")[0]
+    return (
+        bool(tab)
+        and who.count(b" ") > 2
+        and not verb.startswith(_MOVES)
+        and not any(word in (verb if "(" in word else said) for word in _MOVES_WITHIN)
+    )
+
+
+# The file
+
+
+def _replace(root: str, lines: list[tuple[str, str, str]]) -> None:
+    text = "".join("\t".join(line) + "\n" for line in lines)
+    file = f"{root}/{hookwatch.FILE}"
+    temporary = f"{file}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(text)
+    os.replace(temporary, file)
+
+
+class _alone:
+    """Whether no other process is at the same: it does what there is to do."""
+
+    def __init__(self, root: str) -> None:
+        self._file = f"{root}/{hookwatch.FILE}"
+        self._descriptor = -1
+
+    def __enter__(self) -> bool:
+        import fcntl
+
+        try:
+            self._descriptor = os.open(self._file, os.O_RDONLY)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def __exit__(self, *_error: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
