@@ -1,5 +1,5 @@
 """Commits under hook managers that put unstaged work aside: the real pre-commit framework, and one
-that works as lint-staged does. Real agents, the real git.
+of which we do not know that it obeys. Real agents, the real git.
 
 Whether anything was put aside is seen by the file itself: whoever takes it out of the work tree and
 puts it back writes it.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,11 +36,11 @@ SETTINGS = """repos:
   - id: look
     name: look
     language: system
-    entry: sh -c 'cat b.py >> ../framework'
+    entry: {entry}
     always_run: true
-    pass_filenames: false
-    stages: [pre-commit, pre-merge-commit, commit-msg, post-commit]
+    {more}
 """
+LOOK = "sh -c 'cat b.py >> ../framework'"
 
 
 class Managed(Repo):
@@ -50,8 +51,10 @@ class Managed(Repo):
         self.env["PRE_COMMIT_HOME"] = str(folder / "framework home")
         self.hooks = self.root / ".git/hooks"
 
-    def configure(self) -> None:
-        (self.root / ".pre-commit-config.yaml").write_text(SETTINGS)
+    def configure(self, entry: str = LOOK, files: str = "") -> None:
+        more = f"files: ^{files}$" if files else "pass_filenames: false"
+        text = SETTINGS.format(entry=entry, more=more)
+        (self.root / ".pre-commit-config.yaml").write_text(text)
         self.git("add", ".pre-commit-config.yaml")
         self.git("commit", "--quiet", "-m", "settings")
 
@@ -66,6 +69,11 @@ class Managed(Repo):
         lines = note.read_text().splitlines() if note.exists() else []
         note.unlink(missing_ok=True)
         return lines
+
+    def left_over(self) -> list[str]:
+        """What is left of copies of the index."""
+        folder = self.root / ".git/holdfast"
+        return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
     def states(self) -> set[str]:
         return {hook.state for hook in githooks.status(str(self.root))}
@@ -136,94 +144,159 @@ def unfinished(repo: Managed, ann: Actor, bob: Actor) -> Untouched:
 # The framework behind us
 
 
-def test_the_framework_is_not_even_started_while_others_have_unfinished_work(
+def test_the_framework_runs_and_leaves_the_unfinished_work_of_others_alone(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
     repo.configure()
     repo.framework(person)
     repo.start("a.py", "b.py")
     unharmed = unfinished(repo, ann, bob)
-    done = ann.commit()
-    assert done.code == 1
-    assert f"b.py: {repo.name_of(bob)}" in done.complained
-    assert "pre-commit.holdfast-before starts pre-commit" in done.complained
-    assert repo.ran() == []
-    assert unharmed
-    bob.kill()
     assert ann.commit().code == 0
-    assert repo.ran() == ["old b.py"], "it puts aside what is left of bob's, who is dead"
+    assert repo.ran() == ["new"], "it saw bob's file as it is"
+    assert repo.last() == ["a.py"]
+    assert unharmed
+    assert repo.left_over() == []
+    ann.edit("a.py", content="3\n")
+    bob.kill()
+    assert ann.commit("-a").code == 0
+    assert repo.last() == ["a.py", "b.py"], "of an agent that is gone nothing is hidden"
+
+
+def test_one_who_is_alone_has_the_checks_as_they_are_without_us(
+    repo: Managed, ann: Actor, person: Actor
+) -> None:
+    repo.configure()
+    repo.framework(person)
+    repo.start("a.py", "b.py")
+    ann.edit("a.py", "b.py")
+    ann.git("add", "a.py")
+    assert ann.commit().code == 0
+    assert repo.ran() == ["old b.py"], "its own unstaged work is put aside"
     assert (repo.root / "b.py").read_text() == "new\n"
 
 
-def test_nothing_is_refused_where_nothing_of_others_would_be_put_aside(
+def test_an_agent_that_holds_nothing_yet_may_begin_while_the_framework_runs(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    """What is written meanwhile is hidden as well."""
+    repo.configure("sh -c 'echo begun > b.py'")
+    repo.framework(person)
+    repo.start("a.py", "b.py")
+    bob.edit("new.py")
+    ann.edit("a.py")
+    ann.git("add", "a.py")
+    assert ann.commit().code == 0
+    assert (repo.root / "b.py").read_text() == "begun\n"
+    assert repo.last() == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "last"),
+    [
+        (("--", "a.py"), ["a.py"]),
+        (("-a",), ["a.py", "c.py"]),
+        (("--include", "a.py"), ["a.py", "c.py"]),
+        (("--amend",), ["a.py", "b.py", "c.py"]),
+    ],
+)
+def test_the_framework_runs_with_each_index_that_a_commit_may_have(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor, words: tuple[str, ...], last: list[str]
 ) -> None:
     repo.configure()
     repo.framework(person)
     repo.start("a.py", "b.py", "c.py")
     ann.edit("a.py", "c.py")
-    ann.git("add", "a.py")
-    bob.edit("new.py")
-    bob.lease("b.py")
-    assert ann.commit().code == 0
+    ann.git("add", "c.py")
+    bob.edit("other.py")
+    done = ann.commit(*words)
+    assert done.code == 0, done
     assert repo.ran() == ["old b.py"]
+    assert repo.last() == last
+    assert repo.left_over() == []
 
 
-def test_the_way_out_that_is_offered_works_in_the_folder_where_it_is_given(
+FORMATTER = "sh -c 'for it in \"$@\"; do echo formatted >> $it; done' --"
+
+
+def test_a_check_that_fails_leaves_everything_as_it_was(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    repo.configure()
+    repo.configure(FORMATTER, files="a.py")
     repo.framework(person)
-    repo.start("sub/a.py", "b.py")
-    ann.edit("sub/a.py")
-    ann.git("add", "--all")
-    bob.edit("b.py")
-    unharmed = Untouched(repo.root / "b.py")
-    sub = repo.root / "sub"
-    done = ann.commit(at=sub)
-    assert "pre-commit run --files a.py\n" in done.complained
-    assert "git commit --no-verify -- a.py\n" in done.complained
-    run = (sys.executable, "-m", "pre_commit", "run", "--files", "a.py")
-    assert ann.run(*run, at=sub).code == 0
-    assert repo.ran() == ["new"], "it saw the files as they are"
-    assert ann.run("git", "commit", "--no-verify", "-m", "x", "--", "a.py", at=sub).code == 0
-    assert repo.last() == ["sub/a.py"]
+    repo.start("a.py", "b.py")
+    unharmed = unfinished(repo, ann, bob)
+    index = repo.git("ls-files", "--stage")
+    done = ann.commit()
+    assert done.code == 1
+    assert "files were modified by this hook" in done.complained
+    assert repo.git("ls-files", "--stage") == index
+    assert repo.subjects() == ["start", "settings"]
+    assert (repo.root / "a.py").read_text() == "new\nformatted\n"
     assert unharmed
+    assert repo.left_over() == []
+
+
+def test_what_others_write_while_it_runs_is_no_failure_of_the_check(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    """Without us it takes every change in the meantime for one of its own."""
+    repo.configure("sh -c 'echo meanwhile >> b.py'")
+    repo.framework(person)
+    repo.start("a.py", "b.py")
+    unfinished(repo, ann, bob)
+    assert ann.commit().code == 0
+    assert (repo.root / "b.py").read_text() == "new\nmeanwhile\n"
+    assert repo.last() == ["a.py"]
 
 
 def test_the_framework_stashes_for_a_message_too(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
+    """Also if that hook of it comes after us: the next event puts ours in front."""
     repo.configure()
+    repo.start("a.py", "b.py")
     repo.framework(person, "--hook-type", "commit-msg")
+    unharmed = unfinished(repo, ann, bob)
+    assert ann.commit().code == 0
+    assert repo.ran() == ["new"]
+    assert unharmed
+    assert repo.left_over() == []
+    githooks.uninstall(str(repo.root))
+    assert repo.names() == ["commit-msg"]
+
+
+def test_a_message_under_the_framework_is_refused_while_ours_is_not_in_front(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    repo.configure()
     repo.start("a.py", "b.py")
     unharmed = unfinished(repo, ann, bob)
+    repo.framework(person, "--hook-type", "commit-msg")
     done = ann.commit()
     assert done.code == 1
     assert ".git/hooks/commit-msg starts pre-commit" in done.complained
     assert repo.ran() == []
     assert unharmed
-    bob.kill()
-    assert ann.commit().code == 0
-    assert repo.ran() == ["old b.py"]
 
 
-def test_where_no_verify_does_not_skip_it_that_is_not_offered(
-    repo: Managed, ann: Actor, bob: Actor, person: Actor
+@pytest.mark.parametrize("hook", ["post-commit", "post-checkout", "pre-push", "prepare-commit-msg"])
+def test_the_framework_leaves_unfinished_work_alone_in_other_hooks_too(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor, hook: str
 ) -> None:
     repo.configure()
-    repo.framework(person, "--hook-type", "post-commit")
+    repo.framework(person, "--hook-type", hook)
     repo.start("a.py", "b.py")
     unharmed = unfinished(repo, ann, bob)
-    done = ann.commit()
-    assert done.code == 1
-    assert "--no-verify" not in done.complained
+    repo.git("init", "--quiet", "--bare", "../bare")
+    assert ann.commit().code == 0
+    assert ann.run("git", "push", "../bare", "main").code == 0
+    assert ann.run("git", "checkout", "--quiet", "-b", "other").code == 0
+    assert repo.ran() == ["new"]
     assert unharmed
+    assert repo.left_over() == []
 
 
-def test_a_merge_under_the_framework_is_refused_too(
-    repo: Managed, ann: Actor, bob: Actor, person: Actor
-) -> None:
+def test_a_merge_under_the_framework(repo: Managed, ann: Actor, bob: Actor, person: Actor) -> None:
     repo.configure()
     repo.framework(person, "--hook-type", "pre-merge-commit")
     repo.start("a.py", "b.py", "c.py")
@@ -231,16 +304,132 @@ def test_a_merge_under_the_framework_is_refused_too(
     bob.edit("b.py")
     unharmed = Untouched(repo.root / "b.py")
     done = ann.run("git", "merge", "--no-edit", "side")
+    assert done.code == 0, done
+    assert repo.ran() == ["new"]
+    assert repo.git("show", "HEAD:c.py") == "side c.py\n"
+    assert unharmed
+
+
+def test_a_conflict_that_was_solved_is_committed_under_the_framework(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    repo.configure()
+    repo.framework(person)
+    repo.start("a.py", "b.py", "c.py")
+    repo.side("c.py")
+    (repo.root / "c.py").write_text("main c.py\n")
+    repo.git("commit", "--quiet", "-am", "main too")
+    bob.edit("b.py")
+    unharmed = Untouched(repo.root / "b.py")
+    assert ann.run("git", "merge", "--no-edit", "side").code == 1
+    (repo.root / "c.py").write_text("both\n")
+    ann.git("add", "c.py")
+    assert ann.commit().code == 0
+    assert repo.git("show", "HEAD:c.py") == "both\n"
+    assert unharmed
+
+
+def test_part_of_a_file_that_an_agent_below_is_changing_is_refused(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    """It would be put aside, and nothing can hide it: it is in the commit."""
+    repo.configure()
+    repo.framework(person)
+    repo.start("a.py", "b.py")
+    ann.edit("a.py", agent="sub")
+    ann.git("add", "a.py")
+    ann.edit("a.py", content="more\n", agent="sub")
+    unharmed = Untouched(repo.root / "a.py")
+    done = ann.commit()
     assert done.code == 1
-    assert "pre-merge-commit.holdfast-before starts pre-commit" in done.complained
-    assert "git merge --abort" in done.complained
-    assert "--no-verify" not in done.complained
+    assert "a.py: " in done.complained
+    assert "staged in part" in done.complained
+    assert "git add -- a.py" in done.complained
     assert repo.ran() == []
     assert unharmed
-    bob.kill()
-    assert ann.run("git", "merge", "--abort").code == 0
-    assert ann.run("git", "merge", "--no-edit", "side").code == 0
-    assert repo.ran() == ["old b.py"]
+    ann.git("add", "a.py")
+    assert ann.commit().code == 0
+
+
+def test_part_of_ones_own_file_is_put_aside_as_ever(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    repo.configure()
+    repo.framework(person)
+    repo.start("a.py", "b.py")
+    unharmed = unfinished(repo, ann, bob)
+    ann.edit("a.py", content="new\nmore\n")
+    done = ann.commit()
+    assert done.code == 0, done
+    assert repo.git("show", "HEAD:a.py") == "new\n"
+    assert (repo.root / "a.py").read_text() == "new\nmore\n"
+    assert unharmed
+
+
+def test_in_a_sparse_checkout_nothing_is_put_aside_either(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    """There git believes of a file that is there that it should be."""
+    repo.configure()
+    repo.framework(person)
+    repo.start("a.py", "b.py", "sub/c.py", "gone/d.py")
+    repo.git("sparse-checkout", "set", "sub")
+    assert not (repo.root / "gone").exists()
+    unharmed = unfinished(repo, ann, bob)
+    assert ann.commit().code == 0
+    assert repo.ran() == ["new"]
+    assert unharmed
+    assert repo.git("status", "--porcelain") == " M b.py\n"
+
+
+def test_a_framework_that_is_killed_leaves_everything_as_it_was(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    repo.configure("sh -c 'kill -9 $PPID'")
+    repo.framework(person)
+    repo.start("a.py", "b.py")
+    unharmed = unfinished(repo, ann, bob)
+    index = repo.git("ls-files", "--stage")
+    assert ann.commit().code != 0
+    assert repo.git("ls-files", "--stage") == index
+    assert unharmed
+    assert repo.left_over() == []
+
+
+def test_what_a_killed_hook_has_left_is_removed_a_day_later(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    repo.configure()
+    repo.framework(person)
+    repo.start("a.py", "b.py")
+    unfinished(repo, ann, bob)
+    folder = repo.root / ".git/holdfast"
+    folder.mkdir()
+    for name, age in (("index-1-1", 90_000), ("index-2-2", 3600)):
+        (folder / name).write_text("")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    assert ann.commit().code == 0
+    assert repo.left_over() == ["index-2-2"]
+
+
+def test_a_check_that_stages_is_as_without_us(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    """The index of the commit gets what was staged, changed, added and removed."""
+    script = repo.folder / "stages"
+    script.write_text("#!/bin/sh\necho formatted >> a.py\necho more > more.py\n"
+                      "git add a.py more.py\ngit rm --quiet --cached c.py\n")  # fmt: skip
+    script.chmod(0o755)
+    repo.hook("pre-commit", f"#!/bin/sh\n{script} && : lint-staged\n")
+    repo.start("a.py", "b.py", "c.py")
+    unharmed = unfinished(repo, ann, bob)
+    ann.edit("c.py")
+    ann.git("add", "c.py")
+    assert ann.commit().code == 0
+    assert repo.last() == ["a.py", "c.py", "more.py"]
+    assert repo.git("show", "HEAD:a.py") == "new\nformatted\n"
+    assert repo.git("status", "--porcelain") == " M b.py\n?? c.py\n"
+    assert unharmed
 
 
 # The framework in front of us
@@ -252,9 +441,9 @@ def test_the_framework_that_was_installed_after_us_is_ended_before_it_stashes(
     """It runs what it found first, but goes on whatever that says."""
     repo.configure()
     repo.start("a.py", "b.py")
+    unharmed = unfinished(repo, ann, bob)
     repo.framework(person)
     assert (repo.hooks / "pre-commit.legacy").exists()
-    unharmed = unfinished(repo, ann, bob)
     done = ann.commit()
     assert done.code == 1
     assert f"b.py: {repo.name_of(bob)}" in done.complained
@@ -271,9 +460,9 @@ def test_it_is_ended_as_well_when_the_commit_contains_what_others_hold(
 ) -> None:
     repo.configure()
     repo.start("a.py", "b.py", "c.py")
-    repo.framework(person)
     unharmed = unfinished(repo, ann, bob)
     bob.edit("c.py")
+    repo.framework(person)
     ann.git("add", "c.py")
     done = ann.commit()
     assert done.code == 1
@@ -287,8 +476,8 @@ def test_nobody_is_ended_who_only_runs_the_hook_by_hand(
 ) -> None:
     repo.configure()
     repo.start("a.py", "b.py")
-    repo.framework(person)
     unfinished(repo, ann, bob)
+    repo.framework(person)
     script = "'.git/hooks/pre-commit.legacy'; echo ended with $?"
     done = ann.run("sh", "-c", script)
     assert done.said == "ended with 1\n"
@@ -304,15 +493,12 @@ def test_the_framework_in_front_of_us_is_seen_and_put_behind_us(
     repo.start("a.py", "b.py")
     repo.framework(person)
     assert repo.states() == {"installed", "overtaken"}
-    repo.install()
-    assert "pre-commit.legacy" not in repo.names()
     unharmed = unfinished(repo, ann, bob)
-    assert ann.commit().code == 1
-    assert repo.ran() == []
-    assert unharmed
-    bob.kill()
+    assert repo.states() == {"installed"}, "by the next event"
+    assert "pre-commit.legacy" not in repo.names()
     assert ann.commit().code == 0
-    assert repo.ran() == ["old b.py"], "once, and not once for each of its hooks"
+    assert repo.ran() == ["new"], "once, and not once for each of its hooks"
+    assert unharmed
     githooks.uninstall(str(repo.root))
     assert repo.names() == ["pre-commit"]
     assert "File generated by pre-commit" in (repo.hooks / "pre-commit").read_text()
@@ -389,8 +575,8 @@ def test_a_hook_of_ones_own_is_not_lost_when_the_framework_is_installed_again(
 
 # Others
 
-#: As lint-staged does: puts everything aside, runs a task, puts everything back.
-LINT_STAGED = """#!/bin/sh
+#: Puts everything aside, runs a task, puts everything back.
+OVERCOMMIT = """#!/bin/sh
 set -e
 git stash push --quiet --keep-index
 cat b.py >> ../framework
@@ -398,23 +584,76 @@ git stash pop --quiet
 """
 
 
-def test_lint_staged_is_not_even_started_while_others_have_unfinished_work(
+def overcommit(repo: Managed) -> None:
+    program = repo.root / ".git/overcommit"
+    program.write_text(OVERCOMMIT)
+    program.chmod(0o755)
+    repo.hook("pre-commit", "#!/bin/sh\n.git/overcommit\n")
+
+
+def test_a_manager_of_which_we_do_not_know_that_it_obeys_is_not_even_started(
     repo: Managed, ann: Actor, bob: Actor
 ) -> None:
-    program = repo.root / ".git/lint-staged"
-    program.write_text(LINT_STAGED)
-    program.chmod(0o755)
-    repo.hook("pre-commit", "#!/bin/sh\n.git/lint-staged\n")
+    overcommit(repo)
     repo.start("a.py", "b.py")
     unharmed = unfinished(repo, ann, bob)
     done = ann.commit()
     assert done.code == 1
-    assert "lint-staged takes unfinished work of others" in done.complained
+    assert f"b.py: {repo.name_of(bob)}" in done.complained
+    assert "overcommit takes unfinished work of others" in done.complained
     assert repo.ran() == []
     assert unharmed
     bob.kill()
     assert ann.commit().code == 0
     assert repo.ran() == ["old b.py"]
+
+
+def test_the_way_out_that_is_offered_works_in_the_folder_where_it_is_given(
+    repo: Managed, ann: Actor, bob: Actor
+) -> None:
+    overcommit(repo)
+    repo.start("sub/a.py", "b.py")
+    ann.edit("sub/a.py")
+    ann.git("add", "--all")
+    bob.edit("b.py")
+    unharmed = Untouched(repo.root / "b.py")
+    sub = repo.root / "sub"
+    done = ann.commit(at=sub)
+    assert "git commit --no-verify -- a.py\n" in done.complained
+    assert ann.run("git", "commit", "--no-verify", "-m", "x", "--", "a.py", at=sub).code == 0
+    assert repo.last() == ["sub/a.py"]
+    assert unharmed
+
+
+def test_a_merge_under_such_a_manager_is_refused_too(repo: Managed, ann: Actor, bob: Actor) -> None:
+    overcommit(repo)
+    (repo.hooks / "pre-commit").rename(repo.hooks / "pre-merge-commit")
+    repo.start("a.py", "b.py", "c.py")
+    repo.side("c.py")
+    bob.edit("b.py")
+    unharmed = Untouched(repo.root / "b.py")
+    done = ann.run("git", "merge", "--no-edit", "side")
+    assert done.code == 1
+    assert "git merge --abort" in done.complained
+    assert "--no-verify" not in done.complained
+    assert repo.ran() == []
+    assert unharmed
+    assert ann.run("git", "merge", "--abort").code == 0
+
+
+def test_with_such_an_index_git_itself_puts_nothing_aside(
+    repo: Managed, ann: Actor, bob: Actor
+) -> None:
+    """The same script under the name of one that is known to obey."""
+    overcommit(repo)
+    (repo.root / ".git/overcommit").rename(repo.root / ".git/lint-staged")
+    repo.hook("pre-commit", "#!/bin/sh\n.git/lint-staged\n")
+    repo.start("a.py", "b.py")
+    unharmed = unfinished(repo, ann, bob)
+    ann.git("add", "a.py")
+    assert "No local changes" not in ann.commit().complained
+    assert repo.ran() == ["new"]
+    assert unharmed
 
 
 def test_a_formatter_that_stages_what_others_hold_is_refused_after_it_ran(

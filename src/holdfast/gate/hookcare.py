@@ -17,13 +17,14 @@ import os
 from time import sleep, time_ns
 
 from holdfast.core.filetimes import TICK_NS, is_settled
+from holdfast.core.model import Value
 from holdfast.gate import hookwatch
 from holdfast.gate.gitfiles import GitError, changed_by
-from holdfast.gate.hookwatch import HOOK, LOG, PROBLEM, WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Final
 
     from holdfast.gate.hookfolder import Folders
 
@@ -31,7 +32,20 @@ if TYPE_CHECKING:
 _LOG_BYTES_MAX = 256 * 1024
 #: How the log calls moves that are no commits made here.
 _MOVES = ("checkout", "reset", "clone", "branch", "fetch", "Branch", "switch")
-_MOVES_WITHIN = ("Fast-forward", "(start)", "(finish)", "(abort)", "fast-forward")
+_PHASES = ("(start)", "(finish)", "(abort)")
+
+
+class Known(Value):
+    """What is remembered: the log of HEAD and how long it was, what the hooks run, and a problem
+    that could not be put right."""
+
+    __slots__ = ("log", "problem", "seen", "words")
+
+    def __init__(self, log: str, seen: str, words: Sequence[str], problem: str = "") -> None:
+        self.log: Final = log
+        self.seen: Final = seen
+        self.words: Final = tuple(words)
+        self.problem: Final = problem
 
 
 def begin(at: Folders, words: Sequence[str]) -> None:
@@ -39,8 +53,9 @@ def begin(at: Folders, words: Sequence[str]) -> None:
     that is that repository's own."""
     root = _ledger(at)
     if root:
-        known = [line for line in hookwatch.read(root) if line[0] == LOG]
-        _write(root, at, words, "", known or _now(LOG, _log(at)))
+        log, known = _log(at), _known(root)
+        seen = known.seen if known and known.log == log else hookwatch.log_stamp(log)
+        _write(root, at, Known(log, seen, words))
 
 
 def end(at: Folders) -> None:
@@ -57,29 +72,21 @@ def look(root: str) -> str:
     """Put right what changed, and take note of commits; what the user should know of it."""
     from holdfast.gate.hookfolder import folders
 
-    with _alone(root) as is_alone:
-        known = hookwatch.read(root)
-        if not is_alone or not known:
+    with _Alone(root) as is_alone:
+        known = _known(root)
+        if not is_alone or known is None:
             return ""
         words = _words(known)
         try:
-            log = _now(LOG, _log(folders(root)))
+            log = _log(folders(root))
+            seen = hookwatch.log_stamp(log)
             told, problem = _put_right(root, words)
             _free_committed(root, known)
-            _write(root, folders(root), words, problem, log)
+            _write(root, folders(root), Known(log, seen, words, problem))
         except (GitError, OSError) as error:
             what = error.message if isinstance(error, GitError) else str(error)
             return f"holdfast: git's hooks cannot be looked at: {what}"
     return f"holdfast: {told or problem}" if told or problem else ""
-
-
-def _words(known: list[tuple[str, str, str]]) -> Sequence[str]:
-    """What `init` made the hooks run; what runs now if that is gone."""
-    from holdfast.gate import githooks
-
-    words = [rest for word, _stamp, rest in known if word == WORD]
-    is_there = len(words) > 1 and os.access(words[0], os.X_OK) and os.path.isfile(words[-1])
-    return words if is_there else githooks.command()
 
 
 def commit_was_seen(root: str) -> None:
@@ -89,15 +96,14 @@ def commit_was_seen(root: str) -> None:
     from holdfast.manager.paths import find_root
 
     ledger = find_root(root)
-    known = hookwatch.read(ledger) if ledger else []
-    if not ledger or not any(word == LOG for word, _stamp, _path in known):
+    known = _known(ledger) if ledger else None
+    if ledger is None or known is None or known.log != _log(folders(root)):
         return
-    at = folders(root)
-    if (LOG, _log(at)) not in {(word, path) for word, _stamp, path in known}:
-        return
-    now = _now(LOG, _log(at))
+    seen = hookwatch.log_stamp(known.log)
     _free_committed(root, known, but_last=True)
-    _replace(ledger, [*(line for line in known if line[0] != LOG), *now])
+    paths, stamps, rest = hookwatch.read(ledger).split("\n", 2)
+    hooks = stamps.rpartition("\t")[0]
+    _replace(ledger, f"{paths}\n{hooks}\t{seen}\n{rest}")
 
 
 # The hooks
@@ -114,42 +120,37 @@ def _put_right(root: str, words: Sequence[str]) -> tuple[str, str]:
             return "", ""
         githooks.install(root, words=words)
     except GitError as error:
-        then = f" -> {error.hint}" if error.hint else ""
+        then = f" -> {error.hint}." if error.hint else ""
         why = f"git's hooks were changed, and cannot be put right: {error.message}.{then}"
         return "", f"{why} Until then commits are not checked."
     listed = "; ".join(wrong[:3]) + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
     return f"git's hooks were changed, and are in place again: {listed}", ""
 
 
-def _write(
-    root: str, at: Folders, words: Sequence[str], problem: str, log: list[tuple[str, str, str]]
-) -> None:
-    lines = [(WORD, "", word) for word in words]
-    if problem:
-        lines.append((PROBLEM, "", problem.replace("\n", " ")))
-    sleep(TICK_NS / 1e9)  # or what was just written would have to be looked at once more
-    for path in _hooks(at):
-        lines += _now(HOOK, path)
-    _replace(root, [*lines, *log])
+def _words(known: Known) -> Sequence[str]:
+    """What `init` made the hooks run; what runs now if that is gone."""
+    from holdfast.gate import githooks
+
+    words = known.words
+    is_there = len(words) > 1 and os.access(words[0], os.X_OK) and os.path.isfile(words[-1])
+    return words if is_there else githooks.command()
 
 
 def _hooks(at: Folders) -> list[str]:
     """Where a change of git's hooks can be seen. Those that only pass on are in the folder."""
     from holdfast.gate.committing import CHECKS, RELEASES
 
-    settings = os.environ.get("GIT_CONFIG_GLOBAL") or os.path.expanduser("~/.gitconfig")
-    return [settings, f"{at.common}/config", at.now,
-            *(f"{at.now}/{name}" for name in (*CHECKS, *RELEASES))]  # fmt: skip
+    hooks = (f"{at.now}/{name}" for name in (*CHECKS, *RELEASES))
+    return [_users_settings(), f"{at.common}/config", at.now, *hooks]
 
 
-def _now(word: str, path: str) -> list[tuple[str, str, str]]:
-    """The line about a file as it is. One that could change once more without another stamp has
-    none, and is looked at again."""
-    stamp = hookwatch.stamp(word, path)
-    if word == HOOK and stamp != hookwatch.ABSENT:
-        changed = int(stamp.rpartition(".")[2])
-        stamp = stamp if is_settled(changed, time_ns()) else ""
-    return [] if "\n" in path else [(word, stamp, path)]
+def _users_settings() -> str:
+    """The file that `git config --global` writes."""
+    named = os.environ.get("GIT_CONFIG_GLOBAL")
+    usual = os.path.expanduser("~/.gitconfig")
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    other = f"{folder}/git/config"
+    return named or (other if os.path.exists(other) and not os.path.exists(usual) else usual)
 
 
 def _ledger(at: Folders) -> str:
@@ -173,14 +174,9 @@ def _log(at: Folders) -> str:
     return f"{at.git}/logs/HEAD"
 
 
-def _free_committed(root: str, known: list[tuple[str, str, str]], *, but_last: bool = False) -> None:
+def _free_committed(root: str, known: Known, *, but_last: bool = False) -> None:
     """Free what commits contain that no hook of ours has seen."""
-    commits = [
-        commit
-        for word, stamp, path in known
-        if word == LOG
-        for commit in _commits_since(stamp, path)
-    ]
+    commits = _commits_since(known.seen, known.log)
     if but_last and commits:
         commits.pop()  # the one that the hook itself is about
     if commits:
@@ -189,20 +185,20 @@ def _free_committed(root: str, known: list[tuple[str, str, str]], *, but_last: b
         free_unseen(root, changed_by(root, list(dict.fromkeys(commits))))
 
 
-def _commits_since(stamp: str, path: str) -> list[str]:
+def _commits_since(seen: str, log: str) -> list[str]:
     """The commits that were made here since the log had a stamp, by their hashes. Of a log that was
     written anew since then (`git gc`) the last line counts."""
-    inode, _, size = stamp.partition(".")
+    inode, _, size = seen.partition(".")
     try:
-        with open(path, "rb") as file:
+        with open(log, "rb") as file:
             status = os.fstat(file.fileno())
-            is_same = str(status.st_ino) == inode and status.st_size >= int(size or 0)
+            is_same = str(status.st_ino) == inode and status.st_size >= int(size)
             start = int(size) if is_same else 0
             file.seek(max(start, status.st_size - _LOG_BYTES_MAX))
             lines = file.read().splitlines()
     except (OSError, ValueError):
         return []
-    if not is_same and stamp != hookwatch.ABSENT:
+    if not is_same and seen != hookwatch.ABSENT:
         lines = lines[-1:]
     return [line.split(b" ", 2)[1].decode() for line in lines if _is_commit(line)]
 
@@ -210,21 +206,48 @@ def _commits_since(stamp: str, path: str) -> list[str]:
 def _is_commit(line: bytes) -> bool:
     """Whether a line of the log is about a commit that was made here: `old new who\\twhat`."""
     who, tab, what = line.partition(b"\t")
-    said = what.decode("utf-8", "replace")
-    verb = said.partition(":")[0]
+    verb, _, how = what.decode("utf-8", "replace").partition(":")
     return (
         bool(tab)
         and who.count(b" ") > 2
         and not verb.startswith(_MOVES)
-        and not any(word in (verb if "(" in word else said) for word in _MOVES_WITHIN)
+        and not any(phase in verb for phase in _PHASES)
+        and how.strip().lower() != "fast-forward"
     )
 
 
 # The file
 
 
-def _replace(root: str, lines: list[tuple[str, str, str]]) -> None:
-    text = "".join("\t".join(line) + "\n" for line in lines)
+def _known(root: str) -> Known | None:
+    text = hookwatch.read(root)
+    if not text:
+        return None
+    paths, stamps, *lines = text.split("\n")
+    fields = [line.partition("\t") for line in lines]
+    words = [rest for name, _, rest in fields if name == "word"]
+    problem = "".join(rest for name, _, rest in fields if name == "problem")
+    return Known(paths.rpartition("\t")[2], stamps.rpartition("\t")[2], words, problem)
+
+
+def _write(root: str, at: Folders, known: Known) -> None:
+    sleep(TICK_NS / 1e9)  # or what was just written would have to be looked at once more
+    paths = "\t".join([*_hooks(at), known.log])
+    *stamps, _log = hookwatch.stamps(paths).split("\t")
+    first = "\t".join([*map(_if_settled, stamps), known.seen])
+    problem = [f"problem\t{known.problem.replace(chr(10), ' ')}"] if known.problem else []
+    lines = [paths, first, *problem, *(f"word\t{word}" for word in known.words), ""]
+    if "\n" not in paths and paths.count("\t") == first.count("\t"):  # else nothing is watched
+        _replace(root, "\n".join(lines))
+
+
+def _if_settled(stamp: str) -> str:
+    """A file that could change once more without another stamp has none, and is looked at again."""
+    is_sure = stamp == hookwatch.ABSENT or is_settled(int(stamp), time_ns())
+    return stamp if is_sure else ""
+
+
+def _replace(root: str, text: str) -> None:
     file = f"{root}/{hookwatch.FILE}"
     temporary = f"{file}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as stream:
@@ -232,7 +255,7 @@ def _replace(root: str, lines: list[tuple[str, str, str]]) -> None:
     os.replace(temporary, file)
 
 
-class _alone:
+class _Alone:
     """Whether no other process is at the same: it does what there is to do."""
 
     def __init__(self, root: str) -> None:

@@ -53,7 +53,7 @@ shielded() {
     )
 }
 forget() { [ -z "$copy" ] || rm -f -- "$copy" "$copy.was" "$copy.lock"; }
-trap 'forget; exit 130' HUP INT TERM""".split("\n")
+trap 'forget; exit 130' HUP INT TERM"""
 
 _REFUSE = """# The pre-commit framework may have moved this file, and goes on whatever it says.
 refuse() {
@@ -143,13 +143,13 @@ def _signed(lines: list[str]) -> bytes:
 def _body(name: str, words: Sequence[str], kind: str) -> list[str]:
     ask = f'ask() {{ {_command((*words, "git", name))} "$@"; }}'
     if kind == PASSES:
-        return [*_SHIELDED, ask, *_pass(words)]
-    return [*_SHIELDED, ask, *(_check if kind == CHECKS else _release)(name, words)]
+        return [_SHIELDED, ask, *_pass(words)]
+    return [_SHIELDED, ask, *(_check if kind == CHECKS else _release)(name, words)]
 
 
 def _check(name: str, words: Sequence[str]) -> list[str]:
     return [
-        *_REFUSE.split("\n"),
+        _REFUSE,
         *_gone(name, words, "refuse"),
         '[ -x "$before" ] || { ask || refuse; exit 0; }',
         f"copy=$(ask {FIRST}) || refuse",

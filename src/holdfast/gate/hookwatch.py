@@ -1,10 +1,11 @@
 """Whether git's hooks, or what git has committed, changed since an agent's event looked last.
 
-Asked at every event of every agent, so by nothing but the stamps of a few files: git's settings,
-its hooks, and the log in which git writes each move of HEAD. What to do then is in `hookcare`.
+Asked at every event of every agent, so by nothing but the times of a few files: git's settings, its
+hooks, and the log in which git writes each move of HEAD. What to do then is in `hookcare`.
 
-One text beside the ledger, written by `init` and by each look: lines of a word, a stamp and a path.
-Without it there is nothing to watch.
+One text beside the ledger, written by `init` and by each look. Its first line has the files' paths,
+the second their stamps, both with tabs between; the log is the last. The others are what `hookcare`
+remembers. Without it there is nothing to watch.
 """
 
 from __future__ import annotations
@@ -12,47 +13,49 @@ from __future__ import annotations
 import os
 
 FILE = ".holdfast/githooks"
-HOOK, LOG, WORD, PROBLEM = "hook", "log", "word", "problem"
-ABSENT = "absent"
+ABSENT = "-"
+_BYTES_MAX = 1 << 16
 
 
-def read(root: str) -> list[tuple[str, str, str]]:
-    """What is known: lines of a word, a stamp and the rest."""
+def read(root: str) -> str:
+    """The text; empty if there is none."""
     try:
         descriptor = os.open(f"{root}/{FILE}", os.O_RDONLY)
     except OSError:
-        return []
+        return ""
     try:
-        data = os.read(descriptor, 1 << 16)
+        return os.read(descriptor, _BYTES_MAX).decode("utf-8", "surrogateescape")
     finally:
         os.close(descriptor)
-    lines = data.decode("utf-8", "surrogateescape").split("\n")
-    return [(word, stamp, rest) for word, stamp, rest in map(_parts, lines) if word]
 
 
-def _parts(line: str) -> tuple[str, str, str]:
-    word, _, rest = line.partition("\t")
-    stamp, _, rest = rest.partition("\t")
-    return word, stamp, rest
+def stamps(paths: str) -> str:
+    """By what a change of these files is seen. The log is only ever added to."""
+    found = []
+    *hooks, log = paths.split("\t")
+    stat = os.stat
+    for path in hooks:
+        try:
+            found.append(str(stat(path).st_ctime_ns))
+        except OSError:
+            found.append(ABSENT)
+    found.append(log_stamp(log))
+    return "\t".join(found)
 
 
-def stamp(word: str, path: str) -> str:
-    """By what a change is seen. The log is only ever added to."""
+def log_stamp(log: str) -> str:
+    """Which file it is, and how long."""
     try:
-        status = os.stat(path)
+        status = os.stat(log)
     except OSError:
         return ABSENT
-    if word == LOG:
-        return f"{status.st_ino}.{status.st_size}"
-    return f"{status.st_ino}.{status.st_size}.{status.st_mtime_ns}.{status.st_ctime_ns}"
+    return f"{status.st_ino}.{status.st_size}"
 
 
 def is_to_look(root: str, *, is_start: bool) -> bool:
     """Whether something changed; at the start of a session also whether a problem is left."""
-    for word, was, rest in read(root):
-        if word in (HOOK, LOG):
-            if stamp(word, rest) != was:
-                return True
-        elif is_start and word == PROBLEM:
-            return True
-    return False
+    text = read(root)
+    if not text:
+        return False
+    paths, was, rest = text.split("\n", 2)
+    return stamps(paths) != was or (is_start and rest.startswith("problem"))

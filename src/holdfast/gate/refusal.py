@@ -108,17 +108,14 @@ def would_lose(
     )
 
 
-def partly_staged(
-    root: str, env: Mapping[str, str], manager: Stasher, others: list[Held]
-) -> str:
+def partly_staged(root: str, env: Mapping[str, str], manager: Stasher, others: list[Held]) -> str:
     """To whoever commits part of a file that an agent below is still changing."""
     names = _as_words(sorted({one.name for one in others}), env)
     words = "git restore --staged --" if exists(root, "HEAD") else "git rm --cached --"
     return "\n".join(
         (
-            f"holdfast: this commit is refused, for {manager.name} puts aside what is not staged "
-            "of files",
-            "that are staged in part, and what their owners write meanwhile would be lost:",
+            f"holdfast: this commit is refused, for {manager.name} puts the unstaged part of files",
+            "aside that are staged in part, and what their owners write meanwhile would be lost:",
             *_listed(others),
             f"({manager.evidence}.)",
             f"  -> stage them whole: git add -- {names}",

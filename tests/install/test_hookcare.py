@@ -1,0 +1,391 @@
+"""What becomes of git's hooks after `init`: changes are seen by the next event of any agent, and so
+are commits that no hook of ours has seen. Real agents, the real git.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers_commits import ANN, ANN_KEY, BOB, BOB_KEY, Actor, Repo
+from helpers_processes import LINUX_ONLY
+from holdfast.core.filetimes import TICK_NS
+from holdfast.gate import githooks, hookcare, hookwatch
+from holdfast.gate.switch import Off, switch_off, switch_on
+
+pytestmark = LINUX_ONLY
+
+FOREIGN = "#!/bin/sh\necho theirs >> ../ran\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repo]:
+    made = Repo(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ann(repo: Repo) -> Actor:
+    return repo.actor("claude", ANN)
+
+
+@pytest.fixture
+def bob(repo: Repo) -> Actor:
+    return repo.actor("codex", BOB)
+
+
+def hook(repo: Repo, name: str = "pre-commit") -> Path:
+    return repo.root / ".git/hooks" / name
+
+
+def replace(repo: Repo, name: str = "pre-commit", text: str = FOREIGN) -> None:
+    """As a manager does that knows nothing of us."""
+    hook(repo, name).unlink(missing_ok=True)
+    hook(repo, name).write_text(text)
+    hook(repo, name).chmod(0o755)
+
+
+def states(repo: Repo) -> set[str]:
+    return {one.state for one in githooks.status(str(repo.root))}
+
+
+def told(actor: Actor, event: str = "UserPromptSubmit", **more: object) -> str:
+    """What the user reads at an event of an agent."""
+    data = {
+        "session_id": actor.session, "cwd": str(actor.repo.root), "hook_event_name": event,
+        "prompt": "go on", **more,
+    }  # fmt: skip
+    done = actor.run(*githooks.command(), actor.client, text=json.dumps(data))
+    assert done.code == 0, done
+    return str(json.loads(done.said or "{}").get("systemMessage", ""))
+
+
+# Hooks
+
+
+@pytest.mark.parametrize(
+    ("event", "more"),
+    [
+        ("SessionStart", {"source": "startup"}),
+        ("UserPromptSubmit", {}),
+        ("PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "ls"}}),
+        ("PostToolUse", {"tool_name": "Bash", "tool_input": {"command": "ls"}}),
+        ("Stop", {}),
+    ],
+)
+def test_a_hook_that_was_replaced_is_put_right_at_the_next_event_and_the_user_is_told(
+    repo: Repo, bob: Actor, ann: Actor, event: str, more: dict[str, object]
+) -> None:
+    repo.start("a.py", "b.py")
+    bob.edit("b.py")
+    replace(repo)
+    said = told(ann, event, **more)
+    assert ".git/hooks/pre-commit was replaced by another one" in said
+    assert "in place again" in said
+    assert states(repo) == {"installed"}
+    assert "git's hooks" not in told(ann, event, **more), "once"
+    ann.edit("a.py")
+    assert "b.py: codex" in ann.commit("-a").complained
+    assert ann.commit("--", "a.py").code == 0
+    assert (repo.folder / "ran").read_text() == "theirs\n"
+
+
+@pytest.mark.parametrize("name", githooks.HOOKS)
+@pytest.mark.parametrize("way", ["gone", "overwritten", "not executable"])
+def test_any_change_of_any_hook_is_noticed(repo: Repo, ann: Actor, name: str, way: str) -> None:
+    repo.start("a.py")
+    told(ann)
+    if way == "gone":
+        hook(repo, name).unlink()
+    elif way == "overwritten":  # in its place: its folder does not change by that
+        with hook(repo, name).open("w") as file:
+            file.write(FOREIGN)
+    else:
+        hook(repo, name).chmod(0o644)
+    assert name in told(ann)
+    assert states(repo) == {"installed"}
+
+
+@pytest.mark.parametrize("where", ["local", "global"])
+def test_a_folder_of_hooks_that_was_set_since_then_is_noticed(
+    repo: Repo, ann: Actor, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", repo.env["GIT_CONFIG_GLOBAL"])
+    repo.start("a.py")
+    folder = repo.folder / "their hooks"
+    folder.mkdir()
+    (folder / "pre-commit").write_text(FOREIGN)
+    (folder / "pre-commit").chmod(0o755)
+    told(ann)
+    ann.git("config", f"--{where}", "core.hooksPath", folder)
+    assert "in place again" in told(ann)
+    ann.edit("a.py")
+    assert ann.commit("-a").code == 0
+    assert repo.held() == {}
+    assert (repo.folder / "ran").read_text() == "theirs\n"
+    assert [file.name for file in folder.iterdir()] == ["pre-commit"]
+    ann.git("config", f"--{where}", "--unset", "core.hooksPath")
+    assert "in place again" in told(ann)
+    assert not (repo.root / ".git/holdfast").exists()
+    assert hook(repo).exists()
+
+
+def test_what_cannot_be_put_right_is_told_and_told_again_at_each_start(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py")
+    ruby = "#!/usr/bin/env ruby\nhook_type = File.basename($0)\n"
+    replace(repo, text=ruby)
+    said = told(ann)
+    assert "cannot be put right" in said
+    assert "own file name" in said
+    assert hook(repo).read_text() == ruby
+    assert told(ann) == "", "once"
+    assert "cannot be put right" in told(bob, "SessionStart", source="startup")
+    hook(repo).unlink()
+    assert "in place again" in told(bob)
+    assert "git's hooks" not in told(ann, "SessionStart", source="resume")
+
+
+def test_an_edit_is_not_refused_for_hooks_that_cannot_be_put_right(repo: Repo, ann: Actor) -> None:
+    repo.start("a.py")
+    shutil.rmtree(repo.root / ".git/hooks")
+    (repo.root / ".git/hooks").write_text("no folder")
+    ann.edit("a.py")
+    assert repo.held() == {"a.py": ANN_KEY}
+
+
+def test_where_the_gate_is_off_or_was_taken_away_nothing_is_put_right(
+    repo: Repo, ann: Actor
+) -> None:
+    repo.start("a.py")
+    switch_off(str(repo.root), Off())
+    hook(repo).unlink()
+    told(ann)
+    assert not hook(repo).exists()
+    switch_on(str(repo.root))
+    assert "in place again" in told(ann)
+    githooks.uninstall(str(repo.root))
+    assert not (repo.root / hookwatch.FILE).exists()
+    replace(repo)
+    assert told(ann) == ""
+    assert hook(repo).read_text() == FOREIGN
+
+
+def test_the_hooks_that_are_put_back_run_what_init_made_them_run(repo: Repo, ann: Actor) -> None:
+    repo.start("a.py")
+    python = repo.folder / "python"
+    python.symlink_to(githooks.command()[0])
+    words = (str(python), *githooks.command()[1:])
+    githooks.install(str(repo.root), words=words)
+    hook(repo).unlink()
+    told(ann)
+    assert str(python) in hook(repo).read_text()
+    python.unlink()
+    hook(repo).unlink()
+    told(ann)
+    assert githooks.command()[0] in hook(repo).read_text(), "that one is gone"
+
+
+def test_of_two_processes_that_notice_it_one_puts_it_right(repo: Repo) -> None:
+    repo.start("a.py")
+    hook(repo).unlink()
+    root = str(repo.root)
+    with hookcare._Alone(root) as is_alone:
+        assert is_alone
+        assert hookcare.look(root) == ""
+        assert not hook(repo).exists()
+    assert "in place again" in hookcare.look(root)
+
+
+def test_as_long_as_nothing_changes_an_event_asks_git_nothing(repo: Repo, ann: Actor) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    assert ann.commit("-a").code == 0
+    trace = repo.folder / "trace"
+    trace.mkdir()
+    repo.env["GIT_TRACE2_EVENT"] = str(trace)
+    ann.edit("b.py")
+    told(ann)
+    assert list(trace.iterdir()) == []
+    with (repo.root / ".git/config").open("a") as file:
+        file.write("# a remark\n")
+    assert told(ann) == ""
+    assert list(trace.iterdir()), "then it is asked"
+    shutil.rmtree(trace)
+    trace.mkdir()
+    told(ann)
+    assert list(trace.iterdir()) == [], "and once is enough"
+
+
+# Commits
+
+
+def without_hooks(repo: Repo) -> tuple[str, ...]:
+    return ("git", "-c", f"core.hooksPath={os.devnull}")
+
+
+def test_a_commit_frees_its_files_while_our_hook_is_gone(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    ended(ann, "a.py")
+    bob.edit("b.py")
+    for name in githooks.HOOKS:
+        hook(repo, name).unlink()
+    assert ann.commit("--", "a.py").code == 0
+    assert repo.held() == {"a.py": ANN_KEY, "b.py": BOB_KEY}
+    assert "in place again" in told(bob), "any agent's event"
+    assert repo.held() == {"b.py": BOB_KEY}
+
+
+def ended(actor: Actor, name: str) -> None:
+    """The client says that an edit is done."""
+    fields = {"file_path": str(actor.repo.root / name), "content": ""}
+    told(actor, "PostToolUse", tool_name="Write", tool_input=fields)
+
+
+def test_an_agent_that_wants_such_a_file_gets_it_at_once(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py")
+    ann.edit("a.py")
+    ended(ann, "a.py")
+    assert ann.run(*without_hooks(repo), "commit", "-qam", "x").code == 0
+    bob.edit("a.py")
+    assert repo.held() == {"a.py": BOB_KEY}
+
+
+def settle() -> None:
+    """Files that change from now on have another time."""
+    time.sleep(2 * TICK_NS / 1e9)
+
+
+def test_such_a_commit_frees_only_what_is_done(repo: Repo, ann: Actor, bob: Actor) -> None:
+    repo.start("done.py", "dirty.py", "unchanged.py", "about.py")
+    (repo.root / "unchanged.py").write_text("by a person\n")
+    settle()
+    bob.lease("unchanged.py")
+    bob.edit("done.py", "dirty.py")
+    patch = {"command": "*** Begin Patch\n*** Add File: done.py\n+x\n*** End Patch\n"}
+    told(bob, "PostToolUse", tool_name="apply_patch", tool_input=patch)
+    ann.edit("about.py")
+    repo.git("add", "--all")
+    repo.git("commit", "--quiet", "-m", "everything")
+    (repo.root / "dirty.py").write_text("newer\n")
+    told(bob)
+    assert repo.held() == {
+        "dirty.py": BOB_KEY, "unchanged.py": BOB_KEY, "about.py": ANN_KEY,
+    }, "the last one may be written at this moment, as far as its client says"  # fmt: skip
+
+
+@pytest.mark.parametrize("move", ["checkout", "reset", "fast-forward", "switch"])
+def test_moves_of_head_that_are_no_commits_free_nothing(
+    repo: Repo, ann: Actor, bob: Actor, move: str
+) -> None:
+    repo.start("a.py", "b.py")
+    repo.git("switch", "--quiet", "-c", "side")
+    (repo.root / "a.py").write_text("side\n")
+    repo.git("commit", "--quiet", "-am", "side")
+    repo.git("switch", "--quiet", "main")
+    told(ann)
+    ann.edit("a.py", content="mine\n")
+    ended(ann, "a.py")
+    (repo.root / "a.py").write_text("old a.py\n")  # it took that back itself
+    words = {
+        "checkout": ("checkout", "--quiet", "side"),
+        "reset": ("reset", "--quiet", "--hard", "side"),
+        "fast-forward": ("merge", "--quiet", "--ff-only", "side"),
+        "switch": ("switch", "--quiet", "side"),
+    }[move]
+    repo.git(*words)
+    told(bob)
+    assert repo.held() == {"a.py": ANN_KEY}
+
+
+@pytest.mark.parametrize("way", ["commit", "amend", "merge", "cherry-pick", "revert", "rebase"])
+def test_each_way_to_commit_without_hooks_frees(
+    repo: Repo, ann: Actor, bob: Actor, way: str
+) -> None:
+    repo.start("a.py", "b.py")
+    repo.side("b.py")
+    told(ann)
+    lines: dict[str, list[tuple[str, ...]]] = {
+        "commit": [("commit", "-qam", "x")],
+        "amend": [("commit", "-qam", "x", "--amend")],
+        "merge": [("merge", "--no-edit", "side")],
+        "cherry-pick": [("cherry-pick", "side")],
+        "revert": [("cherry-pick", "side"), ("revert", "--no-edit", "HEAD")],
+        "rebase": [("rebase", "--quiet", "main", "side")],
+    }
+    if way in ("commit", "amend"):
+        ann.edit("a.py")
+    else:
+        ann.edit("b.py", content="old b.py\n")  # so it is clean, and was written
+    ended(ann, "a.py")
+    for line in lines[way]:
+        repo.git(*line)
+    told(bob)
+    assert repo.held() == {}
+
+
+def test_a_commit_that_our_hook_has_seen_is_no_news_to_the_next_event(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    """What an agent holds stays its own, as ever, if a person commits it nevertheless."""
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    ended(ann, "a.py")
+    person = repo.actor("editor")
+    assert person.commit("-a", "--no-verify").code == 0
+    told(bob)
+    assert repo.held() == {"a.py": ANN_KEY}
+
+
+def test_commits_before_one_that_our_hook_sees_are_made_up_for(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py", "c.py")
+    ann.edit("a.py")
+    bob.edit("b.py", "c.py")
+    ended(ann, "a.py")
+    repo.git("commit", "--quiet", "-m", "unseen", "--", "a.py")
+    assert bob.commit("--", "b.py").code == 0
+    assert repo.held() == {"c.py": BOB_KEY}
+
+
+def test_a_log_that_git_wrote_anew_is_read_from_its_last_line(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    ann.edit("a.py")
+    ended(ann, "a.py")
+    repo.git("commit", "--quiet", "-am", "unseen")
+    log = repo.root / ".git/logs/HEAD"
+    text = log.read_bytes().splitlines(keepends=True)
+    new = log.with_name("HEAD.lock")
+    new.write_bytes(b"".join(text[1:]))
+    new.replace(log)
+    told(bob)
+    assert repo.held() == {}
+
+
+def test_without_a_log_nothing_is_known_and_nothing_fails(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.git("config", "core.logAllRefUpdates", "false")
+    repo.start("a.py")
+    shutil.rmtree(repo.root / ".git/logs", ignore_errors=True)
+    ann.edit("a.py")
+    ended(ann, "a.py")
+    repo.git("commit", "--quiet", "-am", "unseen")
+    assert told(bob) == ""
+    assert repo.held() == {"a.py": ANN_KEY}
