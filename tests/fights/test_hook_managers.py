@@ -24,8 +24,8 @@ from holdfast.gate import githooks
 pytestmark = [
     LINUX_ONLY,
     pytest.mark.skipif(
-        importlib.util.find_spec("pre_commit") is None,
-        reason="the pre-commit framework is not installed: pip install -e '.[dev]'",
+        None in (importlib.util.find_spec("pre_commit"), importlib.util.find_spec("prek")),
+        reason="pre-commit or prek is not installed: pip install -e '.[dev]'",
     ),
 ]
 
@@ -430,6 +430,22 @@ def test_a_check_that_stages_is_as_without_us(
     assert repo.git("show", "HEAD:a.py") == "new\nformatted\n"
     assert repo.git("status", "--porcelain") == " M b.py\n?? c.py\n"
     assert unharmed
+
+
+def test_prek_leaves_the_unfinished_work_of_others_alone_too(
+    repo: Managed, ann: Actor, bob: Actor, person: Actor
+) -> None:
+    repo.configure("sh -c 'echo meanwhile >> b.py'")
+    done = person.run(Path(sys.executable).with_name("prek"), "install")
+    assert done.code == 0, done
+    repo.start("a.py", "b.py")
+    unfinished(repo, ann, bob)
+    done = ann.commit()
+    assert done.code == 0, done
+    assert "Passed" in done.complained
+    assert (repo.root / "b.py").read_text() == "new\nmeanwhile\n"
+    assert repo.last() == ["a.py"]
+    assert repo.left_over() == []
 
 
 # The framework in front of us

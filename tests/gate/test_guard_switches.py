@@ -180,6 +180,18 @@ def test_gits_hooks_are_kept_from_agents_where_they_are_ours(
     assert ann.ask("rm -f .git/index.lock; echo x > .git/hooks/pre-rebase") == ""
 
 
+def test_the_folder_of_our_own_hooks_is_kept_from_agents(ann: Session, root: Path) -> None:
+    own = root / ".git/holdfast"
+    (own / "hooks").mkdir(parents=True)
+    for name in ("config", "hooks/commit-msg"):
+        (own / name).write_text("x\n")
+        assert "committing" in ann.write(own / name, "")
+        assert "committing" in ann.ask(f"rm .git/holdfast/{name}")
+    for command in ("rm -rf .git/holdfast", "rm -rf .git/holdfast/hooks"):
+        assert "committing" in ann.ask(command), command
+    assert ann.write(root / ".git/info/exclude", "x\n") == ""
+
+
 def test_hooks_that_are_not_ours_are_files_like_any_other(ann: Session, root: Path) -> None:
     (root / ".husky").mkdir()
     (root / ".husky/pre-commit").write_text("npm test\n")

@@ -16,8 +16,10 @@ import pytest
 
 import holdfast
 from holdfast.gate import gitfiles, githooks, hookfolder, hookscript
-from holdfast.gate.gitfiles import GitError, committed, dirty, hooks_folder, staged
+from holdfast.gate.controlling import controls_of
+from holdfast.gate.gitfiles import GitError, committed, dirty, staged
 from holdfast.gate.githooks import GitHookError, Hook
+from holdfast.gate.hookfolder import folders
 from holdfast.gate.stashing import stashing_managers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the hooks are scripts of a shell")
@@ -195,7 +197,7 @@ def test_a_linked_worktree_has_the_same_hooks_and_its_own_index(repo: Repo) -> N
     repo.install()
     other = repo.folder / "other tree"
     repo.git("worktree", "add", "-b", "other", other)
-    assert hooks_folder(str(other)) == str(repo.hooks)
+    assert folders(str(other)).now == str(repo.hooks)
     assert by_name(githooks.status(str(other), words=repo.words)) == each("installed")
     repo.write("a", content="in main\n")
     repo.git("add", "a")
@@ -222,7 +224,7 @@ def test_a_relative_environment_of_git_is_read_from_where_the_hook_started(
     assert staged(str(repo.root)) == ["a"]
     assert dirty(str(repo.root), ["a", "sub/b"]) == ["a"]
     monkeypatch.setenv("GIT_DIR", "/nowhere")
-    assert hooks_folder(str(repo.root)) == str(repo.hooks)
+    assert folders(str(repo.root)).now == str(repo.hooks)
     assert repo.install() == each("installed")  # by its folder, whatever we are in
 
 
@@ -614,6 +616,15 @@ def test_ours_that_an_earlier_version_left_in_such_a_folder_are_taken_out_of_it(
     assert repo.install() == each("installed")
     assert picture(shared) == before
     assert repo.git("status", "--porcelain") == ""
+
+
+def test_what_git_executes_is_still_known_to_control_it(repo: Repo) -> None:
+    repo.git("config", "core.hooksPath", "tools")
+    hook = repo.hook("pre-commit", "#!/bin/sh\n", folder=repo.root / "tools")
+    repo.install()
+    control = controls_of(str(repo.root)).of(str(hook))
+    assert control is not None
+    assert control.name == "core.hooksPath"
 
 
 def test_a_manager_that_sets_the_folder_again_does_not_get_past_us(repo: Repo) -> None:

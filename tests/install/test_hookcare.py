@@ -137,6 +137,24 @@ def test_a_folder_of_hooks_that_was_set_since_then_is_noticed(
     assert hook(repo).exists()
 
 
+@pytest.mark.parametrize("way", ["settings gone", "settings changed", "hook gone", "folder gone"])
+def test_a_change_of_our_own_folder_is_noticed(repo: Repo, ann: Actor, way: str) -> None:
+    ann.git("config", "core.hooksPath", "tools")
+    repo.start("a.py")
+    told(ann)
+    own = repo.root / ".git/holdfast"
+    if way == "settings gone":
+        (own / "config").unlink()
+    elif way == "settings changed":
+        (own / "config").write_text(f"[core]\n\thooksPath = {os.devnull}\n")
+    elif way == "hook gone":
+        (own / "hooks/commit-msg").unlink()
+    else:
+        shutil.rmtree(own)
+    assert "in place again" in told(ann)
+    assert states(repo) == {"installed"}
+
+
 def test_what_cannot_be_put_right_is_told_and_told_again_at_each_start(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:

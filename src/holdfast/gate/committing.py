@@ -29,7 +29,6 @@ from holdfast.gate.committer import Committer
 from holdfast.gate.gitfiles import (
     committed,
     dirty,
-    hooks_folder,
     inside,
     is_merging,
     put_aside,
@@ -37,6 +36,7 @@ from holdfast.gate.gitfiles import (
     top,
     unstaged,
 )
+from holdfast.gate.hookfolder import folders
 from holdfast.gate.hookscript import AGAIN, FIRST, SHIELD, is_ours, read
 from holdfast.gate.refusal import Held, contains, in_trouble, partly_staged, would_lose
 from holdfast.gate.settings import Settings
@@ -173,7 +173,7 @@ def _endangered(
 
 def _is_shielded(root: str, manager: Stasher) -> bool:
     """Whether a manager is run by a hook of ours, with an index that hides the work of others."""
-    return manager.can_be_shielded and is_ours(read(f"{hooks_folder(root)}/{manager.hook}"))
+    return manager.can_be_shielded and is_ours(read(f"{folders(root).now}/{manager.hook}"))
 
 
 def shielded(folder: str, env: Mapping[str, str], name: str) -> str:

@@ -12,9 +12,9 @@ def controls_of(root: str) -> Controls:
 
 
 def _hooks(root: str) -> str:
-    from holdfast.gate.gitfiles import hooks_folder
+    from holdfast.gate.hookfolder import folders
 
     try:
-        return hooks_folder(root)
+        return folders(root).theirs  # our own is in git's folder, which is one of the table
     except HoldfastError:  # no git, or no repository: then nothing is a hook
         return ""

@@ -475,12 +475,17 @@ def _switching(call: Call, paths: Paths, manager: Ledger, gate: Gate) -> Answer 
     """The refusal of an edit that would switch the gate off."""
     for path in paths:
         name = path.rpartition("/")[2]
-        if name.endswith(SWITCHES) or name.startswith(GIT_HOOKS) or ".holdfast" in path:
+        if name.endswith(SWITCHES) or name.startswith(GIT_HOOKS) or _leads_to_ours(path):
             from holdfast.gate import guard
 
             refused = guard.edit_refused(call.intent, call.data, manager, gate)
             return refused and with_context(refused, gate.live_on().context)
     return None
+
+
+def _leads_to_ours(path: str) -> bool:
+    """Whether a path may be one of ours, by its words."""
+    return ".holdfast" in path or ".git/holdfast/" in path
 
 
 def _signed(manager: Ledger, holder: Holder, paths: list[str]) -> None:

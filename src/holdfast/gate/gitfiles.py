@@ -103,15 +103,6 @@ def top(repo: str, env: Mapping[str, str]) -> str:
     return _line(git(repo, "rev-parse", "--show-toplevel", env=env))
 
 
-def hooks_folder(repo: str) -> str:
-    """Where git looks for the hooks of a repository, as an absolute path; it need not exist."""
-    env = outside()
-    root = top(repo, env)
-    # From the root, for that is where a relative core.hooksPath starts when a hook runs.
-    found = _line(git(root, "rev-parse", "--git-path", "hooks", env=env))
-    return os.path.normpath(os.path.join(root, found))
-
-
 def staged(repo: str) -> list[str]:
     """The paths that the commit being made would change, add or delete; both ends of a rename.
 

@@ -167,8 +167,9 @@ def install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
         for hook in found:
             _put(_hook(at.theirs, hook.name, words or command()), words or command(), made)
         _remove_ours(at)
+    at = folders(repo)  # git may look elsewhere now
     _watch(at, words)
-    return status(repo, words=words)
+    return _status(at, words or command())
 
 
 def uninstall(repo: str) -> list[Hook]:

@@ -18,7 +18,7 @@ from time import sleep, time_ns
 
 from holdfast.core.filetimes import TICK_NS, is_settled
 from holdfast.core.model import Value
-from holdfast.gate import hookwatch
+from holdfast.gate import hookfolder, hookwatch
 from holdfast.gate.gitfiles import GitError, changed_by
 
 TYPE_CHECKING = False
@@ -70,19 +70,17 @@ def end(at: Folders) -> None:
 
 def look(root: str) -> str:
     """Put right what changed, and take note of commits; what the user should know of it."""
-    from holdfast.gate.hookfolder import folders
-
     with _Alone(root) as is_alone:
         known = _known(root)
         if not is_alone or known is None:
             return ""
         words = _words(known)
         try:
-            log = _log(folders(root))
+            log = _log(hookfolder.folders(root))
             seen = hookwatch.log_stamp(log)
             told, problem = _put_right(root, words)
             _free_committed(root, known)
-            _write(root, folders(root), Known(log, seen, words, problem))
+            _write(root, hookfolder.folders(root), Known(log, seen, words, problem))
         except (GitError, OSError) as error:
             what = error.message if isinstance(error, GitError) else str(error)
             return f"holdfast: git's hooks cannot be looked at: {what}"
@@ -92,12 +90,11 @@ def look(root: str) -> str:
 def commit_was_seen(root: str) -> None:
     """After a hook of ours has freed what the last commit contains: earlier ones that no hook saw
     are made up for, and this one is no news any more."""
-    from holdfast.gate.hookfolder import folders
     from holdfast.manager.paths import find_root
 
     ledger = find_root(root)
     known = _known(ledger) if ledger else None
-    if ledger is None or known is None or known.log != _log(folders(root)):
+    if ledger is None or known is None or known.log != _log(hookfolder.folders(root)):
         return
     seen = hookwatch.log_stamp(known.log)
     _free_committed(root, known, but_last=True)
@@ -141,7 +138,8 @@ def _hooks(at: Folders) -> list[str]:
     from holdfast.gate.committing import CHECKS, RELEASES
 
     hooks = (f"{at.now}/{name}" for name in (*CHECKS, *RELEASES))
-    return [_users_settings(), f"{at.common}/config", at.now, *hooks]
+    own = [hookfolder.settings(at)] if at.now == at.ours else []
+    return [_users_settings(), f"{at.common}/config", *own, at.now, *hooks]
 
 
 def _users_settings() -> str:
@@ -155,14 +153,13 @@ def _users_settings() -> str:
 
 def _ledger(at: Folders) -> str:
     """The ledger of the repository itself, not of one around it."""
-    from holdfast.gate.hookfolder import folders
     from holdfast.manager.paths import find_root
 
     root = find_root(at.root)
     if root is None:
         return ""
     try:
-        return root if root == at.root or folders(root).common == at.common else ""
+        return root if root == at.root or hookfolder.folders(root).common == at.common else ""
     except GitError:
         return ""
 

@@ -46,16 +46,17 @@ class Folders(Value):
 
     __slots__ = ("common", "git", "is_set", "now", "ours", "root", "theirs")
 
-    def __init__(self, root: str, git: str, common: str, values: list[str]) -> None:
+    def __init__(self, root: str, git: str, common: str, values: list[tuple[str, str]]) -> None:
+        """`values` are the files in which `core.hooksPath` is set, and to what; the last counts."""
         own = f"{common}/hooks"
-        ours = f"{common}/{FOLDER}/hooks"
-        others = [value for value in values if value != ours]
+        settings = f"{common}/{_SETTINGS}"
+        others = [value for file, value in values if file != settings]
         self.root: Final = root
         self.git: Final = git
         self.common: Final = common
-        self.ours: Final = ours
+        self.ours: Final = f"{common}/{FOLDER}/hooks"
         # From the root, for that is where a relative one starts when a hook runs.
-        self.now: Final = _at(root, values[-1]) if values else own
+        self.now: Final = _at(root, values[-1][1]) if values else own
         self.theirs: Final = _at(root, others[-1]) if others else own
         self.is_set: Final = bool(others)
 
@@ -64,23 +65,27 @@ def _at(root: str, value: str) -> str:
     return os.path.normpath(os.path.join(root, value))
 
 
+def _real(folder: str, path: str) -> str:
+    return os.path.realpath(os.path.join(folder, path))
+
+
 def folders(repo: str) -> Folders:
     """Ask git. Raises GitError if it cannot say."""
     env = outside()
     words = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
     said = git(repo, *words, env=env)
     root, own, common = (os.fsdecode(line) for line in said.removesuffix(b"\n").split(b"\n"))
-    code, answer, said_so = call(
-        root, "config", "-z", "--type=path", "--get-all", "core.hooksPath", env=env
-    )
+    words = ("config", "-z", "--show-origin", "--type=path", "--get-all", "core.hooksPath")
+    code, answer, said_so = call(root, *words, env=env)
     if code not in (0, 1):
         raise GitError(
             f"git cannot say where its hooks are: {said_so}",
             hint="git config --show-origin --get-all core.hooksPath",
             folder=root,
         )
-    values = [os.fsdecode(value) for value in answer.split(b"\0") if value]
-    return Folders(root, own, os.path.realpath(os.path.join(repo, common)), values)
+    fields = iter(os.fsdecode(answer).split("\0")[:-1])
+    values = [(_real(root, file.removeprefix("file:")), next(fields)) for file in fields]
+    return Folders(root, own, _real(repo, common), values)
 
 
 def turn_to_ours(repo: str) -> None:
@@ -89,7 +94,7 @@ def turn_to_ours(repo: str) -> None:
     if at.now == at.ours:
         return
     _remove_lines(at.common)  # others may have been written behind them
-    _write(f"{at.common}/{_SETTINGS}", b"[core]\n\thooksPath = %s\n" % _quoted(at.ours))
+    _write(settings(at), b"[core]\n\thooksPath = %s\n" % _quoted(at.ours))
     _rewrite(f"{at.common}/config", lambda text: text + _lines(at.common, text))
     if folders(repo).now != at.ours:
         turn_back(at)
@@ -104,15 +109,19 @@ def turn_back(at: Folders) -> None:
     """Make git look where it would without us. Again is no harm."""
     _remove_lines(at.common)
     try:
-        os.unlink(f"{at.common}/{_SETTINGS}")
+        os.unlink(settings(at))
     except FileNotFoundError:
         return
 
 
+def settings(at: Folders) -> str:
+    """The file in which it is set that git looks into our own folder."""
+    return f"{at.common}/{_SETTINGS}"
+
+
 def is_turned(at: Folders) -> bool:
     """Whether anything of ours stands in git's settings."""
-    file = f"{at.common}/{_SETTINGS}"
-    return os.path.lexists(file) or _lines_at(_text(f"{at.common}/config"))[1] > 0
+    return os.path.lexists(settings(at)) or _lines_at(_text(f"{at.common}/config"))[1] > 0
 
 
 # The lines in git's settings

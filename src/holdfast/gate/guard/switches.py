@@ -1,7 +1,8 @@
 """Files that switch the gate off, and which changes of them are not for agents to make.
 
     .holdfast/…                      none: the ledger is there, and whether the gate is on
-    git's hooks that are Holdfast's  none
+    git's hooks that are Holdfast's,
+    .git/holdfast/…                  none
     .claude/settings*.json,
     .codex/hooks.json                those that leave our hooks as they are
     .codex/config.toml               those that leave hooks switched on
@@ -58,6 +59,8 @@ _SETTINGS = "it says how the gate works, which is for people to decide"
 #: How the names of git's hooks start, as far as any of them are ours.
 _GIT_NAMES = ("pre-", "post-")
 _GIT_FOLDER = ".git/hooks"
+#: Where git is led to hooks of ours if it looks elsewhere (`gate.hookfolder`).
+_GIT_OWN = ".git/holdfast"
 #: What a file of Codex' hooks may have at its top; with anything else it is not read at all.
 CODEX_KEYS = frozenset(["description", "hooks"])
 
@@ -74,12 +77,19 @@ def switches_off(root: str, paths: Iterable[str]) -> tuple[str, str] | None:
             return bare, _LEDGER
         if path.endswith("/") and own.startswith(path):
             return own, _LEDGER
+        hooks = f"{root}/{_GIT_OWN}/"
+        if f"{bare}/".startswith(hooks) or (path.endswith("/") and _is_below(hooks, path)):
+            return bare, _GIT_HOOK
         files = _below(root, path) if path.endswith("/") else [bare]
         for file in files:
             why = judged(root, file, lambda _old: None)
             if why:
                 return file, why
     return None
+
+
+def _is_below(folder: str, path: str) -> bool:
+    return folder.startswith(path) and os.path.lexists(folder)
 
 
 def _below(root: str, folder: str) -> list[str]:
@@ -103,7 +113,8 @@ def judged(root: str, path: str, outcome: Callable[[str], str | None]) -> str:
     name = path[len(checkout) + 1 :]
     control = control_of(name)
     if control is None or not control.judge or name.casefold() != control.name:
-        return _GIT_HOOK if _is_git_hook(path) else ""
+        is_ours = name.startswith(f"{_GIT_OWN}/") or _is_git_hook(path)
+        return _GIT_HOOK if is_ours else ""
     old = _text(path)
     return _JUDGES[control.judge](checkout, old, outcome(old))
 
