@@ -10,13 +10,14 @@ from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain, quoted, talk
 from holdfast.gate import bundle, seals
 from holdfast.gate.gitfiles import GitError
-from holdfast.gate.install import gitpart, obeying, plan
+from holdfast.gate.install import gitpart, obeying, plan, takeover
 from holdfast.gate.install.command import InstallError, own_command, probe
 from holdfast.gate.install.finding import (
     CLIENTS,
     Client,
     client,
     git,
+    git_folder,
     has_git,
     in_use,
     is_tracked,
@@ -139,30 +140,38 @@ def _install(call: Call, root: str) -> int:
             hint="name those that you use: holdfast init --client claude,codex",
         )
     command = own_command()
+    owned = takeover.to_take_over(root)
     made = plan.install(root, clients, command, settings)
     client_trouble = _tried(clients)
     git_done: list[Touched] = []
     git_trouble: list[str] = []
     try:
-        git_done = gitpart.to_install(root, command.words()) if with_git else []
+        git_done = gitpart.to_install(git_folder(root), command.words()) if with_git else []
     except GitError as error:
         if call.flag("git"):
             raise
         # Found and not asked for: the agents' hooks are worth having without it.
         with_git, git_trouble = False, [f"git has no hooks: {error.message}", error.hint]
     made.after.git = made.after.git or with_git
-    changed = bool(made.to_do or git_done)
+    changed = bool(made.to_do or git_done or owned)
+    taken: list[str] = []
     if changed and _asks(call):
         _show(call, made, git_done, "init", dry=True)
+        for checkout in owned:
+            talk(f"would take over the ledger of {plain(os.path.relpath(checkout, root))}")
         if not _agrees():
             talk("nothing was written")
             return FAILED
     if not call.flag("dry-run"):
+        if owned:
+            taken = _take_over(root, owned)
+            made = plan.install(root, clients, command, settings)
+            made.after.git = made.after.git or with_git
         bundle.write(os.path.dirname(os.path.dirname(command.script)))
         for one in clients:
             probe(command.hook(one.name), root, settings.deadline_seconds)
         _write(root, made, command.words() if git_done else None)
-    steps = [*git_trouble, *client_trouble, *_steps(root, clients, made, changed, with_git)]
+    steps = [*taken, *git_trouble, *client_trouble, *_steps(root, clients, made, changed, with_git)]
     data = {
         "command": command.words(),
         "timeout_seconds": settings.timeout_seconds,
@@ -171,6 +180,17 @@ def _install(call: Call, root: str) -> int:
     }
     _tell(call, "init", made, git_done, steps, data)
     return DONE
+
+
+def _take_over(root: str, owned: list[str]) -> list[str]:
+    """Ledgers that worktrees had of their own become part of this one. Raises InstallError."""
+    told = []
+    for checkout in owned:
+        count = takeover.take_over(root, checkout)
+        leases = "1 lease" if count == 1 else f"{count} leases"
+        where = os.path.relpath(checkout, root)
+        told.append(f"the ledger of {where} is part of this one now ({leases} taken over)")
+    return told
 
 
 def _asks(call: Call) -> bool:
@@ -207,13 +227,13 @@ def _write(root: str, made: Plan, git_words: list[str] | None) -> None:
     """Carry it out, all or nothing."""
     with LockManager.open(root):  # the hooks' ledger; what cannot have one is told here
         if git_words is not None:
-            gitpart.install(root, git_words)
+            gitpart.install(git_folder(root), git_words)
         try:
             plan.carry_out(made)
             seals.seal(root)
         except BaseException:
             if git_words is not None and not load(root).git:
-                gitpart.uninstall(root)
+                gitpart.uninstall(git_folder(root))
             raise
 
 
@@ -230,13 +250,13 @@ def _steps(
     for one in clients:
         if one.adapter.TO_DO and one.name in written:
             steps.append(f"{one.title}: {one.adapter.TO_DO}")
-        if has_git(root) and is_tracked(root, one.file):
+        if has_git(root) and is_tracked(git_folder(root), one.file):
             steps.append(
                 f"{one.file} is in git, and the hooks are true for this machine only: "
                 "do not commit them"
             )
         steps += [f"{one.title}: {told}" for told in obstacles(one, root, os.environ)]
-    steps += gitpart.warnings(root) if with_git else []
+    steps += gitpart.warnings(git_folder(root)) if with_git else []
     off = switched_off(root)
     if off is not None:
         steps.append(f"{off.sentence()}; switch it on: holdfast on")
@@ -257,13 +277,13 @@ def _undo(call: Call, root: str) -> int:
     made = plan.undo(root, clients)
     with_git = not call.flag("no-git") and (call.flag("git") or clients is None)
     with_git = with_git and has_git(root)
-    git_done = gitpart.to_uninstall(root) if with_git else []
+    git_done = gitpart.to_uninstall(git_folder(root)) if with_git else []
     if with_git:
         made.after.git = False
     known = load(root)
     if not call.flag("dry-run") and (made.to_do or git_done or not known.is_empty):
         if git_done:
-            gitpart.uninstall(root)
+            gitpart.uninstall(git_folder(root))
         with LockManager.open(root):
             plan.carry_out(made)
             if clients is None:
@@ -387,7 +407,7 @@ def _check(call: Call, root: str) -> int:
     if known.version and known.version != _version():
         add("init", [f"the hooks were written by version {known.version}, this is {_version()}"])
     if with_git:
-        add("git", gitpart.problems(root, None if command is None else command.words()))
+        add("git", gitpart.problems(git_folder(root), None if command is None else command.words()))
     return _tell_check(call, root, [*(one.title for one in clients), *["git"] * with_git], problems)
 
 

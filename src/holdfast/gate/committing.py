@@ -62,6 +62,8 @@ BEFORE_PATCH = "pre-applypatch"
 AFTER_COMMIT = "post-commit"
 AFTER_MERGE = "post-merge"
 AFTER_PATCH = "post-applypatch"
+#: After a worktree was made, among others.
+AFTER_CHECKOUT = "post-checkout"
 #: The hooks of git that refuse, and those that release.
 CHECKS = (BEFORE_COMMIT, BEFORE_MERGE, BEFORE_PATCH)
 RELEASES = (AFTER_COMMIT, AFTER_MERGE, AFTER_PATCH)
@@ -87,7 +89,9 @@ def main(arguments: list[str]) -> int:
         return _check(name, arguments[1:])
     if name in RELEASES:
         return _release(name)
-    known = ", ".join((*CHECKS, *RELEASES))
+    if name == AFTER_CHECKOUT:
+        return _furnish()
+    known = ", ".join((*CHECKS, *RELEASES, AFTER_CHECKOUT))
     _say(f"holdfast: {name[:40]!r} is no hook of git that it knows; there is {known}")
     return 2
 
@@ -112,6 +116,20 @@ def _check(name: str, told: list[str]) -> int:
         _say(refusal)
     sys.stdout.write(copy)
     return 1 if refusal else 0
+
+
+def _furnish() -> int:
+    """A linked worktree was made: agents that are started in it have hooks, too."""
+    try:
+        from holdfast.gate.install.furnishing import furnish
+
+        told = furnish(_top(os.getcwd()))
+    except BaseException as error:  # the worktree is there, whatever becomes of its hooks
+        what = error.message if isinstance(error, HoldfastError) else repr(error)
+        told = [f"agents in this worktree may have no hooks: {what}", "run: holdfast init"]
+    for line in told:
+        _say(f"holdfast: {line}")
+    return 0
 
 
 def _shield(name: str) -> int:

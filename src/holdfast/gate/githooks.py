@@ -23,7 +23,7 @@ import sys
 
 from holdfast.core.model import Value
 from holdfast.gate import hookfolder, hookscript
-from holdfast.gate.committing import CHECKS, RELEASES
+from holdfast.gate.committing import AFTER_CHECKOUT, CHECKS, RELEASES
 from holdfast.gate.gitfiles import GitError
 from holdfast.gate.hookfolder import folders
 from holdfast.gate.hookscript import BEFORE, LEGACY, quoted, read
@@ -36,11 +36,15 @@ if TYPE_CHECKING:
 
     from holdfast.gate.hookfolder import Folders
 
-HOOKS = (*CHECKS, *RELEASES)
+HOOKS = (*CHECKS, *RELEASES, AFTER_CHECKOUT)
 #: Those in which the pre-commit framework may put work aside besides.
 PASSED = (
-    "prepare-commit-msg", "commit-msg", "pre-push", "pre-rebase", "post-checkout", "post-rewrite",
-)  # fmt: skip
+    "prepare-commit-msg",
+    "commit-msg",
+    "pre-push",
+    "pre-rebase",
+    "post-rewrite",
+)
 #: What git may run as well. In a folder of our own all of them have to be there.
 _OTHERS = (
     "applypatch-msg", "pre-auto-gc", "sendemail-validate", "pre-receive", "update", "post-receive",
@@ -241,6 +245,8 @@ def _hook(folder: str, name: str, words: Sequence[str]) -> Hook:
 def _kind(name: str) -> str:
     if name in CHECKS:
         return hookscript.CHECKS
+    if name == AFTER_CHECKOUT:
+        return hookscript.FURNISHES
     return hookscript.RELEASES if name in RELEASES else hookscript.PASSES
 
 

@@ -36,8 +36,9 @@ _MADE = b"\n# The folder was made for it.\n"
 _SHELLS = ("sh", "bash", "dash", "ksh", "ash")
 _TEXT_BYTES_MAX = 1 << 20
 
-#: What a hook of ours does: it refuses, it releases, or it only passes on.
-CHECKS, RELEASES, PASSES = "checks", "releases", "passes"
+#: What a hook of ours does: it refuses, it releases, it furnishes a new worktree, or it only passes
+#: on.
+CHECKS, RELEASES, FURNISHES, PASSES = "checks", "releases", "furnishes", "passes"
 #: What they are told: that another hook follows, that it ran, or only to make an index for it.
 FIRST, AGAIN, SHIELD = "first", "again", "shield"
 
@@ -144,6 +145,8 @@ def _body(name: str, words: Sequence[str], kind: str) -> list[str]:
     ask = f'ask() {{ {_command((*words, "git", name))} "$@"; }}'
     if kind == PASSES:
         return [_SHIELDED, ask, *_pass(words)]
+    if kind == FURNISHES:
+        return [_SHIELDED, ask, *_furnish(words)]
     return [_SHIELDED, ask, *(_check if kind == CHECKS else _release)(name, words)]
 
 
@@ -169,6 +172,23 @@ def _release(name: str, words: Sequence[str]) -> list[str]:
         "fi",
         *_gone(name, words, "exit 1"),
         "ask || code=$?",
+        "exit $code",
+    ]
+
+
+def _furnish(words: Sequence[str]) -> list[str]:
+    """What was there runs as without us. Ours has to do only where there was no commit before, as
+    in a worktree that was just made."""
+    return [
+        "code=0 copy=",
+        'if [ -x "$before" ]; then',
+        f"    if may_stash && [ -x {quoted(words[0])} ]; then copy=$(ask {SHIELD}); fi",
+        '    shielded "$@" || code=$?',
+        "    forget",
+        "fi",
+        'case $1 in "" | *[!0]*) exit $code ;; esac',
+        f"[ -f .git ] && [ -x {quoted(words[0])} ] || exit $code",
+        "ask",
         "exit $code",
     ]
 

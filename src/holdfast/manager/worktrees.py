@@ -70,6 +70,16 @@ def has_linked(home: str) -> bool:
     return any(map(os.path.isdir, _admin_folders(home)))
 
 
+def is_bare(home: str) -> bool:
+    """Whether the ledger belongs into a bare repository's own folder: there is no main checkout."""
+    return os.path.isfile(f"{home}/HEAD") and os.path.isdir(f"{home}/objects")
+
+
+def checkouts(home: str) -> list[str]:
+    """All checkouts of the repository, the main one first."""
+    return [*([] if is_bare(home) else [home]), *linked(home)]
+
+
 def _admin_folders(home: str) -> tuple[str, str]:
     """Where the repository around a ledger knows of its worktrees: with a main checkout, and
     bare."""

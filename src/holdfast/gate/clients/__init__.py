@@ -47,6 +47,8 @@ if TYPE_CHECKING:
         EVENTS: dict[str, str | None]
         #: Where its hooks can stand in a repository; `init` writes to the first.
         SETTINGS_FILES: tuple[str, ...]
+        #: Whether it reads the hooks of the main checkout in a linked worktree, too.
+        READS_MAIN_CHECKOUT: bool
         #: The field of a hook that ends it, and how many of its units are a second.
         TIMEOUT_FIELD: str
         TIMEOUT_PER_SECOND: int

@@ -87,6 +87,7 @@ EVENTS: dict[str, str | None] = {
 }
 #: The commands are this machine's, so they go where git does not look.
 SETTINGS_FILES: tuple[str, ...] = (".claude/settings.local.json", ".claude/settings.json")
+READS_MAIN_CHECKOUT = True
 TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
 TIMEOUT_SECONDS_MAX: dict[str, int] = {}

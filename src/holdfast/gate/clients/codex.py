@@ -76,6 +76,7 @@ EVENTS: dict[str, str | None] = {
     "SessionEnd": None,
 }
 SETTINGS_FILES: tuple[str, ...] = (".codex/hooks.json",)
+READS_MAIN_CHECKOUT = False
 TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
 TIMEOUT_SECONDS_MAX: dict[str, int] = {"SessionEnd": 3, "Interrupt": 3}

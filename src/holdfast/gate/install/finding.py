@@ -12,6 +12,7 @@ from holdfast.gate.clients import NAMES, adapter
 from holdfast.gate.gitfiles import outside
 from holdfast.gate.install import handlers
 from holdfast.gate.install.hooks import Wanted
+from holdfast.manager import worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,8 +94,23 @@ def in_use(root: str, environ: Mapping[str, str]) -> list[tuple[Client, str]]:
 
 
 def has_git(root: str) -> bool:
-    """Whether the root is that of a git work tree."""
-    return os.path.lexists(f"{root}/.git")
+    """Whether the root is that of a git work tree, or a bare repository with linked ones."""
+    return os.path.lexists(f"{root}/.git") or bool(worktrees.is_bare(root) and git_folder(root))
+
+
+def git_folder(root: str) -> str:
+    """Where git is asked about the repository of a ledger: in a bare one in the first linked
+    worktree; empty if there is none."""
+    if not worktrees.is_bare(root):
+        return root
+    return next(worktrees.linked(root), "")
+
+
+def checkouts(root: str, one: Client) -> list[str]:
+    """The checkouts in which a client needs hooks of its own, the main one first."""
+    if one.adapter.READS_MAIN_CHECKOUT and not worktrees.is_bare(root):
+        return [root]
+    return worktrees.checkouts(root)
 
 
 def git(root: str, *words: str) -> str | None:

@@ -17,7 +17,9 @@ from holdfast.gate.install.files import Change
 from holdfast.gate.install.finding import (
     CLIENTS,
     Client,
+    checkouts,
     git,
+    git_folder,
     has_git,
     is_ignored,
     is_tracked,
@@ -26,6 +28,7 @@ from holdfast.gate.install.finding import (
 from holdfast.gate.install.hooks import Unusable
 from holdfast.gate.install.jsontext import parse, value
 from holdfast.gate.install.record import Record, Written
+from holdfast.manager import worktrees
 from holdfast.manager.paths import LEDGER_FOLDER
 
 TYPE_CHECKING = False
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from holdfast.gate.install.hooks import Wanted
     from holdfast.gate.settings import Settings
 
 #: Whose change it is that git shall not see the settings.
@@ -60,28 +64,41 @@ class Plan:
 # Putting in
 
 
-def install(root: str, clients: Sequence[Client], command: Command, settings: Settings) -> Plan:
-    """The plan that gives these clients their hooks. Raises InstallError."""
+def install(
+    root: str,
+    clients: Sequence[Client],
+    command: Command,
+    settings: Settings,
+    *,
+    only: str = "",
+) -> Plan:
+    """The plan that gives these clients their hooks, in each checkout that needs its own or in one
+    of them `only`. Raises InstallError."""
     plan = Plan(root, record.load(root))
     plan.after.version = holdfast.__version__
     for one in clients:
-        path = f"{root}/{one.file}"
-        old = files.read(path, one.file)
-        wanted = one.wanted(command, settings)
-        try:
-            bom, body = _split(old)
-            new = bom + hooks.merged(body, wanted)
-            before = _before(plan.after.files.get(one.file), old)
-        except Unusable as error:
-            raise _unusable(one, one.file, path, error) from error
-        plan.changes.append(Change(one.name, one.file, path, old, new))
-        known = plan.after.files.get(one.file)
-        made = known.folder if known is not None else not os.path.isdir(os.path.dirname(path))
-        written = Written(one.name, path, before, record.mark(new), folder=made)
-        plan.after.files[one.file] = written
+        for checkout in checkouts(root, one):
+            if only in ("", checkout):
+                _plan_hooks(plan, one, checkout, one.wanted(command, settings))
     if has_git(root):
         _plan_exclude(plan, [one.file for one in clients])
     return plan
+
+
+def _plan_hooks(plan: Plan, one: Client, checkout: str, wanted: list[Wanted]) -> None:
+    path = f"{checkout}/{one.file}"
+    name = os.path.relpath(path, plan.root)
+    old = files.read(path, name)
+    known = plan.after.files.get(name)
+    try:
+        bom, body = _split(old)
+        new = bom + hooks.merged(body, wanted)
+        before = _before(known, old)
+    except Unusable as error:
+        raise _unusable(one, name, path, error) from error
+    plan.changes.append(Change(one.name, name, path, old, new))
+    made = known.folder if known is not None else not os.path.isdir(os.path.dirname(path))
+    plan.after.files[name] = Written(one.name, path, before, record.mark(new), folder=made)
 
 
 def _split(text: str | None) -> tuple[str, str]:
@@ -131,14 +148,14 @@ def _unusable(one: Client, name: str, path: str, error: Unusable) -> InstallErro
 
 def _plan_exclude(plan: Plan, names: Sequence[str]) -> None:
     """Keep git from seeing settings that are true for this machine only."""
-    root = plan.root
+    root = git_folder(plan.root)
     lines = [f"/{name}" for name in names if not is_tracked(root, name)
              and not is_ignored(root, name)]  # fmt: skip
     found = git(root, "rev-parse", "--git-path", "info/exclude") if lines else None
     if not found:
         return
-    path = os.path.join(root, found)
-    name = os.path.relpath(path, root)
+    path = os.path.realpath(os.path.join(root, found))
+    name = os.path.relpath(path, plan.root)
     name = path if name.startswith("..") else name
     old = files.read(path, name)
     text = old or ""
@@ -163,13 +180,12 @@ def undo(root: str, clients: Sequence[Client] | None) -> Plan:
     plan = Plan(root, record.load(root), undo=True)
     known = plan.after.files
     for one in CLIENTS if clients is None else clients:
-        for name in one.files:
-            path = f"{root}/{name}"
+        for name, path in _places(plan, one):
             old = files.read(path, name)
             if not _concerns_us(old) and name not in known:
                 continue
             written = known.pop(name, None)
-            if written is None and name != one.file:  # we never made that one
+            if written is None and not name.endswith(one.file):  # we never made that one
                 written = Written(one.name, path, "{}", "")
             try:
                 new = _undone(written, old)
@@ -183,6 +199,14 @@ def undo(root: str, clients: Sequence[Client] | None) -> Plan:
             new = written.before if written.is_untouched(old) else _less(old, written.lines)
             plan.changes.append(Change(EXCLUDE, name, written.path, old, new))
     return plan
+
+
+def _places(plan: Plan, one: Client) -> list[tuple[str, str]]:
+    """Where hooks of a client may stand: in all checkouts, and wherever we have written them."""
+    bases = dict.fromkeys((plan.root, *worktrees.linked(plan.root)))
+    paths = [f"{base}/{name}" for base in bases for name in one.files]
+    paths += [known.path for known in plan.after.files.values() if known.client == one.name]
+    return [(os.path.relpath(path, plan.root), path) for path in dict.fromkeys(paths)]
 
 
 def _concerns_us(text: str | None) -> bool:
@@ -257,13 +281,17 @@ def _remove_folders(plan: Plan, known: Record) -> None:
 
 def installed(root: str) -> list[Client]:
     """The clients that have hooks of ours here, or should have."""
-    known = record.load(root).files
-    return [one for one in CLIENTS if one.file in known or _found(root, one)]
+    known = {written.client for written in record.load(root).files.values()}
+    return [one for one in CLIENTS if one.name in known or _found(root, one)]
 
 
 def _found(root: str, one: Client) -> bool:
     try:
-        return any(_concerns_us(files.read(f"{root}/{name}", name)) for name in one.files)
+        return any(
+            _concerns_us(files.read(f"{base}/{name}", name))
+            for base in checkouts(root, one)
+            for name in one.files
+        )
     except InstallError:
         return False
 
@@ -279,6 +307,16 @@ def check(
 
     Runs the commands that are really there. Without a `command` nothing is compared with it.
     """
+    told: list[str] = []
+    for checkout in checkouts(root, one):
+        found = _check_at(checkout, one, command, settings)
+        shown = os.path.relpath(checkout, root)
+        told += found if checkout == root else [f"in {shown}: {problem}" for problem in found]
+    return list(dict.fromkeys(told)) + obstacles(one, root, environ)
+
+
+def _check_at(root: str, one: Client, command: Command | None, settings: Settings) -> list[str]:
+    """The same for one checkout."""
     try:
         text = files.read(f"{root}/{one.file}", one.file)
         if text is None:
@@ -298,7 +336,7 @@ def check(
         told += _broken(handler, root, settings, passes=passes)
     for name in one.files[1:]:
         told += _elsewhere(root, name, ours)
-    return list(dict.fromkeys(told)) + obstacles(one, root, environ)
+    return told
 
 
 def _handlers(found: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:

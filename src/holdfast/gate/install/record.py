@@ -76,8 +76,13 @@ def file_of(root: str) -> str:
 
 def load(root: str) -> Record:
     """What was written here. What cannot be understood was not written by us."""
+    return load_file(file_of(root))
+
+
+def load_file(file: str) -> Record:
+    """The same by the file that says so."""
     try:
-        with open(file_of(root), encoding="utf-8") as stream:
+        with open(file, encoding="utf-8") as stream:
             found = json.load(stream)
     except (OSError, ValueError, RecursionError):
         return Record()

@@ -1,0 +1,36 @@
+"""Hooks for a linked worktree that was just made, as the main checkout has them.
+
+git runs its hook post-checkout there. Clients that read the hooks of the main checkout in all
+others need none; for the rest they are written, and git is kept from seeing them.
+"""
+
+from __future__ import annotations
+
+from holdfast.gate.install import plan, record
+from holdfast.gate.install.command import own_command
+from holdfast.gate.install.finding import CLIENTS, checkouts
+from holdfast.gate.settings import Settings
+from holdfast.gate.switch import switched_off
+from holdfast.manager.paths import find_root
+
+
+def furnish(checkout: str) -> list[str]:
+    """Give the clients that are guarded in the repository their hooks in one worktree of it. What
+    the person should know. Raises InstallError."""
+    root = find_root(checkout)
+    if root is None or root == checkout or switched_off(root) is not None:
+        return []
+    guarded = {written.client for written in record.load(root).files.values()}
+    clients = [one for one in CLIENTS if one.name in guarded and checkout in checkouts(root, one)]
+    if not clients:
+        return []
+    made = plan.install(
+        root, clients, own_command(), Settings.load(root, lenient=True), only=checkout
+    )
+    plan.carry_out(made)
+    written = {change.client for change in made.to_do}
+    return [
+        f"{one.title} has its hooks in this worktree. {one.adapter.TO_DO}".strip()
+        for one in clients
+        if one.name in written
+    ]
