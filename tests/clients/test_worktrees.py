@@ -1,4 +1,4 @@
-"""The gate in linked worktrees, with the real clients: `init` was run once, in the main checkout."""
+"""The gate in linked worktrees, with the real clients: `init` ran once, in the main checkout."""
 
 from __future__ import annotations
 
