@@ -14,9 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import helpers_af as af
 from helpers_processes import Child, Crowd, until
 from holdfast.proof import ProofLedger, make_proof, verify
-from holdfast.proof.audit import ERROR
+from holdfast.proof.finding import ERROR
 
 #: As in the text; in a loop, with a field of its own in each event and a line for each that is in.
 SHELL = r"""
@@ -158,25 +159,65 @@ say("over")
 """
 
 
+#: Ours on a proof of af: whoever has a node keeps it for a moment, and gives it back or loses it.
+OUR_CLIENT_OF_AF = """
+import random
+from holdfast.core.errors import LockTimeoutError, Lost
+from holdfast.proof import Claims, NodeAlreadyLocked, ProofLedger
+name, stop = sys.argv[2], sys.argv[3]
+claims = Claims(ProofLedger(sys.argv[1]))
+mine = []
+say("ready")
+while not os.path.exists(stop):
+    node = f"1.{random.randint(1, 6)}"
+    try:
+        if mine and random.random() < 0.6:
+            node = mine.pop()
+            if random.random() < 0.3:
+                claims.refresh(node, owner=name, timeout="1s")
+            say("releasing", node)
+            claims.release(node, owner=name)
+        elif random.random() < 0.95:
+            say("claimed", node, claims.claim(node, owner=name, timeout="1s").sequence)
+            mine.append(node)
+        else:
+            claims.reap()
+    except (NodeAlreadyLocked, Lost):
+        pass
+    except LockTimeoutError:
+        say("waited in vain")
+    time.sleep(random.uniform(0, 0.015))
+say("over")
+"""
+
+
 class Fight:
     """Some of ours and some of others on one proof, until it is stopped."""
+
+    client = OUR_CLIENT
 
     def __init__(self, crowd: Crowd, root: Path) -> None:
         self.crowd = crowd
         self.root = root
         self.stop = root / "stop"
-        make_proof(root, claim_files=True)
+        self.make()
         self.ours: list[Child] = []
         self.others: list[Child] = []
         self.killed = 0
+        self.holds: dict[str, int] = {}
+
+    def make(self) -> None:
+        """The proof that they fight over."""
+        make_proof(self.root, claim_files=True)
 
     def start_ours(self) -> None:
         name = f"ours-{len(self.crowd.children)}"
-        self.ours.append(self.crowd.start(OUR_CLIENT, self.root, name, self.stop, name="ours"))
+        self.ours.append(self.crowd.start(self.client, self.root, name, self.stop, name=name))
 
     def start_other(self, text: str) -> None:
         name = f"other-{len(self.crowd.children)}"
-        self.others.append(self.crowd.start(text, self.root, name, self.stop, name="other"))
+        here = Path(__file__).parent
+        self.others.append(self.crowd.start(text, self.root, name, self.stop, here, name=name))
 
     def run(self, seconds: float, *, between: float) -> None:
         """Kill one of ours now and then, and start another in its place."""
@@ -234,6 +275,74 @@ def _moment(text: str) -> float:
     from datetime import datetime
 
     return datetime.fromisoformat(text).timestamp()
+
+
+class AfFight(Fight):
+    """Ours and af on a proof of af."""
+
+    client = OUR_CLIENT_OF_AF
+
+    def make(self) -> None:
+        af.make(self.root)
+
+    def judge(self) -> list[dict[str, Any]]:
+        """af replays all of it; each claim that a client was told of is there; no live claim ended
+        but by its owner. All events."""
+        af.replay(self.root)
+        af.check_bytes(self.root)
+        found = [one for one in verify(ProofLedger(self.root)) if one.severity == ERROR]
+        assert found == [], found
+        files = sorted(self.root.glob("ledger/[0-9]*.json"))
+        events = [json.loads(file.read_text()) for file in files]
+        for child in self.crowd.children:
+            for node, number in child.words("claimed"):
+                event = events[int(number) - 1]
+                assert (event["type"], event["node_ids"]) == ("nodes_claimed", [node])
+                assert event["owner"] == _owner(child)
+        self._only_owners_end_what_is_live(events)
+        return events
+
+    def _only_owners_end_what_is_live(self, events: list[dict[str, Any]]) -> None:
+        meant: dict[tuple[str, str], int] = {}
+        for child in self.crowd.children:
+            for (node,) in child.words("releasing"):
+                meant[_owner(child), node] = meant.get((_owner(child), node), 0) + 1
+        held: dict[str, tuple[str, float]] = {}
+        for event in events:
+            if event["type"] == "nodes_claimed":
+                held[event["node_ids"][0]] = (event["owner"], af.moment(event["timeout"]))
+            elif event["type"] == "claim_refreshed":
+                held[event["node_id"]] = (event["owner"], af.moment(event["new_timeout"]))
+            elif event["type"] == "nodes_released":
+                node = event["node_ids"][0]
+                owner, until = held.pop(node)
+                if until > af.moment(event["timestamp"]):
+                    meant[owner, node] = meant.get((owner, node), 0) - 1
+                    assert meant[owner, node] >= 0, f"{event}: {owner} did not give it back"
+
+
+def _owner(child: Child) -> str:
+    """In whose name a child claims: its own, without the number that the crowd gave it."""
+    return child.name.rpartition("-")[0]
+
+
+def af_fight(folder: Path, *, ours: int, theirs: int, seconds: float, between: float) -> AfFight:
+    """A whole fight on a proof of af, and its judgement."""
+    with Crowd(folder) as crowd:
+        ring = AfFight(crowd, folder / "proof")
+        for _ in range(ours):
+            ring.start_ours()
+        for _ in range(theirs):
+            ring.start_other(af.CLIENT)
+        ring.run(seconds, between=between)
+        events = ring.judge()
+        owners = [event["owner"] for event in events if event["type"] == "nodes_claimed"]
+        ring.holds = {
+            kind: sum(owner.startswith(kind) for owner in owners) for kind in ("ours", "other")
+        }
+        assert all(ring.holds.values()), ring.holds
+        until(lambda: not (ring.root / "ledger/ledger.lock").exists(), "the lock is free")
+        return ring
 
 
 def fight(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.core.errors import StoreCorruptError
 from holdfast.manager.clock import FakeClock
 from holdfast.proof import Claims, ProofLedger, make_proof, repair, verify
-from holdfast.proof.audit import ERROR
+from holdfast.proof.finding import ERROR
 
 
 @pytest.fixture
@@ -24,8 +24,13 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ledger(root: Path) -> ProofLedger:
-    return ProofLedger(root, sync=False, clock=FakeClock())
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def ledger(root: Path, clock: FakeClock) -> ProofLedger:
+    return ProofLedger(root, sync=False, clock=clock)
 
 
 def path(root: Path, sequence: int) -> Path:
@@ -200,19 +205,29 @@ def test_the_conduct_of_others_is_told(root: Path, ledger: ProofLedger) -> None:
     assert told == ["double-claim", "foreign-release", "free-release", "bad-claim"]
 
 
-def test_a_mirror_that_says_something_else_is_told_and_put_right(
+def test_a_mirror_that_says_something_else_is_told_and_only_our_own_is_put_right(
     root: Path, ledger: ProofLedger
 ) -> None:
     (root / "locks").mkdir()
-    Claims(ledger).claim("1", owner="a")
+    claims = Claims(ledger)
+    for node in ("1", "4", "5"):
+        claims.claim(node, owner="a")
     whole = (root / "locks/1.lock").read_text()
     (root / "locks/1.lock").write_text(whole.replace('"a"', '"b"'))
     (root / "locks/2.lock").write_text(whole.replace('"1"', '"2"'))
     (root / "locks/3.lock").write_text("{")
-    assert codes(ledger) == ["bad-claim-file", "claim-file", "claim-file"]
+    left = (root / "locks/4.lock").read_text()
+    claims.release("4", owner="a")
+    (root / "locks/4.lock").write_text(left)  # it could not be removed
+    (root / "locks/5.lock").unlink()
+    told = [one for one in verify(ledger) if one.code == "claim-file"]
+    assert codes(ledger) == ["bad-claim-file", "claim-file", "claim-file", "claim-file"]
+    assert ["respected" in one.repair for one in told] == [True, True, False]
     repair.fix(ledger)
-    assert codes(ledger) == ["bad-claim-file"]
-    assert json.loads((root / "locks/1.lock").read_text())["owner"] == "a"
+    assert codes(ledger) == ["bad-claim-file", "claim-file", "claim-file"]
+    assert json.loads((root / "locks/1.lock").read_text())["owner"] == "b"
+    assert json.loads((root / "locks/5.lock").read_text())["owner"] == "a"
+    assert not (root / "locks/4.lock").exists()
 
 
 # Repairs
@@ -236,6 +251,32 @@ def test_the_repair_fills_what_is_lost_and_deletes_nothing(root: Path, ledger: P
     assert aside.read_text() == '{"type":"x","at"'
     assert ledger.append({"type": "x"}) == 9
     assert repair.fix(ledger) == []
+
+
+def test_verify_is_quiet_after_a_repair_however_many_events_follow_it(
+    root: Path, ledger: ProofLedger, clock: FakeClock
+) -> None:
+    ledger.append_batch([{"type": "x"}] * 300)
+    for number in (2, 3, 7):
+        path(root, number).unlink()
+    clock.advance(86400)  # the repair comes a day later
+    repair.fix(ledger)
+    (told,) = verify(ledger)
+    assert (told.code, told.severity, told.sequence) == ("lost", "note", 2)
+    assert "3 events were lost" in told.detail
+    clock.advance(5)
+    ledger.append({"type": "x"})
+    assert [one.code for one in verify(ledger)] == ["lost"]
+
+
+def test_events_in_a_row_that_are_too_old_are_one_finding(root: Path, ledger: ProofLedger) -> None:
+    ledger.append({"type": "x", "timestamp": "2030-01-01T00:00:00Z"})
+    ledger.append_batch([{"type": "x"}] * 50)
+    ledger.append({"type": "x", "timestamp": "2031-01-01T00:00:00Z"})
+    ledger.append({"type": "x", "timestamp": "2029-01-01T00:00:00Z"})
+    told = [one for one in verify(ledger) if one.code == "backwards"]
+    assert [one.sequence for one in told] == [2, 53]
+    assert "event-000002.json to event-000051.json (50) are older" in told[0].detail
 
 
 def test_a_repair_leaves_what_is_only_forbidden_or_changed(root: Path, ledger: ProofLedger) -> None:

@@ -118,6 +118,8 @@ def test_the_fold_of_the_events_is_the_live_state(
             except Lost:
                 assert not (live and holder is not None and holder[0] == owner)
             else:
+                if what == "claim":  # which reaps what has expired
+                    model = {one: held for one, held in model.items() if held[1] > now}
                 if what in ("claim", "refresh"):
                     model[node] = (owner, now + seconds * codec.SECOND)
             now = ledger.now()
@@ -244,8 +246,8 @@ def test_what_came_between_is_not_reaped(
 
     monkeypatch.setattr(WriteLock, "acquire", acquire)
     assert mine.reap() == []
-    last = "lock_acquired" if between == "claim" else "lock_reaped"
-    assert [one.type for one in ledger.read()] == ["lock_acquired", last]
+    last = ["lock_reaped", "lock_acquired"] if between == "claim" else ["lock_reaped"]
+    assert [one.type for one in ledger.read()] == ["lock_acquired", *last]
 
 
 def test_a_claim_waits_for_no_checkpoint_and_no_folder_of_ours(

@@ -9,6 +9,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
@@ -30,7 +31,8 @@ from holdfast.proof import (
     verify,
     writelock,
 )
-from holdfast.proof.audit import ERROR
+from holdfast.proof import ledger as ledger_module
+from holdfast.proof.finding import ERROR
 from holdfast.proof.folder import Draft
 from holdfast.proof.writelock import WriteLock
 
@@ -165,6 +167,31 @@ def test_seed003_02_it_is_taken_soon_after_it_came_free(root: Path, passing: Pas
     passing.then = 4.9, lock.rmdir
     assert ProofLedger(root, sync=False).append({"type": "x"}) == 1
     assert 4.9 <= passing.seconds <= 4.910
+
+
+@linux_only
+def test_seed003_02_with_the_real_clock_it_takes_5_seconds_and_looks_every_10_ms(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = root / "ledger/ledger.lock"
+    lock.mkdir()
+    looks: list[float] = []
+    real = os.path.lexists
+
+    def lexists(path: str) -> bool:
+        if path == str(lock):
+            looks.append(time.monotonic())
+        return real(path)
+
+    monkeypatch.setattr(os.path, "lexists", lexists)
+    began = time.monotonic()
+    with pytest.raises(LockTimeoutError, match=r"^timeout waiting for lock"):
+        ProofLedger(root).append({"type": "x"})
+    took = time.monotonic() - began
+    assert 5 <= took < 8
+    pauses = sorted(after - before for before, after in pairwise(looks))
+    assert 0.004 <= pauses[len(pauses) // 2] <= 0.015, "the middle of all pauses"
+    assert len(looks) >= 250
 
 
 def test_seed003_03_releasing_deletes_it(root: Path, ledger: ProofLedger) -> None:
@@ -341,16 +368,26 @@ def test_seed003_08_claim_files_have_nanoseconds(
     assert list(root.glob("locks/*")) == []
 
 
-def test_seed003_08_they_are_optional_and_only_a_mirror(root: Path, claims: Claims) -> None:
+def claim_file(root: Path, node: str, owner: str, until: str) -> Path:
+    """A claim that another program keeps in a file alone."""
+    (root / "locks").mkdir(exist_ok=True)
+    path = root / f"locks/{node}.lock"
+    path.write_text(json.dumps({
+        "node_id": node, "owner": owner, "acquired_at": "2020-01-15T10:30:00.123456789Z",
+        "expires_at": until,
+    }))  # fmt: skip
+    return path
+
+
+def test_seed003_08_they_are_optional_and_the_ledger_is_the_truth_about_its_own(
+    root: Path, claims: Claims
+) -> None:
     claims.claim("1", owner="a")
     assert not (root / "locks").exists()
     (root / "locks").mkdir()
-    (root / "locks/2.lock").write_text(
-        '{"node_id":"2","owner":"ghost","acquired_at":"2023-11-14T22:13:20.0Z",'
-        '"expires_at":"2099-01-01T00:00:00.000000001Z"}'
-    )
-    assert claims.claim("2", owner="a").sequence == 2
-    assert json.loads((root / "locks/2.lock").read_text())["owner"] == "a"
+    claims.claim("2", owner="a")
+    (root / "locks/2.lock").unlink()
+    assert [one.node for one in claims.active()] == ["1", "2"]
 
 
 def test_seed003_09_stale_claims_are_removed_and_recorded(
@@ -369,31 +406,72 @@ def test_seed003_09_stale_claims_are_removed_and_recorded(
     assert claims.reap() == []
 
 
-def test_seed003_09_a_stale_file_that_the_ledger_does_not_know_is_only_removed(
+OVER = "2020-01-15T10:35:00.123456789Z"
+
+
+def test_seed003_09_a_stale_file_that_the_ledger_does_not_know_is_recorded_too(
     root: Path, claims: Claims
 ) -> None:
-    (root / "locks").mkdir()
-    (root / "locks/1.4.lock").write_text(
-        '{"node_id":"1.4","owner":"old","acquired_at":"2020-01-15T10:30:00.123456789Z",'
-        '"expires_at":"2020-01-15T10:35:00.123456789Z"}'
-    )
+    claim_file(root, "1.4", "old", OVER)
+    assert [(one.node, one.owner) for one in claims.reap()] == [("1.4", "old")]
+    assert list(root.glob("locks/*")) == []
+    told = event(root, 1)
+    assert (told["type"], told["node_id"], told["owner"]) == ("lock_reaped", "1.4", "old")
+    assert [one for one in verify(ProofLedger(root)) if one.sequence] == []
     assert claims.reap() == []
-    assert list(root.glob("locks/*")) == list(root.glob("ledger/event-*")) == []
 
 
 def test_seed003_09_a_stale_file_never_ends_the_claim_of_a_successor(
-    root: Path, claims: Claims
+    root: Path, claims: Claims, clock: FakeClock
 ) -> None:
-    claims.claim("1", owner="new")
-    (root / "locks").mkdir()
+    """An event about it would. So it stays until the successor's claim has ended, and goes then,
+    with an event."""
+    claims.claim("1", owner="new", timeout="10s")
+    claim_file(root, "1", "old", OVER)
     claims.claim("2", owner="new")
-    (root / "locks/1.lock").write_text(
-        '{"node_id":"1","owner":"old","acquired_at":"2020-01-15T10:30:00Z",'
-        '"expires_at":"2020-01-15T10:35:00Z"}'
-    )
     assert claims.reap() == []
     assert claims.get("1") is not None
+    assert sorted(path.name for path in root.glob("locks/*")) == ["1.lock", "2.lock"]
+    clock.advance(10)
+    assert [(one.node, one.owner) for one in claims.reap()] == [("1", "new"), ("1", "old")]
     assert [path.name for path in root.glob("locks/*")] == ["2.lock"]
+
+
+def test_seed003_09_a_claim_reaps_what_is_stale_in_the_same_step(
+    root: Path, claims: Claims, clock: FakeClock
+) -> None:
+    claim_file(root, "3", "old", OVER)
+    claims.claim("1", owner="a", timeout="1s")
+    claims.claim("2", owner="b", timeout="1m")
+    clock.advance(1)
+    made = claims.claim("1", owner="c")
+    told = [
+        (event(root, at)["type"], event(root, at)["owner"]) for at in range(1, made.sequence + 1)
+    ]
+    assert told == [
+        ("lock_reaped", "old"), ("lock_acquired", "a"), ("lock_acquired", "b"),
+        ("lock_reaped", "a"), ("lock_acquired", "c"),
+    ]  # fmt: skip
+    assert claims.reap() == []
+    assert sorted(path.name for path in root.glob("locks/*")) == ["1.lock", "2.lock"]
+
+
+@linux_only
+def test_seed003_09_a_command_that_follows_the_events_reaps_from_time_to_time(
+    root: Path, tmp_path: Path
+) -> None:
+    ledger = ProofLedger(root, sync=False)
+    Claims(ledger).claim("1", owner="a", timeout="1s")
+    follow = """
+from holdfast.cli import main, proof
+proof._REAP_SECONDS = 0.2
+sys.exit(main(["-C", sys.argv[1], "proof", "events", "--follow"]))
+"""
+    with Crowd(tmp_path) as crowd:
+        crowd.start(follow, root)
+        until(lambda: ledger.head == 2, "the claim is reaped")
+    assert event(root, 2)["type"] == "lock_reaped"
+    assert event(root, 2)["owner"] == "a"
 
 
 def test_seed003_10_a_claimed_node_is_refused(claims: Claims) -> None:
@@ -563,6 +641,45 @@ def test_seed003_15_it_compares_and_appends_under_the_lock_and_releases_it(
     assert names == ["event-000001.json", "event-000002.json"]
 
 
+def test_seed003_15_retries_after_a_mismatch_pause_longer_each_time(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, rival = ProofLedger(root, sync=False), ProofLedger(root, sync=False)
+    passing = Passing()
+    monkeypatch.setattr(ledger_module, "time", passing)
+    decided: list[int] = []
+
+    def decide(head: int) -> dict[str, object]:
+        decided.append(head)
+        if len(decided) <= 8:
+            rival.append({"type": "theirs"})  # after we looked
+        return {"type": "ours", "after": head}
+
+    assert ledger.append_decided(decide) == 9
+    assert event(root, 9)["after"] == 8
+    assert decided == list(range(9))
+    grown = [pause for pause in passing.pauses if pause]
+    assert len(grown) == 8
+    assert all(after > before for before, after in pairwise(grown))
+    assert grown[-1] > 50 * grown[0]
+    assert ledger.append_decided(lambda head: None) is None
+
+
+def test_seed003_15_retries_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, rival = ProofLedger(root, sync=False), ProofLedger(root, sync=False)
+    passing = Passing()
+    monkeypatch.setattr(ledger_module, "time", passing)
+
+    def decide(head: int) -> dict[str, object]:
+        rival.append({"type": "theirs"})
+        return {"type": "ours"}
+
+    with pytest.raises(SequenceMismatch):
+        ledger.append_decided(decide)
+    assert max(passing.pauses) <= 0.5
+    assert {one.type for one in ledger.read()} == {"theirs"}
+
+
 # 16 and 17: what it is for
 
 
@@ -571,7 +688,7 @@ def test_seed003_16_only_the_owner_refreshes_and_releases(claims: Claims) -> Non
     for change in (claims.refresh, claims.release):
         with pytest.raises(LockNotHeldError, match="a has it"):
             change("1", owner="b")
-        with pytest.raises(LockNotHeldError, match="nobody has it"):
+        with pytest.raises(LockNotHeldError, match="it is free"):
             change("2", owner="b")
     assert claims.get("1") is not None
 
@@ -606,6 +723,76 @@ def test_seed003_16_a_refresh_is_a_new_lock_acquired_by_the_same_owner(
     assert (again.sequence, event(root, 2)["type"]) == (2, "lock_acquired")
     clock.advance(8)
     assert claims.get("1") == again
+
+
+def test_seed003_16_the_file_of_anothers_claim_refuses_and_is_not_written_over(
+    root: Path, claims: Claims, clock: FakeClock
+) -> None:
+    file = claim_file(root, "2", "ghost", "2023-11-14T22:14:20Z")  # in a minute
+    before = file.read_bytes()
+    with pytest.raises(NodeAlreadyLocked, match="ghost has 2") as caught:
+        claims.claim("2", owner="a")
+    assert "locks/2.lock" in caught.value.hint
+    with pytest.raises(NodeAlreadyLocked, match="ghost has 2"):
+        claims.append({"type": "note", "node_id": "2"}, owner="a")
+    assert claims.reap() == []
+    assert file.read_bytes() == before
+    assert list(root.glob("ledger/*")) == []
+    clock.advance(64)  # its clock may differ by five seconds
+    with pytest.raises(NodeAlreadyLocked):
+        claims.claim("2", owner="a")
+    clock.advance(2)
+    assert claims.claim("2", owner="a").sequence == 2
+    assert event(root, 1)["owner"] == "ghost"
+    assert json.loads(file.read_text())["owner"] == "a"
+
+
+def test_seed003_16_a_file_that_a_crash_left_behind_is_not_taken_for_anothers(
+    root: Path, claims: Claims
+) -> None:
+    (root / "locks").mkdir()
+    claims.claim("1", owner="a")
+    kept = (root / "locks/1.lock").read_bytes()
+    claims.release("1", owner="a")
+    (root / "locks/1.lock").write_bytes(kept)  # as a process that died before it could remove it
+    assert claims.claim("1", owner="b").owner == "b"
+    claims.release("1", owner="b")
+    (root / "locks/1.lock").write_bytes(kept)
+    assert [one.owner for one in claims.reap()] == []
+
+
+@pytest.mark.parametrize("fields", [
+    {"node_id": "1.2"}, {"node_ids": ["1.1", "1.2"]}, {"node": "1.2"}, {"node": {"id": "1.2"}},
+])  # fmt: skip
+def test_seed003_16_a_node_that_another_has_claimed_is_not_changed(
+    root: Path, claims: Claims, clock: FakeClock, fields: dict[str, object]
+) -> None:
+    claims.claim("1.2", owner="a", timeout="10s")
+    with pytest.raises(NodeAlreadyLocked, match=r"a has 1\.2"):
+        claims.append({"type": "node_closed", **fields}, owner="b")
+    assert claims.append({"type": "node_closed", **fields}, owner="a") == 2
+    assert claims.append({"type": "node_closed", "node_id": "1.2.1"}, owner="b") == 3
+    assert claims.append({"type": "node_closed", **fields}, owner="b", force=True) == 4
+    clock.advance(10)
+    assert claims.append({"type": "node_closed", **fields}, owner="b") == 5
+
+
+def test_seed003_16_nor_one_that_was_claimed_while_the_lock_was_waited_for(
+    root: Path, ledger: ProofLedger, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, rival = Claims(ledger), Claims(ProofLedger(root, sync=False, clock=clock))
+    real = WriteLock.acquire
+
+    def acquire(self: WriteLock) -> None:
+        if self is ledger._lock:
+            monkeypatch.setattr(WriteLock, "acquire", real)
+            rival.claim("1", owner="b")
+        real(self)
+
+    monkeypatch.setattr(WriteLock, "acquire", acquire)
+    with pytest.raises(NodeAlreadyLocked, match="b has 1"):
+        mine.append({"type": "node_closed", "node_id": "1"}, owner="a")
+    assert ledger.head == 1
 
 
 def test_seed003_17_only_one_of_many_gets_a_node(root: Path) -> None:

@@ -9,21 +9,25 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 
 from holdfast.cli import DONE, FAILED
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import colours, document, local, out, plain, quoted, talk
 from holdfast.cli.tables import RED, YELLOW, Cell, Column, render, terminal_width
+from holdfast.core.errors import LockTimeoutError, StoreError
 from holdfast.core.words import duration
 from holdfast.manager.identity import whoami
 from holdfast.proof import Claims, Finding, ProofLedger, codec, make_proof, repair, writelock
-from holdfast.proof.audit import ERROR, NOTE, WARNING
+from holdfast.proof import agents as _agents
 from holdfast.proof.audit import verify as _verify
+from holdfast.proof.dialect import AF
+from holdfast.proof.finding import ERROR, NOTE, WARNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from holdfast.cli.parser import Call
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 2.0
 _LINES_AT_ONCE = 500
+#: How often a command that runs for long reaps.
+_REAP_SECONDS = 30.0
 _EXAMPLE = """--data '{"node_id": "1.2"}'"""
 
 
@@ -79,26 +85,28 @@ def init(call: Call) -> int:
         document({"proof": ledger.folder.root, "head": ledger.head,
                   "lock_timeout_seconds": ledger.folder.timeout() / codec.SECOND})  # fmt: skip
     else:
-        out(f"{plain(ledger.folder.root)} is a proof with {_count(ledger.head, 'event')}")
+        whose = " of af" if ledger.folder.dialect is AF else ""
+        out(f"{plain(ledger.folder.root)} is a proof{whose} with {_count(ledger.head, 'event')}")
     return DONE
 
 
 def append(call: Call) -> int:
     """Append an event, and say its number."""
-    type = _word(call, "TYPE")
-    if type in codec.CLAIM_TYPES:
+    type, ledger = _word(call, "TYPE"), _open(call)
+    if type in ledger.folder.dialect.claim_types:
         raise UsageError(
             f"{type} is appended by the commands for claims",
             hint="holdfast proof claim, refresh, release, reap",
         )
     event = {"type": type, **_data(call)}
-    expected, ledger = call.number("if-sequence"), _open(call)
-    if expected is None:
-        number = ledger.append(event)
-    else:
-        number = ledger.append_if_sequence(event, expected)
+    force = call.flag("force")
+    if force:
+        _person("append an event about a node that another has claimed", "wait for its release")
+    number = Claims(ledger).append(
+        event, owner=_owner(call), if_sequence=call.number("if-sequence"), force=force
+    )
     if call.flag("json"):
-        document({"sequence": number, "file": codec.event_name(number)})
+        document({"sequence": number, "file": ledger.folder.event_name(number)})
     else:
         out(str(number))
     return DONE
@@ -122,22 +130,51 @@ def _data(call: Call) -> dict[str, Any]:
 
 def events(call: Call) -> int:
     """Show the events, and with --follow go on with those to come."""
-    ledger, after = _open(call), call.number("after") or 0
+    if call.flag("follow") and call.flag("reverse"):
+        raise UsageError("--follow cannot be --reverse", hint="leave one of the two out")
+    ledger, after, most = _open(call), call.number("after") or 0, call.number("number")
+    if most is not None:
+        after = max(after, ledger.head - most)
+    if call.flag("reverse"):
+        _show(call, reversed(list(ledger.read(after))))
+        return DONE
     after = _print(call, ledger, after)
-    while call.flag("follow"):
-        from holdfast.cli.status import reader_is_gone
-
-        if ledger.wait(after, _LOOK_SECONDS):
-            after = _print(call, ledger, after)
-        if reader_is_gone():
-            return DONE
+    if call.flag("follow"):
+        _follow(call, ledger, after)
     return DONE
 
 
+def _follow(call: Call, ledger: ProofLedger, after: int) -> None:
+    """Go on with what is appended, and reap what expires meanwhile."""
+    from holdfast.cli.status import reader_is_gone
+
+    claims, reap_at = Claims(ledger), time.monotonic()
+    while not reader_is_gone():
+        if time.monotonic() >= reap_at:
+            reap_at = time.monotonic() + _REAP_SECONDS
+            _reap_quietly(claims)
+        if ledger.wait(after, _LOOK_SECONDS):
+            after = _print(call, ledger, after)
+
+
+def _reap_quietly(claims: Claims) -> None:
+    """Reap if that can be done now. Reading needs neither the lock nor the right to write."""
+    try:
+        claims.reap()
+    except (LockTimeoutError, StoreError):
+        return
+
+
 def _print(call: Call, ledger: ProofLedger, after: int) -> int:
+    """Show the events after a number; the number of the last."""
+    return _show(call, ledger.read(after)) or after
+
+
+def _show(call: Call, events: Iterable[ProofEvent]) -> int:
     lines: list[str] = []
-    for event in ledger.read(after):
-        after = event.sequence
+    last = 0
+    for event in events:
+        last = event.sequence
         if call.flag("json"):
             document(event.to_dict())
             continue
@@ -147,7 +184,7 @@ def _print(call: Call, ledger: ProofLedger, after: int) -> int:
             lines.clear()
     if lines:
         out("\n".join(lines))
-    return after
+    return last
 
 
 def _line(event: ProofEvent) -> str:
@@ -250,6 +287,31 @@ def _state(claim: Claim, now: int) -> str:
     return "live" if claim.is_live(now) else "expired"
 
 
+def agents(call: Call) -> int:
+    """Who claims nodes, and what each did so far."""
+    ledger = _open(call)
+    found = _agents(ledger)
+    if call.flag("json"):
+        document({"proof": ledger.folder.root, "agents": [one.to_dict() for one in found]})
+        return DONE
+    if not found:
+        out("no node was ever claimed")
+        return DONE
+    columns = [Column("AGENT", 10), Column("HAS", 8), Column("CLAIMED"), Column("REFRESHED"),
+               Column("RELEASED"), Column("EXPIRED"), Column("LAST")]  # fmt: skip
+    rows = [
+        [Cell(one.owner), Cell(" ".join(one.nodes)), *map(_number, (one.claimed, one.refreshed)),
+         *map(_number, (one.released, one.expired)), Cell(one.last)]
+        for one in found
+    ]  # fmt: skip
+    out("\n".join(render(columns, rows, width=terminal_width(), colours=colours())))
+    return DONE
+
+
+def _number(count: int) -> Cell:
+    return Cell(str(count) if count else "")
+
+
 # Health
 
 
@@ -288,13 +350,17 @@ def doctor(call: Call) -> int:
 
 
 def _broken(ledger: ProofLedger) -> list[str]:
-    from holdfast.cli.person import person
-
-    person("break a ledger's lock", "wait for it, or let a person do it", at_a_terminal=False)
+    _person("break a ledger's lock", "wait for it, or let a person do it")
     found = writelock.break_lock(ledger.folder, ledger.now())
     if found is None:
         return ["there is no lock to break"]
     return [f"took the ledger's lock away from {found.holder()}"]
+
+
+def _person(may: str, hint: str) -> None:
+    from holdfast.cli.person import person
+
+    person(may, hint, at_a_terminal=False)
 
 
 def _report(ledger: ProofLedger, found: Sequence[Finding]) -> dict[str, Any]:

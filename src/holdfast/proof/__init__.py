@@ -2,8 +2,13 @@
 
     ledger       ProofLedger: append, read
     claims       Claims: who works on which node, until when
+    claim_state  what the events up to one of them say about claims
+    agents       who has claimed what so far
     codec        how all of it is spelled on disk
-    dialect      whose proof a folder is: one of ours, af's, or none
+    dialect      which dialect a folder speaks, if it is a proof at all
+    seed_dialect the protocol's own: `event-000001.json`, `lock_acquired`
+    af_dialect   af's: `000001.json`, `nodes_claimed`
+    backoff      growing pauses between attempts
     folder       where the files are; how one is read, made and synced
     reading      events without any lock; where the ledger ends
     writelock    the ledger's lock, which other programs take too
@@ -11,7 +16,8 @@
     chain        hashes beside the ledger, by which changed events are found
     checkpoint   the claims at some event, so that starting is quick
     mirror       the files in `locks/`
-    audit        what is wrong with a proof
+    finding      one thing that is wrong with a proof
+    audit        all that is wrong with one
     strangers    files that nothing here understands
     repair       what can be put right
     errors       its own errors
@@ -23,7 +29,8 @@ sister rooms.
 
 from __future__ import annotations
 
-from holdfast.proof.audit import Finding, verify
+from holdfast.proof.agents import Agent, agents
+from holdfast.proof.audit import verify
 from holdfast.proof.claims import Claim, Claims
 from holdfast.proof.errors import (
     BadEventError,
@@ -35,12 +42,13 @@ from holdfast.proof.errors import (
     NoProofError,
     SequenceMismatch,
 )
+from holdfast.proof.finding import Finding
 from holdfast.proof.folder import make_proof
 from holdfast.proof.ledger import ProofLedger
 from holdfast.proof.reading import ProofEvent
 
 __all__ = [
-    "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",
+    "Agent", "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",
     "ForeignProofError", "LockBreakRefused", "NoProofError", "NodeAlreadyLocked", "ProofEvent",
-    "ProofLedger", "SequenceMismatch", "make_proof", "verify",
+    "ProofLedger", "SequenceMismatch", "agents", "make_proof", "verify",
 ]  # fmt: skip

@@ -10,24 +10,24 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import StoreCorruptError
-from holdfast.core.model import Value
-from holdfast.proof import chain, codec, mirror, strangers
-from holdfast.proof.claims import Claim, fold
+from holdfast.proof import chain, codec, dialect, mirror, strangers
+from holdfast.proof.claim_state import ClaimState
 from holdfast.proof.errors import unread
+from holdfast.proof.finding import ERROR, NOTE, WARNING, Finding
 from holdfast.proof.folder import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any, Final
+    from collections.abc import Iterator
+    from typing import Any
 
+    from holdfast.proof.folder import ProofFolder
     from holdfast.proof.ledger import ProofLedger
-
-#: The proof cannot be relied on; others may be unable to use it; worth knowing.
-ERROR, WARNING, NOTE = "error", "warning", "note"
 
 FIX = "holdfast proof doctor --fix"
 _FILLED = f"{FIX} puts an event_lost event in its place; the numbers after it stay what they are"
+_BACKUP = "restore it from a backup: af could read no event that stands for a lost one"
+_RESPECTED = "another program has claimed it there; it is respected until its end"
 _MOVE = "look what it is; if no program needs it there, move it away"
 _MEANT = "restore it from a backup; if the change was meant, delete .holdfast-proof/chain"
 
@@ -35,36 +35,6 @@ _MEANT = "restore it from a backup; if the change was meant, delete .holdfast-pr
 _TOLERANCE = 2 * codec.SECOND
 #: So many changed events are compared with each other, to see whether they were exchanged.
 _COMPARED_MAX = 200
-
-
-class Finding(Value):
-    """One thing that is wrong: what kind, how bad, where, in words, and what can be done.
-
-    `files` has the paths of what is not understood, from the proof's folder on.
-    """
-
-    __slots__ = ("code", "detail", "files", "repair", "sequence", "severity")
-
-    def __init__(
-        self,
-        code: str,
-        severity: str,
-        detail: str,
-        sequence: int | None = None,
-        repair: str = "",
-        *,
-        files: Sequence[str] = (),
-    ) -> None:
-        self.code: Final = code
-        self.severity: Final = severity
-        self.detail: Final = detail
-        self.sequence: Final = sequence
-        self.repair: Final = repair
-        self.files: Final = tuple(files)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        return self._fields()
 
 
 def verify(ledger: ProofLedger) -> list[Finding]:
@@ -81,10 +51,14 @@ class _Audit:
     def __init__(self, ledger: ProofLedger) -> None:
         self._ledger = ledger
         self._folder = ledger.folder
+        self._filled = _FILLED if ledger.folder.dialect.fills_gaps else _BACKUP
+        self._other = dialect.AF if ledger.folder.dialect is dialect.SEED else dialect.SEED
         self._chain = chain.records(ledger.folder)
-        self._claims: dict[str, Claim] = {}
+        self._claims = ClaimState()
         self._changed: dict[int, bytes] = {}
         self._last_moment = 0
+        self._backwards: list[int] = []
+        self._lost: list[int] = []
 
     def findings(self) -> Iterator[Finding]:
         """All findings, in no order."""
@@ -94,6 +68,8 @@ class _Audit:
             yield from self._gap(expected, sequence - 1)
             yield from self._event(sequence)
             expected = sequence + 1
+        yield from self._backwards_told()
+        yield from self._lost_told()
         yield from self._changes()
         yield from self._chain_end(expected - 1)
         yield from self._mirror()
@@ -101,7 +77,8 @@ class _Audit:
 
     def _names(self) -> Iterator[Finding]:
         for name in sorted(os.listdir(self._folder.ledger)):
-            if name.startswith("event-") and codec.sequence_of(name) is None:
+            spelling = self._folder.dialect
+            if spelling.is_event_like(name) and spelling.sequence_of(name) is None:
                 told = f"{name} is not spelled like an event, so nobody reads it"
                 repair = "look what it is, and move it away"
                 files = [f"{codec.LEDGER}/{name}"]
@@ -117,8 +94,8 @@ class _Audit:
         for place, look in places:
             for name in look(self._folder):
                 path = f"{place}/{name}"
-                if place == codec.LEDGER and codec.is_event_of_af(name):
-                    told = f"{path} is named like an event of af, which Holdfast does not read"
+                if place == codec.LEDGER and self._other.is_event_like(name):
+                    told = f"{path} is named like an event of another dialect, and is not read"
                     yield Finding("foreign-event", ERROR, told, None, _MOVE, files=[path])
                 else:
                     severity = NOTE if name.startswith(".") or place == own else WARNING
@@ -132,12 +109,12 @@ class _Audit:
     def _gap(self, first: int, last: int) -> Iterator[Finding]:
         if first > last:
             return
-        which = codec.event_name(first)
-        which += f" to {codec.event_name(last)} are" if last > first else " is"
-        yield Finding("gap", ERROR, f"{which} missing", first, _FILLED)
+        which = self._folder.event_name(first)
+        which += f" to {self._folder.event_name(last)} are" if last > first else " is"
+        yield Finding("gap", ERROR, f"{which} missing", first, self._filled)
 
     def _event(self, sequence: int) -> Iterator[Finding]:
-        name, path, data = codec.event_name(sequence), self._folder.event(sequence), b""
+        name, path, data = self._folder.event_name(sequence), self._folder.event(sequence), b""
         try:
             data, _ = read(path)
             event = codec.event_of(data)
@@ -155,9 +132,10 @@ class _Audit:
         else:
             self._compare(sequence, data, event)
             yield from self._odd(sequence, name, data, event)
-            yield from self._claim(sequence, name, event)
+            yield from self._folder.dialect.conduct(self._claims, sequence, event)
+            self._folder.dialect.fold(self._claims, sequence, event)
             return
-        yield Finding("broken", ERROR, f"{name} cannot be read: {why}", sequence, _FILLED)
+        yield Finding("broken", ERROR, f"{name} cannot be read: {why}", sequence, self._filled)
         self._compare(sequence, data, {})
 
     def _odd(
@@ -169,7 +147,8 @@ class _Audit:
             return Finding(code, severity, f"{name} {detail}", sequence)
 
         if event["type"] == codec.LOST:
-            yield odd("lost", WARNING, "stands in the place of an event that was lost")
+            self._lost.append(sequence)
+            return  # its time is that of the repair, and says nothing about its neighbours
         if len(data) > codec.EVENT_BYTES_MAX:
             yield odd("large", WARNING, f"has {len(data):,} bytes, which other programs refuse")
         if data.startswith(b"\xef\xbb\xbf"):
@@ -179,33 +158,23 @@ class _Audit:
             yield odd("no-timestamp", WARNING, "has no timestamp that can be read")
             return
         if moment + _TOLERANCE < self._last_moment:
-            yield odd("backwards", NOTE, "is older than one before it; two may be exchanged")
+            self._backwards.append(sequence)
+        elif self._backwards:
+            yield from self._backwards_told()
         self._last_moment = max(self._last_moment, moment)
 
-    def _claim(self, sequence: int, name: str, event: dict[str, Any]) -> Iterator[Finding]:
-        type, flaw = event["type"], codec.claim_flaw(event)
-        if flaw:
-            repair = "a claim without an end ends with holdfast proof release"
-            yield Finding("bad-claim", ERROR, f"{name}: {type} {flaw}", sequence, repair)
-        elif type in codec.CLAIM_TYPES:
-            yield from self._conduct(sequence, name, event)
-        fold(self._claims, sequence, event)
+    def _backwards_told(self) -> Iterator[Finding]:
+        """One finding for all events in a row that are older than one before them."""
+        run, self._backwards = self._backwards, []
+        if run:
+            told = f"{_run(self._folder, run)} older than one before; two may be exchanged"
+            yield Finding("backwards", NOTE, told, run[0])
 
-    def _conduct(self, sequence: int, name: str, event: dict[str, Any]) -> Iterator[Finding]:
-        """Whether a claim's event was one that its author might append."""
-        type, node, owner = event["type"], event["node_id"], event["owner"]
-        before = self._claims.get(node)
-        if type != codec.ACQUIRED and before is None:
-            told = f"{name}: {type} of {node}, which nobody had"
-            yield Finding("free-release", NOTE, told, sequence)
-        elif before is None or before.owner == owner:
-            return
-        elif type != codec.ACQUIRED:
-            told = f"{name}: {type} by {owner} ended the claim of {before.owner} on {node}"
-            yield Finding("foreign-release", WARNING, told, sequence)
-        elif before.is_live(_latest(event)):
-            told = f"{name}: {owner} claimed {node} while {before.owner} had it"
-            yield Finding("double-claim", ERROR, told, sequence, "ask both; one of them must stop")
+    def _lost_told(self) -> Iterator[Finding]:
+        """One finding for all events that a repair has put into gaps."""
+        if self._lost:
+            told = f"{len(self._lost)} events were lost, and event_lost stands in their places"
+            yield Finding("lost", NOTE, f"{told}, first {self._lost[0]}", self._lost[0])
 
     def _compare(self, sequence: int, data: bytes, event: dict[str, Any]) -> None:
         """Note an event that the chain has seen otherwise, unless a repair put it there."""
@@ -223,7 +192,7 @@ class _Audit:
         for sequence in self._changed:
             before, record = self._record(sequence - 1), self._record(sequence)
             other = next((at for at, data in few if chain.agrees(record, before, data)), None)
-            name = codec.event_name(sequence)
+            name = self._folder.event_name(sequence)
             if other is None:
                 told = f"{name} is not what it was when it was first seen"
                 yield Finding("changed", ERROR, told, sequence, _MEANT)
@@ -235,7 +204,7 @@ class _Audit:
         reach = len(self._chain)
         seen = sum(record != chain.VOID for record in self._chain[:last])
         if reach > last:
-            name = codec.event_name(last + 1)
+            name = self._folder.event_name(last + 1)
             told = f"{name} was there once and is gone, with all after it: there were {reach}"
             yield Finding("gone", ERROR, told, last + 1, _MEANT)
         if seen < last:
@@ -252,14 +221,16 @@ class _Audit:
                 told = f"{path} cannot be read"
                 yield Finding("bad-claim-file", WARNING, told, None, "remove it", files=[path])
         for node, claim in sorted(shown.items()):
-            known = self._claims.get(node)
-            owner = known.owner if known is not None and known.is_live(now) else "nobody"
-            if claim.is_live(now) and owner != claim.owner:
+            known = self._claims.claims.get(node)
+            owner = f"that {known.owner} has it" if known and known.is_live(now) else "it is free"
+            if claim.is_live(now) and not (known and known.owner == claim.owner):
                 told = f"locks/{codec.claim_name(node)} says {claim.owner}, the ledger says {owner}"
-                yield Finding("claim-file", WARNING, told, None, f"{FIX} follows the ledger")
+                is_foreign = mirror.is_foreign(self._claims, claim)
+                repair = _RESPECTED if is_foreign else f"{FIX} removes it"
+                yield Finding("claim-file", WARNING, told, None, repair)
 
 
-def _latest(event: dict[str, Any]) -> int:
-    """The last moment that an event's time can mean: many programs note only the second."""
-    moment = codec.moment_of(event["timestamp"]) or 0
-    return moment if moment % codec.SECOND else moment + codec.SECOND
+def _run(folder: ProofFolder, numbers: list[int]) -> str:
+    """Events in a row for people, with their verb."""
+    first, last = folder.event_name(numbers[0]), folder.event_name(numbers[-1])
+    return f"{first} is" if first == last else f"{first} to {last} ({len(numbers)}) are"

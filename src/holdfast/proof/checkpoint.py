@@ -15,15 +15,11 @@ import os
 from array import array
 from hashlib import sha256
 
-from holdfast.proof import codec
+from holdfast.proof.claim_state import ClaimState, state_of
 from holdfast.proof.folder import ProofFolder, read, replace
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 NAME = "checkpoint"
-VERSION = 1
+VERSION = 2
 #: A new one is due after so many events, or so large a part of all, whichever is more.
 DUE_EVENTS = 1000
 DUE_PART = 8
@@ -63,7 +59,7 @@ class Stamps:
         count = len(self)
         with os.scandir(folder.ledger) as entries:
             for entry in entries:
-                sequence = codec.sequence_of(entry.name)
+                sequence = folder.dialect.sequence_of(entry.name)
                 if sequence is None or sequence > count:
                     continue
                 status = entry.stat(follow_symlinks=False)
@@ -79,10 +75,11 @@ def path_of(folder: ProofFolder) -> str:
     return os.path.join(folder.own, NAME)
 
 
-def save(folder: ProofFolder, sequence: int, claims: list[list[Any]], stamps: Stamps) -> None:
+def save(folder: ProofFolder, sequence: int, state: ClaimState, stamps: Stamps) -> None:
     """Write a checkpoint. If that fails there is none, or the old one."""
     facts = stamps.as_bytes()
-    body = json.dumps([VERSION, sequence, claims]).encode() + b"\n" + facts
+    head = [VERSION, folder.dialect.name, sequence, state.rows()]
+    body = json.dumps(head).encode() + b"\n" + facts
     try:
         folder.make_own()
         replace(path_of(folder), sha256(body).digest() + body)
@@ -90,7 +87,7 @@ def save(folder: ProofFolder, sequence: int, claims: list[list[Any]], stamps: St
         return  # it only saves time, and who may just read must be able to do so
 
 
-def load(folder: ProofFolder) -> tuple[int, list[list[Any]], Stamps] | None:
+def load(folder: ProofFolder) -> tuple[int, ClaimState, Stamps] | None:
     """The number it reaches to, the claims as they were then, and its stamps; None if it does not
     hold."""
     try:
@@ -99,12 +96,13 @@ def load(folder: ProofFolder) -> tuple[int, list[list[Any]], Stamps] | None:
         if sha256(body).digest() != data[:32]:
             return None
         head, _, facts = body.partition(b"\n")
-        version, sequence, claims = json.loads(head)
+        version, dialect, sequence, rows = json.loads(head)
         numbers = array("q")
         numbers.frombytes(facts)
         stamps = Stamps(numbers)
-        if version != VERSION or sequence != len(stamps) or not stamps.hold(folder):
+        is_ours = (version, dialect) == (VERSION, folder.dialect.name)
+        if not is_ours or sequence != len(stamps) or not stamps.hold(folder):
             return None
+        return sequence, state_of(rows), stamps
     except (OSError, ValueError, TypeError):
         return None
-    return sequence, claims, stamps

@@ -2,6 +2,7 @@
 
     claims = Claims(ledger)
     claims.claim("1.2.3", owner="agent-7")
+    claims.append({"type": "note", "node_id": "1.2.3"}, owner="agent-7")
     claims.refresh("1.2.3", owner="agent-7")
     claims.release("1.2.3", owner="agent-7")
 
@@ -18,71 +19,20 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import LockExpiredError, LockNotHeldError
-from holdfast.core.model import Value
 from holdfast.manager.identity import checked_id
 from holdfast.proof import checkpoint, codec, mirror
+from holdfast.proof.claim_state import Claim, ClaimState
 from holdfast.proof.errors import NodeAlreadyLocked
 from holdfast.proof.reading import parsed, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any, Final
 
-    from holdfast.proof.ledger import Check, Events, ProofLedger, Settle
+    from holdfast.proof.ledger import ProofLedger
 
-    #: Asked at the moment that the new claim begins.
-    Rule = Callable[[int], object]
-
-
-class Claim(Value):
-    """One claim, in nanoseconds of wall time. Without an end it was written by somebody whose end
-    cannot be read, and lasts until it is released."""
-
-    __slots__ = ("acquired_at", "expires_at", "node", "owner", "sequence")
-
-    def __init__(
-        self, node: str, owner: str, acquired_at: int | None, expires_at: int | None, sequence: int
-    ) -> None:
-        self.node: Final = node
-        self.owner: Final = owner
-        self.acquired_at: Final = acquired_at
-        self.expires_at: Final = expires_at
-        self.sequence: Final = sequence
-
-    def is_live(self, now: int) -> bool:
-        """Whether it still counts."""
-        return self.expires_at is None or self.expires_at > now
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it has a node and an owner that we would write as well."""
-        return codec.is_node(self.node) and bool(self.owner)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        since, until = self.acquired_at, self.expires_at
-        return {
-            "node_id": self.node,
-            "owner": self.owner,
-            "acquired_at": None if since is None else codec.moment_text(since),
-            "expires_at": None if until is None else codec.moment_text(until),
-            "sequence": self.sequence,
-        }
-
-
-def fold(claims: dict[str, Claim], sequence: int, event: Mapping[str, Any]) -> None:
-    """What an event changes. A node that is not known, or not spelled, changes nothing."""
-    type, node = event.get("type"), event.get("node_id")
-    if not isinstance(node, str):
-        return
-    if type == codec.ACQUIRED:
-        claims[node] = Claim(
-            node, str(event.get("owner") or ""), codec.moment_of(event.get("timestamp")),
-            codec.moment_of(event.get("expires_at")), sequence,
-        )  # fmt: skip
-    elif type in (codec.RELEASED, codec.REAPED):
-        claims.pop(node, None)
+__all__ = ["Claim", "Claims", "node_order", "nodes_of"]
 
 
 class Claims:
@@ -90,10 +40,11 @@ class Claims:
 
     def __init__(self, ledger: ProofLedger) -> None:
         self._ledger: Final = ledger
+        self._dialect: Final = ledger.folder.dialect
         self._forget()
 
     def _forget(self) -> None:
-        self._state: dict[str, Claim] = {}
+        self._state = ClaimState()
         self._sequence = 0
         self._stamps = checkpoint.Stamps()
         self._is_cold = True
@@ -109,125 +60,226 @@ class Claims:
         """All claims that were neither released nor reaped, expired ones too, by node."""
         with self._ledger.mutex:
             self._catch_up()
-            return sorted(self._state.values(), key=lambda claim: node_order(claim.node))
+            return sorted(self._state.claims.values(), key=lambda claim: node_order(claim.node))
 
     def get(self, node: str) -> Claim | None:
         """Who has a node now."""
         with self._ledger.mutex:
             self._catch_up()
-            found = self._state.get(codec.checked_node(node))
+            found = self._state.claims.get(codec.checked_node(node))
         return found if found is not None and found.is_live(self._ledger.now()) else None
+
+    def left_behind(self) -> list[Claim]:
+        """The claims that files in `locks/` show although the ledger has ended them."""
+        with self._ledger.mutex:
+            self._catch_up()
+            return mirror.left_behind(self._ledger, self._state)
 
     # Changing
 
     def claim(self, node: str, *, owner: str, timeout: str | None = None) -> Claim:
-        """Claim a node that nobody has. Raises NodeAlreadyLocked, also for one's own."""
-        return self._acquire(node, owner, timeout, lambda at: self._check_free(node, owner, at))
+        """Claim a node that is free. Raises NodeAlreadyLocked, also for one's own.
+
+        Claims that have expired are reaped in the same step, whatever nodes they are on.
+        """
+        length = self._checked(node, owner, timeout)
+        made = Claim(node, owner, self._ledger.now(), None, 0)
+        ended: list[Claim] = []
+
+        def check(head: int) -> None:
+            self._catch_up(head)
+            self._dialect.check_node(self._state, node)
+            self._check_free(node, owner, made.acquired_at or 0)
+
+        def events() -> list[Mapping[str, Any]]:
+            nonlocal made
+            now = self._ledger.now()
+            made = Claim(node, owner, now, now + length, 0)
+            ended[:] = self._stale(now)
+            taken = self._dialect.taken(node, owner, now, now + length)
+            return [*self._reaped(ended), taken]
+
+        def settle(numbers: list[int]) -> None:
+            self._unshow(ended)
+            mirror.write(self._ledger, made)
+
+        with self._ledger.mutex:
+            self._catch_up()  # what takes long is done before the lock is taken
+            numbers = self._ledger.commit(
+                events, check, settle, lambda: ended == self._stale(made.acquired_at or 0)
+            )
+        return Claim(node, owner, made.acquired_at, made.expires_at, numbers[-1])
 
     def refresh(self, node: str, *, owner: str, timeout: str | None = None) -> Claim:
         """Extend one's own claim from now on. Raises LockExpiredError or LockNotHeldError."""
-        return self._acquire(node, owner, timeout, lambda at: self._check_own(node, owner))
+        length = self._checked(node, owner, timeout)
+        made = Claim(node, owner, None, None, 0)
+
+        def check(head: int) -> None:
+            self._catch_up(head)
+            self._check_own(node, owner)
+
+        def events() -> list[Mapping[str, Any]]:
+            nonlocal made
+            now = self._ledger.now()
+            made = Claim(node, owner, now, now + length, 0)
+            return [self._dialect.extended(node, owner, now, now + length)]
+
+        with self._ledger.mutex:
+            self._catch_up()
+            (number,) = self._ledger.commit(
+                events, check, lambda numbers: mirror.write(self._ledger, made)
+            )
+        return Claim(node, owner, made.acquired_at, made.expires_at, number)
 
     def release(self, node: str, *, owner: str) -> Claim:
         """Give one's own claim back. Raises LockExpiredError or LockNotHeldError."""
-        codec.checked_node(node), checked_id(owner, "owner")
+        self._checked(node, owner, None)
         ended: list[Claim] = []
 
         def check(head: int) -> None:
             self._catch_up(head)
             ended[:] = [self._check_own(node, owner)]
 
-        event = {"type": codec.RELEASED, "node_id": node, "owner": owner}
-        self._commit(lambda: [event], check, lambda numbers: mirror.remove(self._ledger, node))
+        with self._ledger.mutex:
+            self._catch_up()
+            self._ledger.commit(
+                lambda: [self._dialect.released(node, owner)],
+                check,
+                lambda numbers: self._unshow(ended),
+            )
         return ended[0]
 
     def reap(self, *, dry_run: bool = False) -> list[Claim]:
-        """Record which claims have expired, and remove all files of such. What would be, if dry.
+        """Record which claims have expired, and remove their files. What would be, if dry.
 
-        A file of which the ledger knows nothing, or knows a successor, is only removed: an event
-        would say that somebody lost what it did not have.
+        So it is with the file of another program's claim, in a dialect that has an event for it.
         """
         now = self._ledger.now()
-        found = [claim for claim in self.known() if not claim.is_live(now) and claim.is_whole]
-        if dry_run:
-            return found
-        reaped = [claim for claim in found if self._reap_one(claim)]
-        mirror.tidy(self._ledger)
-        return reaped
-
-    def _acquire(self, node: str, owner: str, timeout: str | None, rule: Rule) -> Claim:
-        codec.checked_node(node), checked_id(owner, "owner")
-        length = (
-            self._ledger.folder.timeout()
-            if timeout is None
-            else codec.timeout_of(timeout, "the timeout")
-        )
-        made: list[Claim] = []
-
-        def events() -> list[Mapping[str, Any]]:
-            now = self._ledger.now()
-            made[:] = [Claim(node, owner, now, now + length, 0)]
-            return [
-                {
-                    "type": codec.ACQUIRED,
-                    "timestamp": codec.moment_text(now),
-                    "node_id": node,
-                    "owner": owner,
-                    "expires_at": codec.moment_text(now + length),
-                }
-            ]
+        ended: list[Claim] = []
 
         def check(head: int) -> None:
             self._catch_up(head)
-            rule((made[0].acquired_at if made else None) or self._ledger.now())
-
-        def settle(numbers: list[int]) -> None:
-            mirror.write(self._ledger, made[0])
-
-        (number,) = self._commit(events, check, settle)
-        return Claim(node, owner, made[0].acquired_at, made[0].expires_at, number)
-
-    def _reap_one(self, claim: Claim) -> bool:
-        """Record one expired claim, unless it is no longer there when our turn comes."""
-        event = {"type": codec.REAPED, "node_id": claim.node, "owner": claim.owner}
-
-        def check(head: int) -> None:
-            self._catch_up(head)
-            if self._state.get(claim.node) != claim:
+            if not self._stale(now):
                 raise _Changed
 
-        try:
-            self._commit(
-                lambda: [event], check, lambda numbers: mirror.remove(self._ledger, claim.node)
-            )
-        except _Changed:
-            return False
-        return True
+        def events() -> list[Mapping[str, Any]]:
+            ended[:] = self._stale(now)
+            return self._reaped(ended)
 
-    def _commit(self, events: Events, check: Check, settle: Settle) -> list[int]:
         with self._ledger.mutex:
-            self._catch_up()  # what takes long is done before the lock is taken
-            return self._ledger.commit(events, check, settle)
+            self._catch_up()
+            found = self._stale(now)
+            if dry_run:
+                return found
+            try:
+                if found:
+                    self._ledger.commit(
+                        events,
+                        check,
+                        lambda numbers: self._unshow(ended),
+                        lambda: ended == self._stale(now),
+                    )
+            except _Changed:
+                ended = []
+            self._tidy()
+        return ended
+
+    def append(
+        self,
+        event: Mapping[str, Any],
+        *,
+        owner: str,
+        if_sequence: int | None = None,
+        force: bool = False,
+    ) -> int:
+        """Append an event, unless it is about a node that another has claimed.
+
+        Raises NodeAlreadyLocked then, and SequenceMismatch as `ProofLedger.append_if_sequence`.
+        With `force` the claims of others do not count.
+        """
+        checked_id(owner, "owner")
+        self._dialect.check_append(event)
+        nodes = [] if force else nodes_of(event)
+
+        def check(head: int) -> None:
+            self._ledger.check_sequence(head, if_sequence)
+            if nodes:
+                self._catch_up(head)
+            for node in nodes:
+                self._check_unclaimed(node, owner)
+
+        with self._ledger.mutex:
+            if nodes:  # an event about none needs no claims, which a damaged ledger cannot tell
+                self._catch_up()
+            return self._ledger.commit(lambda: [event], check)[0]
+
+    def _checked(self, node: str, owner: str, timeout: str | None) -> int:
+        """How long a claim is to last, if all that was given can be used."""
+        codec.checked_node(node), checked_id(owner, "owner")
+        if timeout is None:
+            return self._ledger.folder.timeout()
+        return codec.timeout_of(timeout, "the timeout")
+
+    # Claims that have expired
+
+    def _stale(self, now: int) -> list[Claim]:
+        """What is to be reaped, by the events that have been read."""
+        known = self._state.claims.values()
+        found = [claim for claim in known if not claim.is_live(now) and claim.is_whole]
+        if mirror.is_kept(self._ledger):
+            found += mirror.stale(self._ledger, self._state, now)
+        return sorted(found, key=lambda claim: (node_order(claim.node), claim.owner))
+
+    def _reaped(self, claims: list[Claim]) -> list[Mapping[str, Any]]:
+        return [self._dialect.reaped(claim.node, claim.owner) for claim in claims]
+
+    def _unshow(self, claims: list[Claim]) -> None:
+        for claim in claims:
+            mirror.remove(self._ledger, claim)
+
+    def _tidy(self) -> None:
+        """Remove the files of claims that the ledger has ended."""
+        if not mirror.is_kept(self._ledger) or not mirror.left_behind(self._ledger, self._state):
+            return
+        with self._ledger.locked():  # or one that was written just now would be removed
+            self._catch_up()
+            self._unshow(mirror.left_behind(self._ledger, self._state))
 
     # The rules
 
     def _check_free(self, node: str, owner: str, at: int) -> None:
-        """Nobody may have it at the moment that the event will name, or two would overlap."""
-        found = self._state.get(node)
-        if found is None or not found.is_live(at):
+        """The node may not be claimed at the moment that the event will name, or two would
+        overlap."""
+        found = self._state.claims.get(node)
+        if found is not None and found.is_live(at):
+            hint = "wait, or work on a different node"
+            if found.owner == owner:
+                hint = f"it is your own: holdfast proof refresh {node} extends it"
+            raise _locked(found, hint)
+        self._check_file(node, owner, at)
+
+    def _check_unclaimed(self, node: str, owner: str) -> None:
+        """Raise if another than the owner has claimed a node."""
+        now, found = self._ledger.now(), self._state.claims.get(node)
+        if found is not None and found.is_live(now) and found.owner != owner:
+            raise _locked(found, "wait, or ask its owner; a person can append it with --force")
+        if found is None or not found.is_live(now):
+            self._check_file(node, owner, now)
+
+    def _check_file(self, node: str, owner: str, at: int) -> None:
+        """Raise if another program has claimed a node in a file alone."""
+        shown = mirror.shown(self._ledger, node) if codec.is_node(node) else None
+        if shown is None or shown.owner == owner or not mirror.counts(shown, at):
             return
-        until = "" if found.expires_at is None else f" until {codec.moment_text(found.expires_at)}"
-        hint = "wait, or work on a different node"
-        if found.owner == owner:
-            hint = f"it is your own: holdfast proof refresh {node} extends it"
-        raise NodeAlreadyLocked(
-            f"node already locked: {found.owner} has {node}{until}", hint=hint, **found.to_dict()
-        )
+        if mirror.is_foreign(self._state, shown):
+            name = codec.claim_name(node)
+            raise _locked(shown, f"wait, or ask its owner: {codec.CLAIM_FILES}/{name} says so")
 
     def _check_own(self, node: str, owner: str) -> Claim:
-        found = self._state.get(node)
+        found = self._state.claims.get(node)
         if found is None or found.owner != owner:
-            by = "nobody has it" if found is None else f"{found.owner} has it"
+            by = "it is free" if found is None else f"{found.owner} has it"
             raise LockNotHeldError(
                 f"{owner} has no claim on {node}: {by}",
                 hint="stop working on it; holdfast proof status shows who has what",
@@ -253,24 +305,35 @@ class Claims:
             self._is_cold = False
             found = checkpoint.load(folder)
             if found is not None:
-                self._sequence, state, self._stamps = found
-                self._state = {row[0]: Claim(*row) for row in state}
+                self._sequence, self._state, self._stamps = found
         if upto is not None and upto == self._sequence:
             return
         for sequence, data, status in raw(folder, self._sequence, calm=self._sequence > 0):
-            fold(self._state, sequence, parsed(folder, sequence, data).data)
+            self._dialect.fold(self._state, sequence, parsed(folder, sequence, data).data)
             self._stamps.add(status)
             self._sequence = sequence
         if upto is None and self._stamps.are_due():
-            rows = [
-                [one.node, one.owner, one.acquired_at, one.expires_at, one.sequence]
-                for one in self._state.values()
-            ]
-            checkpoint.save(folder, self._sequence, rows, self._stamps)
+            checkpoint.save(folder, self._sequence, self._state, self._stamps)
 
 
 class _Changed(Exception):
     """What was to be reaped is no longer there."""
+
+
+def _locked(claim: Claim, hint: str) -> NodeAlreadyLocked:
+    until = "" if claim.expires_at is None else f" until {codec.moment_text(claim.expires_at)}"
+    return NodeAlreadyLocked(
+        f"node already locked: {claim.owner} has {claim.node}{until}", hint=hint, **claim.to_dict()
+    )
+
+
+def nodes_of(event: Mapping[str, Any]) -> list[str]:
+    """The nodes that an event names: in `node_id`, `node_ids`, or as its `node`."""
+    node = event.get("node")
+    ids = event.get("node_ids")
+    named = [event.get("node_id"), *(ids if isinstance(ids, list | tuple) else ())]
+    named.append(node.get("id", node.get("node_id")) if isinstance(node, dict) else node)
+    return [one for one in named if isinstance(one, str)]
 
 
 def node_order(node: str) -> list[tuple[int, str]]:

@@ -41,7 +41,6 @@ EVENT_DEPTH_MAX = 100
 NODE_CHARACTERS_MAX = 200
 
 _EVENT_NAME = re.compile(r"event-(0{0,5}[1-9][0-9]{0,17})\.json\Z")
-_EVENT_NAME_OF_AF = re.compile(r"[0-9]+\.json\Z")
 _NODE = re.compile(r"[1-9][0-9]*(?:\.[1-9][0-9]*)*\Z")
 _MOMENT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:?\d\d)?\Z",
@@ -70,11 +69,6 @@ def sequence_of(name: str) -> int | None:
     if found is None or len(found[1]) < 6 or (len(found[1]) > 6 and found[1][0] == "0"):
         return None
     return int(found[1])
-
-
-def is_event_of_af(name: str) -> bool:
-    """Whether af takes a file of that name for one of its events: a number, padded or not."""
-    return _EVENT_NAME_OF_AF.match(name) is not None
 
 
 def claim_name(node: str) -> str:
@@ -169,8 +163,8 @@ def _length(text: object) -> int | None:
     return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
-def meta_timeout(data: bytes) -> int:
-    """The claim timeout that a proof's meta.json sets."""
+def meta_fields(data: bytes) -> dict[str, Any]:
+    """What a proof's meta.json says."""
     try:
         meta = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -179,6 +173,12 @@ def meta_timeout(data: bytes) -> int:
         raise BadTimeoutError(
             "meta.json is no JSON object", hint='put it right: {"lock_timeout": "5m"}'
         )
+    return meta
+
+
+def meta_timeout(data: bytes) -> int:
+    """The claim timeout that a proof's meta.json sets."""
+    meta = meta_fields(data)
     if "lock_timeout" not in meta:
         return TIMEOUT_DEFAULT
     return timeout_of(meta["lock_timeout"], "lock_timeout in meta.json:")
@@ -229,16 +229,21 @@ def event_bytes(event: Mapping[str, Any], now: int) -> bytes:
             "leave it out, or give one like 2024-01-15T10:30:00Z or 2024-01-15T10:30:00+01:00",
         )
     rest = {name: value for name, value in event.items() if name not in ("type", "timestamp")}
-    data = _json_bytes({"type": type, "timestamp": stamp, **rest})
-    if len(data) > EVENT_BYTES_MAX:
-        raise _bad(
-            f"the event has {len(data):,} bytes; other programs read at most {EVENT_BYTES_MAX:,}",
-            "keep what is large in a file of its own, and its name in the event",
-        )
+    data = checked_size(_json_bytes({"type": type, "timestamp": stamp, **rest}))
     flaw = claim_flaw({"type": type, "timestamp": stamp, **rest})
     if flaw:
         raise _bad(f"{type} {flaw}", "holdfast proof claim and release write these events")
     return data
+
+
+def checked_size(data: bytes) -> bytes:
+    """The bytes of an event, if they are not too many. Raises BadEventError."""
+    if len(data) <= EVENT_BYTES_MAX:
+        return data
+    raise _bad(
+        f"the event has {len(data):,} bytes; other programs read at most {EVENT_BYTES_MAX:,}",
+        "keep what is large in a file of its own, and its name in the event",
+    )
 
 
 def _json_bytes(event: dict[str, Any]) -> bytes:

@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
+    from holdfast.proof.dialect import Dialect
+
 OWN = ".holdfast-proof"
 #: In there: what could not be read and had the place of an event.
 ASIDE = "aside"
@@ -41,7 +43,7 @@ _drafts = 0
 
 
 class ProofFolder:
-    """The paths of one proof. Raises NoProofError where there is none, and where it is af's."""
+    """The paths of one proof, and its dialect. Raises NoProofError where there is none."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root: Final = os.path.abspath(os.fspath(root))
@@ -51,26 +53,30 @@ class ProofFolder:
         self.meta: Final = os.path.join(self.root, codec.META)
         self.own: Final = os.path.join(self.root, OWN)
         _check_ledger(self.root, self.ledger)
-        dialect.check(self)
+        self.dialect: Final[Dialect] = dialect.found(self)
+
+    def event_name(self, sequence: int) -> str:
+        """The name of an event's file."""
+        return self.dialect.event_name(sequence)
 
     def event(self, sequence: int) -> str:
         """The path of an event."""
-        return f"{self.ledger}/{codec.event_name(sequence)}"
+        return f"{self.ledger}/{self.dialect.event_name(sequence)}"
 
     def timeout(self) -> int:
         """How long a claim lasts here."""
         try:
             data, _ = read(self.meta)
         except FileNotFoundError:
-            return codec.TIMEOUT_DEFAULT
+            return self.dialect.timeout(None)
         except OSError as error:
             raise unread(error) from error
-        return codec.meta_timeout(data)
+        return self.dialect.timeout(data)
 
     def sequences(self) -> list[int]:
         """The numbers of all events, in order. It lists the whole folder."""
         names = os.listdir(self.ledger)
-        return sorted(filter(None, map(codec.sequence_of, names)))
+        return sorted(filter(None, map(self.dialect.sequence_of, names)))
 
     def make_own(self, name: str = "") -> str:
         """Make the folder that is ours, or one in it, out of sight of git. Its path.
@@ -160,13 +166,18 @@ def read(path: str) -> tuple[bytes, os.stat_result]:
         os.close(descriptor)
 
 
-def write_new(path: str, data: bytes, *, mode: int = 0o644, sync: bool = False) -> int:
-    """Make a file that is not there yet, whole. Its inode. If that fails nothing is left."""
+def write_new(
+    path: str, data: bytes, *, mode: int = 0o644, fixed_mode: bool = False, sync: bool = False
+) -> int:
+    """Make a file that is not there yet, whole. Its inode. If that fails nothing is left. A fixed
+    mode is the same for every user, whatever their masks."""
     descriptor = os.open(path, NEW, mode)
     try:
         left = memoryview(data)
         while left:
             left = left[os.write(descriptor, left) :]
+        if fixed_mode:
+            os.fchmod(descriptor, mode)
         if sync:
             os.fsync(descriptor)
         return os.fstat(descriptor).st_ino
@@ -208,7 +219,8 @@ class Draft:
         self._folder = folder
         self.data: Final = data
         self.path: Final = f"{folder.ledger}/{name}"
-        self.inode: Final = write_new(self.path, data, sync=sync)
+        fixed = folder.dialect.has_fixed_mode
+        self.inode: Final = write_new(self.path, data, fixed_mode=fixed, sync=sync)
 
     def publish(self, sequence: int) -> bool:
         """Give it a number; False if that one is taken. It never replaces anything."""

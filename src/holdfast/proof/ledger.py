@@ -17,7 +17,6 @@ own.
 from __future__ import annotations
 
 import os
-import random
 import time
 import weakref
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from threading import RLock
 
 from holdfast.core.errors import LockTimeoutError, StoreBusyError, StoreCorruptError, StoreError
 from holdfast.manager.clock import SystemClock
-from holdfast.proof import chain, codec, dialect
+from holdfast.proof import backoff, chain, codec, dialect
 from holdfast.proof.errors import SequenceMismatch, told
 from holdfast.proof.folder import Draft, ProofFolder
 from holdfast.proof.reading import ProofEvent, find_head, parsed, raw
@@ -41,11 +40,15 @@ if TYPE_CHECKING:
     Events = Callable[[], list[Mapping[str, Any]]]
     Check = Callable[[int], None]
     Settle = Callable[[list[int]], None]
+    Decide = Callable[[int], Mapping[str, Any] | None]
 
 #: An event that was written longer ago than this, while we waited, gets a new timestamp.
 _FRESH = codec.SECOND // 10
 #: How often to begin again when somebody took our number without the lock.
 _TRIES = 50
+_PAUSE_SECONDS_MAX = 0.1
+#: How often to decide again when others appended meanwhile.
+_DECISIONS = 20
 _LOOK_SECONDS = 0.05
 
 
@@ -115,32 +118,54 @@ class ProofLedger:
     ) -> list[int]:
         """Append several events in a row, with nothing between them."""
         batch = list(events)
+        for event in batch:
+            self.folder.dialect.check_append(event)
         if not batch:
             return []
+        return self.commit(lambda: batch, lambda head: self.check_sequence(head, if_sequence))
 
-        def at_the_expected(head: int) -> None:
-            if if_sequence is not None and head != if_sequence:
-                raise SequenceMismatch(
-                    f"concurrent modification: the ledger is at {head}, not at {if_sequence} "
-                    "(ErrSequenceMismatch)",
-                    hint="read what is new, decide again, and try with the new number",
-                    expected=if_sequence,
-                    actual=head,
-                )
+    def append_decided(self, decide: Decide) -> int | None:
+        """Append what `decide` makes of the ledger up to the number that it gets; None if that is
+        nothing. If another program appends meanwhile it decides again, after a pause that grows
+        each time. Raises SequenceMismatch when that has happened too often.
+        """
+        for pause in backoff.pauses(_DECISIONS):
+            head = self.head
+            event = decide(head)
+            if event is None:
+                return None
+            try:
+                return self.append_if_sequence(event, head)
+            except SequenceMismatch as mismatch:
+                last = mismatch
+            time.sleep(pause)
+        raise last
 
-        return self.commit(lambda: batch, at_the_expected)
+    @staticmethod
+    def check_sequence(head: int, expected: int | None) -> None:
+        """Raise SequenceMismatch if the last event does not have the number that is expected."""
+        if expected is not None and head != expected:
+            raise SequenceMismatch(
+                f"concurrent modification: the ledger is at {head}, not at {expected} "
+                "(ErrSequenceMismatch)",
+                hint="read what is new, decide again, and try with the new number",
+                expected=expected,
+                actual=head,
+            )
 
     def commit(
         self,
         events: Events,
         check: Check,
         settle: Settle = lambda numbers: None,
+        is_current: Callable[[], bool] = lambda: True,
     ) -> list[int]:
         """Append what `events` makes if `check` does not raise.
 
         `check` gets the number of the last event. It is asked before anything is written, so that
         a refusal costs nothing, then under the lock, and again if somebody who does not respect
-        the lock came between. `settle` is called with the new numbers, still under the lock.
+        the lock came between. Then `is_current` says whether the events are still those to append;
+        if not they are made again. `settle` is called with the new numbers, still under the lock.
         """
         if not self.mutex.acquire(timeout=self._wait_seconds):
             raise LockTimeoutError("timeout waiting for lock", hint="try again in a moment")
@@ -150,15 +175,14 @@ class ProofLedger:
             dialect.check_still(self.folder)
             check(self.head)
             made_at = self._draft(drafts, events)
-            for attempt in range(_TRIES):
-                if attempt:
-                    time.sleep(random.uniform(0.5, 1) * min(0.001 * 2**attempt, 0.1))
+            for pause in (0.0, *backoff.pauses(_TRIES - 1, longest=_PAUSE_SECONDS_MAX)):
+                time.sleep(pause)
                 self._lock.acquire()
                 try:
                     dialect.check_still(self.folder)
                     head = self.head
                     check(head)
-                    if self.now() - made_at > _FRESH:
+                    if self.now() - made_at > _FRESH or not is_current():
                         made_at = self._draft(drafts, events)
                     numbers = self._publish(drafts, head)
                     if numbers:
@@ -187,7 +211,7 @@ class ProofLedger:
     def _draft(self, drafts: list[Draft], events: Events) -> int:
         """Write the events aside, in place of those that were written before."""
         now = self.now()
-        datas = [codec.event_bytes(event, now) for event in events()]
+        datas = [self.folder.dialect.encoded(event, now) for event in events()]
         while drafts:
             drafts.pop().discard()
         for data in datas:

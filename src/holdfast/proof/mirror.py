@@ -1,8 +1,13 @@
-"""The files in `locks/`: a mirror of the claims for programs that look there.
+"""The files in `locks/`: a mirror of the claims for programs that look there, and the claims of
+programs that write only there.
 
-It is kept if the folder is there. The ledger is the truth: a file that could not be written or
-removed changes nothing, `verify` names it, and the next reaping puts it right. It is written under
-the ledger's lock, so that an older claim never comes after a newer one.
+The mirror is kept if the folder is there and the dialect has one. The ledger is the truth about its
+own claims: a file that could not be written or removed changes nothing, `verify` names it, and the
+next reaping puts it right. It is written under the ledger's lock, so that an older claim never
+comes after a newer one.
+
+A file that says no claim of the ledger is another program's. It is respected: nothing here writes
+over it while it counts, and nothing removes it without an event.
 """
 
 from __future__ import annotations
@@ -11,50 +16,59 @@ import os
 
 from holdfast.core.errors import StoreCorruptError
 from holdfast.proof import codec
+from holdfast.proof.claim_state import Claim
 from holdfast.proof.folder import read, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.proof.claims import Claim
+    from holdfast.proof.claim_state import ClaimState
     from holdfast.proof.ledger import ProofLedger
 
 SUFFIX = ".lock"
+#: The clocks of those who write files may differ by so much: a file counts that much longer.
+GRACE = 5 * codec.SECOND
 
 
 def write(ledger: ProofLedger, claim: Claim) -> None:
     """Show a claim."""
     folder = ledger.folder.claims
-    if not os.path.isdir(folder) or claim.acquired_at is None or claim.expires_at is None:
+    if not is_kept(ledger) or claim.acquired_at is None or claim.expires_at is None:
         return
     data = codec.claim_bytes(claim.node, claim.owner, claim.acquired_at, claim.expires_at)
     try:
         replace(os.path.join(folder, codec.claim_name(claim.node)), data)
     except OSError:
-        remove(ledger, claim.node)  # none is better than that of somebody before
+        _unlink(ledger, claim.node)  # none is better than that of a claim before
 
 
-def remove(ledger: ProofLedger, node: str) -> None:
-    """Show a claim no more."""
+def remove(ledger: ProofLedger, claim: Claim) -> None:
+    """Show a claim no more. A file that says something else stays."""
+    if is_kept(ledger) and claim.is_shown_by(shown(ledger, claim.node)):
+        _unlink(ledger, claim.node)
+
+
+def is_kept(ledger: ProofLedger) -> bool:
+    """Whether this proof has a mirror."""
+    return ledger.folder.dialect.shows_claims and os.path.isdir(ledger.folder.claims)
+
+
+def shown(ledger: ProofLedger, node: str) -> Claim | None:
+    """The claim that the file of a node shows; None without one that can be read."""
+    name = codec.claim_name(node)
     try:
-        os.unlink(os.path.join(ledger.folder.claims, codec.claim_name(node)))
-    except OSError:
-        return
+        data, _ = read(os.path.join(ledger.folder.claims, name))
+    except (OSError, StoreCorruptError):
+        return None
+    fields = codec.claim_fields(data)
+    if fields is None or codec.claim_name(fields[0]) != name:
+        return None
+    return Claim(*fields, sequence=0)
 
 
 def claims(ledger: ProofLedger) -> list[Claim]:
     """The claims that the files show; those that cannot be read are passed over."""
-    from holdfast.proof.claims import Claim
-
-    found = []
-    for name in names(ledger):
-        try:
-            data, _ = read(os.path.join(ledger.folder.claims, name))
-        except (OSError, StoreCorruptError):
-            continue
-        fields = codec.claim_fields(data)
-        if fields is not None and codec.claim_name(fields[0]) == name:
-            found.append(Claim(*fields, sequence=0))
-    return found
+    found = (shown(ledger, name.removesuffix(SUFFIX)) for name in names(ledger))
+    return [claim for claim in found if claim is not None]
 
 
 def names(ledger: ProofLedger) -> list[str]:
@@ -65,12 +79,40 @@ def names(ledger: ProofLedger) -> list[str]:
         return []
 
 
-def tidy(ledger: ProofLedger) -> None:
-    """Remove the files whose time is over."""
-    now = ledger.now()
-    if all(claim.is_live(now) for claim in claims(ledger)):
+def is_foreign(state: ClaimState, claim: Claim) -> bool:
+    """Whether a file's claim is another program's: the ledger has none like it, and the last that
+    it had on this node was another."""
+    known = state.claims.get(claim.node) or state.ended.get(claim.node)
+    return known is None or not known.is_shown_by(claim)
+
+
+def counts(claim: Claim, now: int) -> bool:
+    """Whether the claim of another program's file still counts."""
+    return claim.is_live(now - GRACE)
+
+
+def stale(ledger: ProofLedger, state: ClaimState, now: int) -> list[Claim]:
+    """The claims of other programs' files whose time is over, and whose nodes are free. While a
+    node has a successor in the ledger the file stays: an event about it would end that claim."""
+    return [
+        claim for claim in claims(ledger)
+        if is_foreign(state, claim) and not counts(claim, now) and _is_free(state, claim.node, now)
+    ]  # fmt: skip
+
+
+def _is_free(state: ClaimState, node: str, now: int) -> bool:
+    found = state.claims.get(node)
+    return found is None or not found.is_live(now)
+
+
+def left_behind(ledger: ProofLedger, state: ClaimState) -> list[Claim]:
+    """The claims that files show although the ledger has ended them."""
+    found = claims(ledger)
+    return [one for one in found if one.node not in state.claims and not is_foreign(state, one)]
+
+
+def _unlink(ledger: ProofLedger, node: str) -> None:
+    try:
+        os.unlink(os.path.join(ledger.folder.claims, codec.claim_name(node)))
+    except OSError:
         return
-    with ledger.mutex, ledger.locked():  # or one that was written just now would be removed
-        for claim in claims(ledger):
-            if not claim.is_live(now):
-                remove(ledger, claim.node)

@@ -57,7 +57,7 @@ def parsed(folder: ProofFolder, sequence: int, data: bytes) -> ProofEvent:
         return ProofEvent(sequence, codec.event_of(data))
     except ValueError as error:
         raise StoreCorruptError(
-            f"{codec.event_name(sequence)} cannot be read: {error}",
+            f"{folder.event_name(sequence)} cannot be read: {error}",
             hint="holdfast proof verify names all that is broken, and what can be done",
             sequence=sequence,
         ) from None
@@ -93,13 +93,13 @@ def has_appeared(folder: ProofFolder, sequence: int, *, calm: bool = False) -> b
         return False
     if _is_there(folder, sequence):  # somebody appended it while we looked at the next
         return True
-    raise gap(sequence)
+    raise gap(folder, sequence)
 
 
-def gap(sequence: int) -> StoreCorruptError:
+def gap(folder: ProofFolder, sequence: int) -> StoreCorruptError:
     """An event is missing in the middle."""
     return StoreCorruptError(
-        f"{codec.event_name(sequence)} is missing, and others follow it",
+        f"{folder.event_name(sequence)} is missing, and others follow it",
         hint="holdfast proof verify names all gaps, and what can be done",
         sequence=sequence,
     )
@@ -128,7 +128,7 @@ def _counted(folder: ProofFolder) -> int:
         if at != sequence:
             if _is_there(folder, at):  # it was appended while the folder was listed
                 return find_head(folder, at)
-            raise gap(at)
+            raise gap(folder, at)
     return len(found)
 
 

@@ -12,9 +12,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Witness
 from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.proof import chain, codec, mirror, writelock
-from holdfast.proof.audit import ERROR, FIX, NOTE, WARNING, Finding, verify
+from holdfast.proof.audit import FIX, verify
 from holdfast.proof.claims import Claims
 from holdfast.proof.errors import told
+from holdfast.proof.finding import ERROR, NOTE, WARNING, Finding
 from holdfast.proof.folder import ASIDE, Draft, draft_owner
 
 TYPE_CHECKING = False
@@ -105,8 +106,11 @@ def fix(ledger: ProofLedger) -> list[str]:
 
 
 def _fill(ledger: ProofLedger) -> list[str]:
-    """Put an event into each gap, and in the place of each event that cannot be read."""
-    done = []
+    """Put an event into each gap, and in the place of each event that cannot be read, where the
+    dialect has one for that."""
+    done: list[str] = []
+    if not ledger.folder.dialect.fills_gaps:
+        return done
     for finding in verify(ledger):
         if finding.code not in ("gap", "broken") or finding.sequence is None:
             continue
@@ -115,12 +119,15 @@ def _fill(ledger: ProofLedger) -> list[str]:
             event = {"type": codec.LOST, "sequence": sequence, "detail": finding.detail}
             if kept:
                 event["kept"] = kept
-            draft = Draft(ledger.folder, codec.event_bytes(event, ledger.now()), sync=True)
+            data = ledger.folder.dialect.encoded(event, ledger.now())
+            draft = Draft(ledger.folder, data, sync=True)
             try:
                 draft.publish(sequence)
             finally:
                 draft.discard()
-            done.append(f"put an event_lost event in the place of {codec.event_name(sequence)}")
+            done.append(
+                f"put an event_lost event in the place of {ledger.folder.event_name(sequence)}"
+            )
     if done:
         ledger.folder.sync()
     return done
@@ -137,23 +144,23 @@ def _places(ledger: ProofLedger, finding: Finding) -> range:
 def _put_aside(ledger: ProofLedger, sequence: int) -> str:
     """Move an event that cannot be read to where nobody reads it."""
     aside = ledger.folder.make_own(ASIDE)
-    name = f"{codec.event_name(sequence)}.{time.time_ns()}"
+    name = f"{ledger.folder.event_name(sequence)}.{time.time_ns()}"
     os.rename(ledger.folder.event(sequence), os.path.join(aside, name))
     return f"{os.path.basename(ledger.folder.own)}/{ASIDE}/{name}"
 
 
 def _mirror(ledger: ProofLedger) -> list[str]:
-    """Make the files of the claims what the ledger says."""
-    if not os.path.isdir(ledger.folder.claims):
+    """Make the files of the ledger's claims what the ledger says; those of others stay."""
+    if not mirror.is_kept(ledger):
         return []
-    live = {claim.node: claim for claim in Claims(ledger).active()}
-    shown = {claim.node: claim for claim in mirror.claims(ledger)}
+    claims = Claims(ledger)
     done = []
-    for node in sorted({*live, *shown}):
-        if node not in live and shown[node].is_live(ledger.now()):
-            mirror.remove(ledger, node)
-            done.append(f"removed the file of a claim on {node} that the ledger does not know")
-        elif node in live and (node not in shown or shown[node].owner != live[node].owner):
-            mirror.write(ledger, live[node])
-            done.append(f"wrote the file of the claim on {node}")
+    for claim in claims.left_behind():
+        mirror.remove(ledger, claim)
+        done.append(f"removed the file of a claim on {claim.node} that has ended")
+    for claim in claims.active():
+        shown = mirror.shown(ledger, claim.node)
+        if shown is None or not mirror.counts(shown, ledger.now()):
+            mirror.write(ledger, claim)
+            done.append(f"wrote the file of the claim on {claim.node}")
     return done

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ASIDE = re.compile(r".+\.[0-9]+\.[0-9a-f]{8}\.tmp\Z")
 _ASIDE_SECONDS = 60.0
 _SEAT = re.compile(r"[0-9]+-[0-9]+-[0-9a-f]+\Z")
-_KEPT = re.compile(r"event-[0-9]+\.json\.[0-9]+\Z")
+_KEPT = re.compile(r"(event-)?[0-9]+\.json\.[0-9]+\Z")
 
 _OWN = (".gitignore", chain.NAME, checkpoint.NAME, LINE, SEATS, ASIDE)
 
@@ -36,7 +36,7 @@ def in_ledger(folder: ProofFolder) -> list[str]:
     return [
         name
         for name in _names(folder.ledger)
-        if dialect.is_stranger(name) or (name[0] == "." and not _is_draft(name))
+        if dialect.is_stranger(folder.dialect, name) or (name[0] == "." and not _is_draft(name))
     ]
 
 
@@ -55,7 +55,10 @@ def in_own(folder: ProofFolder) -> list[str]:
 
 
 def beside(folder: ProofFolder) -> list[str]:
-    """Names beside the ledger that are no part of a proof."""
+    """Names beside the ledger that are no part of a proof. What else a proof of af has is its own
+    business."""
+    if folder.dialect is dialect.AF:
+        return []
     own = os.path.basename(folder.own)
     known = (codec.LEDGER, codec.CLAIM_FILES, codec.META, own)
     found = [name for name in _names(folder.root) if name not in known]

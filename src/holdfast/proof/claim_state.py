@@ -1,0 +1,101 @@
+"""What the events of a ledger say about claims, up to one of them.
+
+The state keeps no clock: whether a claim still counts is asked with a moment.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.model import Value
+from holdfast.proof import codec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+
+class Claim(Value):
+    """One claim, in nanoseconds of wall time. A claim without an end was written with one that
+    cannot be read, and lasts until it is released."""
+
+    __slots__ = ("acquired_at", "expires_at", "node", "owner", "sequence")
+
+    def __init__(
+        self, node: str, owner: str, acquired_at: int | None, expires_at: int | None, sequence: int
+    ) -> None:
+        self.node: Final = node
+        self.owner: Final = owner
+        self.acquired_at: Final = acquired_at
+        self.expires_at: Final = expires_at
+        self.sequence: Final = sequence
+
+    def is_live(self, now: int) -> bool:
+        """Whether it still counts."""
+        return self.expires_at is None or self.expires_at > now
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has a node and an owner that we would write as well."""
+        return codec.is_node(self.node) and bool(self.owner)
+
+    def is_shown_by(self, shown: Claim | None) -> bool:
+        """Whether the file of a claim says this one."""
+        return shown is not None and (shown.owner, shown.expires_at) == (
+            self.owner, self.expires_at,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        since, until = self.acquired_at, self.expires_at
+        return {
+            "node_id": self.node,
+            "owner": self.owner,
+            "acquired_at": None if since is None else codec.moment_text(since),
+            "expires_at": None if until is None else codec.moment_text(until),
+            "sequence": self.sequence,
+        }
+
+    def row(self) -> list[Any]:
+        """What a checkpoint keeps of it; `Claim(*row)` is the same again."""
+        return [self.node, self.owner, self.acquired_at, self.expires_at, self.sequence]
+
+
+class ClaimState:
+    """The claims that were neither released nor reaped, by node.
+
+    `ended` has the last claim of each node that has none now: by it a claim's file that was left
+    behind is told from one that another program wrote. `nodes` has the nodes that can be claimed,
+    in a dialect whose proofs name them.
+    """
+
+    __slots__ = ("claims", "ended", "nodes")
+
+    def __init__(self) -> None:
+        self.claims: Final[dict[str, Claim]] = {}
+        self.ended: Final[dict[str, Claim]] = {}
+        self.nodes: Final[set[str]] = set()
+
+    def put(self, claim: Claim) -> None:
+        """A node has a claim from now on."""
+        self.claims[claim.node] = claim
+        self.ended.pop(claim.node, None)
+
+    def drop(self, node: str) -> None:
+        """A node has no claim any more."""
+        before = self.claims.pop(node, None)
+        if before is not None:
+            self.ended[node] = before
+
+    def rows(self) -> list[Any]:
+        """All of it as plain data."""
+        claims, ended = self.claims.values(), self.ended.values()
+        return [[one.row() for one in claims], [one.row() for one in ended], sorted(self.nodes)]
+
+
+def state_of(rows: list[Any]) -> ClaimState:
+    """The state that a checkpoint kept. Raises TypeError or ValueError if it is none."""
+    claims, ended, nodes = rows
+    state = ClaimState()
+    state.claims.update((row[0], Claim(*row)) for row in claims)
+    state.ended.update((row[0], Claim(*row)) for row in ended)
+    state.nodes.update(nodes)
+    return state
