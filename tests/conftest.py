@@ -36,6 +36,15 @@ HERE = Path(__file__).parent
 STORES = ("memory", "sqlite")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def settings_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The user's own settings, among them the id of the machine, in a folder of the tests."""
+    made = tmp_path_factory.mktemp("config")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(made))
+        yield made
+
+
 def opener(store: str, folder: Path) -> OpenStore:
     """How to open stores of one kind below a folder."""
 

@@ -41,6 +41,7 @@ def made_repository(root: Path) -> Repository:
 
 def locks(root: Path, holder: str | Holder = "agent", id: str = "pc-1", **more: Any) -> SpecLocks:
     """The locks of a workspace for one holder on one machine."""
+    more.setdefault("settle_seconds", 0)
     return SpecLocks(root, Fixed(id), holder=holder, owner="ann", **more)
 
 

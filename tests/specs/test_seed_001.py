@@ -143,6 +143,7 @@ class Workspace:
     def locks(self, machine: Any = None, **more: Any) -> SpecLocks:
         more.setdefault("owner", "ann")
         more.setdefault("holder", "agent")
+        more.setdefault("settle_seconds", 0)
         return SpecLocks(self.root, machine or Machine("A"), clock=self.clock, **more)
 
     def now(self) -> int:
@@ -250,6 +251,30 @@ def test_seed001_p4_the_owner_gives_back_and_the_file_is_gone(name: str) -> None
         assert os.listdir(ws.spec(name)) == []
         assert not ws.locks().is_locked(name)
         assert ws.locks().get_lock_status(name) == LockStatus(name, False)
+
+
+def test_seed001_p4_ownership_is_the_machines_and_its_holders_are_told_apart(ws: Workspace) -> None:
+    """A lock that no holder was noted for is the machine's, and any holder there gives it back.
+    Among holders the one that took it decides, which has a field of its own."""
+    ws.spec("demo")
+    taken = ws.locks(holder="one").acquire_lock("demo")
+    assert taken.lock is not None
+    for holder, is_held in (("one", True), ("two", False)):
+        status = ws.locks(holder=holder).get_lock_status("demo")
+        assert (status.is_owned_by_me, status.is_held_by_me) == (True, is_held)
+        assert status.to_dict()["isHeldByMe"] is is_held
+    refused = ws.locks(holder="two").release_lock("demo")
+    assert refused.error == "Lock held by another holder on this machine"
+    assert ws.locks(holder="one").release_lock("demo").success
+    assert not ws.file("demo").exists()
+    LockFile(ws.root / ".kiro/specs").write("demo", taken.lock)
+    assert ws.locks(holder="two").get_lock_status("demo").is_held_by_me is True
+    assert ws.locks(holder="two").release_lock("demo").success
+    assert not ws.file("demo").exists()
+    far = ws.locks(Machine("B")).acquire_lock("demo")
+    assert far.success
+    status = ws.locks(holder="one").get_lock_status("demo")
+    assert (status.is_owned_by_me, status.is_held_by_me) == (False, False)
 
 
 @tagged(5)

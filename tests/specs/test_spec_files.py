@@ -235,7 +235,7 @@ def test_where_nothing_can_be_linked_the_file_is_made_by_its_name(
     monkeypatch.setattr(os, "link", no_links)
     assert locks(root).acquire_lock("demo").success
     assert locks(root).acquire_lock("demo").error == errors.ALREADY_LOCKED
-    assert sorted(os.listdir(demo)) == [".lock", ".lock.tmp"]
+    assert sorted(os.listdir(demo)) == [".lock"]
 
 
 def test_where_files_must_have_a_name_it_works_too(
@@ -243,9 +243,9 @@ def test_where_files_must_have_a_name_it_works_too(
 ) -> None:
     monkeypatch.setattr(files, "_NAMELESS", 0)
     assert locks(root).acquire_lock("demo").success
-    assert sorted(os.listdir(demo)) == [".lock", ".lock.tmp"]
+    assert sorted(os.listdir(demo)) == [".lock"]
     assert locks(root).acquire_lock("demo").error == errors.ALREADY_LOCKED
-    assert sorted(os.listdir(demo)) == [".lock", ".lock.tmp"]
+    assert sorted(os.listdir(demo)) == [".lock"]
 
 
 def test_a_full_disk_is_an_error_and_nothing_is_locked(

@@ -24,6 +24,7 @@ from holdfast.specs import (
     files,
     holders,
 )
+from holdfast.specs.locks import SETTLE_SECONDS
 
 
 @pytest.fixture
@@ -228,16 +229,59 @@ def overwriting(demo: Path) -> None:
     (demo / ".lock.tmp").rename(demo / ".lock")
 
 
-def test_a_program_that_overwrites_without_looking_again_cannot(root: Path, demo: Path) -> None:
-    assert locks(root).acquire_lock("demo").success
-    with pytest.raises(IsADirectoryError):
-        overwriting(demo)
-    assert locks(root).is_locked_by_me("demo")
-    assert locks(root).release_lock("demo").success
-    overwriting(demo)
+OVERWRITING = """
+lock = sys.argv[1] + "/.lock"
+say("ready")
+while not os.path.exists(lock):  # it looked just before
+    time.sleep(0.0005)
+time.sleep(float(sys.argv[2]))
+with open(lock + ".tmp", "wb") as file:
+    file.write(open(sys.argv[3], "rb").read())
+os.rename(lock + ".tmp", lock)
+"""
 
 
-def test_what_keeps_it_out_is_gone_with_the_lock_however_that_ends(root: Path, demo: Path) -> None:
+def test_a_program_that_writes_over_our_lock_has_it_and_we_do_not(
+    root: Path, demo: Path, tmp_path: Path
+) -> None:
+    """Nothing is put in its way, on which it could crash."""
+    theirs = foreign(tmp_path / "lock")
+    with Crowd(tmp_path) as crowd:
+        for late in (0, 0.02, 0.1):
+            child = crowd.start(OVERWRITING, demo, late, tmp_path / "lock")
+            child.wait_for("ready")
+            result = locks(root, settle_seconds=SETTLE_SECONDS).acquire_lock("demo")
+            child.done()
+            assert (result.success, result.error) == (False, errors.ALREADY_LOCKED)
+            assert result.existing_lock is not None
+            assert result.existing_lock.owner == "bob"
+            assert (demo / ".lock").read_bytes() == theirs
+            (demo / ".lock").unlink()
+
+
+def test_a_program_that_is_writing_while_ours_settles_is_waited_for(
+    root: Path, demo: Path, tmp_path: Path
+) -> None:
+    text = foreign(tmp_path / "lock").decode()
+    slow = """
+draft = sys.argv[1] + "/.lock.tmp"
+say("ready")
+while not os.path.exists(sys.argv[1] + "/.lock"):
+    time.sleep(0.0005)
+with open(draft, "w") as file:
+    file.write(open(sys.argv[2]).read())
+time.sleep(0.2)
+os.rename(draft, sys.argv[1] + "/.lock")
+"""
+    with Crowd(tmp_path) as crowd:
+        child = crowd.start(slow, demo, tmp_path / "lock")
+        child.wait_for("ready")
+        assert not locks(root, settle_seconds=0.05).acquire_lock("demo").success
+        child.done()
+    assert (demo / ".lock").read_text() == text
+
+
+def test_nothing_but_the_lock_is_there_and_nothing_when_it_is_gone(root: Path, demo: Path) -> None:
     mine = locks(root)
     for end in (
         lambda: mine.release_lock("demo"),
@@ -245,13 +289,21 @@ def test_what_keeps_it_out_is_gone_with_the_lock_however_that_ends(root: Path, d
         lambda: mine.files.delete("demo"),
     ):
         assert mine.acquire_lock("demo").success
+        assert os.listdir(demo) == [".lock"]
         end()
         assert os.listdir(demo) == []
-    for after in (lambda: mine.cleanup_stale_locks(), lambda: mine.release_lock("demo")):
-        assert mine.acquire_lock("demo").success
-        (demo / ".lock").unlink()  # by another program
-        after()
-        assert os.listdir(demo) == []
+
+
+def test_a_folder_that_versions_before_left_there_is_taken_away(root: Path, demo: Path) -> None:
+    mine = locks(root)
+    for step in (
+        lambda: mine.cleanup_stale_locks(),
+        lambda: mine.release_lock("demo"),
+        lambda: mine.acquire_lock("demo"),
+    ):
+        (demo / ".lock.tmp").mkdir()
+        step()
+        assert not (demo / ".lock.tmp").exists()
 
 
 def test_a_program_that_is_writing_is_waited_for(root: Path, demo: Path, tmp_path: Path) -> None:
@@ -276,7 +328,7 @@ def test_a_program_that_died_while_it_wrote_is_not(root: Path, demo: Path) -> No
 
 
 def test_a_mixed_crowd_never_has_the_lock_twice(tmp_path: Path) -> None:
-    counts = fight(tmp_path / "workspace", 1.5, Random(1))
+    counts = fight(tmp_path / "workspace", 3, Random(1))
     assert counts.pop("kills") > 0
     assert sum(counts.values()) > 0
 

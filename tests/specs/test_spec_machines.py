@@ -39,12 +39,13 @@ def repo(tmp_path: Path) -> Repository:
 # Where specs are
 
 
-def test_a_workspace_that_has_sce_is_locked_there(tmp_path: Path) -> None:
-    (tmp_path / ".sce/specs/demo").mkdir(parents=True)
-    (tmp_path / ".kiro/specs/demo").mkdir(parents=True)
-    assert locks(tmp_path).acquire_lock("demo").success
-    assert (tmp_path / ".sce/specs/demo/.lock").exists()
-    assert not (tmp_path / ".kiro/specs/demo/.lock").exists()
+def test_a_spec_that_one_home_alone_has_is_locked_there(tmp_path: Path) -> None:
+    (tmp_path / ".sce/specs/new").mkdir(parents=True)
+    (tmp_path / ".kiro/specs/old").mkdir(parents=True)
+    for name, home in (("new", ".sce"), ("old", ".kiro")):
+        assert locks(tmp_path).acquire_lock(name).success
+        assert (tmp_path / home / "specs" / name / ".lock").exists()
+        assert locks(tmp_path).release_lock(name).success
 
 
 @pytest.mark.parametrize(
@@ -136,31 +137,67 @@ def test_a_machine_without_a_name_gets_one(tmp_path: Path, monkeypatch: pytest.M
     assert id.id.startswith("unknown-host-")
 
 
-def test_by_default_the_id_is_beside_the_specs_where_the_others_keep_it(root: Path) -> None:
-    mine = SpecLocks(root, holder="x", owner="ann")
-    assert mine.acquire_lock("demo").success
-    kept = json.loads((root / ".kiro/config/machine-id.json").read_text())
-    assert kept["id"] == mine.machine.get_machine_id().id
+def test_the_id_is_the_users_in_every_workspace_and_nothing_is_written_beside_the_specs(
+    root: Path, tmp_path: Path, settings_of_the_tests: Path
+) -> None:
+    mine = ours(root)
+    taken = mine.acquire_lock("demo").lock
+    assert taken is not None
+    kept = json.loads((settings_of_the_tests / "holdfast/machine-id.json").read_text())
+    assert taken.machine_id == kept["id"] == mine.machine.get_machine_id().id
+    assert not (root / ".kiro/config").exists()
+    other = ours(made_workspace(tmp_path / "other")).acquire_lock("demo").lock
+    assert other is not None
+    assert other.machine_id == taken.machine_id
+
+
+def ours(root: Path) -> SpecLocks:
+    return SpecLocks(root, holder="x", owner="ann", settle_seconds=0)
+
+
+def beside(root: Path, home: str, id: str, host: str | None = None) -> None:
+    """The id that another program keeps beside the specs."""
+    (root / home / "config").mkdir(parents=True, exist_ok=True)
+    theirs = {"id": id, "hostname": host or machine.host_name(), "createdAt": "then"}
+    (root / home / "config/machine-id.json").write_text(json.dumps(theirs))
 
 
 def test_an_id_that_another_program_made_is_used(root: Path, demo: Path) -> None:
-    (root / ".kiro/config").mkdir()
-    theirs = {"id": "its-own", "hostname": machine.host_name(), "createdAt": "then"}
-    (root / ".kiro/config/machine-id.json").write_text(json.dumps(theirs))
+    beside(root, ".kiro", "its-own")
     foreign(demo / ".lock", machineId="its-own")
-    mine = SpecLocks(root, holder="x", owner="ann")
+    mine = ours(root)
     assert mine.is_locked_by_me("demo")
     assert mine.release_lock("demo").success
+    taken = mine.acquire_lock("demo").lock
+    assert taken is not None
+    assert taken.machine_id == "its-own"
+
+
+def test_locks_with_any_id_of_this_machine_are_its_own(root: Path, demo: Path) -> None:
+    """The user's, from before another program came, and those of versions that kept one in each
+    workspace."""
+    before = ours(root).acquire_lock("demo").lock
+    assert before is not None
+    (root / ".sce/specs").mkdir(parents=True)
+    beside(root, ".sce", "new-1")
+    beside(root, ".kiro", "old-1")
+    assert ours(root).machine.get_machine_id().id == "new-1"
+    for id in (before.machine_id, "new-1", "old-1"):
+        foreign(demo / ".lock", machineId=id)
+        assert ours(root).is_locked_by_me("demo")
+        assert ours(root).release_lock("demo").success
+    beside(root, ".kiro", "old-1", "another-host")
+    foreign(demo / ".lock", machineId="old-1")
+    assert not ours(root).is_locked_by_me("demo")
+    assert ours(root).release_lock("demo").error == "Lock owned by different machine"
 
 
 def test_an_id_that_came_from_another_machine_is_not_ours(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
-    (root / ".kiro/config").mkdir()
-    theirs = {"id": "far-1", "hostname": "far", "createdAt": "then"}
-    (root / ".kiro/config/machine-id.json").write_text(json.dumps(theirs))
-    mine = SpecLocks(root, holder="x", owner="ann")
+    beside(root, ".kiro", "far-1", "far")
+    mine = ours(root)
     assert mine.acquire_lock("demo").success
     made = mine.machine.get_machine_id()
     assert made.hostname == machine.host_name()

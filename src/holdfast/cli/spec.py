@@ -40,7 +40,7 @@ _STALE = "it is stale, older than its timeout: holdfast spec cleanup removes it"
 
 def lock(call: Call) -> int:
     """Lock a spec."""
-    name, locks = _name(call), _locks(call)
+    name, locks = _name(call), _locks(call, complete=True)
     result = locks.acquire_lock(name, reason=call.text("reason"), timeout=_hours(call))
     if not result.success:
         raise _error(locks, name, result.error, result.existing_lock)
@@ -81,10 +81,10 @@ def unlock(call: Call) -> int:
 
 def status(call: Call) -> int:
     """Show how one spec stands, or all that are locked."""
-    locks = _locks(call)
+    locks = _locks(call, complete=True)
     if call.words:
         name = _name(call)
-        if not os.path.isdir(os.path.dirname(locks.files.path(name))):
+        if not locks.has_spec(name):
             raise _error(locks, name, errors.NOT_FOUND, None)
         found = locks.get_lock_status(name)
         _warn([found])
@@ -106,7 +106,7 @@ def status(call: Call) -> int:
 
 def cleanup(call: Call) -> int:
     """Remove the stale locks."""
-    result = _locks(call).cleanup_stale_locks()
+    result = _locks(call, complete=True).cleanup_stale_locks()
     if call.flag("json"):
         document(result.to_dict())
     else:
@@ -122,10 +122,10 @@ def cleanup(call: Call) -> int:
 
 def whoami(call: Call) -> int:
     """Say which machine this is, and who on it."""
-    from holdfast.specs.machine import MachineIdentifier
+    from holdfast.specs.machine import WorkspaceMachine
 
     locks = _locks(call)
-    assert isinstance(locks.machine, MachineIdentifier)
+    assert isinstance(locks.machine, WorkspaceMachine)
     info = locks.machine.get_machine_info()
     if call.flag("json"):
         document({**info.to_dict(), "owner": locks.owner, "holder": locks.holder.id})
@@ -165,9 +165,12 @@ def _warn(specs: Sequence[LockStatus]) -> None:
             talk(f"holdfast: {plain(one.spec_name)}: {one.error}: it may be locked")
 
 
-def _locks(call: Call) -> SpecLocks:
+def _locks(call: Call, *, complete: bool = False) -> SpecLocks:
     folder = Desk(call).folder
-    return SpecLocks(workspace_of(folder), holder=holder_here(os.environ, call.text("holder")))
+    locks = SpecLocks(workspace_of(folder), holder=holder_here(os.environ, call.text("holder")))
+    if complete:
+        locks.complete_locks()
+    return locks
 
 
 def _name(call: Call) -> str:

@@ -50,13 +50,12 @@ def _touched(files: Iterable[str], folders: Iterable[str]) -> Iterator[tuple[str
             yield folder, specs, name
         for specs in specs_below(whole):
             if os.path.isdir(specs):
-                for name in _locks(specs, None).files.list_locked_specs():
+                for name in _locks(specs, None).locked_specs():
                     yield folder, specs, name
 
 
 def _locks(specs: str, holder: Holder | None) -> SpecLocks:
-    home = os.path.dirname(specs)
-    return SpecLocks(os.path.dirname(home), holder=holder, home=os.path.basename(home))
+    return SpecLocks(os.path.dirname(os.path.dirname(specs)), holder=holder)
 
 
 def _told(path: str, spec: str, obstacle: Obstacle) -> str:

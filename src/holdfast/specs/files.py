@@ -22,6 +22,7 @@ from holdfast.store.gate import LOCK_EX, LOCK_NB, LOCK_UN, flock, whose_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
     from typing import Final
 
@@ -347,3 +348,31 @@ class Alone:
         finally:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+class AloneAtAll:
+    """One process at a time in several folders, entered in the order in which they are given."""
+
+    __slots__ = ("_entered", "_folders")
+
+    def __init__(self, folders: Sequence[Alone]) -> None:
+        self._folders = tuple(folders)
+        self._entered: list[Alone] = []
+
+    def __enter__(self) -> None:
+        try:
+            for folder in self._folders:
+                folder.__enter__()
+                self._entered.append(folder)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        while self._entered:
+            self._entered.pop().__exit__(kind, error, trace)

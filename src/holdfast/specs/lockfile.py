@@ -1,9 +1,10 @@
 """The lock file of each spec: `<specs>/<spec>/.lock`.
 
 Of many who publish at one moment one wins, whatever programs they are, as long as none of them
-overwrites. One does: it looks, writes `.lock.tmp` and renames that over `.lock`. While a lock of
-ours is there, so is a folder of that name, empty, on which such a write fails. It is taken away
-with the lock; one that was left over is taken away by whoever of us comes next.
+overwrites. One does: it looks, writes `.lock.tmp` and renames that over `.lock`. So a lock counts
+only when it has stood for longer than that program takes from its look to its rename (see `locks`).
+Nothing is put in that program's way: versions before kept a folder at `.lock.tmp`, on which its
+write crashed, also when our lock was long gone. One that was left over is taken away.
 
 Some programs make the file first and write into it afterwards. So bytes that could become a lock
 count as being written for half a second. After that they are damaged: no lock, as everything that
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 NAME = ".lock"
 #: Where another program writes what it then renames over the lock.
-GUARD = ".lock.tmp"
+DRAFT = ".lock.tmp"
 #: What damaged files are called from then on, with something unique behind it.
 DAMAGED = "damaged"
 
@@ -123,13 +124,18 @@ class LockFile:
         """One process at a time at the lock of a spec. Raises SpecNotFoundError if the spec is no
         folder; a link to one is none, as what lies there has other names too."""
         folder = os.path.dirname(self.path(spec_name))
-        if os.path.islink(folder) or not os.path.isdir(folder):
+        if not self.has_spec(spec_name):
             raise SpecNotFoundError(
                 f"{NOT_FOUND}: there is no folder {folder}",
                 hint="holdfast spec status lists what is locked; a spec is a folder",
                 spec=spec_name,
             )
         return files.Alone(folder)
+
+    def has_spec(self, spec_name: str) -> bool:
+        """Whether there is a folder of that spec; a link is none."""
+        folder = os.path.dirname(self.path(spec_name))
+        return not os.path.islink(folder) and os.path.isdir(folder)
 
     def look(self, spec_name: str) -> files.Seen | None:
         """What there is now. Raises SpecPermissionError if that may not be known."""
@@ -143,19 +149,14 @@ class LockFile:
 
     def publish(self, spec_name: str, metadata: LockMetadata) -> bool:
         """Put a lock there, if there is none: whole, at once, and never over another."""
-        if files.publish(self.path(spec_name), codec.lock_bytes(metadata)):
-            return True
-        self._let_pass(spec_name)
-        return False
+        return files.publish(self.path(spec_name), codec.lock_bytes(metadata))
 
     def is_still(self, spec_name: str, seen: files.Seen) -> bool:
         """Whether the file is the one that was seen."""
         return files.is_same(self.path(spec_name), seen)
 
     def remove(self, spec_name: str) -> bool:
-        """Take the file away, and first what keeps other programs from overwriting it: while there
-        is a lock they do not even try."""
-        self._let_pass(spec_name)
+        """Take the file away."""
         path = self.path(spec_name)
         try:
             os.unlink(path)
@@ -167,37 +168,30 @@ class LockFile:
             os.rmdir(path)  # somebody's folder of that name: only if it is empty
         return True
 
-    def keep_out(self, spec_name: str, patience: Patience) -> bool:
-        """Keep programs from overwriting the lock that is about to be put there. False if one is
-        writing at this moment: it will have renamed its own in no time."""
-        guard = self._guard(spec_name)
-        try:
-            os.mkdir(guard)
-        except FileExistsError:
-            seen = files.look(guard)
-            return seen is not None and (seen.data is None or patience.is_left(seen))
-        return True
+    def has(self, spec_name: str, metadata: LockMetadata) -> bool:
+        """Whether the file says exactly this lock."""
+        seen = self.look(spec_name)
+        return seen is not None and lock_in(seen) == metadata
+
+    def is_being_written(self, spec_name: str, patience: Patience) -> bool:
+        """Whether another program is about to rename its own lock over what is there."""
+        seen = files.look(self._draft(spec_name))
+        return seen is not None and seen.data is not None and not patience.is_left(seen)
 
     def sweep(self, spec_name: str) -> None:
-        """Take away what keeps other programs out though there is no lock any more."""
-        if os.path.isdir(self._guard(spec_name)) and not self.exists(spec_name):
-            self._let_pass(spec_name)
+        """Take away a folder on which the write of another program would crash."""
+        try:
+            os.rmdir(self._draft(spec_name))
+        except OSError:
+            pass  # it is not there, or another program's file, or has something in it
 
     def sweep_all(self) -> None:
-        """The same everywhere. To be called outside of `alone`."""
+        """The same everywhere."""
         for name in self._specs():
-            if os.path.isdir(self._guard(name)) and not self.exists(name):
-                with self.alone(name):
-                    self.sweep(name)
+            self.sweep(name)
 
-    def _let_pass(self, spec_name: str) -> None:
-        try:
-            os.rmdir(self._guard(spec_name))
-        except OSError:
-            pass  # it was not there, or is somebody's who put something into it
-
-    def _guard(self, spec_name: str) -> str:
-        return f"{self.specs_dir}/{spec_name}/{GUARD}"
+    def _draft(self, spec_name: str) -> str:
+        return f"{self.specs_dir}/{spec_name}/{DRAFT}"
 
     def keep_aside(self, spec_name: str, seen: files.Seen) -> bool:
         """Give a damaged file another name. False if it is another one by now."""

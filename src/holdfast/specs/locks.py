@@ -5,6 +5,18 @@ by a note (see `holders`): what one of them has, another does not give back whil
 Any lock that can be read refuses everybody who wants to take it, its own machine too, and so does a
 stale one: it is cleared away first, by whoever decides to.
 
+A workspace may have two folders of specs, each for another version of another program. A lock in
+either refuses, and ours is put into both, always in the same order, wherever the spec has a folder.
+One alone counts as held; the next command of its holder puts it into the other too. If another
+program has locked the spec in one of them meanwhile, both locks stand, and each is given back by
+its own.
+
+Another program looks, and some time later renames its lock over whatever is there (see `lockfile`).
+So after ours is put there we wait for longer than that takes, and look again: if it was written
+over, the other program has the spec and we do not. What this does not promise: that a program which
+is stopped for longer between its look and its rename does not take the spec from us. Then the lock
+is its own, everybody sees that, and the gate refuses our holder from then on.
+
 Refusals are results, not exceptions. What raises is a request that cannot be right, and a system
 that fails in a way nobody foresaw.
 """
@@ -12,6 +24,7 @@ that fails in a way nobody foresaw.
 from __future__ import annotations
 
 import os
+from time import sleep
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Holder
@@ -35,11 +48,11 @@ from holdfast.specs.errors import (
     SpecReasonError,
     SpecTimeoutError,
 )
-from holdfast.specs.files import BYTES_MAX, is_denied
+from holdfast.specs.files import BYTES_MAX, AloneAtAll, is_denied
 from holdfast.specs.holders import HolderNotes, holder_here, is_family
 from holdfast.specs.lockfile import LockFile, Patience, lock_in
-from holdfast.specs.machine import MachineIdentifier, machine_of
-from holdfast.specs.names import SPECS, is_name, specs_folder
+from holdfast.specs.machine import MachineIdentifier, WorkspaceMachine, machine_of
+from holdfast.specs.names import SPECS, is_name, specs_folders
 from holdfast.specs.shapes import (
     TIMEOUT_HOURS_DEFAULT,
     CleanedLock,
@@ -53,9 +66,11 @@ from holdfast.specs.shapes import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Final, Protocol, overload
 
     from holdfast.core.time import Clock
+    from holdfast.specs.files import Seen
     from holdfast.specs.shapes import MachineId
 
     class Machine(Protocol):
@@ -67,14 +82,57 @@ if TYPE_CHECKING:
 
 #: However it is spelled in the file, that stays far below what is read.
 REASON_CHARACTERS_MAX = BYTES_MAX // 8
+#: For so long a lock stands before it counts: another program takes milliseconds from its look to
+#: its rename, and more where the machine is busy. So it is counted in pauses, which then are longer
+#: as well.
+SETTLE_SECONDS = 0.3
+_PAUSES = 20
 #: What people read where a lock's moment cannot be read.
 UNKNOWN_DURATION = "unknown"
+
+
+class _Home:
+    """One folder of specs: its lock files, and the notes on who has them."""
+
+    __slots__ = ("files", "notes")
+
+    def __init__(self, workspace: str, specs: str) -> None:
+        self.files: Final = LockFile(specs)
+        self.notes: Final = HolderNotes(workspace, specs)
+
+    def put(self, spec_name: str, lock: LockMetadata, holder: Holder) -> bool:
+        """Put a lock there, if there is none, noting first who has it."""
+        self.notes.write(spec_name, lock, holder)
+        if self.files.publish(spec_name, lock):
+            return True
+        self.notes.forget(spec_name)
+        return False
+
+    def take_back(self, spec_name: str, lock: LockMetadata) -> None:
+        """Take away exactly this lock."""
+        if self.files.has(spec_name, lock):
+            self.files.remove(spec_name)
+            self.notes.forget(spec_name)
+
+
+class _Found:
+    """A lock that is there: in which home, what was seen, and who has it if that was noted."""
+
+    __slots__ = ("home", "lock", "noted", "seen")
+
+    def __init__(self, home: _Home, spec_name: str, seen: Seen, lock: LockMetadata) -> None:
+        self.home: Final = home
+        self.seen: Final = seen
+        self.lock: Final = lock
+        self.noted: Final = home.notes.read(spec_name, lock)
 
 
 class SpecLocks:
     """The locks on the specs of one workspace."""
 
-    __slots__ = ("_clock", "_holder", "_machine", "_notes", "_owner", "files", "workspace_root")
+    __slots__ = (
+        "_clock", "_holder", "_homes", "_machine", "_owner", "_settle_seconds", "workspace_root",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -85,20 +143,56 @@ class SpecLocks:
         owner: str | None = None,
         home: str | None = None,
         clock: Clock | None = None,
+        settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
         """`machine` says which machine this is, `holder` who on it; without them both are found
-        out. `owner` is the name in the lock. `home` is `.kiro` or `.sce`, if it must be one."""
+        out. `owner` is the name in the lock. `home` is `.kiro` or `.sce`, if it must be one. A
+        lock counts after `settle_seconds`."""
         root = os.path.realpath(os.fspath(workspace_root))
-        specs = f"{root}/{home}/{SPECS}" if home else specs_folder(root)
+        folders = [f"{root}/{home}/{SPECS}"] if home else specs_folders(root)
         self.workspace_root: Final = root
-        self.files: Final = LockFile(specs)
+        self._homes: Final = tuple(_Home(root, folder) for folder in folders)
         self._machine = machine or machine_of(root, os.environ)
         self._holder = (
             Holder(id=checked_id(holder, "holder")) if isinstance(holder, str) else holder
         )
         self._owner = owner
-        self._notes = HolderNotes(root, specs)
         self._clock = clock or SystemClock()
+        self._settle_seconds: Final = settle_seconds
+
+    # Where locks are
+
+    @property
+    def files(self) -> LockFile:
+        """The lock files of the workspace, in the later program's folder if it has two."""
+        return self._homes[0].files
+
+    def has_spec(self, spec_name: str) -> bool:
+        """Whether there is a spec of that name."""
+        return any(home.files.has_spec(spec_name) for home in self._homes)
+
+    def locked_specs(self) -> list[str]:
+        """The specs that have a lock file, whatever it says, by name."""
+        return sorted({name for home in self._homes for name in home.files.list_locked_specs()})
+
+    def _places(self, spec_name: str) -> list[_Home]:
+        """The homes in which a spec has a folder. Raises SpecNotFoundError if there is none."""
+        found = [home for home in self._homes if home.files.has_spec(spec_name)]
+        if not found:
+            self.files.alone(spec_name)
+        return found
+
+    @staticmethod
+    def _alone(places: Sequence[_Home], spec_name: str) -> AloneAtAll:
+        """One process at a time at all locks of a spec, entered in one order by everybody."""
+        return AloneAtAll([home.files.alone(spec_name) for home in places])
+
+    @staticmethod
+    def _found(places: Sequence[_Home], spec_name: str) -> list[_Found]:
+        """The locks of a spec. Raises SpecPermissionError if that may not be known."""
+        looks = ((home, home.files.look(spec_name)) for home in places)
+        locks = ((home, seen, lock_in(seen)) for home, seen in looks if seen is not None)
+        return [_Found(home, spec_name, seen, lock) for home, seen, lock in locks if lock]
 
     # What the lock says
 
@@ -165,27 +259,75 @@ class SpecLocks:
     def _taken(
         self, spec_name: str, reason: str | None, hours: float, patience: Patience
     ) -> LockResult | None:
-        """One attempt; None if somebody is writing there just now."""
-        files = self.files
-        alone = files.alone(spec_name)
+        """One attempt; None if another program is writing there just now, or was quicker."""
+        places = self._places(spec_name)
         # What may take long, the first time, does not keep others waiting.
         machine, holder, _owner = self._machine.get_machine_id(), self.holder, self.owner
-        with alone:
-            seen = files.look(spec_name)
-            if seen is not None:
-                lock = lock_in(seen)
-                if lock is not None:
-                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
-                if not patience.is_damaged(seen) or not files.keep_aside(spec_name, seen):
-                    return None
-            if not files.keep_out(spec_name, patience):
+        with self._alone(places, spec_name):
+            found = self._found(places, spec_name)
+            if found:
+                self._complete(places, spec_name, found)
+                shown = next((one for one in found if not self._is_held(one)), found[0])
+                return LockResult(False, error=ALREADY_LOCKED, existing_lock=shown.lock)
+            if not all(self._is_clear(home, spec_name, patience) for home in places):
                 return None
             lock = self._made(machine, reason, hours)
-            self._notes.write(spec_name, lock, holder)
-            if files.publish(spec_name, lock):
-                return LockResult(True, lock=lock)
-            self._notes.forget(spec_name)
-            return None
+            for at, home in enumerate(places):
+                if not home.put(spec_name, lock, holder):
+                    for before in places[:at]:
+                        before.take_back(spec_name, lock)
+                    return None
+        return LockResult(True, lock=lock) if self._settled(places, spec_name, lock) else None
+
+    @staticmethod
+    def _is_clear(home: _Home, spec_name: str, patience: Patience) -> bool:
+        """Whether a lock can be put there; a damaged file is kept aside for that."""
+        seen = home.files.look(spec_name)
+        if seen is not None:
+            if lock_in(seen) is not None or not patience.is_damaged(seen):
+                return False  # it has become a lock since, or may become one
+            if not home.files.keep_aside(spec_name, seen):
+                return False
+        home.files.sweep(spec_name)
+        return not home.files.is_being_written(spec_name, patience)
+
+    def _settled(self, places: Sequence[_Home], spec_name: str, lock: LockMetadata) -> bool:
+        """Whether a new lock still stands when no program that looked before it can write over it
+        any more. If one did, what is left of ours is taken back."""
+        patience, pauses = Patience(), _PAUSES if self._settle_seconds else 0
+        while pauses > 0:
+            sleep(self._settle_seconds / _PAUSES)
+            writing = any(home.files.is_being_written(spec_name, patience) for home in places)
+            pauses = max(pauses - 1, 1) if writing else pauses - 1
+            if not all(home.files.has(spec_name, lock) for home in places):
+                break
+        else:
+            return True
+        with self._alone(places, spec_name):
+            for home in places:
+                home.take_back(spec_name, lock)
+        return False
+
+    def complete_locks(self) -> None:
+        """Put each lock that our holder has in one folder of specs alone into the other too."""
+        if len(self._homes) == 1:
+            return
+        for name in self.locked_specs():
+            try:
+                places = self._places(name)
+                with self._alone(places, name):
+                    self._complete(places, name, self._found(places, name))
+            except (OSError, HoldfastError):
+                continue  # it still counts as held
+
+    def _complete(self, places: Sequence[_Home], spec_name: str, found: list[_Found]) -> None:
+        """Put a lock that our holder took into the homes that have none."""
+        for one in found:
+            if one.noted is not None and self._is_held(one):
+                for home in places:
+                    if home.files.look(spec_name) is None:
+                        home.put(spec_name, one.lock, one.noted)
+                return
 
     # Giving back
 
@@ -194,8 +336,9 @@ class SpecLocks:
         if not is_name(spec_name):
             return UnlockResult(False, error=INVALID_NAME)
         try:
-            with self.files.alone(spec_name):
-                while (result := self._given_back(spec_name, force)) is None:
+            places = self._places(spec_name)
+            with self._alone(places, spec_name):
+                while (result := self._given_back(places, spec_name, force)) is None:
                     pass
                 return result
         except SpecNotFoundError:
@@ -203,66 +346,81 @@ class SpecLocks:
         except OSError:
             return UnlockResult(False, error=NOT_REMOVED)
 
-    def _given_back(self, spec_name: str, force: bool) -> UnlockResult | None:
+    def _given_back(
+        self, places: Sequence[_Home], spec_name: str, force: bool
+    ) -> UnlockResult | None:
         """One attempt; None if it was another lock by then: some programs do not ask us."""
-        files = self.files
-        files.sweep(spec_name)
+        for home in places:
+            home.files.sweep(spec_name)
         try:
-            seen = files.look(spec_name)
+            found = self._found(places, spec_name)
         except SpecPermissionError:
             if not force:
                 return UnlockResult(False, error=NOT_REMOVED)
-            files.remove(spec_name)
+            for home in places:
+                home.files.remove(spec_name)
             return UnlockResult(True, forced=True)
-        lock = None if seen is None else lock_in(seen)
-        if seen is None or lock is None:
+        if not found:
             return UnlockResult(True, message=NOT_LOCKED)
-        refused = "" if force else self._refusal(spec_name, lock)
-        if refused:
-            return UnlockResult(False, error=refused, previous_lock=lock)
-        if not files.is_still(spec_name, seen):
-            return None
-        files.remove(spec_name)
-        self._notes.forget(spec_name)
-        return UnlockResult(True, forced=force, previous_lock=lock)
+        given = found if force else self._ours(found)
+        if not given:
+            return UnlockResult(False, error=self._refusal(found[0]), previous_lock=found[0].lock)
+        for one in given:
+            if not one.home.files.is_still(spec_name, one.seen):
+                return None
+            one.home.files.remove(spec_name)
+            one.home.notes.forget(spec_name)
+        return UnlockResult(True, forced=force, previous_lock=given[0].lock)
 
-    def _refusal(self, spec_name: str, lock: LockMetadata) -> str:
+    def _ours(self, found: list[_Found]) -> list[_Found]:
+        """What our holder may give back: what it took itself, else what is the machine's."""
+        mine = [one for one in found if not self._refusal(one)]
+        return [one for one in mine if one.noted and is_family(one.noted, self.holder)] or mine
+
+    def _refusal(self, found: _Found) -> str:
         """Why it is not ours to give back; empty if it is."""
-        if not self.is_owned(lock):
+        if not self.is_owned(found.lock):
             return OTHER_MACHINE
-        noted = self._notes.read(spec_name, lock)
-        if noted is None or is_family(noted, self.holder) or is_gone(noted):
-            return ""
-        return OTHER_HOLDER
+        noted = found.noted
+        return "" if noted is None or self._is_held(found) or is_gone(noted) else OTHER_HOLDER
+
+    def _is_held(self, found: _Found) -> bool:
+        """Whether a lock is this machine's, and our holder's if that was noted."""
+        if not self.is_owned(found.lock):
+            return False
+        return found.noted is None or is_family(found.noted, self.holder)
 
     def cleanup_stale_locks(self) -> CleanupResult:
         """Remove the locks that are older than their timeouts, and no others."""
-        cleaned: list[CleanedLock] = []
-        errors: list[FailedLock] = []
-        self.files.sweep_all()
-        for name in self.files.list_locked_specs():
-            try:
-                with self.files.alone(name):
-                    lock = self._cleaned(name)
-            except SpecNotFoundError:
-                continue
-            except SpecPermissionError:
-                errors.append(FailedLock(name, PERMISSION_DENIED))
-            except (OSError, HoldfastError):
-                errors.append(FailedLock(name, NOT_REMOVED))
-            else:
-                if lock is not None:
-                    cleaned.append(CleanedLock(name, lock))
-        return CleanupResult(cleaned, errors)
+        cleaned: dict[str, CleanedLock] = {}
+        errors: dict[str, FailedLock] = {}
+        for home in self._homes:
+            home.files.sweep_all()
+            for name in home.files.list_locked_specs():
+                try:
+                    with home.files.alone(name):
+                        lock = self._cleaned(home, name)
+                except SpecNotFoundError:
+                    continue
+                except SpecPermissionError:
+                    errors[name] = FailedLock(name, PERMISSION_DENIED)
+                except (OSError, HoldfastError):
+                    errors[name] = FailedLock(name, NOT_REMOVED)
+                else:
+                    if lock is not None:
+                        cleaned.setdefault(name, CleanedLock(name, lock))
+        return CleanupResult(
+            [cleaned[name] for name in sorted(cleaned)], [errors[name] for name in sorted(errors)]
+        )
 
-    def _cleaned(self, spec_name: str) -> LockMetadata | None:
-        seen = self.files.look(spec_name)
+    def _cleaned(self, home: _Home, spec_name: str) -> LockMetadata | None:
+        seen = home.files.look(spec_name)
         lock = None if seen is None else lock_in(seen)
         if seen is None or lock is None or not moments.is_stale(lock, self._now()):
             return None
-        if not self.files.is_still(spec_name, seen) or not self.files.remove(spec_name):
+        if not home.files.is_still(spec_name, seen) or not home.files.remove(spec_name):
             return None
-        self._notes.forget(spec_name)
+        home.notes.forget(spec_name)
         return lock
 
     # Looking
@@ -278,28 +436,29 @@ class SpecLocks:
         """How a spec stands; without a name, how all stand that are locked."""
         if spec_name is not None:
             return self._looked(spec_name)[0]
-        found = (self._looked(name)[0] for name in self.files.list_locked_specs())
+        found = (self._looked(name)[0] for name in self.locked_specs())
         return [status for status in found if status.locked]
 
     def _looked(self, spec_name: str) -> tuple[LockStatus, Holder | None]:
-        """How a spec stands, and who has it if that was noted."""
+        """How a spec stands, and who has it if that was noted. Of two locks, the one that is not
+        our holder's."""
         if not is_name(spec_name):
             return LockStatus(spec_name, False, error=INVALID_NAME), None
         try:
-            seen = self.files.look(spec_name)
+            found = self._found(self._homes, spec_name)
         except SpecPermissionError:
             return LockStatus(spec_name, True, error=PERMISSION_DENIED), None
-        lock = None if seen is None else lock_in(seen)
-        if lock is None:
+        if not found:
             return LockStatus(spec_name, False), None
-        now = self._now()
-        noted = self._notes.read(spec_name, lock)
+        shown = next((one for one in found if not self._is_held(one)), found[0])
+        now, lock, noted = self._now(), shown.lock, shown.noted
         status = LockStatus(
             spec_name,
             True,
             lock=lock,
             is_stale=moments.is_stale(lock, now),
             is_owned_by_me=self.is_owned(lock),
+            is_held_by_me=self._is_held(shown),
             duration=_held_for(lock, now),
             holder=None if noted is None else noted.id,
         )
@@ -317,6 +476,8 @@ class SpecLocks:
         """Whether a lock is this machine's. One that has no id yet has no locks, and looking is no
         reason to make one."""
         machine = self._machine
+        if isinstance(machine, WorkspaceMachine):
+            return lock.machine_id in machine.known_ids()
         if isinstance(machine, MachineIdentifier):
             known = machine.known()
             return known is not None and known.id == lock.machine_id
@@ -327,11 +488,9 @@ class SpecLocks:
         status, noted = self._looked(spec_name)
         if not status.locked:
             return None
-        if not status.is_owned_by_me:
-            return Obstacle(status, None)
-        if noted is None or is_family(noted, self.holder):
+        if status.is_held_by_me:
             return None
-        return Obstacle(status, noted)
+        return Obstacle(status, noted if status.is_owned_by_me else None)
 
 
 class Obstacle:

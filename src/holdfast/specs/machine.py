@@ -1,8 +1,11 @@
 """Which machine this is: its host name and a part that no other has, made up once and kept.
 
-By default it is kept beside the specs, where the other programs keep it, so that to each other they
-are the same machine. If what is there came with the repository from another machine it is not
-ours; then, and where there are no specs at all, it is in the user's own folder of settings.
+It is the user's, in the user's own folder of settings. If another program keeps an id beside the
+specs, that one is used there, so that to each other they are the same machine; one that came with
+the repository from another host is not ours. Nothing is written beside the specs.
+
+A machine may so have several ids in a workspace: the user's, and those beside the specs, of which
+some are from versions that kept theirs there. All of them are recognised, and the first is used.
 
 What this does not promise: to know that the machine was renamed. Then what is beside the specs
 looks like another's, and the locks of its former name are given back with force.
@@ -17,12 +20,12 @@ from holdfast.manager.clock import SystemClock
 from holdfast.manager.identity import user_name
 from holdfast.specs import codec, files, moments
 from holdfast.specs.lockfile import DAMAGED, Patience, trouble
-from holdfast.specs.names import specs_folder
+from holdfast.specs.names import HOMES
 from holdfast.specs.shapes import MachineId, MachineInfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from holdfast.core.time import Clock
 
@@ -92,17 +95,47 @@ class MachineIdentifier:
         return self._known
 
 
+class WorkspaceMachine:
+    """This machine in one workspace: the ids beside its specs that are this host's, and the
+    user's."""
+
+    __slots__ = ("_beside", "_user")
+
+    def __init__(self, beside: Sequence[MachineIdentifier], user: MachineIdentifier) -> None:
+        self._beside = tuple(beside)
+        self._user = user
+
+    def get_machine_id(self) -> MachineId:
+        """The id that is used here; the user's is made if there is none yet."""
+        return self._used().get_machine_id()
+
+    def get_machine_info(self) -> MachineInfo:
+        """The machine for people to read."""
+        return self._used().get_machine_info()
+
+    def known_ids(self) -> set[str]:
+        """All ids that this machine has here; nothing is made or written."""
+        known = (one.known() for one in (*self._ours(), self._user))
+        return {machine.id for machine in known if machine is not None}
+
+    def _used(self) -> MachineIdentifier:
+        return next(self._ours(), self._user)
+
+    def _ours(self) -> Iterator[MachineIdentifier]:
+        for one in self._beside:
+            known = one.known()
+            if known is not None and known.hostname == host_name():
+                yield one
+
+
 def _read(seen: files.Seen) -> MachineId | None:
     return None if seen.data is None else codec.machine_of(seen.data)
 
 
-def machine_of(workspace: str, environ: Mapping[str, str]) -> MachineIdentifier:
-    """The identifier of this machine for a workspace, see the top of this file."""
-    home = os.path.dirname(specs_folder(workspace))
-    beside = MachineIdentifier(f"{home}/config")
-    known = beside.known()
-    is_beside = os.path.isdir(home) if known is None else known.hostname == host_name()
-    return beside if is_beside else MachineIdentifier(user_config(environ))
+def machine_of(workspace: str, environ: Mapping[str, str]) -> WorkspaceMachine:
+    """This machine in a workspace, see the top of this file."""
+    beside = [MachineIdentifier(f"{workspace}/{home}/config") for home in HOMES]
+    return WorkspaceMachine(beside, MachineIdentifier(user_config(environ)))
 
 
 def user_config(environ: Mapping[str, str]) -> str:

@@ -50,6 +50,13 @@ def specs_folder(workspace: str) -> str:
     return f"{later if moved else earlier}/{SPECS}"
 
 
+def specs_folders(workspace: str) -> list[str]:
+    """All folders of a workspace's specs, the later program's first. Two programs may work side by
+    side, each in its own; where there is none yet, the one where it would be."""
+    found = [f"{workspace}/{home}/{SPECS}" for home in HOMES]
+    return [folder for folder in found if os.path.isdir(folder)] or [specs_folder(workspace)]
+
+
 def has_specs(folder: str) -> bool:
     """Whether a folder is a workspace with specs."""
     return any(os.path.isdir(f"{folder}/{home}/{SPECS}") for home in HOMES)

@@ -134,11 +134,13 @@ class UnlockResult(Shape):
 class LockStatus(Shape):
     """How a spec stands. With an `error` that is not known, and it counts as locked.
 
-    `holder` is who of this machine has it, where that was noted.
+    `is_owned_by_me` says whether it is this machine's, `is_held_by_me` whether it is also the
+    caller's among the holders of this machine. `holder` is who has it, where that was noted.
     """
 
     __slots__ = (  # noqa: RUF023
-        "spec_name", "locked", "lock", "is_stale", "is_owned_by_me", "duration", "holder", "error",
+        "spec_name", "locked", "lock", "is_stale", "is_owned_by_me", "is_held_by_me", "duration",
+        "holder", "error",
     )  # fmt: skip
 
     def __init__(
@@ -150,6 +152,7 @@ class LockStatus(Shape):
         is_stale: bool | None = None,
         is_owned_by_me: bool | None = None,
         duration: str | None = None,
+        is_held_by_me: bool | None = None,
         holder: str | None = None,
         error: str | None = None,
     ) -> None:
@@ -159,6 +162,7 @@ class LockStatus(Shape):
         self.is_stale: Final = is_stale
         self.is_owned_by_me: Final = is_owned_by_me
         self.duration: Final = duration
+        self.is_held_by_me: Final = is_held_by_me
         self.holder: Final = holder
         self.error: Final = error
 
