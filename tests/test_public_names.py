@@ -36,9 +36,9 @@ WORK_NAMES = [
 ]  # fmt: skip
 
 PROOF_NAMES = [
-    "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",
+    "Agent", "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",
     "ForeignProofError", "LockBreakRefused", "NoProofError", "NodeAlreadyLocked", "ProofEvent",
-    "ProofLedger", "SequenceMismatch", "make_proof", "verify",
+    "ProofLedger", "SequenceMismatch", "agents", "make_proof", "verify",
 ]  # fmt: skip
 
 TREE_NAMES = [

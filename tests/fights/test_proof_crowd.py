@@ -21,7 +21,7 @@ def test_shells_alone_beside_ours_that_die_ten_times_a_second(tmp_path: Path) ->
 
 
 def test_ours_beside_af_for_a_thousand_holds(tmp_path: Path) -> None:
-    ring = af_fight(tmp_path, ours=4, theirs=3, seconds=45, between=0.3)
+    ring = af_fight(tmp_path, ours=4, theirs=3, seconds=60, between=0.3)
     print(ring.holds, ring.killed)
     assert ring.killed >= 30
     assert sum(ring.holds.values()) >= 1000, ring.holds

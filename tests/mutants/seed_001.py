@@ -55,14 +55,8 @@ MUTANTS: list[Mutant] = [
         "001-P2",
         "another machine's lock is taken for damaged, and replaced",
         "specs/locks.py",
-        """\
-                if lock is not None:
-                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
-""",
-        """\
-                if lock is not None and self.is_owned(lock):
-                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
-""",
+        "            if found:\n                self._complete",
+        "            found = [one for one in found if self.is_owned(one.lock)]\n            for home in [] if found else places:\n                home.files.remove(spec_name)\n            if found:\n                self._complete",
         (
             "tests/specs/test_seed_001.py::test_seed001_p2_another_machine_is_refused_with_the_lock_that_is_there",
             "tests/specs/test_spec_locks.py::test_of_many_machines_that_lock_at_once_one_wins",
@@ -72,7 +66,7 @@ MUTANTS: list[Mutant] = [
         "001-P2",
         "the refusal does not say which lock is there",
         "specs/locks.py",
-        "error=ALREADY_LOCKED, existing_lock=lock)",
+        "error=ALREADY_LOCKED, existing_lock=shown.lock)",
         "error=ALREADY_LOCKED)",
         (
             "tests/specs/test_seed_001.py::test_seed001_p2_another_machine_is_refused_with_the_lock_that_is_there",
@@ -81,17 +75,14 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P2",
         "a lock is put over one that another program has made meanwhile",
-        "specs/locks.py",
+        "specs/homes.py",
+        "        if self.files.publish(spec_name, lock):\n            return True\n",
         """\
-            if files.publish(spec_name, lock):
-                return LockResult(True, lock=lock)
-            self._notes.forget(spec_name)
-            return None
-""",
-        """\
-            files.remove(spec_name)
-            files.publish(spec_name, lock)
-            return LockResult(True, lock=lock)
+        if not self.files.publish(spec_name, lock):
+            self.files.remove(spec_name)
+            self.files.publish(spec_name, lock)
+        if lock:
+            return True
 """,
         (
             "tests/specs/test_seed_001.py::test_seed001_p2_so_it_is_by_a_lock_that_was_made_after_it_looked",
@@ -121,43 +112,28 @@ MUTANTS: list[Mutant] = [
         "001-P4",
         "the file stays",
         "specs/locks.py",
-        """\
-        files.remove(spec_name)
-        self._notes.forget(spec_name)
-        return UnlockResult(True, forced=force""",
-        """\
-        self._notes.forget(spec_name)
-        return UnlockResult(True, forced=force""",
+        "            one.home.files.remove(spec_name)\n            one.home.notes.forget(spec_name)\n        return UnlockResult",
+        "            one.home.notes.forget(spec_name)\n        return UnlockResult",
         (
             "tests/specs/test_seed_001.py::test_seed001_p4_the_owner_gives_back_and_the_file_is_gone",
         ),
     ),
     Mutant(
         "001-P4",
-        "what kept other programs out stays",
-        "specs/lockfile.py",
-        """\
-        self._let_pass(spec_name)
-        path = self.path(spec_name)
-        try:
-            os.unlink(path)""",
-        """\
-        path = self.path(spec_name)
-        try:
-            os.unlink(path)""",
+        "among holders of one machine any gives back",
+        "specs/locks.py",
+        'return "" if noted is None or self._is_held(found) or is_gone(noted) else OTHER_HOLDER',
+        'return ""',
         (
-            "tests/specs/test_seed_001.py::test_seed001_p4_the_owner_gives_back_and_the_file_is_gone",
+            "tests/specs/test_seed_001.py::test_seed001_p4_ownership_is_the_machines_and_its_holders_are_told_apart",
         ),
     ),
     Mutant(
         "001-P5",
         "any machine unlocks without force",
         "specs/locks.py",
-        """\
-        if not self.is_owned(lock):
-            return OTHER_MACHINE
-        noted""",
-        "        noted",
+        "        if not self.is_owned(found.lock):\n            return OTHER_MACHINE\n",
+        "",
         (
             "tests/specs/test_seed_001.py::test_seed001_p5_another_machine_gives_back_with_force_only",
         ),
@@ -166,8 +142,8 @@ MUTANTS: list[Mutant] = [
         "001-P5",
         "force is ignored",
         "specs/locks.py",
-        'refused = "" if force else self._refusal(spec_name, lock)',
-        "refused = self._refusal(spec_name, lock)",
+        "given = found if force else self._ours(found)",
+        "given = self._ours(found)",
         (
             "tests/specs/test_seed_001.py::test_seed001_p5_another_machine_gives_back_with_force_only",
         ),
@@ -273,8 +249,8 @@ MUTANTS: list[Mutant] = [
         "001-P8",
         "a clean-up says what it would remove, and removes nothing",
         "specs/locks.py",
-        "if not self.files.is_still(spec_name, seen) or not self.files.remove(spec_name):",
-        "if not self.files.is_still(spec_name, seen):",
+        "if not home.files.is_still(spec_name, seen) or not home.files.remove(spec_name):",
+        "if not home.files.is_still(spec_name, seen):",
         (
             "tests/specs/test_seed_001.py::test_seed001_p8_a_clean_up_removes_the_stale_locks_and_no_others",
         ),
@@ -410,15 +386,13 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P13",
         "a damaged file keeps new locks out",
-        "specs/locks.py",
+        "specs/homes.py",
         """\
-                if not patience.is_damaged(seen) or not files.keep_aside(spec_name, seen):
-                    return None
+        if not home.files.keep_aside(spec_name, seen):
+            return False
 """,
         """\
-                if not patience.is_damaged(seen):
-                    return None
-                return LockResult(False, error=ALREADY_LOCKED)
+        raise PermissionError(13, "it is damaged")
 """,
         (
             "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_no_lock_and_a_new_one_can_be_taken",
@@ -473,8 +447,8 @@ MUTANTS: list[Mutant] = [
         "001-16",
         "a method of the machine identifier has another name",
         "specs/machine.py",
-        "def get_machine_info(",
-        "def machine_info(",
+        '        return MachineId(id=f"{name}-{uuid4()}", hostname=name, created_at=now)\n\n    def get_machine_info(',
+        '        return MachineId(id=f"{name}-{uuid4()}", hostname=name, created_at=now)\n\n    def machine_info(',
         ("tests/specs/test_seed_001.py::test_seed001_16_the_three_interfaces_have_their_methods",),
     ),
     Mutant(
@@ -574,12 +548,8 @@ MUTANTS: list[Mutant] = [
         "001-17",
         "the command that cleans up only says what is there",
         "cli/spec.py",
-        "    result = _locks(call).cleanup_stale_locks()\n",
-        """\
-    from holdfast.specs.shapes import CleanupResult
-
-    result = CleanupResult()
-""",
+        "    result = _locks(call, complete=True).cleanup_stale_locks()\n",
+        "    from holdfast.specs.shapes import CleanupResult\n\n    result = CleanupResult()\n",
         ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
     ),
     Mutant(
@@ -637,14 +607,8 @@ MUTANTS: list[Mutant] = [
         "001-19",
         "a machine takes again what it has",
         "specs/locks.py",
-        """\
-                if lock is not None:
-                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
-""",
-        """\
-                if lock is not None and not self.is_owned(lock):
-                    return LockResult(False, error=ALREADY_LOCKED, existing_lock=lock)
-""",
+        "            if found:\n                self._complete",
+        "            if any(self.is_owned(one.lock) for one in found):\n                return LockResult(True, lock=found[0].lock)\n            if found:\n                self._complete",
         (
             "tests/specs/test_seed_001.py::test_seed001_19_already_locked_also_for_the_machine_that_has_it",
         ),
@@ -662,14 +626,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-19",
         "a spec that is not there is made",
-        "specs/lockfile.py",
-        """\
-        if os.path.islink(folder) or not os.path.isdir(folder):
-            raise""",
-        """\
-        os.makedirs(folder, exist_ok=True)
-        if os.path.islink(folder):
-            raise""",
+        "specs/locks.py",
+        "        found = [home for home in self._homes if home.files.has_spec(spec_name)]\n",
+        "        os.makedirs(os.path.dirname(self.files.path(spec_name)), exist_ok=True)\n        found = [home for home in self._homes if home.files.has_spec(spec_name)]\n",
         ("tests/specs/test_seed_001.py::test_seed001_19_a_spec_that_is_not_there_is_not_found",),
     ),
     Mutant(
@@ -702,14 +661,8 @@ MUTANTS: list[Mutant] = [
         "001-20",
         "to unlock what is not locked is an error",
         "specs/locks.py",
-        """\
-        if seen is None or lock is None:
-            return UnlockResult(True, message=NOT_LOCKED)
-""",
-        """\
-        if seen is None or lock is None:
-            return UnlockResult(False, error=NOT_FOUND)
-""",
+        "        if not found:\n            return UnlockResult(True, message=NOT_LOCKED)\n",
+        "        if not found:\n            return UnlockResult(False, error=NOT_FOUND)\n",
         ("tests/specs/test_seed_001.py::test_seed001_20_to_give_back_what_nobody_has_is_no_error",),
     ),
     Mutant(
@@ -829,5 +782,41 @@ MUTANTS: list[Mutant] = [
         (
             "tests/specs/test_seed_001.py::test_seed001_22_every_property_is_tagged_and_tried_a_hundred_times",
         ),
+    ),
+    Mutant(
+        "001-P2",
+        "a lock in the other program's folder is not looked at",
+        "specs/locks.py",
+        'folders = [f"{root}/{home}/{SPECS}"] if home else specs_folders(root)',
+        'folders = [f"{root}/{home}/{SPECS}"] if home else specs_folders(root)[:1]',
+        ("tests/specs/test_spec_kse.py::test_a_lock_in_either_folder_refuses",),
+    ),
+    Mutant(
+        "001-P2",
+        "a lock counts at once, although another program may be about to write over it",
+        "specs/locks.py",
+        "patience, pauses = Patience(), _PAUSES if self._settle_seconds else 0",
+        "patience, pauses = Patience(), 0",
+        (
+            "tests/specs/test_spec_locks.py::test_a_program_that_writes_over_our_lock_has_it_and_we_do_not",
+        ),
+    ),
+    Mutant(
+        "001-P10",
+        "each workspace has an id of its own",
+        "specs/machine.py",
+        "        return next(self._ours(), self._user)",
+        "        return next(self._ours(), self._beside[0])",
+        (
+            "tests/specs/test_spec_machines.py::test_the_id_is_the_users_in_every_workspace_and_nothing_is_written_beside_the_specs",
+        ),
+    ),
+    Mutant(
+        "001-P9",
+        "an id of a version before is not recognised",
+        "specs/machine.py",
+        "for one in (*self._ours(), self._user))",
+        "for one in [self._used()])",
+        ("tests/specs/test_spec_machines.py::test_locks_with_any_id_of_this_machine_are_its_own",),
     ),
 ]

@@ -184,7 +184,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-04",
         "an agent may break a lock",
         "cli/proof.py",
-        '    person("break a ledger\'s lock", "wait for it, or let a person do it", at_a_terminal=False)\n',
+        '    _person("break a ledger\'s lock", "wait for it, or let a person do it")\n',
         "",
         (
             "tests/proof/test_proof_cli.py::test_doctor_breaks_the_lock_of_another_program_only_for_a_person",
@@ -203,9 +203,9 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-05",
         "a reaping names whoever reaps",
-        "proof/claims.py",
-        '{"type": codec.REAPED, "node_id": claim.node, "owner": claim.owner}',
-        '{"type": codec.REAPED, "node_id": claim.node, "owner": "holdfast"}',
+        "proof/seed_dialect.py",
+        '{"type": codec.REAPED, "node_id": node, "owner": owner}',
+        '{"type": codec.REAPED, "node_id": node, "owner": "holdfast"}',
         (
             "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
         ),
@@ -213,12 +213,9 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-05",
         "a claim has a field more",
-        "proof/claims.py",
-        '                    "expires_at": codec.moment_text(now + length),\n',
-        """\
-                    "expires_at": codec.moment_text(now + length),
-                    "timeout": length // codec.SECOND,
-""",
+        "proof/seed_dialect.py",
+        '"owner": owner, "expires_at": codec.moment_text(until),',
+        '"owner": owner, "expires_at": codec.moment_text(until), "timeout": 300,',
         (
             "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
         ),
@@ -226,9 +223,9 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-05",
         "a claim does not say until when",
-        "proof/claims.py",
-        '                    "expires_at": codec.moment_text(now + length),\n',
-        '                    "expires_at": codec.moment_text(now),\n',
+        "proof/seed_dialect.py",
+        '"owner": owner, "expires_at": codec.moment_text(until),',
+        '"owner": owner, "expires_at": codec.moment_text(now),',
         (
             "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
         ),
@@ -247,8 +244,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-06",
         "what meta.json says is ignored",
         "proof/claims.py",
-        "            self._ledger.folder.timeout()\n",
-        "            codec.TIMEOUT_DEFAULT\n",
+        "            return self._ledger.folder.timeout()\n",
+        "            return codec.TIMEOUT_DEFAULT\n",
         (
             "tests/proof/test_seed_003.py::test_seed003_06_the_timeout_of_claims_comes_from_meta_json",
             "tests/proof/test_seed_003.py::test_seed003_06_it_lies_between_a_second_and_an_hour",
@@ -298,7 +295,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-07",
         "a reaped claim goes on",
-        "proof/claims.py",
+        "proof/seed_dialect.py",
         "elif type in (codec.RELEASED, codec.REAPED):",
         "elif type == codec.RELEASED:",
         ("tests/proof/test_seed_003.py::test_seed003_07_the_state_is_the_replay_of_the_events",),
@@ -306,15 +303,15 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-07",
         "the first claim of a node stays for ever",
-        "proof/claims.py",
-        "claims[node] = Claim(",
-        "claims[node] = claims.get(node) or Claim(",
+        "proof/claim_state.py",
+        "        self.claims[claim.node] = claim\n",
+        "        self.claims.setdefault(claim.node, claim)\n",
         ("tests/proof/test_seed_003.py::test_seed003_07_the_state_is_the_replay_of_the_events",),
     ),
     Mutant(
         "003-07",
         "a claim lasts until the moment after its end",
-        "proof/claims.py",
+        "proof/claim_state.py",
         "self.expires_at is None or self.expires_at > now",
         "self.expires_at is None or self.expires_at >= now",
         ("tests/proof/test_seed_003.py::test_seed003_07_expired_ones_are_filtered",),
@@ -352,24 +349,19 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-08",
         "a claim file outlives its claim",
         "proof/claims.py",
-        "self._commit(lambda: [event], check, lambda numbers: mirror.remove(self._ledger, node))",
-        "self._commit(lambda: [event], check, lambda numbers: None)",
+        "                check,\n                lambda numbers: self._unshow(ended),\n            )\n        return ended[0]",
+        "                check,\n            )\n        return ended[0]",
         ("tests/proof/test_seed_003.py::test_seed003_08_claim_files_have_nanoseconds",),
     ),
     Mutant(
         "003-08",
         "claim files are made where nobody wants them",
         "proof/mirror.py",
-        """\
-    if not os.path.isdir(folder) or claim.acquired_at is None or claim.expires_at is None:
-        return
-""",
-        """\
-    if claim.acquired_at is None or claim.expires_at is None:
-        return
-    os.makedirs(folder, exist_ok=True)
-""",
-        ("tests/proof/test_seed_003.py::test_seed003_08_they_are_optional_and_only_a_mirror",),
+        "    if not is_kept(ledger) or claim.acquired_at is None or claim.expires_at is None:\n        return\n",
+        "    if claim.acquired_at is None or claim.expires_at is None:\n        return\n    os.makedirs(folder, exist_ok=True)\n",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_08_they_are_optional_and_the_ledger_is_the_truth_about_its_own",
+        ),
     ),
     Mutant(
         "003-09",
@@ -383,29 +375,28 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-09",
         "a reaping only removes files",
         "proof/claims.py",
-        "reaped = [claim for claim in found if self._reap_one(claim)]",
-        "reaped = found",
+        "                if found:\n                    self._ledger.commit(\n                        events,",
+        "                if not found:\n                    self._ledger.commit(\n                        events,",
         ("tests/proof/test_seed_003.py::test_seed003_09_stale_claims_are_removed_and_recorded",),
     ),
     Mutant(
         "003-09",
         "stale files stay",
         "proof/claims.py",
-        "        mirror.tidy(self._ledger)\n",
-        "",
+        "            found += mirror.stale(self._ledger, self._state, now)\n",
+        "            found += []\n",
         (
-            "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_that_the_ledger_does_not_know_is_only_removed",
+            "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_that_the_ledger_does_not_know_is_recorded_too",
             "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_never_ends_the_claim_of_a_successor",
+            "tests/proof/test_seed_003.py::test_seed003_09_a_claim_reaps_what_is_stale_in_the_same_step",
         ),
     ),
     Mutant(
         "003-09",
-        "files of claims that live are removed",
+        "a stale file ends the claim of a successor",
         "proof/mirror.py",
-        """\
-            if not claim.is_live(now):
-                remove(ledger, claim.node)""",
-        "            remove(ledger, claim.node)",
+        "    return found is None or not found.is_live(now)\n",
+        "    return True\n",
         (
             "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_never_ends_the_claim_of_a_successor",
         ),
@@ -414,16 +405,16 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-09",
         "what was claimed again meanwhile is reaped",
         "proof/claims.py",
-        "            if self._state.get(claim.node) != claim:\n",
-        "            if claim.node not in self._state:\n",
+        "            if not self._stale(now):\n                raise _Changed\n",
+        "",
         ("tests/proof/test_proof_claims.py::test_what_came_between_is_not_reaped",),
     ),
     Mutant(
         "003-10",
         "a node is claimed twice",
         "proof/claims.py",
-        "lambda at: self._check_free(node, owner, at)",
-        "lambda at: None",
+        "            self._check_free(node, owner, made.acquired_at or 0)\n",
+        "",
         (
             "tests/proof/test_seed_003.py::test_seed003_10_a_claimed_node_is_refused",
             "tests/proof/test_proof_cli.py::test_claims_from_claim_to_release",
@@ -434,16 +425,16 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-10",
         "whoever has a node claims it again",
         "proof/claims.py",
-        "if found is None or not found.is_live(at):",
-        "if found is None or found.owner == owner or not found.is_live(at):",
+        "        if found is not None and found.is_live(at):\n            hint",
+        "        if found is not None and found.owner != owner and found.is_live(at):\n            hint",
         ("tests/proof/test_seed_003.py::test_seed003_10_a_claimed_node_is_refused",),
     ),
     Mutant(
         "003-10",
         "the refusal has other words",
         "proof/claims.py",
-        'f"node already locked: {found.owner}',
-        'f"node is taken: {found.owner}',
+        'f"node already locked: {claim.owner}',
+        'f"node is taken: {claim.owner}',
         (
             "tests/proof/test_seed_003.py::test_seed003_10_a_claimed_node_is_refused",
             "tests/proof/test_proof_cli.py::test_claims_from_claim_to_release",
@@ -465,16 +456,16 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-11",
         "a number that is passed already is accepted",
         "proof/ledger.py",
-        "if_sequence is not None and head != if_sequence",
-        "if_sequence is not None and head < if_sequence",
+        "if expected is not None and head != expected:",
+        "if expected is not None and head < expected:",
         ("tests/proof/test_seed_003.py::test_seed003_11_append_at_the_expected_number_only",),
     ),
     Mutant(
         "003-11",
         "that there is no event yet cannot be expected",
         "proof/ledger.py",
-        "if if_sequence is not None and head != if_sequence",
-        "if if_sequence and head != if_sequence",
+        "if expected is not None and head != expected:",
+        "if expected and head != expected:",
         (
             "tests/proof/test_seed_003.py::test_seed003_11_append_at_the_expected_number_only",
             "tests/proof/test_proof_ledger.py::test_and_then_the_expected_number_is_no_longer_the_expected_one",
@@ -497,8 +488,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-11",
         "the command ignores the expected number",
         "cli/proof.py",
-        "number = ledger.append_if_sequence(event, expected)",
-        "number = ledger.append(event)",
+        'if_sequence=call.number("if-sequence"), force=force',
+        "force=force",
         ("tests/proof/test_proof_cli.py::test_append_if_sequence_is_refused_with_3",),
     ),
     Mutant(
@@ -521,8 +512,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-12",
         "events sort by their names",
         "proof/folder.py",
-        "sorted(filter(None, map(codec.sequence_of, names)))",
-        "list(filter(None, map(codec.sequence_of, sorted(names))))",
+        "sorted(filter(None, map(self.dialect.sequence_of, names)))",
+        "list(filter(None, map(self.dialect.sequence_of, sorted(names))))",
         ("tests/proof/test_seed_003.py::test_seed003_12_they_still_sort_past_999999",),
     ),
     Mutant(
@@ -603,11 +594,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-14",
         "looking makes a folder",
         "proof/folder.py",
-        "        dialect.check(self)\n",
-        """\
-        dialect.check(self)
-        self.make_own()
-""",
+        "        self.dialect: Final[Dialect] = dialect.found(self)\n",
+        "        self.dialect: Final[Dialect] = dialect.found(self)\n        self.make_own()\n",
         ("tests/proof/test_seed_003.py::test_seed003_14_and_leave_nothing_behind",),
     ),
     Mutant(
@@ -670,8 +658,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-15",
         "a mismatch of one is passed over",
         "proof/ledger.py",
-        "head != if_sequence",
-        "head > if_sequence + 1",
+        "expected is not None and head != expected",
+        "expected is not None and head > expected + 1",
         (
             "tests/proof/test_seed_003.py::test_seed003_15_it_compares_and_appends_under_the_lock_and_releases_it",
         ),
@@ -703,28 +691,28 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-16",
         "an expired claim keeps others out",
         "proof/claims.py",
-        "if found is None or not found.is_live(at):",
-        "if found is None:",
+        "        if found is not None and found.is_live(at):\n            hint",
+        "        if found is not None:\n            hint",
         ("tests/proof/test_seed_003.py::test_seed003_16_an_expired_claim_is_usable_by_nobody",),
     ),
     Mutant(
         "003-16",
         "a refresh changes nothing",
-        "proof/claims.py",
-        "claims[node] = Claim(",
-        "claims[node] = claims.get(node) or Claim(",
+        "proof/claim_state.py",
+        "        self.claims[claim.node] = claim\n",
+        "        self.claims.setdefault(claim.node, claim)\n",
         (
             "tests/proof/test_seed_003.py::test_seed003_16_a_refresh_is_a_new_lock_acquired_by_the_same_owner",
         ),
     ),
     Mutant(
         "003-16",
-        "a proof of af is taken for one of ours",
-        "proof/folder.py",
-        "        dialect.check(self)\n",
-        "",
+        "a proof of both dialects is taken for one of ours",
+        "proof/dialect.py",
+        "    if theirs and ours:\n        raise _mixed(folder.root, theirs, ours)\n",
+        "    if theirs and ours:\n        return SEED\n",
         (
-            "tests/proof/test_proof_dialect.py::test_every_command_refuses_a_proof_of_af_before_it_writes_a_byte",
+            "tests/proof/test_proof_dialect.py::test_every_command_refuses_a_mixed_proof_before_it_writes_a_byte",
         ),
     ),
     Mutant(
@@ -743,12 +731,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-17",
         "any claim keeps all nodes",
         "proof/claims.py",
-        """\
-        found = self._state.get(node)
-        if found is None or not found.is_live(at):""",
-        """\
-        found = next(iter(self._state.values()), None)
-        if found is None or not found.is_live(at):""",
+        "        found = self._state.claims.get(node)\n        if found is not None and found.is_live(at):\n            hint",
+        "        found = next(iter(self._state.claims.values()), None)\n        if found is not None and found.is_live(at):\n            hint",
         (
             "tests/proof/test_seed_003.py::test_seed003_17_claims_of_different_nodes_never_get_in_each_others_way",
         ),
@@ -785,8 +769,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-17",
         "a batch is appended in part",
         "proof/ledger.py",
-        "return self.commit(lambda: batch, at_the_expected)",
-        "return self.commit(lambda: batch[:2], at_the_expected)",
+        "return self.commit(lambda: batch, lambda head",
+        "return self.commit(lambda: batch[:2], lambda head",
         (
             "tests/proof/test_proof_ledger.py::test_any_interleaving_of_appenders_gives_all_numbers_without_gap",
         ),
@@ -794,9 +778,106 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-17",
         "claims never expire",
-        "proof/claims.py",
+        "proof/claim_state.py",
         "self.expires_at is None or self.expires_at > now",
         "self.expires_at is None or self.expires_at > 0",
         ("tests/proof/test_seed_003.py::test_seed003_07_expired_ones_are_filtered",),
+    ),
+    Mutant(
+        "003-02",
+        "what waits looks three times as seldom",
+        "proof/writelock.py",
+        "POLL_SECONDS = 0.010",
+        "POLL_SECONDS = 0.030",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_02_with_the_real_clock_it_takes_5_seconds_and_looks_every_10_ms",
+        ),
+    ),
+    Mutant(
+        "003-09",
+        "a claim reaps nothing",
+        "proof/claims.py",
+        "            ended[:] = self._stale(now)\n            taken",
+        "            ended[:] = []\n            taken",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_09_a_claim_reaps_what_is_stale_in_the_same_step",
+        ),
+    ),
+    Mutant(
+        "003-09",
+        "a command that follows reaps nothing",
+        "cli/proof.py",
+        "            _reap_quietly(claims)\n",
+        "            pass\n",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_09_a_command_that_follows_the_events_reaps_from_time_to_time",
+        ),
+    ),
+    Mutant(
+        "003-15",
+        "retries pause as long each time",
+        "proof/backoff.py",
+        "pause = min(pause * 2, longest)",
+        "pause = min(pause, longest)",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_15_retries_after_a_mismatch_pause_longer_each_time",
+        ),
+    ),
+    Mutant(
+        "003-15",
+        "a decision is not made again",
+        "proof/ledger.py",
+        "_DECISIONS = 20",
+        "_DECISIONS = 1",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_15_retries_after_a_mismatch_pause_longer_each_time",
+        ),
+    ),
+    Mutant(
+        "003-16",
+        "the file of another's claim is written over",
+        "proof/claims.py",
+        "            raise _locked(shown, f",
+        "            return\n            raise _locked(shown, f",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_16_the_file_of_anothers_claim_refuses_and_is_not_written_over",
+        ),
+    ),
+    Mutant(
+        "003-16",
+        "an event changes a node that another has claimed",
+        "proof/claims.py",
+        "        nodes = [] if force else nodes_of(event)\n",
+        "        nodes: list[str] = []\n",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_16_a_node_that_another_has_claimed_is_not_changed",
+            "tests/proof/test_seed_003.py::test_seed003_16_nor_one_that_was_claimed_while_the_lock_was_waited_for",
+        ),
+    ),
+    Mutant(
+        "003-16",
+        "the claims of af are not seen",
+        "proof/af_dialect.py",
+        "        elif type == CLAIMED:\n            since",
+        "        elif type == CREATED:\n            since",
+        ("tests/proof/test_proof_af.py::test_what_af_has_claimed_is_refused_until_its_end",),
+    ),
+    Mutant(
+        "003-16",
+        "an expired claim in af is claimed again without a release",
+        "proof/claims.py",
+        "            return [*self._reaped(ended), taken]\n",
+        "            return [taken]\n",
+        (
+            "tests/proof/test_proof_af.py::test_an_expired_claim_is_released_before_the_node_is_claimed_again",
+        ),
+    ),
+    Mutant(
+        "003-16",
+        "what came between is released twice in af",
+        "proof/claims.py",
+        "                events, check, settle, lambda: ended == self._stale(made.acquired_at or 0)\n",
+        "                events, check, settle\n",
+        ("tests/proof/test_proof_af.py::test_what_came_between_is_not_released_twice",),
     ),
 ]

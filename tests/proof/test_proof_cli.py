@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -66,6 +67,61 @@ def test_append_says_the_number_and_events_shows_them(proof: Proof) -> None:
         (1, "node_created"), (2, "note"),
     ]  # fmt: skip
     assert len(proof.hold("events", "--after", 1).out.splitlines()) == 1
+
+
+def test_events_can_be_the_last_ones_and_newest_first(proof: Proof) -> None:
+    for number in range(1, 6):
+        proof.hold("append", f"e{number}")
+
+    def shown(*words: object) -> list[str]:
+        lines = proof.hold("events", *words).out.splitlines()
+        return [line.split()[2] for line in lines]
+
+    assert shown("-n", 2) == ["e4", "e5"]
+    assert shown("--number", 9) == ["e1", "e2", "e3", "e4", "e5"]
+    assert shown("--reverse", "-n", 3) == ["e5", "e4", "e3"]
+    assert shown("--after", 3, "-n", 4, "-r") == ["e5", "e4"]
+    assert shown("-n", 0) == []
+    assert proof.hold("events", "--follow", "--reverse").code == 2
+
+
+def test_agents_tells_who_did_what(proof: Proof) -> None:
+    assert proof.hold("agents").out == "no node was ever claimed\n"
+    for words in (
+        ("claim", "1.10", "--owner", "ann"), ("claim", "1.2", "--owner", "ann"),
+        ("claim", "2", "--owner", "bob"), ("refresh", "1.2", "--owner", "ann"),
+        ("release", "2", "--owner", "bob"),
+    ):  # fmt: skip
+        assert proof.hold(*words).code == 0
+    proof.hold("claim", "3", "--owner", "carl", "--timeout", "1s")
+    time.sleep(1.05)
+    assert proof.hold("reap").code == 0
+    ann, bob, carl = proof.hold("agents", "--json").json["agents"]
+    counts = ("claimed", "refreshed", "released", "expired")
+    assert (ann["owner"], ann["nodes"]) == ("ann", ["1.2", "1.10"])
+    assert [ann[one] for one in counts] == [2, 1, 0, 0]
+    assert [bob[one] for one in counts] == [1, 0, 1, 0]
+    assert [carl[one] for one in counts] == [1, 0, 0, 1]
+    assert (bob["nodes"], carl["nodes"]) == ([], [])
+    assert "1.2 1.10" in proof.hold("agents").out
+
+
+def test_an_event_about_a_claimed_node_needs_its_owner_or_force_by_a_person(proof: Proof) -> None:
+    data = ("--data", '{"node_id": "1.1"}')
+    assert proof.hold("claim", "1.1", "--owner", "ann").code == 0
+    refused = proof.hold("append", "node_closed", *data, "--owner", "bob", "--json")
+    assert (refused.code, refused.error["code"]) == (3, "E_NODE_LOCKED")
+    agent = proof.hold("append", "node_closed", *data, "--force", env={"HOLDFAST_HOLDER": "bob"})
+    assert agent.code == 2
+    assert proof.hold("append", "node_closed", *data, "--owner", "ann").out == "2\n"
+    assert proof.hold("append", "note", "--owner", "bob").out == "3\n"
+    terminal = Terminal(proof.repository)
+    try:
+        words = ("append", "x", "--data", shlex.quote(data[1]), "--force")
+        forced = terminal.hold("proof", "-C", str(proof.root), *words)
+        assert (forced.code, forced.out) == (0, "4\n")
+    finally:
+        terminal.close()
 
 
 def test_append_if_sequence_is_refused_with_3(proof: Proof) -> None:

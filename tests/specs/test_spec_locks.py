@@ -281,6 +281,19 @@ os.rename(draft, sys.argv[1] + "/.lock")
     assert (demo / ".lock").read_text() == text
 
 
+def test_an_interrupt_while_ours_settles_leaves_no_lock(
+    root: Path, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(seconds: float) -> None:
+        assert (demo / ".lock").exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.specs.locks.sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        locks(root, settle_seconds=SETTLE_SECONDS).acquire_lock("demo")
+    assert os.listdir(demo) == []
+
+
 def test_nothing_but_the_lock_is_there_and_nothing_when_it_is_gone(root: Path, demo: Path) -> None:
     mine = locks(root)
     for end in (

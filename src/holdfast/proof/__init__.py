@@ -3,7 +3,7 @@
     ledger       ProofLedger: append, read
     claims       Claims: who works on which node, until when
     claim_state  what the events up to one of them say about claims
-    agents       who has claimed what so far
+    activity     what each owner of claims did so far
     codec        how all of it is spelled on disk
     dialect      which dialect a folder speaks, if it is a proof at all
     seed_dialect the protocol's own: `event-000001.json`, `lock_acquired`
@@ -29,7 +29,7 @@ sister rooms.
 
 from __future__ import annotations
 
-from holdfast.proof.agents import Agent, agents
+from holdfast.proof.activity import Agent, agents
 from holdfast.proof.audit import verify
 from holdfast.proof.claims import Claim, Claims
 from holdfast.proof.errors import (

@@ -21,6 +21,8 @@ from holdfast.proof.folder import read, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.proof.claim_state import ClaimState
     from holdfast.proof.ledger import ProofLedger
 
@@ -65,9 +67,13 @@ def shown(ledger: ProofLedger, node: str) -> Claim | None:
     return Claim(*fields, sequence=0)
 
 
-def claims(ledger: ProofLedger) -> list[Claim]:
-    """The claims that the files show; those that cannot be read are passed over."""
-    found = (shown(ledger, name.removesuffix(SUFFIX)) for name in names(ledger))
+def claims(
+    ledger: ProofLedger, is_wanted: Callable[[str], bool] = lambda node: True
+) -> list[Claim]:
+    """The claims that the files of some nodes show, or of all; those that cannot be read are passed
+    over."""
+    nodes = (name.removesuffix(SUFFIX) for name in names(ledger))
+    found = (shown(ledger, node) for node in nodes if is_wanted(node))
     return [claim for claim in found if claim is not None]
 
 
@@ -94,10 +100,8 @@ def counts(claim: Claim, now: int) -> bool:
 def stale(ledger: ProofLedger, state: ClaimState, now: int) -> list[Claim]:
     """The claims of other programs' files whose time is over, and whose nodes are free. While a
     node has a successor in the ledger the file stays: an event about it would end that claim."""
-    return [
-        claim for claim in claims(ledger)
-        if is_foreign(state, claim) and not counts(claim, now) and _is_free(state, claim.node, now)
-    ]  # fmt: skip
+    found = claims(ledger, lambda node: _is_free(state, node, now))
+    return [claim for claim in found if is_foreign(state, claim) and not counts(claim, now)]
 
 
 def _is_free(state: ClaimState, node: str, now: int) -> bool:
@@ -107,8 +111,8 @@ def _is_free(state: ClaimState, node: str, now: int) -> bool:
 
 def left_behind(ledger: ProofLedger, state: ClaimState) -> list[Claim]:
     """The claims that files show although the ledger has ended them."""
-    found = claims(ledger)
-    return [one for one in found if one.node not in state.claims and not is_foreign(state, one)]
+    found = claims(ledger, lambda node: node not in state.claims)
+    return [claim for claim in found if not is_foreign(state, claim)]
 
 
 def _unlink(ledger: ProofLedger, node: str) -> None:

@@ -1,6 +1,7 @@
 """Spec locks: who works on which spec, in lock files that other programs read and write too.
 
     locks        SpecLocks: take, give back, look, clear away the stale
+    homes        the folders of specs of a workspace, and the locks that stand there
     lockfile     LockFile: the file `.lock` in the folder of each spec
     machine      MachineIdentifier: which machine this is, made up once and kept
     holders      which agent of this machine has a lock; a note beside the ledger, never in the file

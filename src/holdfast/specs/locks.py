@@ -48,8 +48,9 @@ from holdfast.specs.errors import (
     SpecReasonError,
     SpecTimeoutError,
 )
-from holdfast.specs.files import BYTES_MAX, AloneAtAll, is_denied
-from holdfast.specs.holders import HolderNotes, holder_here, is_family
+from holdfast.specs.files import BYTES_MAX, is_denied
+from holdfast.specs.holders import holder_here, is_family
+from holdfast.specs.homes import FoundLock, Home, alone, found_locks, is_clear
 from holdfast.specs.lockfile import LockFile, Patience, lock_in
 from holdfast.specs.machine import MachineIdentifier, WorkspaceMachine, machine_of
 from holdfast.specs.names import SPECS, is_name, specs_folders
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from typing import Final, Protocol, overload
 
     from holdfast.core.time import Clock
-    from holdfast.specs.files import Seen
     from holdfast.specs.shapes import MachineId
 
     class Machine(Protocol):
@@ -89,42 +89,6 @@ SETTLE_SECONDS = 0.3
 _PAUSES = 20
 #: What people read where a lock's moment cannot be read.
 UNKNOWN_DURATION = "unknown"
-
-
-class _Home:
-    """One folder of specs: its lock files, and the notes on who has them."""
-
-    __slots__ = ("files", "notes")
-
-    def __init__(self, workspace: str, specs: str) -> None:
-        self.files: Final = LockFile(specs)
-        self.notes: Final = HolderNotes(workspace, specs)
-
-    def put(self, spec_name: str, lock: LockMetadata, holder: Holder) -> bool:
-        """Put a lock there, if there is none, noting first who has it."""
-        self.notes.write(spec_name, lock, holder)
-        if self.files.publish(spec_name, lock):
-            return True
-        self.notes.forget(spec_name)
-        return False
-
-    def take_back(self, spec_name: str, lock: LockMetadata) -> None:
-        """Take away exactly this lock."""
-        if self.files.has(spec_name, lock):
-            self.files.remove(spec_name)
-            self.notes.forget(spec_name)
-
-
-class _Found:
-    """A lock that is there: in which home, what was seen, and who has it if that was noted."""
-
-    __slots__ = ("home", "lock", "noted", "seen")
-
-    def __init__(self, home: _Home, spec_name: str, seen: Seen, lock: LockMetadata) -> None:
-        self.home: Final = home
-        self.seen: Final = seen
-        self.lock: Final = lock
-        self.noted: Final = home.notes.read(spec_name, lock)
 
 
 class SpecLocks:
@@ -151,7 +115,7 @@ class SpecLocks:
         root = os.path.realpath(os.fspath(workspace_root))
         folders = [f"{root}/{home}/{SPECS}"] if home else specs_folders(root)
         self.workspace_root: Final = root
-        self._homes: Final = tuple(_Home(root, folder) for folder in folders)
+        self._homes: Final = tuple(Home(root, folder) for folder in folders)
         self._machine = machine or machine_of(root, os.environ)
         self._holder = (
             Holder(id=checked_id(holder, "holder")) if isinstance(holder, str) else holder
@@ -175,24 +139,12 @@ class SpecLocks:
         """The specs that have a lock file, whatever it says, by name."""
         return sorted({name for home in self._homes for name in home.files.list_locked_specs()})
 
-    def _places(self, spec_name: str) -> list[_Home]:
+    def _places(self, spec_name: str) -> list[Home]:
         """The homes in which a spec has a folder. Raises SpecNotFoundError if there is none."""
         found = [home for home in self._homes if home.files.has_spec(spec_name)]
         if not found:
             self.files.alone(spec_name)
         return found
-
-    @staticmethod
-    def _alone(places: Sequence[_Home], spec_name: str) -> AloneAtAll:
-        """One process at a time at all locks of a spec, entered in one order by everybody."""
-        return AloneAtAll([home.files.alone(spec_name) for home in places])
-
-    @staticmethod
-    def _found(places: Sequence[_Home], spec_name: str) -> list[_Found]:
-        """The locks of a spec. Raises SpecPermissionError if that may not be known."""
-        looks = ((home, home.files.look(spec_name)) for home in places)
-        locks = ((home, seen, lock_in(seen)) for home, seen in looks if seen is not None)
-        return [_Found(home, spec_name, seen, lock) for home, seen, lock in locks if lock]
 
     # What the lock says
 
@@ -263,13 +215,13 @@ class SpecLocks:
         places = self._places(spec_name)
         # What may take long, the first time, does not keep others waiting.
         machine, holder, _owner = self._machine.get_machine_id(), self.holder, self.owner
-        with self._alone(places, spec_name):
-            found = self._found(places, spec_name)
+        with alone(places, spec_name):
+            found = found_locks(places, spec_name)
             if found:
                 self._complete(places, spec_name, found)
                 shown = next((one for one in found if not self._is_held(one)), found[0])
                 return LockResult(False, error=ALREADY_LOCKED, existing_lock=shown.lock)
-            if not all(self._is_clear(home, spec_name, patience) for home in places):
+            if not all(is_clear(home, spec_name, patience) for home in places):
                 return None
             lock = self._made(machine, reason, hours)
             for at, home in enumerate(places):
@@ -279,34 +231,28 @@ class SpecLocks:
                     return None
         return LockResult(True, lock=lock) if self._settled(places, spec_name, lock) else None
 
-    @staticmethod
-    def _is_clear(home: _Home, spec_name: str, patience: Patience) -> bool:
-        """Whether a lock can be put there; a damaged file is kept aside for that."""
-        seen = home.files.look(spec_name)
-        if seen is not None:
-            if lock_in(seen) is not None or not patience.is_damaged(seen):
-                return False  # it has become a lock since, or may become one
-            if not home.files.keep_aside(spec_name, seen):
-                return False
-        home.files.sweep(spec_name)
-        return not home.files.is_being_written(spec_name, patience)
-
-    def _settled(self, places: Sequence[_Home], spec_name: str, lock: LockMetadata) -> bool:
+    def _settled(self, places: Sequence[Home], spec_name: str, lock: LockMetadata) -> bool:
         """Whether a new lock still stands when no program that looked before it can write over it
-        any more. If one did, what is left of ours is taken back."""
+        any more. If one did, or we are interrupted, what is left of ours is taken back."""
+        stands = False
+        try:
+            stands = self._stands(places, spec_name, lock)
+        finally:
+            if not stands:
+                with alone(places, spec_name):
+                    for home in places:
+                        home.take_back(spec_name, lock)
+        return stands
+
+    def _stands(self, places: Sequence[Home], spec_name: str, lock: LockMetadata) -> bool:
         patience, pauses = Patience(), _PAUSES if self._settle_seconds else 0
         while pauses > 0:
             sleep(self._settle_seconds / _PAUSES)
             writing = any(home.files.is_being_written(spec_name, patience) for home in places)
             pauses = max(pauses - 1, 1) if writing else pauses - 1
             if not all(home.files.has(spec_name, lock) for home in places):
-                break
-        else:
-            return True
-        with self._alone(places, spec_name):
-            for home in places:
-                home.take_back(spec_name, lock)
-        return False
+                return False
+        return True
 
     def complete_locks(self) -> None:
         """Put each lock that our holder has in one folder of specs alone into the other too."""
@@ -315,12 +261,12 @@ class SpecLocks:
         for name in self.locked_specs():
             try:
                 places = self._places(name)
-                with self._alone(places, name):
-                    self._complete(places, name, self._found(places, name))
+                with alone(places, name):
+                    self._complete(places, name, found_locks(places, name))
             except (OSError, HoldfastError):
                 continue  # it still counts as held
 
-    def _complete(self, places: Sequence[_Home], spec_name: str, found: list[_Found]) -> None:
+    def _complete(self, places: Sequence[Home], spec_name: str, found: list[FoundLock]) -> None:
         """Put a lock that our holder took into the homes that have none."""
         for one in found:
             if one.noted is not None and self._is_held(one):
@@ -337,7 +283,7 @@ class SpecLocks:
             return UnlockResult(False, error=INVALID_NAME)
         try:
             places = self._places(spec_name)
-            with self._alone(places, spec_name):
+            with alone(places, spec_name):
                 while (result := self._given_back(places, spec_name, force)) is None:
                     pass
                 return result
@@ -347,13 +293,13 @@ class SpecLocks:
             return UnlockResult(False, error=NOT_REMOVED)
 
     def _given_back(
-        self, places: Sequence[_Home], spec_name: str, force: bool
+        self, places: Sequence[Home], spec_name: str, force: bool
     ) -> UnlockResult | None:
         """One attempt; None if it was another lock by then: some programs do not ask us."""
         for home in places:
             home.files.sweep(spec_name)
         try:
-            found = self._found(places, spec_name)
+            found = found_locks(places, spec_name)
         except SpecPermissionError:
             if not force:
                 return UnlockResult(False, error=NOT_REMOVED)
@@ -365,26 +311,26 @@ class SpecLocks:
         given = found if force else self._ours(found)
         if not given:
             return UnlockResult(False, error=self._refusal(found[0]), previous_lock=found[0].lock)
+        if not all(one.home.files.is_still(spec_name, one.seen) for one in given):
+            return None
         for one in given:
-            if not one.home.files.is_still(spec_name, one.seen):
-                return None
             one.home.files.remove(spec_name)
             one.home.notes.forget(spec_name)
         return UnlockResult(True, forced=force, previous_lock=given[0].lock)
 
-    def _ours(self, found: list[_Found]) -> list[_Found]:
+    def _ours(self, found: list[FoundLock]) -> list[FoundLock]:
         """What our holder may give back: what it took itself, else what is the machine's."""
         mine = [one for one in found if not self._refusal(one)]
         return [one for one in mine if one.noted and is_family(one.noted, self.holder)] or mine
 
-    def _refusal(self, found: _Found) -> str:
+    def _refusal(self, found: FoundLock) -> str:
         """Why it is not ours to give back; empty if it is."""
         if not self.is_owned(found.lock):
             return OTHER_MACHINE
         noted = found.noted
         return "" if noted is None or self._is_held(found) or is_gone(noted) else OTHER_HOLDER
 
-    def _is_held(self, found: _Found) -> bool:
+    def _is_held(self, found: FoundLock) -> bool:
         """Whether a lock is this machine's, and our holder's if that was noted."""
         if not self.is_owned(found.lock):
             return False
@@ -413,7 +359,7 @@ class SpecLocks:
             [cleaned[name] for name in sorted(cleaned)], [errors[name] for name in sorted(errors)]
         )
 
-    def _cleaned(self, home: _Home, spec_name: str) -> LockMetadata | None:
+    def _cleaned(self, home: Home, spec_name: str) -> LockMetadata | None:
         seen = home.files.look(spec_name)
         lock = None if seen is None else lock_in(seen)
         if seen is None or lock is None or not moments.is_stale(lock, self._now()):
@@ -445,7 +391,7 @@ class SpecLocks:
         if not is_name(spec_name):
             return LockStatus(spec_name, False, error=INVALID_NAME), None
         try:
-            found = self._found(self._homes, spec_name)
+            found = found_locks(self._homes, spec_name)
         except SpecPermissionError:
             return LockStatus(spec_name, True, error=PERMISSION_DENIED), None
         if not found:
