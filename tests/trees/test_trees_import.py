@@ -134,6 +134,17 @@ def test_a_snapshot_that_is_not_what_jvs_wrote_is_left_out_and_named(
     assert world.leftovers() == []
 
 
+def test_if_the_latest_one_is_damaged_the_one_before_it_has_the_tag_of_its_worktree(
+    world: World, jvs: Jvs
+) -> None:
+    good = jvs.take("good", worktree="side")
+    other = jvs.take("other")
+    bad = jvs.take("bad", worktree="side")
+    (jvs.snapshot(bad) / "app/x").write_text("damaged")
+    done = bring(world.repository, str(jvs.root))
+    assert done.tags == {"jvs-main": done.brought[other], "jvs-side": done.brought[good]}
+
+
 def test_a_file_that_is_called_like_the_mark_is_a_file(world: World, jvs: Jvs) -> None:
     jvs.write("app/.READY", "mine")
     id = jvs.take()

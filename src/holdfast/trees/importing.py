@@ -223,10 +223,7 @@ class _Import:
             here = id_here(self._source, at)
             if descriptors.is_visible(self._repository, here):
                 return here
-            try:
-                at = self._source.read(at).parent
-            except HoldfastError:
-                break
+            at = self._source.parent_of(at)
         return ""
 
     def _describe(self, account: Account) -> Descriptor:
@@ -268,10 +265,10 @@ class _Import:
 
 def _tag_all(repository: Repository, source: JvsRepository, done: Imported) -> None:
     here = {**done.already, **done.brought}
-    for name, id in source.heads():
-        if id in here:
-            made = _follow(repository, f"jvs-{name}", id, here)
-            done.tags[made] = here[id]
+    for name, wanted_id in source.heads():
+        id = _brought_up_to(source, wanted_id, here)
+        if id:
+            done.tags[_follow(repository, f"jvs-{name}", id, here)] = here[id]
     wanted = [*source.refs()]
     for id in reversed(here):
         try:
@@ -282,6 +279,15 @@ def _tag_all(repository: Repository, source: JvsRepository, done: Imported) -> N
     for name, id in wanted:
         if id in here:
             done.tags[_tag(repository, name, id, here[id])] = here[id]
+
+
+def _brought_up_to(source: JvsRepository, id: str, here: dict[str, str]) -> str:
+    """The snapshot, or if it could not come over, the nearest one before it that could."""
+    seen = set()
+    while id and id not in here and id not in seen:
+        seen.add(id)
+        id = source.parent_of(id)
+    return id if id in here else ""
 
 
 def _follow(repository: Repository, name: str, id: str, here: dict[str, str]) -> str:

@@ -140,6 +140,14 @@ class JvsRepository:
                 raise _damaged(id, "its mark .READY belongs to another descriptor")
         return JvsSnapshot(id, folder, fields, mark)
 
+    def parent_of(self, id: str) -> str:
+        """The snapshot before one, also of one that is damaged, if its descriptor is not; empty if
+        there was none or nothing tells."""
+        fields = self._fields(f"descriptors/{id}.json")
+        whole = fields.get("descriptor_checksum") in _checksums(fields)
+        parent = fields.get("parent_id")
+        return str(parent) if whole and _is_id(parent) else ""
+
     def heads(self) -> Iterator[tuple[str, str]]:
         """Every worktree with its latest snapshot, and with its current one if that is older."""
         for name in _names(f"{self._control}/worktrees"):
