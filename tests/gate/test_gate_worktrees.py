@@ -66,7 +66,7 @@ def test_two_agents_in_one_worktree_are_kept_apart(scene: Scene, feature: Path) 
     assert not (feature / ".holdfast").exists()
 
 
-def test_the_same_file_in_two_worktrees_is_no_conflict_and_is_told(
+def test_seed002_03_the_same_file_in_two_worktrees_is_no_conflict_and_is_told(
     scene: Scene, feature: Path
 ) -> None:
     ann, bob = agent(scene, "ann", scene.root), agent(scene, "bob", feature)
