@@ -202,6 +202,7 @@ def test_a_linked_worktree_has_the_same_hooks_and_its_own_index(repo: Repo) -> N
     repo.write("a", content="in main\n")
     repo.git("add", "a")
     repo.write("b", content="in other\n", at=other)
+    assert [name for name, _ in repo.seen()] == ["post-checkout"]  # of the worktree that was made
     repo.git("commit", "-am", "in the other", at=other)
     assert repo.seen() == both("b")
     assert staged(str(repo.root)) == ["a"]
@@ -718,6 +719,7 @@ def test_a_folder_that_is_set_serves_all_linked_worktrees(repo: Repo) -> None:
     repo.git("worktree", "add", "-b", "other", other)
     assert by_name(githooks.status(str(other), words=repo.words)) == each("installed")
     repo.write("a", content="2\n", at=other)
+    assert [name for name, _ in repo.seen()] == ["post-checkout"]  # of the worktree that was made
     repo.git("commit", "-am", "in the other", at=other)
     assert repo.seen() == both("a")
     repo.hook("pre-commit", "#!/bin/sh\nexit 9\n", folder=other / "tools")
