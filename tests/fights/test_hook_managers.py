@@ -181,8 +181,10 @@ def test_an_agent_that_holds_nothing_yet_may_begin_while_the_framework_runs(
     """What is written meanwhile is hidden as well."""
     repo.configure("sh -c 'echo begun > b.py'")
     repo.framework(person)
-    repo.start("a.py", "b.py")
-    bob.edit("new.py")
+    repo.start("a.py", "b.py", "c.py")
+    bob.edit("c.py")
+    assert bob.commit("--no-verify", "--", "c.py").code == 0
+    assert repo.held() == {}
     ann.edit("a.py")
     ann.git("add", "a.py")
     assert ann.commit().code == 0
