@@ -319,12 +319,19 @@ def test_lefthook_that_is_installed_again_is_put_behind_us_again(
     """`lefthook run` does so by itself when its settings were changed."""
     lefthook(repo, person)
     repo.start("a.py", "b.py")
-    for _ in range(2):
-        assert person.run("lefthook", "install", "--force").code == 0
+    for words in ((), (), ("--force",)):
+        done = person.run("lefthook", "install", *words)
+        assert done.code == 0, done
+        with (repo.hooks / "pre-commit").open("a") as file:
+            file.write(f"# another version {words}\n")
         unfinished(repo, ann, bob)
         assert repo.states() == {"installed"}
+        assert "pre-commit.old" not in repo.names()
         assert "b.py: codex" in ann.commit("-a").complained
     assert ann.commit("--", "a.py").code == 0
+    githooks.uninstall(str(repo.root))
+    assert repo.names() == ["pre-commit"]
+    assert "call_lefthook" in (repo.hooks / "pre-commit").read_text()
 
 
 # simple-git-hooks
@@ -342,3 +349,8 @@ def test_a_hook_that_is_overwritten_in_its_place_is_noticed(
     assert "b.py: codex" in ann.commit("-a").complained
     assert ann.commit("--", "a.py").code == 0
     assert repo.ran() == ["simple"]
+    repo.package(**{"simple-git-hooks": {"pre-commit": "echo newer >> ../framework"}})
+    assert person.run("simple-git-hooks").code == 0
+    ann.edit("a.py", content="3\n")
+    assert ann.commit("--", "a.py").code == 0
+    assert repo.ran() == ["newer"]

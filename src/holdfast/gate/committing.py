@@ -179,8 +179,8 @@ def _endangered(
     root: str, env: Mapping[str, str], name: str, names: list[str], managers: list[Stasher]
 ) -> str:
     """Why hook managers would harm the work of others, if they would."""
-    changed = unstaged(root)
-    unshielded = [one for one in managers if one.takes == ALL and not _is_shielded(root, one)]
+    changed, hooks = unstaged(root), folders(root).now
+    unshielded = [one for one in managers if one.takes == ALL and not _is_shielded(hooks, one)]
     others = _of_others(root, changed, env) if unshielded else []
     if others:
         return would_lose(root, env, name, names, unshielded[0], others)
@@ -189,9 +189,9 @@ def _endangered(
     return partly_staged(root, env, managers[0], others) if others else ""
 
 
-def _is_shielded(root: str, manager: Stasher) -> bool:
+def _is_shielded(hooks: str, manager: Stasher) -> bool:
     """Whether a manager is run by a hook of ours, with an index that hides the work of others."""
-    return manager.can_be_shielded and is_ours(read(f"{folders(root).now}/{manager.hook}"))
+    return manager.can_be_shielded and is_ours(read(f"{hooks}/{manager.hook}"))
 
 
 def shielded(folder: str, env: Mapping[str, str], name: str) -> str:

@@ -27,7 +27,7 @@ from holdfast.gate.committing import AFTER_CHECKOUT, CHECKS, RELEASES
 from holdfast.gate.gitfiles import GitError
 from holdfast.gate.hookfolder import folders
 from holdfast.gate.hookscript import BEFORE, LEGACY, quoted, read
-from holdfast.gate.stashing import is_made_by_pre_commit
+from holdfast.gate.stashing import is_made_by_pre_commit, made_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ _OTHERS = (
 )  # fmt: skip
 #: Of these, the ones that change what git does, or how fast, by being there: only if they are.
 _COSTLY = ("reference-transaction", "post-index-change", "push-to-checkout", "proc-receive")
+
+#: What lefthook puts behind the name of a hook that it found.
+_RENAMED = ".old"
 
 # The states of a hook.
 ABSENT = "absent"
@@ -264,8 +267,9 @@ def _same(one: str, other: str) -> bool:
 
 
 def _is_renewed(path: str, before: str) -> bool:
-    """Whether both are the pre-commit framework's own, which was installed once more."""
-    return is_made_by_pre_commit(read(path)) and is_made_by_pre_commit(read(before))
+    """Whether both are the same manager's own, which was installed once more: the newer counts."""
+    maker = made_by(read(path))
+    return bool(maker) and maker == made_by(read(before))
 
 
 def _cannot(hook: Hook) -> GitHookError:
@@ -291,8 +295,15 @@ def _put(hook: Hook, words: Sequence[str], made: bool) -> None:
     if is_made_by_pre_commit(read(before)) and os.path.lexists(legacy):
         # It runs that one, and would move ours over it if it were installed once more.
         _keep(legacy, f"{legacy}{BEFORE}")
+    _drop_renamed(hook.path)
     made = made or hookscript.made_its_folder(read(hook.path))
     _write(hook.path, _text(hook.name, words, before, made=made))
+
+
+def _drop_renamed(path: str) -> None:
+    """lefthook has renamed ours, and would do nothing any more as long as that one is there."""
+    if hookscript.is_ours(read(f"{path}{_RENAMED}")):
+        os.unlink(f"{path}{_RENAMED}")
 
 
 def _write(path: str, text: bytes) -> None:
@@ -334,10 +345,11 @@ def _step_back(path: str) -> None:
 
 def _take_away(hook: Hook) -> None:
     before, theirs = f"{hook.path}{BEFORE}", f"{hook.path}{LEGACY}{BEFORE}"
+    _drop_renamed(hook.path)
     if hook.state == OVERTAKEN:
         _step_back(hook.path)
     elif hook.state == FOREIGN:
-        if hook.before:  # written anew, and the same as it was
+        if hook.before:  # written anew, by the same manager
             os.unlink(before)
     elif hook.before:
         os.replace(before, hook.path)

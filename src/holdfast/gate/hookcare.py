@@ -116,9 +116,11 @@ def _put_right(root: str, words: Sequence[str]) -> tuple[str, str]:
         if not wrong:
             return "", ""
         githooks.install(root, words=words)
-    except GitError as error:
-        then = f" -> {error.hint}." if error.hint else ""
-        why = f"git's hooks were changed, and cannot be put right: {error.message}.{then}"
+    except (GitError, OSError) as error:
+        what, then = str(error), ""
+        if isinstance(error, GitError):
+            what, then = error.message, f" -> {error.hint}." if error.hint else ""
+        why = f"git's hooks were changed, and cannot be put right: {what}.{then}"
         return "", f"{why} Until then commits are not checked."
     listed = "; ".join(wrong[:3]) + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
     return f"git's hooks were changed, and are in place again: {listed}", ""
@@ -228,20 +230,26 @@ def _known(root: str) -> Known | None:
 
 
 def _write(root: str, at: Folders, known: Known) -> None:
-    sleep(TICK_NS / 1e9)  # or what was just written would have to be looked at once more
     paths = "\t".join([*_hooks(at), known.log])
-    *stamps, _log = hookwatch.stamps(paths).split("\t")
-    first = "\t".join([*map(_if_settled, stamps), known.seen])
+    stamps = _settled(paths)
+    if "" in stamps:  # written just now: or it would have to be looked at once more
+        sleep(TICK_NS / 1e9)
+        stamps = _settled(paths)
+    first = "\t".join([*stamps, known.seen])
     problem = [f"problem\t{known.problem.replace(chr(10), ' ')}"] if known.problem else []
     lines = [paths, first, *problem, *(f"word\t{word}" for word in known.words), ""]
     if "\n" not in paths and paths.count("\t") == first.count("\t"):  # else nothing is watched
         _replace(root, "\n".join(lines))
 
 
-def _if_settled(stamp: str) -> str:
-    """A file that could change once more without another stamp has none, and is looked at again."""
-    is_sure = stamp == hookwatch.ABSENT or is_settled(int(stamp), time_ns())
-    return stamp if is_sure else ""
+def _settled(paths: str) -> list[str]:
+    """The stamps of files but the log's. One that could change once more without another stamp has
+    none, and is looked at again."""
+    now = time_ns()
+    return [
+        stamp if stamp == hookwatch.ABSENT or is_settled(int(stamp), now) else ""
+        for stamp in hookwatch.stamps(paths).split("\t")[:-1]
+    ]
 
 
 def _replace(root: str, text: str) -> None:

@@ -62,7 +62,8 @@ def bring_back(root: str, copy: str) -> None:
     with open(f"{copy}{_WAS}", "rb") as file:
         before = _entries(file.read())
     after = _entries(_listed(root, {**env, "GIT_INDEX_FILE": copy}))
-    none = b"0 " + b"0" * len(next(iter(after.values()), b"").split(b" ")[-1])
+    some = next(iter({**before, **after}.values()), b"")
+    none = b"0 " + b"0" * len(some.partition(b" ")[2])
     changed = [
         b"%s\t%s\0" % (after.get(name, none), name)
         for name in (*after, *before.keys() - after.keys())
