@@ -255,7 +255,6 @@ def test_a_commit_frees_its_files_while_our_hook_is_gone(
 ) -> None:
     repo.start("a.py", "b.py")
     ann.edit("a.py")
-    ended(ann, "a.py")
     bob.edit("b.py")
     for name in githooks.HOOKS:
         hook(repo, name).unlink()
@@ -265,18 +264,11 @@ def test_a_commit_frees_its_files_while_our_hook_is_gone(
     assert repo.held() == {"b.py": BOB_KEY}
 
 
-def ended(actor: Actor, name: str) -> None:
-    """The client says that an edit is done."""
-    fields = {"file_path": str(actor.repo.root / name), "content": ""}
-    told(actor, "PostToolUse", tool_name="Write", tool_input=fields)
-
-
 def test_an_agent_that_wants_such_a_file_gets_it_at_once(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
     repo.start("a.py")
     ann.edit("a.py")
-    ended(ann, "a.py")
     assert ann.run(*without_hooks(repo), "commit", "-qam", "x").code == 0
     bob.edit("a.py")
     assert repo.held() == {"a.py": BOB_KEY}
@@ -293,9 +285,9 @@ def test_such_a_commit_frees_only_what_is_done(repo: Repo, ann: Actor, bob: Acto
     settle()
     bob.lease("unchanged.py")
     bob.edit("done.py", "dirty.py")
-    patch = {"command": "*** Begin Patch\n*** Add File: done.py\n+x\n*** End Patch\n"}
-    told(bob, "PostToolUse", tool_name="apply_patch", tool_input=patch)
-    ann.edit("about.py")
+    fields = {"file_path": str(repo.root / "about.py"), "content": ""}
+    told(ann, "PreToolUse", tool_name="Write", tool_input=fields)
+    (repo.root / "about.py").write_text("new\n")
     repo.git("add", "--all")
     repo.git("commit", "--quiet", "-m", "everything")
     (repo.root / "dirty.py").write_text("newer\n")
@@ -316,7 +308,6 @@ def test_moves_of_head_that_are_no_commits_free_nothing(
     repo.git("switch", "--quiet", "main")
     told(ann)
     ann.edit("a.py", content="mine\n")
-    ended(ann, "a.py")
     (repo.root / "a.py").write_text("old a.py\n")  # it took that back itself
     words = {
         "checkout": ("checkout", "--quiet", "side"),
@@ -348,7 +339,6 @@ def test_each_way_to_commit_without_hooks_frees(
         ann.edit("a.py")
     else:
         ann.edit("b.py", content="old b.py\n")  # so it is clean, and was written
-    ended(ann, "a.py")
     for line in lines[way]:
         repo.git(*line)
     told(bob)
@@ -361,7 +351,6 @@ def test_a_commit_that_our_hook_has_seen_is_no_news_to_the_next_event(
     """What an agent holds stays its own, as ever, if a person commits it nevertheless."""
     repo.start("a.py", "b.py")
     ann.edit("a.py")
-    ended(ann, "a.py")
     person = repo.actor("editor")
     assert person.commit("-a", "--no-verify").code == 0
     told(bob)
@@ -374,7 +363,6 @@ def test_commits_before_one_that_our_hook_sees_are_made_up_for(
     repo.start("a.py", "b.py", "c.py")
     ann.edit("a.py")
     bob.edit("b.py", "c.py")
-    ended(ann, "a.py")
     repo.git("commit", "--quiet", "-m", "unseen", "--", "a.py")
     assert bob.commit("--", "b.py").code == 0
     assert repo.held() == {"c.py": BOB_KEY}
@@ -385,7 +373,6 @@ def test_a_log_that_git_wrote_anew_is_read_from_its_last_line(
 ) -> None:
     repo.start("a.py", "b.py")
     ann.edit("a.py")
-    ended(ann, "a.py")
     repo.git("commit", "--quiet", "-am", "unseen")
     log = repo.root / ".git/logs/HEAD"
     text = log.read_bytes().splitlines(keepends=True)
@@ -403,7 +390,49 @@ def test_without_a_log_nothing_is_known_and_nothing_fails(
     repo.start("a.py")
     shutil.rmtree(repo.root / ".git/logs", ignore_errors=True)
     ann.edit("a.py")
-    ended(ann, "a.py")
     repo.git("commit", "--quiet", "-am", "unseen")
     assert told(bob) == ""
     assert repo.held() == {"a.py": ANN_KEY}
+
+
+# Linked worktrees
+
+
+def test_a_commit_in_a_linked_worktree_frees_its_files_too(
+    repo: Repo, ann: Actor, bob: Actor
+) -> None:
+    repo.start("a.py", "b.py")
+    tree = repo.folder / "linked"
+    told(bob)
+    repo.git("worktree", "add", "--quiet", "-b", "side", tree)
+    ann.edit("a.py", at=tree)
+    ann.edit("b.py")
+    for number in range(2):
+        assert repo.held() == {"../linked/a.py": ANN_KEY, "b.py": ANN_KEY}
+        repo.git("commit", "--quiet", "-am", "unseen", at=tree)
+        told(bob)
+        assert repo.held() == {"b.py": ANN_KEY}
+        ann.edit("a.py", at=tree, content=f"{number}\n")
+    assert ann.commit("-a", at=tree).code == 0, "and one that our hook sees"
+    assert repo.held() == {"b.py": ANN_KEY}
+
+
+def test_a_bare_repository_with_worktrees_is_watched_as_well(tmp_path: Path) -> None:
+    repo = Repo(tmp_path)
+    repo.start("a.py")
+    bare, tree = repo.folder / "bare.git", repo.folder / "tree"
+    repo.git("clone", "--quiet", "--bare", repo.root, bare)
+    repo.git("worktree", "add", "--quiet", tree, at=bare)
+    (bare / ".holdfast").mkdir()
+    githooks.install(str(tree))
+    assert (bare / hookwatch.FILE).exists()
+    (bare / "hooks/pre-commit").unlink()
+    assert "in place again" in hookcare.look(str(bare))
+    assert (bare / "hooks/pre-commit").exists()
+    ann = repo.actor("claude", ANN)
+    ann.edit("a.py", at=tree)
+    repo.git("commit", "--quiet", "-am", "unseen", at=tree)
+    assert repo.held(bare) != {}
+    hookcare.look(str(bare))
+    assert repo.held(bare) == {}
+    repo.close()

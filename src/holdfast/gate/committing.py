@@ -44,7 +44,7 @@ from holdfast.gate.stashing import ALL, stashing_managers
 from holdfast.gate.switch import switched_off
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
-from holdfast.manager.paths import find_root
+from holdfast.manager.paths import file_of, find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -248,15 +248,16 @@ def free_unseen(folder: str, names: Iterable[str]) -> None:
     """The same after a commit that no hook of ours has seen, so nobody knows who made it: for those
     who had changed these files, and are not about to change them again."""
     root = _top(folder)
-    from holdfast.gate import busy
     from holdfast.gate.stamps import stamp_at
 
     for ledger, some in _by_ledger(root, names).items():
 
         def is_done(one: Held, ledger: str = ledger) -> bool:
-            path = f"{ledger}/{one.grant.paths[0].removeprefix('./')}"
-            was_changed = not one.grant.stamp or stamp_at(path) != one.grant.stamp
-            return was_changed and not busy.is_busy(ledger, one.grant.holder.key, path)
+            grant = one.grant
+            was_changed = (
+                not grant.stamp or stamp_at(file_of(ledger, grant.paths[0])) != grant.stamp
+            )
+            return was_changed and not busy.is_busy(ledger, grant.holder.key, grant.keys)
 
         with LockManager.open(ledger) as manager:
             _free(manager, root, some, is_done)

@@ -23,7 +23,7 @@ from holdfast.gate.gitfiles import GitError, changed_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Final
 
     from holdfast.gate.hookfolder import Folders
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 _LOG_BYTES_MAX = 256 * 1024
 #: How the log calls moves that are no commits made here.
 _MOVES = ("checkout", "reset", "clone", "branch", "fetch", "Branch", "switch")
+#: Where git has what belongs to its linked worktrees.
+_WORKTREES = "worktrees"
 _PHASES = ("(start)", "(finish)", "(abort)")
 
 
 class Known(Value):
-    """What is remembered: the log of HEAD and how long it was, what the hooks run, and a problem
-    that could not be put right."""
+    """What is remembered: how long each log of HEAD was, what the hooks run, and a problem that
+    could not be put right."""
 
-    __slots__ = ("log", "problem", "seen", "words")
+    __slots__ = ("logs", "problem", "words")
 
-    def __init__(self, log: str, seen: str, words: Sequence[str], problem: str = "") -> None:
-        self.log: Final = log
-        self.seen: Final = seen
+    def __init__(self, logs: Mapping[str, str], words: Sequence[str], problem: str = "") -> None:
+        self.logs: Final = dict(logs)
         self.words: Final = tuple(words)
         self.problem: Final = problem
 
 
 def begin(at: Folders, words: Sequence[str]) -> None:
-    """Watch the hooks as they are now, and the log from its end on. Only where there is a ledger
-    that is that repository's own."""
+    """Watch the hooks as they are now, and the logs from their ends on. Only where there is a
+    ledger that is that repository's own."""
     root = _ledger(at)
     if root:
-        log, known = _log(at), _known(root)
-        seen = known.seen if known and known.log == log else hookwatch.log_stamp(log)
-        _write(root, at, Known(log, seen, words))
+        known = _known(root)
+        _write(root, at, Known({**_logs(at), **(known.logs if known else {})}, words))
 
 
 def end(at: Folders) -> None:
@@ -76,11 +76,11 @@ def look(root: str) -> str:
             return ""
         words = _words(known)
         try:
-            log = _log(hookfolder.folders(root))
-            seen = hookwatch.log_stamp(log)
+            logs = _logs(hookfolder.folders(root))
             told, problem = _put_right(root, words)
-            _free_committed(root, known)
-            _write(root, hookfolder.folders(root), Known(log, seen, words, problem))
+            for log in logs:
+                _free_committed(_checkout(root, log), log, known)
+            _write(root, hookfolder.folders(root), Known(logs, words, problem))
         except (GitError, OSError) as error:
             what = error.message if isinstance(error, GitError) else str(error)
             return f"holdfast: git's hooks cannot be looked at: {what}"
@@ -94,13 +94,14 @@ def commit_was_seen(root: str) -> None:
 
     ledger = find_root(root)
     known = _known(ledger) if ledger else None
-    if ledger is None or known is None or known.log != _log(hookfolder.folders(root)):
+    log = f"{hookfolder.folders(root).git}{hookwatch.LOG}"
+    if ledger is None or known is None or log not in known.logs:
         return
-    seen = hookwatch.log_stamp(known.log)
-    _free_committed(root, known, but_last=True)
+    seen = hookwatch.stamps(log)
+    _free_committed(root, log, known, but_last=True)
     paths, stamps, rest = hookwatch.read(ledger).split("\n", 2)
-    hooks = stamps.rpartition("\t")[0]
-    _replace(ledger, f"{paths}\n{hooks}\t{seen}\n{rest}")
+    now = dict(zip(paths.split("\t"), stamps.split("\t"), strict=True)) | {log: seen}
+    _replace(ledger, "\n".join(("\t".join(now), "\t".join(now.values()), rest)))
 
 
 # The hooks
@@ -141,7 +142,8 @@ def _hooks(at: Folders) -> list[str]:
 
     hooks = (f"{at.now}/{name}" for name in (*CHECKS, *RELEASES))
     own = [hookfolder.settings(at)] if at.now == at.ours else []
-    return [_users_settings(), f"{at.common}/config", *own, at.now, *hooks]
+    places = [_users_settings(), f"{at.common}/config", f"{at.common}/{_WORKTREES}", *own]
+    return [*places, at.now, *hooks]
 
 
 def _users_settings() -> str:
@@ -169,16 +171,35 @@ def _ledger(at: Folders) -> str:
 # Commits
 
 
-def _log(at: Folders) -> str:
-    return f"{at.git}/logs/HEAD"
+def _logs(at: Folders) -> dict[str, str]:
+    """The logs of HEAD of all checkouts, each with its stamp."""
+    try:
+        names = sorted(os.listdir(f"{at.common}/{_WORKTREES}"))
+    except OSError:
+        names = []
+    folders = [at.common, *(f"{at.common}/{_WORKTREES}/{name}" for name in names)]
+    logs = [f"{folder}{hookwatch.LOG}" for folder in folders]
+    return {log: hookwatch.stamps(log) for log in logs}
 
 
-def _free_committed(root: str, known: Known, *, but_last: bool = False) -> None:
-    """Free what commits contain that no hook of ours has seen."""
-    commits = _commits_since(known.seen, known.log)
+def _checkout(root: str, log: str) -> str:
+    """The checkout that a log is about; empty if it is not there."""
+    folder = log.removesuffix(hookwatch.LOG)
+    if os.path.basename(os.path.dirname(folder)) != _WORKTREES:
+        return root
+    try:
+        with open(f"{folder}/gitdir", encoding="utf-8", errors="surrogateescape") as file:
+            return os.path.dirname(os.path.join(folder, file.readline().rstrip("\n")))
+    except OSError:
+        return ""
+
+
+def _free_committed(root: str, log: str, known: Known, *, but_last: bool = False) -> None:
+    """Free what commits of a checkout contain that no hook of ours has seen."""
+    commits = _commits_since(known.logs.get(log, hookwatch.ABSENT), log)
     if but_last and commits:
         commits.pop()  # the one that the hook itself is about
-    if commits:
+    if commits and os.path.isdir(root):
         from holdfast.gate.committing import free_unseen
 
         free_unseen(root, changed_by(root, list(dict.fromkeys(commits))))
@@ -207,7 +228,7 @@ def _is_commit(line: bytes) -> bool:
     who, tab, what = line.partition(b"\t")
     verb, _, how = what.decode("utf-8", "replace").partition(":")
     return (
-        bool(tab)
+        bool(tab and verb)
         and who.count(b" ") > 2
         and not verb.startswith(_MOVES)
         and not any(phase in verb for phase in _PHASES)
@@ -226,29 +247,32 @@ def _known(root: str) -> Known | None:
     fields = [line.partition("\t") for line in lines]
     words = [rest for name, _, rest in fields if name == "word"]
     problem = "".join(rest for name, _, rest in fields if name == "problem")
-    return Known(paths.rpartition("\t")[2], stamps.rpartition("\t")[2], words, problem)
+    files = zip(paths.split("\t"), stamps.split("\t"), strict=False)
+    logs = {file: stamp for file, stamp in files if file.endswith(hookwatch.LOG)}
+    return Known(logs, words, problem)
 
 
 def _write(root: str, at: Folders, known: Known) -> None:
-    paths = "\t".join([*_hooks(at), known.log])
-    stamps = _settled(paths)
+    hooks = _hooks(at)
+    stamps = _settled(hooks)
     if "" in stamps:  # written just now: or it would have to be looked at once more
         sleep(TICK_NS / 1e9)
-        stamps = _settled(paths)
-    first = "\t".join([*stamps, known.seen])
+        stamps = _settled(hooks)
+    paths = "\t".join([*hooks, *known.logs])
+    first = "\t".join([*stamps, *known.logs.values()])
     problem = [f"problem\t{known.problem.replace(chr(10), ' ')}"] if known.problem else []
     lines = [paths, first, *problem, *(f"word\t{word}" for word in known.words), ""]
     if "\n" not in paths and paths.count("\t") == first.count("\t"):  # else nothing is watched
         _replace(root, "\n".join(lines))
 
 
-def _settled(paths: str) -> list[str]:
-    """The stamps of files but the log's. One that could change once more without another stamp has
-    none, and is looked at again."""
+def _settled(paths: list[str]) -> list[str]:
+    """The stamps of files. One that could change once more without another stamp has none, and is
+    looked at again."""
     now = time_ns()
     return [
         stamp if stamp == hookwatch.ABSENT or is_settled(int(stamp), now) else ""
-        for stamp in hookwatch.stamps(paths).split("\t")[:-1]
+        for stamp in hookwatch.stamps("\t".join(paths)).split("\t")
     ]
 
 

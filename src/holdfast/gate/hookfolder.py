@@ -72,8 +72,10 @@ def _real(folder: str, path: str) -> str:
 def folders(repo: str) -> Folders:
     """Ask git. Raises GitError if it cannot say."""
     env = outside()
-    words = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
-    said = git(repo, *words, env=env)
+    asked = ("--absolute-git-dir", "--git-common-dir")
+    code, said, _ = call(repo, "rev-parse", "--show-toplevel", *asked, env=env)
+    if code != 0:  # a bare repository has no work tree, and its hooks run in its own folder
+        said = git(repo, "rev-parse", "--absolute-git-dir", *asked, env=env)
     root, own, common = (os.fsdecode(line) for line in said.removesuffix(b"\n").split(b"\n"))
     words = ("config", "-z", "--show-origin", "--type=path", "--get-all", "core.hooksPath")
     code, answer, said_so = call(root, *words, env=env)

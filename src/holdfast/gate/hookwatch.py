@@ -4,8 +4,8 @@ Asked at every event of every agent, so by nothing but the times of a few files:
 hooks, and the log in which git writes each move of HEAD. What to do then is in `hookcare`.
 
 One text beside the ledger, written by `init` and by each look. Its first line has the files' paths,
-the second their stamps, both with tabs between; the log is the last. The others are what `hookcare`
-remembers. Without it there is nothing to watch.
+the second their stamps, both with tabs between. The others are what `hookcare` remembers. Without
+it there is nothing to watch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import os
 
 FILE = ".holdfast/githooks"
 ABSENT = "-"
+#: How the logs of HEAD end, one in each checkout.
+LOG = "/logs/HEAD"
 _BYTES_MAX = 1 << 16
 
 
@@ -30,26 +32,19 @@ def read(root: str) -> str:
 
 
 def stamps(paths: str) -> str:
-    """By what a change of these files is seen. The log is only ever added to."""
+    """By what a change of these files is seen. A log is only ever added to."""
     found = []
-    *hooks, log = paths.split("\t")
     stat = os.stat
-    for path in hooks:
+    for path in paths.split("\t"):
         try:
-            found.append(str(stat(path).st_ctime_ns))
+            status = stat(path)
         except OSError:
             found.append(ABSENT)
-    found.append(log_stamp(log))
+            continue
+        found.append(
+            f"{status.st_ino}.{status.st_size}" if path.endswith(LOG) else str(status.st_ctime_ns)
+        )
     return "\t".join(found)
-
-
-def log_stamp(log: str) -> str:
-    """Which file it is, and how long."""
-    try:
-        status = os.stat(log)
-    except OSError:
-        return ABSENT
-    return f"{status.st_ino}.{status.st_size}"
 
 
 def is_to_look(root: str, *, is_start: bool) -> bool:
