@@ -126,6 +126,10 @@ def test_a_bare_repository_is_refused_with_the_way_to_a_worktree(
     assert answer.code == 2
     assert f"holdfast -C {work} init" in answer.err
     assert here.hold("-C", work, "init", *BOTH).code == 0
+    assert (work / ".claude/settings.local.json").exists(), "clients look there, and not in bare"
+    assert not (bare / ".claude").exists()
+    assert not (work / ".holdfast").exists(), "its ledger is that of the repository"
+    assert here.hold("-C", work, "init", "--check").code == 0
 
 
 def test_a_check_fails_while_the_gate_is_off(here: Installation) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from helpers_agents import Agent
 from holdfast import LockManager
+from holdfast.gate import seals
 
 CLIENTS = ("--client", "claude,codex", "--git")
 CODEX = ".codex/hooks.json"
@@ -135,6 +136,21 @@ def test_a_worktree_that_is_gone_keeps_nothing_from_being_undone(project: Projec
     project.git("worktree", "remove", "--force", later)
     project.hold("init", "--undo")
     assert not (project.main / ".holdfast/init.json").exists()
+
+
+def test_hooks_of_a_worktree_that_a_script_changed_are_told(project: Project) -> None:
+    project.hold("init", *CLIENTS)
+    later, gone = project.add("later"), project.add("gone")
+    root = str(project.main)
+    assert seals.changed(root) == []
+    (later / CODEX).write_text("{}")
+    assert seals.changed(root) == [f"../later/{CODEX}"]
+    assert f"../later/{CODEX} was changed" in "".join(
+        seals.notice(root, seals.changed(root)).values()
+    )
+    project.git("worktree", "remove", "--force", gone)
+    assert seals.notice(root, seals.changed(root)) == {}
+    assert seals.changed(root) == []
 
 
 @pytest.mark.parametrize("name", ["repo.git", ".git"])

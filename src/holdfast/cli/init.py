@@ -230,7 +230,7 @@ def _write(root: str, made: Plan, git_words: list[str] | None) -> None:
             gitpart.install(git_folder(root), git_words)
         try:
             plan.carry_out(made)
-            seals.seal(root)
+            seals.seal_all(root)
         except BaseException:
             if git_words is not None and not load(root).git:
                 gitpart.uninstall(git_folder(root))
@@ -289,7 +289,7 @@ def _undo(call: Call, root: str) -> int:
             if clients is None:
                 seals.unseal(root)
             else:
-                seals.seal(root)
+                seals.seal_all(root)
     changed = bool(made.to_do or git_done)
     steps = ["agents that are running now may keep their hooks until they end"] if changed else []
     _tell(call, "undo", made, git_done, steps, {})

@@ -64,18 +64,30 @@ def notice(root: str, names: Iterable[str]) -> dict[str, str]:
     told = {}
     for name in names:
         digest = _digest(root, name)
-        if digest != known.get(name, ("", ""))[1]:
+        if digest != known.get(name, ("", ""))[1] and _has_checkout(root, name):
             told[name] = _told(name, digest)
     seal(root, names)
     return told
 
 
-def seal(root: str, names: Iterable[str] = (*SETTINGS, OFF)) -> None:
+def seal_all(root: str) -> None:
+    """Take the switch and the settings of all checkouts for right."""
+    from holdfast.manager.worktrees import linked
+
+    names = [OFF]
+    for checkout in (root, *linked(root)):
+        names += [os.path.relpath(f"{checkout}/{name}", root) for name in SETTINGS]
+    seal(root, names)
+
+
+def seal(root: str, names: Iterable[str]) -> None:
     """Take these files as they are now for right. Never raises: a gate that cannot remember tells
     again."""
     known = _sealed(root)
     for name in names:
         known[name] = (_look(f"{root}/{name}"), _digest(root, name))
+        if not _has_checkout(root, name):
+            del known[name]
     lines = [f"{look}\t{digest}\t{name}\n" for name, (look, digest) in known.items()]
     new = f"{root}/{FILE}.{os.getpid()}"
     try:
@@ -98,6 +110,11 @@ def unseal(root: str) -> None:
         os.unlink(f"{root}/{FILE}")
     except FileNotFoundError:
         return
+
+
+def _has_checkout(root: str, name: str) -> bool:
+    """Whether the checkout of a file is there: a worktree that was removed is no change."""
+    return os.path.isdir(os.path.dirname(os.path.dirname(f"{root}/{name}")))
 
 
 def _sealed(root: str) -> dict[str, tuple[str, str]]:
@@ -141,7 +158,7 @@ def _digest(root: str, name: str) -> str:
     settings = _object(text)
     ours = [(one[0], *one[3:]) for one in our_hooks(settings)]
     off = bool(settings.get("disableAllHooks"))
-    if name.startswith(".codex/"):
+    if "/.codex/" in f"/{name}":
         off = bool(ours) and not CODEX_KEYS.issuperset(settings)
     return _short([ours, off]) if ours or off else _ABSENT
 

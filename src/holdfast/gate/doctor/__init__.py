@@ -22,6 +22,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.gate.doctor import looking, proving
 from holdfast.gate.doctor.finding import FAILED, Finding
 from holdfast.gate.doctor.scene import PATIENCE_SECONDS, Scene
+from holdfast.gate.install.finding import checkouts
 from holdfast.gate.settings import Settings
 
 TYPE_CHECKING = False
@@ -47,8 +48,9 @@ def examine(
         with Scene(environ, settings, patience_seconds) as scene:
             for one in clients:
                 found += looking.hooks_of(root, one, settings, environ)
-                found += proving.client(scene, root, one, environ)
-                found += looking.trust_of(root, one, scene, environ)
+                for checkout in checkouts(root, one)[:1]:
+                    found += proving.client(scene, checkout, one, environ)
+                    found += looking.trust_of(checkout, one, scene, environ)
                 found += looking.failing(one, environ)
             found += looking.git(root)
             found += proving.git(scene, root)

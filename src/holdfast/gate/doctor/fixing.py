@@ -14,6 +14,7 @@ from holdfast.core.model import Value
 from holdfast.gate import seals
 from holdfast.gate.install import gitpart, plan
 from holdfast.gate.install.command import own_command, probe
+from holdfast.gate.install.finding import git_folder
 from holdfast.gate.install.record import load
 from holdfast.gate.settings import Settings
 from holdfast.manager.manager import LockManager
@@ -62,7 +63,7 @@ def _hooks(root: str) -> list[Repair]:
         return []
     settings, command = Settings.load(root), own_command()
     made = plan.install(root, clients, command, settings)
-    touched = gitpart.to_install(root, command.words()) if known.git else []
+    touched = gitpart.to_install(git_folder(root), command.words()) if known.git else []
     is_old = bool(known.version) and known.version != holdfast.__version__
     if not (made.to_do or touched or is_old):
         return []
@@ -70,9 +71,9 @@ def _hooks(root: str) -> list[Repair]:
         probe(command.hook(one.name), root, settings.deadline_seconds)
     with LockManager.open(root):
         if touched:
-            gitpart.install(root, command.words())
+            gitpart.install(git_folder(root), command.words())
         plan.carry_out(made)
-        seals.seal(root)
+        seals.seal_all(root)
     done = []
     for change in made.to_do:
         kept = made.backups.get(change.name, "").removeprefix(f"{root}/")

@@ -15,7 +15,7 @@ from holdfast.gate.doctor.trust import codex_trust
 from holdfast.gate.gitfiles import GitError
 from holdfast.gate.install import files, gitpart, hooks, obeying, plan
 from holdfast.gate.install.command import InstallError, own_command
-from holdfast.gate.install.finding import has_git, in_use, obstacles
+from holdfast.gate.install.finding import git_folder, has_git, in_use, obstacles
 from holdfast.gate.install.hooks import Unusable
 from holdfast.gate.install.record import load
 from holdfast.gate.settings import FILE, Settings, SettingsError
@@ -168,7 +168,7 @@ def git(root: str) -> list[Finding]:
     """git's hooks, and what endangers the work of others at a commit."""
     if not has_git(root):
         return []
-    found = [Finding("git", "commits", NOTE, told) for told in gitpart.warnings(root)]
+    found = [Finding("git", "commits", NOTE, told) for told in gitpart.warnings(git_folder(root))]
     if not load(root).git:
         return found
     try:
@@ -176,7 +176,7 @@ def git(root: str) -> list[Finding]:
     except InstallError:
         command = None
     try:
-        told = gitpart.problems(root, None if command is None else command.words())
+        told = gitpart.problems(git_folder(root), None if command is None else command.words())
     except GitError as error:
         told = [error.message]
     if told:

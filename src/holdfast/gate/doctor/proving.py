@@ -15,7 +15,7 @@ from holdfast.gate.doctor.finding import FAILED, HELD, NOTE, SKIPPED, Finding
 from holdfast.gate.doctor.scene import BOXED, FREE, MINE, THEIRS
 from holdfast.gate.doctor.scene import HELD as HELD_FILE
 from holdfast.gate.gitfiles import GitError
-from holdfast.gate.install.finding import has_git
+from holdfast.gate.install.finding import git_folder, has_git
 from holdfast.gate.install.record import load
 from holdfast.gate.settings import OFF
 
@@ -186,7 +186,7 @@ def git(scene: Scene, root: str) -> list[Finding]:
     if not has_git(root):
         return []
     try:
-        found = githooks.status(root)
+        found = githooks.status(git_folder(root))
     except GitError as error:
         return [Finding("git", COMMIT, FAILED, error.message, error.hint)]
     ours = {hook.name: hook for hook in found if _is_ours(hook)}

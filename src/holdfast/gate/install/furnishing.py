@@ -6,6 +6,7 @@ others need none; for the rest they are written, and git is kept from seeing the
 
 from __future__ import annotations
 
+from holdfast.gate import seals
 from holdfast.gate.install import plan, record
 from holdfast.gate.install.command import own_command
 from holdfast.gate.install.finding import CLIENTS, checkouts
@@ -28,6 +29,7 @@ def furnish(checkout: str) -> list[str]:
         root, clients, own_command(), Settings.load(root, lenient=True), only=checkout
     )
     plan.carry_out(made)
+    seals.seal_all(root)
     written = {change.client for change in made.to_do}
     return [
         f"{one.title} has its hooks in this worktree. {one.adapter.TO_DO}".strip()
