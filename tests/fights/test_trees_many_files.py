@@ -44,10 +44,10 @@ class Measured:
                 (place / f"f{name}").write_bytes(b"%d %d\n" % (number, name))
         self.run("lock", "lock", "acquire", "--holder", "b", "--lease", "1h")
         self.ids = [self._take("first")]
-        for name in ("second", "third"):
+        for what in ("second", "third"):
             for number in range(10):
-                (self._main / f"d{number}" / "f0").write_text(name)
-            self.ids.append(self._take(name))
+                (self._main / f"d{number}" / "f0").write_text(what)
+            self.ids.append(self._take(what))
 
     def _take(self, name: str) -> str:
         return str(self.run(name, "snapshot", "--holder", "b")["snapshot"]["snapshot_id"])

@@ -192,33 +192,38 @@ class _Examination:
             )  # fmt: skip
 
     def _snapshot(self, id: str, described: bool) -> Iterator[Finding]:
+        found = self._described(id) if described else self._undescribed(id)
+        # A gc takes the descriptor away first: what is missing after that is missing rightly.
+        if found is not None and not (described and descriptors.was_removed(self._repository, id)):
+            yield found
+
+    def _undescribed(self, id: str) -> Finding | None:
         folder = descriptors.folder(self._repository, id)
-        ready = os.path.lexists(f"{folder}/{READY}")
-        if not described:
-            if descriptors.was_removed(self._repository, id) and (
-                intents.is_under_way(self._repository, intents.COLLECT)
-                or not os.path.lexists(folder)
-            ):
-                return  # a gc is taking it away
-            # Without a descriptor nobody has ever seen it, and without an intent nobody will.
-            if self._clean:
-                os.rename(folder, f"{folder}{files.UNFINISHED}")
-                files.remove_tree(f"{folder}{files.UNFINISHED}")
-            yield Finding(
-                "E_PARTIAL_SNAPSHOT", WARNING, folder, "it has no descriptor", _CLEAN, self._clean
-            )
-        elif not ready:
-            yield Finding(
+        if descriptors.was_removed(self._repository, id) and (
+            intents.is_under_way(self._repository, intents.COLLECT) or not os.path.lexists(folder)
+        ):
+            return None  # a gc is taking it away
+        # Without a descriptor nobody has ever seen it, and without an intent nobody will.
+        if self._clean:
+            os.rename(folder, f"{folder}{files.UNFINISHED}")
+            files.remove_tree(f"{folder}{files.UNFINISHED}")
+        what = "it has no descriptor"
+        return Finding("E_PARTIAL_SNAPSHOT", WARNING, folder, what, _CLEAN, self._clean)
+
+    def _described(self, id: str) -> Finding | None:
+        folder = descriptors.folder(self._repository, id)
+        if not os.path.lexists(f"{folder}/{READY}"):
+            return Finding(
                 "E_PARTIAL_SNAPSHOT", ERROR, folder, f"it has a descriptor and no {READY}",
                 "put it back from a backup, or remove snapshot and descriptor by hand",
             )  # fmt: skip
-        else:
-            why = descriptors.fault(self._repository, id)
-            if why:
-                yield Finding(
-                    "E_DESCRIPTOR_DAMAGED", ERROR, descriptors.path(self._repository, id), why,
-                    "do not rely on it; put it back from a backup",
-                )  # fmt: skip
+        why = descriptors.fault(self._repository, id)
+        if not why:
+            return None
+        return Finding(
+            "E_DESCRIPTOR_DAMAGED", ERROR, descriptors.path(self._repository, id), why,
+            "do not rely on it; put it back from a backup",
+        )  # fmt: skip
 
     def lineage(self) -> Iterator[Finding]:
         repository = self._repository

@@ -17,10 +17,14 @@ from holdfast.trees.taking import PAYLOAD
 
 def verify(repository: Repository, id: str, progress: Progress = SILENT) -> Iterator[str]:
     """What is wrong with a snapshot, one sentence each; nothing if it is whole, or removed."""
-    for why in _faults(repository, id, progress):
-        if descriptors.was_removed(repository, id):
-            return  # gc took it away while we looked, which is no damage
-        yield why
+    try:
+        for why in _faults(repository, id, progress):
+            if descriptors.was_removed(repository, id):
+                return  # gc took it away while we looked, which is no damage
+            yield why
+    except (OSError, ValueError):
+        if not descriptors.was_removed(repository, id):
+            raise
 
 
 def _faults(repository: Repository, id: str, progress: Progress) -> Iterator[str]:
