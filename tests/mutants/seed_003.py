@@ -367,8 +367,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-09",
         "claims that live are reaped",
         "proof/claims.py",
-        "if not claim.is_live(now) and claim.is_whole]",
-        "if claim.is_whole]",
+        "for claim in self._state.expired(now) if claim.is_whole]",
+        "for claim in self._state.claims.values() if claim.is_whole]",
         ("tests/proof/test_seed_003.py::test_seed003_09_stale_claims_are_removed_and_recorded",),
     ),
     Mutant(
@@ -383,7 +383,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-09",
         "stale files stay",
         "proof/claims.py",
-        "            found += mirror.stale(self._ledger, self._state, now)\n",
+        "            found += mirror.stale(self._ledger, self._state, now, node)\n",
         "            found += []\n",
         (
             "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_that_the_ledger_does_not_know_is_recorded_too",
@@ -797,7 +797,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-09",
         "a claim reaps nothing",
         "proof/claims.py",
-        "            ended[:] = self._stale(now)\n            taken",
+        "            ended[:] = self._stale(now, node)\n            taken",
         "            ended[:] = []\n            taken",
         (
             "tests/proof/test_seed_003.py::test_seed003_09_a_claim_reaps_what_is_stale_in_the_same_step",
@@ -876,7 +876,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-16",
         "what came between is released twice in af",
         "proof/claims.py",
-        "                events, check, settle, lambda: ended == self._stale(made.acquired_at or 0)\n",
+        "                events, check, settle, lambda: ended == self._stale(made.acquired_at or 0, node)\n",
         "                events, check, settle\n",
         ("tests/proof/test_proof_af.py::test_what_came_between_is_not_released_twice",),
     ),

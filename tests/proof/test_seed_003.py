@@ -440,7 +440,7 @@ def test_seed003_09_a_stale_file_never_ends_the_claim_of_a_successor(
 def test_seed003_09_a_claim_reaps_what_is_stale_in_the_same_step(
     root: Path, claims: Claims, clock: FakeClock
 ) -> None:
-    claim_file(root, "3", "old", OVER)
+    claim_file(root, "1", "old", OVER)
     claims.claim("1", owner="a", timeout="1s")
     claims.claim("2", owner="b", timeout="1m")
     clock.advance(1)

@@ -67,9 +67,11 @@ class ClaimState:
     in a dialect whose proofs name them.
     """
 
-    __slots__ = ("claims", "ended", "nodes")
+    __slots__ = ("_soonest", "claims", "ended", "nodes")
 
     def __init__(self) -> None:
+        #: No claim ends before this; it spares looking at all of them.
+        self._soonest: int | None = None
         self.claims: Final[dict[str, Claim]] = {}
         self.ended: Final[dict[str, Claim]] = {}
         self.nodes: Final[set[str]] = set()
@@ -78,6 +80,18 @@ class ClaimState:
         """A node has a claim from now on."""
         self.claims[claim.node] = claim
         self.ended.pop(claim.node, None)
+        if claim.expires_at is not None:
+            self._soonest = min(self._soonest or claim.expires_at, claim.expires_at)
+
+    def expired(self, now: int) -> list[Claim]:
+        """The claims that do not count any more, and were neither released nor reaped."""
+        if self._soonest is None or self._soonest > now:
+            return []
+        found = [claim for claim in self.claims.values() if not claim.is_live(now)]
+        if not found:
+            ends = [one.expires_at for one in self.claims.values() if one.expires_at is not None]
+            self._soonest = min(ends, default=None)
+        return found
 
     def drop(self, node: str) -> None:
         """A node has no claim any more."""
@@ -95,7 +109,8 @@ def state_of(rows: list[Any]) -> ClaimState:
     """The state that a checkpoint kept. Raises TypeError or ValueError if it is none."""
     claims, ended, nodes = rows
     state = ClaimState()
-    state.claims.update((row[0], Claim(*row)) for row in claims)
+    for row in claims:
+        state.put(Claim(*row))
     state.ended.update((row[0], Claim(*row)) for row in ended)
     state.nodes.update(nodes)
     return state

@@ -80,7 +80,8 @@ class Claims:
     def claim(self, node: str, *, owner: str, timeout: str | None = None) -> Claim:
         """Claim a node that is free. Raises NodeAlreadyLocked, also for one's own.
 
-        Claims that have expired are reaped in the same step, whatever nodes they are on.
+        Claims that have expired are reaped in the same step, whatever nodes they are on. Of the
+        files of other programs only that of the node is looked at.
         """
         length = self._checked(node, owner, timeout)
         made = Claim(node, owner, self._ledger.now(), None, 0)
@@ -95,7 +96,7 @@ class Claims:
             nonlocal made
             now = self._ledger.now()
             made = Claim(node, owner, now, now + length, 0)
-            ended[:] = self._stale(now)
+            ended[:] = self._stale(now, node)
             taken = self._dialect.taken(node, owner, now, now + length)
             return [*self._reaped(ended), taken]
 
@@ -106,7 +107,7 @@ class Claims:
         with self._ledger.mutex:
             self._catch_up()  # what takes long is done before the lock is taken
             numbers = self._ledger.commit(
-                events, check, settle, lambda: ended == self._stale(made.acquired_at or 0)
+                events, check, settle, lambda: ended == self._stale(made.acquired_at or 0, node)
             )
         return Claim(node, owner, made.acquired_at, made.expires_at, numbers[-1])
 
@@ -223,12 +224,12 @@ class Claims:
 
     # Claims that have expired
 
-    def _stale(self, now: int) -> list[Claim]:
-        """What is to be reaped, by the events that have been read."""
-        known = self._state.claims.values()
-        found = [claim for claim in known if not claim.is_live(now) and claim.is_whole]
+    def _stale(self, now: int, node: str | None = None) -> list[Claim]:
+        """What is to be reaped, by the events that have been read: of files, that of one node, or
+        all."""
+        found = [claim for claim in self._state.expired(now) if claim.is_whole]
         if mirror.is_kept(self._ledger):
-            found += mirror.stale(self._ledger, self._state, now)
+            found += mirror.stale(self._ledger, self._state, now, node)
         return sorted(found, key=lambda claim: (node_order(claim.node), claim.owner))
 
     def _reaped(self, claims: list[Claim]) -> list[Mapping[str, Any]]:

@@ -176,7 +176,8 @@ class ProofLedger:
             check(self.head)
             made_at = self._draft(drafts, events)
             for pause in (0.0, *backoff.pauses(_TRIES - 1, longest=_PAUSE_SECONDS_MAX)):
-                time.sleep(pause)
+                if pause:
+                    time.sleep(pause)
                 self._lock.acquire()
                 try:
                     dialect.check_still(self.folder)

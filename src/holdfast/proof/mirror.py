@@ -97,10 +97,15 @@ def counts(claim: Claim, now: int) -> bool:
     return claim.is_live(now - GRACE)
 
 
-def stale(ledger: ProofLedger, state: ClaimState, now: int) -> list[Claim]:
-    """The claims of other programs' files whose time is over, and whose nodes are free. While a
-    node has a successor in the ledger the file stays: an event about it would end that claim."""
-    found = claims(ledger, lambda node: _is_free(state, node, now))
+def stale(ledger: ProofLedger, state: ClaimState, now: int, node: str | None = None) -> list[Claim]:
+    """The claims of other programs' files, of one node or of all, whose time is over, and whose
+    nodes are free. While a node has a successor in the ledger the file stays: an event about it
+    would end that claim."""
+    if node is None:
+        found = claims(ledger, lambda one: _is_free(state, one, now))
+    else:
+        one = shown(ledger, node) if _is_free(state, node, now) else None
+        found = [] if one is None else [one]
     return [claim for claim in found if is_foreign(state, claim) and not counts(claim, now)]
 
 
