@@ -48,7 +48,7 @@ def finish(agent: AtTheDoor, path: str, **more: Any) -> None:
     agent.tell("PostToolUse-Write", tool_input={"file_path": f"{agent.root}/{path}"}, **more)
 
 
-def test_a_commit_of_the_session_leaves_what_its_sub_agent_is_about_to_write(
+def test_seed002_04_a_commit_leaves_what_a_sub_agent_is_about_to_write(
     scene: Scene, ann: AtTheDoor
 ) -> None:
     assert not ann.edit("x.txt", **CHILD)
@@ -61,7 +61,7 @@ def test_a_commit_of_the_session_leaves_what_its_sub_agent_is_about_to_write(
     assert scene.owners() == {}
 
 
-def test_what_an_agent_is_about_to_write_does_not_go_down_to_its_sub_agent(
+def test_seed002_04_what_an_agent_is_about_to_write_does_not_go_down_to_its_sub_agent(
     scene: Scene, ann: AtTheDoor
 ) -> None:
     assert not ann.edit("y.txt")

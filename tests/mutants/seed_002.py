@@ -9,6 +9,8 @@ COMMITS = "tests/install/test_committing.py::"
 CORE = "tests/core/test_seed_002.py::"
 DOOR = "tests/gate/test_gate_door.py::"
 GUARD = "tests/gate/test_guard.py::"
+PENDING = "tests/gate/test_gate_pending.py::"
+WORKTREES = "tests/gate/test_gate_worktrees.py::"
 HOOK = "tests/gate/test_seed_002_hook.py::"
 LEDGERS = "tests/gate/test_gate_ledgers.py::"
 LIFE = "tests/core/test_rules_liveness.py::"
@@ -98,11 +100,38 @@ MUTANTS: list[Mutant] = [
         "002-02",
         "every edit tells the agent of its lock",
         "gate/leases.py",
-        "            return Answer(ALLOW, context=self.told(outcome.came, outcome.lapsed, mine))\n",
-        '            return Answer(ALLOW, context=f"Locked {mine}: run holdfast unlock when you are done.")\n',
+        "            told = self.told(outcome.came, outcome.lapsed, mine)\n",
+        '            told = f"Locked {mine}: run holdfast unlock when you are done."\n',
         (
             DOOR + "test_an_edit_of_a_free_file_passes_without_a_word",
             HOOK + "test_seed002_02_edits_pass_without_a_word_and_without_a_command",
+        ),
+    ),
+    Mutant(
+        "002-03",
+        "the same file in two checkouts is one",
+        "manager/paths.py",
+        '            inner = f"{os.path.relpath(checkout, self.root)}{real[inside:]}"\n',
+        "            inner = real[inside + 1 :]\n",
+        (WORKTREES + "test_seed002_03_the_same_file_in_two_worktrees_is_no_conflict_and_is_told",),
+    ),
+    Mutant(
+        "002-04",
+        "a commit frees what an edit tool is about to write",
+        "gate/rulebook/decisions.py",
+        "        if grant is not None and not is_writing(grant.holder.key, grant.keys):\n",
+        "        if grant is not None:\n",
+        (PENDING + "test_seed002_04_a_commit_leaves_what_a_sub_agent_is_about_to_write",),
+    ),
+    Mutant(
+        "002-04",
+        "what a parent is about to write goes down to its child",
+        "gate/rulebook/handing.py",
+        "    if any(life.asker.is_writing(one.holder.key, one.keys) for one in grants.values()):\n        return False\n",
+        "",
+        (
+            PENDING
+            + "test_seed002_04_what_an_agent_is_about_to_write_does_not_go_down_to_its_sub_agent",
         ),
     ),
     Mutant(
@@ -843,7 +872,7 @@ MUTANTS: list[Mutant] = [
         "002-15",
         "git's hook after a commit is not installed",
         "gate/githooks.py",
-        "HOOKS = (*CHECKS, *RELEASES)",
+        "HOOKS = (*CHECKS, *RELEASES, AFTER_CHECKOUT)",
         "HOOKS = CHECKS",
         (COMMITS + "test_seed002_fr6_1_a_successful_commit_releases_the_committed_files",),
     ),
@@ -1474,8 +1503,8 @@ MUTANTS: list[Mutant] = [
         "002-27",
         "a held stop does not look whether the owner lives",
         "gate/rulebook/stopping.py",
-        "        return None\n    life.look_round()\n",
-        "        return None\n    life.notice()\n",
+        "        return None  # that is the hold of a later stop\n    life.look_round()\n",
+        "        return None\n    handing.notice(life)\n",
         (
             HOOK
             + "test_seed002_27_whoever_waits_has_it_within_a_second_after_the_owner_died_or_finished",

@@ -153,6 +153,7 @@ def test_another_agent_of_this_machine_is_refused_and_the_one_who_locked_it_not(
     locks = SpecLocks(root, holder=ann.holder, owner="Ann")
     assert locks.acquire_lock("demo", reason="mine").success
     assert ann.edit(FILE) == ""
+    assert ann.run("ls") == ""  # its edit is over
     assert ann.edit(FILE, agent="sub-agent") == "", "a sub-agent works for its session"
     said = bob.edit(FILE)
     for fact in ("spec demo", "Ann", "this machine", "claude:ann-session", "mine"):
