@@ -138,9 +138,9 @@ def _words(known: Known) -> Sequence[str]:
 
 def _hooks(at: Folders) -> list[str]:
     """Where a change of git's hooks can be seen. Those that only pass on are in the folder."""
-    from holdfast.gate.committing import CHECKS, RELEASES
+    from holdfast.gate.githooks import HOOKS
 
-    hooks = (f"{at.now}/{name}" for name in (*CHECKS, *RELEASES))
+    hooks = (f"{at.now}/{name}" for name in HOOKS)
     own = [hookfolder.settings(at)] if at.now == at.ours else []
     places = [_users_settings(), f"{at.common}/config", f"{at.common}/{_WORKTREES}", *own]
     return [*places, at.now, *hooks]
