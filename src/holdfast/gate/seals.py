@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.codec import dumps, loads
+from holdfast.core.codec import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
 #: As in `gate.door`, which looks for it first.
 FILE = ".holdfast/seals"
@@ -153,22 +152,14 @@ def _digest(root: str, name: str) -> str:
         from holdfast.gate.guard.switches import has_hooks_off
 
         return "off" if has_hooks_off(text) else _ABSENT
-    from holdfast.gate.guard.switches import CODEX_KEYS, our_hooks
+    from holdfast.gate.guard.switches import CODEX_KEYS, object_in, our_hooks
 
-    settings = _object(text)
+    settings = object_in(text)
     ours = [(one[0], *one[3:]) for one in our_hooks(settings)]
     off = bool(settings.get("disableAllHooks"))
     if "/.codex/" in f"/{name}":
         off = bool(ours) and not CODEX_KEYS.issuperset(settings)
     return _short([ours, off]) if ours or off else _ABSENT
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = loads(text.strip())
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _short(value: object) -> str:

@@ -188,7 +188,7 @@ def _text(path: str) -> str:
 # Hooks of clients
 
 
-def _object(text: str) -> dict[str, Any]:
+def object_in(text: str) -> dict[str, Any]:
     """What a client reads from its settings: nothing from what is no JSON object."""
     try:
         found = loads(text.strip())
@@ -223,20 +223,20 @@ def _missing(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> str:
 
 
 def _claude(_root: str, old: str, new: str | None) -> str:
-    before = _object(old)
+    before = object_in(old)
     if new is None:
         return _HOOKS if our_hooks(before) else ""
-    after = _object(new)
+    after = object_in(new)
     if after.get("disableAllHooks") and not before.get("disableAllHooks"):
         return "it would switch all hooks off, also those that keep agents apart"
     return _missing(our_hooks(before), our_hooks(after))
 
 
 def _codex(_root: str, old: str, new: str | None) -> str:
-    before = our_hooks(_object(old))
+    before = our_hooks(object_in(old))
     if new is None or not before:
         return _HOOKS if before else ""
-    after = _object(new)
+    after = object_in(new)
     if not CODEX_KEYS.issuperset(after):
         return "Codex would not read the hooks that keep agents apart, for it knows no such key"
     why = _missing(before, our_hooks(after))
@@ -246,7 +246,7 @@ def _codex(_root: str, old: str, new: str | None) -> str:
 
 
 def _codex_config(root: str, old: str, new: str | None) -> str:
-    if not our_hooks(_object(_text(f"{root}/.codex/hooks.json"))):
+    if not our_hooks(object_in(_text(f"{root}/.codex/hooks.json"))):
         return ""
     if new is None:
         return "hooks can be switched off there"
