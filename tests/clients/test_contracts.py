@@ -7,6 +7,7 @@ client, the client's contract has changed, and what was built on it has to be lo
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,38 @@ def test_claude_obeys_a_denial_beside_another_hook_that_allows(
     anthropic.scripts["main"] = [write(repo / "new.txt", "new\n"), "Done."]
     run_claude(repo, "[[main]]", anthropic, settings=settings)
     assert not (repo / "new.txt").exists()
+
+
+def linked(repo: Path) -> Path:
+    """A linked worktree beside a repository."""
+    made = repo.parent / "linked"
+    subprocess.run(["git", "worktree", "add", "-q", str(made)], cwd=repo, check=True)
+    return made
+
+
+def test_claude_reads_the_local_settings_of_the_main_checkout_in_a_worktree(
+    repo: Path, hook: Recorder, anthropic: AnthropicServer
+) -> None:
+    settings = hooks_for(hook.command, ["PreToolUse"])
+    drive.write_json(repo / ".claude/settings.local.json", settings)
+    made = linked(repo)
+    anthropic.scripts["main"] = [write(made / "new.txt", "new\n"), "Done."]
+    run_claude(made, "[[main]]", anthropic)
+    assert len(hook.told("PreToolUse", "Write")) == 1
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_codex_reads_the_hooks_of_the_main_checkout_in_a_worktree_that_has_its_folder(
+    repo: Path, hook: Recorder, openai: OpenAIServer, has_folder: bool
+) -> None:
+    drive.write_json(repo / ".codex/hooks.json", hooks_for(hook.command, ["PreToolUse"]))
+    made = linked(repo)
+    if has_folder:
+        drive.write_json(made / ".codex/hooks.json", hooks_for("false", ["PreToolUse"]))
+    openai.scripts["main"] = [patch(ADD), "Done."]
+    run_codex(made, "[[main]]", openai)
+    assert len(hook.told("PreToolUse", "apply_patch")) == has_folder
+    assert (made / "new.txt").exists()
 
 
 def of_tools(hook: Recorder) -> list[str]:

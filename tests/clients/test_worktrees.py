@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from helpers_processes import LINUX_ONLY
 
 from .crew import REFUSED, Claudes, Crew
@@ -53,6 +55,25 @@ def test_two_agents_in_a_fresh_worktree_are_kept_apart(gated: Gated, crew: Crew)
     assert f"{REFUSED}../feature/a.txt is being written by {owner.name}" in other.results[0]
     assert (feature / "a.txt").read_text() == "mine\n"
     assert gated.held() == {}
+
+
+@pytest.mark.parametrize("name", ["repo.git", ".git"])
+def test_two_agents_in_a_worktree_of_a_bare_repository_are_kept_apart(
+    gated: Gated, crew: Crew, name: str
+) -> None:
+    project = gated.root.parent / "project"
+    project.mkdir()
+    gated.git("clone", "-q", "--bare", ".", str(project / name))
+    one = project / "one"
+    gated.git("-C", str(project / name), "worktree", "add", "-q", "-b", "one", str(one))
+    bare = Gated(one).init(**AT_ONCE)
+    crew.gated = bare
+    with There(crew, one) as there:
+        owner = there.owner(change(crew, one, "mine"))
+        other = there.run("other", change(crew, one, "theirs", "mine"))
+        owner.ends()
+    assert REFUSED in other.results[0]
+    assert (one / "a.txt").read_text() == "mine\n"
 
 
 def test_the_same_file_in_two_checkouts_is_told_and_not_refused(gated: Gated, crew: Crew) -> None:

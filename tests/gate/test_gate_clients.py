@@ -200,7 +200,7 @@ def test_what_blocked_a_sub_agent_is_told_to_its_parent_after_the_tool_that_ran_
         (told("Notification", message="x"), "other"),
         (told("PermissionRequest", "Write", {"file_path": "/repo/a"}), "other"),
         (told("PreToolUse", "Read", {"file_path": "/repo/a"}), "other"),
-        (told("PreToolUse", "mcp__files__write", {"file_path": "/repo/a"}), "other"),
+        (told("PreToolUse", "mcp__files__write", {"file_path": "/repo/a"}), "shell"),
         (told("PreToolUse", "Monitor", {"url": "ws://x"}), "other"),
     ],
 )
@@ -291,7 +291,7 @@ def test_codex_before_and_after_a_command(tool: str, command: object, line: str)
         (told("PreToolUse", "spawn_agent", {"command": "x"}), "agent_call", ""),
         (told("PreToolUse", "collaborationspawn_agent", {}, agent_id="t1"), "agent_call", "t1"),
         (told("PostToolUse", "spawn_agent", {"command": "x"}), "other", ""),
-        (told("PreToolUse", "mcp__files__write", {"path": "a"}), "other", ""),
+        (told("PreToolUse", "mcp__files__write", {"path": "a"}), "shell", ""),
     ],
 )
 def test_the_life_of_codex(data: dict[str, Any], event: str, agent: str) -> None:

@@ -258,8 +258,9 @@ def test_in_a_linked_worktree_the_same_files_are_kept(root: Path) -> None:
         ["worktree", "add", "--quiet", "--detach", str(feature)],
     ):
         subprocess.run([*git, *words], cwd=root, env=ENV, check=True, capture_output=True)
-    (feature / ".codex").mkdir()
-    (feature / HOOKS).write_text((root / HOOKS).read_text())
+    assert (feature / HOOKS).read_text() == (
+        root / HOOKS
+    ).read_text()  # git's hook has put it there
     cid = Session("cid", feature, "codex")
     assert "hooks" in write(cid, HOOKS, {})
     ann = Session("ann", feature)

@@ -81,7 +81,7 @@ def test_a_worktree_that_comes_later_has_its_hooks_at_once(project: Project) -> 
     project.hold("init", *CLIENTS)
     later = project.add("later")
     assert (later / CODEX).read_text() == (project.main / CODEX).read_text()
-    assert "Codex has its hooks in this worktree" in project.said
+    assert "Codex has its hooks here" in project.said
     assert "as they should be" in project.hold("init", "--check")
     assert project.git("status", "--porcelain", at=later) == ""
 
@@ -168,8 +168,12 @@ def test_a_bare_repository_has_its_hooks_in_its_worktrees(project: Project, name
         assert (place / CLAUDE).exists()
         assert project.git("status", "--porcelain", at=place) == ""
         assert "as they should be" in project.hold("init", "--check", at=place)
+    assert (bare.parent / CODEX).exists() == (
+        name == ".git"
+    )  # Codex takes it for the main checkout
     project.hold("init", "--undo", at=two)
     assert sorted(one.name for one in two.iterdir()) == [".git", "x.txt"]
+    assert not (bare.parent / ".codex").exists()
 
 
 # Ledgers that worktrees had of their own

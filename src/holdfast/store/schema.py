@@ -252,8 +252,6 @@ def readonly(path: str) -> StoreReadonlyError:
 def _given_back(folder: str) -> str:
     """What the owner of a repository does about a ledger that root has written to; empty if that
     is not what happened."""
-    from shlex import quote
-
     try:
         me = os.geteuid()
         owners = {os.lstat(folder).st_uid, *(one.stat().st_uid for one in _files(folder))}
@@ -262,6 +260,8 @@ def _given_back(folder: str) -> str:
         own = f"{me}:{os.getegid()}"
     except (AttributeError, OSError):
         return ""
+    from shlex import quote
+
     return f"root has written there; give it back: sudo chown -R {own} {quote(folder)}"
 
 

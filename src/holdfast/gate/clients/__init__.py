@@ -26,7 +26,6 @@ from holdfast.gate.intent import (
     MCP_PREFIX,
     OTHER,
     SHELL,
-    SHELLED,
     Intent,
     Reply,
 )
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
         EVENTS: dict[str, str | None]
         #: Where its hooks can stand in a repository; `init` writes to the first.
         SETTINGS_FILES: tuple[str, ...]
-        #: Whether it reads the hooks of the main checkout in a linked worktree, too.
+        #: Whether it reads the hooks of the main checkout in any linked worktree.
         READS_MAIN_CHECKOUT: bool
         #: The field of a hook that ends it, and how many of its units are a second.
         TIMEOUT_FIELD: str
@@ -163,8 +162,8 @@ class Told:
         writes = tuple(
             path for path in written(self.tool, self.fields, self.cwd) if not is_broken(path)
         )
-        problem = "" if event == SHELLED else self.problem
         command = " ".join((self.tool, *writes))
+        problem = self.unreadable((".",))
         return self.intent(client, event, writes=writes, command=command, problem=problem, **more)
 
     def unreadable(self, paths: tuple[str, ...] | None) -> str:

@@ -107,10 +107,17 @@ def git_folder(root: str) -> str:
 
 
 def checkouts(root: str, one: Client) -> list[str]:
-    """The checkouts in which a client needs hooks of its own, the main one first."""
+    """The folders in which a client needs hooks of its own, the main checkout first.
+
+    Codex reads those of the main checkout, but only in a worktree that has a folder `.codex`; so it
+    has them everywhere. It takes the folder around `.git` for the main checkout, also of a bare
+    repository, where it is none."""
     if one.adapter.READS_MAIN_CHECKOUT and not worktrees.is_bare(root):
         return [root]
-    return worktrees.checkouts(root)
+    around, name = os.path.split(root)
+    is_taken = worktrees.is_bare(root) and name == worktrees.GIT
+    reads_around = is_taken and not one.adapter.READS_MAIN_CHECKOUT
+    return [*([around] if reads_around else []), *worktrees.checkouts(root)]
 
 
 def git(root: str, *words: str) -> str | None:

@@ -1,10 +1,13 @@
 """Hooks for a linked worktree that was just made, as the main checkout has them.
 
 git runs its hook post-checkout there. Clients that read the hooks of the main checkout in all
-others need none; for the rest they are written, and git is kept from seeing them.
+others need none; for the rest they are written, and git is kept from seeing them. Only in a bare
+repository that is not called `.git` are they hooks of their own, which a person has to trust.
 """
 
 from __future__ import annotations
+
+import os
 
 from holdfast.gate import seals
 from holdfast.gate.install import plan, record
@@ -12,6 +15,7 @@ from holdfast.gate.install.command import own_command
 from holdfast.gate.install.finding import CLIENTS, checkouts
 from holdfast.gate.settings import Settings
 from holdfast.gate.switch import switched_off
+from holdfast.manager import worktrees
 from holdfast.manager.paths import find_root
 
 
@@ -31,8 +35,9 @@ def furnish(checkout: str) -> list[str]:
     plan.carry_out(made)
     seals.seal_all(root)
     written = {change.client for change in made.to_do}
+    has_own = os.path.basename(root) != worktrees.GIT and worktrees.is_bare(root)
     return [
-        f"{one.title} has its hooks in this worktree. {one.adapter.TO_DO}".strip()
+        f"{one.title} has its hooks here. {one.adapter.TO_DO if has_own else ''}".strip()
         for one in clients
         if one.name in written
     ]

@@ -203,7 +203,7 @@ def undo(root: str, clients: Sequence[Client] | None) -> Plan:
 
 def _places(plan: Plan, one: Client) -> list[tuple[str, str]]:
     """Where hooks of a client may stand: in all checkouts, and wherever we have written them."""
-    bases = dict.fromkeys((plan.root, *worktrees.linked(plan.root)))
+    bases = dict.fromkeys((plan.root, *worktrees.linked(plan.root), *checkouts(plan.root, one)))
     paths = [f"{base}/{name}" for base in bases for name in one.files]
     paths += [known.path for known in plan.after.files.values() if known.client == one.name]
     return [(os.path.relpath(path, plan.root), path) for path in dict.fromkeys(paths)]
