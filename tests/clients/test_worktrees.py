@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,8 @@ def test_two_agents_in_a_worktree_of_a_bare_repository_are_kept_apart(
     gated.git("clone", "-q", "--bare", ".", str(project / name))
     one = project / "one"
     gated.git("-C", str(project / name), "worktree", "add", "-q", "-b", "one", str(one))
-    bare = Gated(one).init(**AT_ONCE)
-    crew.gated = bare
+    crew.gated = Gated(one).init(**AT_ONCE)
+    shutil.copy(one / "holdfast.toml", project / name)
     with There(crew, one) as there:
         owner = there.owner(change(crew, one, "mine"))
         other = there.run("other", change(crew, one, "theirs", "mine"))
