@@ -244,15 +244,15 @@ def test_check_tells_wrong_settings(here: Installation) -> None:
 # Linked worktrees
 
 
-def test_a_linked_worktree_has_hooks_of_its_own(here: Installation, tmp_path: Path) -> None:
+def test_in_a_linked_worktree_everything_comes_back_too(here: Installation, tmp_path: Path) -> None:
     git(here, "add", "-A")
     git(here, "commit", "--quiet", "-m", "first")
     git(here, "worktree", "add", "--quiet", str(tmp_path / "tree"))
     before = tree(tmp_path / "tree"), here.exclude.read_bytes()
     answer = here.hold("init", *BOTH, cwd=tmp_path / "tree")
     assert answer.code == 0
-    assert commands(tmp_path / "tree/.claude/settings.local.json")
-    assert not here.claude.exists()
+    assert commands(tmp_path / "tree/.codex/hooks.json")
+    assert commands(here.claude)  # which Claude Code reads there, too
     seen = subprocess.run(
         ["git", "status", "--porcelain"], cwd=tmp_path / "tree", check=True, capture_output=True
     )
@@ -262,4 +262,5 @@ def test_a_linked_worktree_has_hooks_of_its_own(here: Installation, tmp_path: Pa
         assert terminal.hold("-C", str(tmp_path / "tree"), "init", "--undo").code == 0
     finally:
         terminal.close()
+    assert not here.claude.exists()
     assert (tree(tmp_path / "tree"), here.exclude.read_bytes()) == before
