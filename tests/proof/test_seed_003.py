@@ -928,3 +928,26 @@ def _until_in_line(root: Path, places: int) -> None:
         lambda: line.exists() and int.from_bytes(line.read_bytes()[:8], "little") >= places,
         f"{places} stand in line",
     )
+
+
+def test_seed003_09_a_file_that_was_left_two_claims_ago_is_not_recorded_once_more(
+    root: Path, ledger: ProofLedger, clock: FakeClock
+) -> None:
+    """Its owner was killed before it could remove it, and so was the next one before it wrote."""
+    (root / "locks").mkdir(exist_ok=True)
+    claims = Claims(ledger)
+    claims.claim("1.2", owner="ann")
+    file = root / "locks/1.2.lock"
+    text = file.read_bytes()
+    claims.release("1.2", owner="ann")
+    claims.claim("1.2", owner="bob")
+    claims.release("1.2", owner="bob")
+    file.write_bytes(text)
+    assert claims.claim("1.2", owner="cid").owner == "cid"  # nor does it keep anybody out
+    claims.release("1.2", owner="cid")
+    file.write_bytes(text)
+    clock.advance(3600)
+    before = len(list(root.glob("ledger/event-*.json")))
+    assert Claims(ledger).reap() == []
+    assert not file.exists()
+    assert len(list(root.glob("ledger/event-*.json"))) == before

@@ -48,6 +48,8 @@ class Claims:
         self._sequence = 0
         self._stamps = checkpoint.Stamps()
         self._is_cold = True
+        #: Whether the ledger ever had the claims that some files show, as far as it was looked up.
+        self._had: dict[tuple[str, str, int | None], bool] = {}
 
     # Looking
 
@@ -73,7 +75,7 @@ class Claims:
         """The claims that files in `locks/` show although the ledger has ended them."""
         with self._ledger.mutex:
             self._catch_up()
-            return mirror.left_behind(self._ledger, self._state)
+            return self._left_behind()
 
     # Changing
 
@@ -229,7 +231,8 @@ class Claims:
         all."""
         found = [claim for claim in self._state.expired(now) if claim.is_whole]
         if mirror.is_kept(self._ledger):
-            found += mirror.stale(self._ledger, self._state, now, node)
+            files = mirror.stale(self._ledger, self._state, now, node)
+            found += [claim for claim in files if not self._was_ours(claim)]
         return sorted(found, key=lambda claim: (node_order(claim.node), claim.owner))
 
     def _reaped(self, claims: list[Claim]) -> list[Mapping[str, Any]]:
@@ -241,11 +244,36 @@ class Claims:
 
     def _tidy(self) -> None:
         """Remove the files of claims that the ledger has ended."""
-        if not mirror.is_kept(self._ledger) or not mirror.left_behind(self._ledger, self._state):
+        if not mirror.is_kept(self._ledger) or not self._left_behind():
             return
         with self._ledger.locked():  # or one that was written just now would be removed
             self._catch_up()
-            self._unshow(mirror.left_behind(self._ledger, self._state))
+            self._unshow(self._left_behind())
+
+    def _left_behind(self) -> list[Claim]:
+        """The claims that files show although the ledger has ended them: the last of its node, or
+        an earlier one whose process was killed before it could remove the file."""
+        now = self._ledger.now()
+        old = mirror.stale(self._ledger, self._state, now)
+        found = mirror.left_behind(self._ledger, self._state)
+        return [*found, *(claim for claim in old if self._was_ours(claim))]
+
+    def _was_ours(self, claim: Claim) -> bool:
+        """Whether the ledger has ever had the claim that a file shows: then its end was an event,
+        and there is no other. Only nodes that had several claims need a look at the history."""
+        if claim.node not in self._state.ended and claim.node not in self._state.claims:
+            return False
+        key = (claim.node, claim.owner, claim.expires_at)
+        if key not in self._had:
+            state, folder = ClaimState(), self._ledger.folder
+            self._had[key] = False
+            for sequence, data, _status in raw(folder, 0, calm=False):
+                self._dialect.fold(state, sequence, parsed(folder, sequence, data).data)
+                had = state.claims.get(claim.node)
+                if had is not None and had.is_shown_by(claim):
+                    self._had[key] = True
+                    break
+        return self._had[key]
 
     # The rules
 
@@ -273,7 +301,7 @@ class Claims:
         shown = mirror.shown(self._ledger, node) if codec.is_node(node) else None
         if shown is None or shown.owner == owner or not mirror.counts(shown, at):
             return
-        if mirror.is_foreign(self._state, shown):
+        if mirror.is_foreign(self._state, shown) and not self._was_ours(shown):
             name = codec.claim_name(node)
             raise _locked(shown, f"wait, or ask its owner: {codec.CLAIM_FILES}/{name} says so")
 
