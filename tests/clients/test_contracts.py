@@ -310,6 +310,24 @@ def test_codex_reads_the_hooks_of_the_main_checkout_in_a_worktree_that_has_its_f
     assert (made / "new.txt").exists()
 
 
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_codex_runs_in_a_worktree_the_hooks_that_are_trusted_in_the_main_checkout(
+    repo: Path, hook: Recorder, openai: OpenAIServer, is_trusted: bool
+) -> None:
+    hooks, home = hooks_for(hook.command, ["PreToolUse"]), repo.parent / "home"
+    made = linked(repo)
+    for checkout in (repo, made):
+        drive.write_json(checkout / ".codex/hooks.json", hooks)
+    home.mkdir()
+    if is_trusted:
+        drive.trust_codex_hooks(repo, home)
+    else:
+        drive.write_codex_config(home, repo)
+    openai.scripts["main"] = [patch(ADD), "Done."]
+    run_codex(made, "[[main]]", openai, home=home, vetted=False)
+    assert len(hook.told("PreToolUse", "apply_patch")) == is_trusted
+
+
 def of_tools(hook: Recorder) -> list[str]:
     """The hooks around tools, in their order."""
     told = [one["data"] for one in hook.told()]

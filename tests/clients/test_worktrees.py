@@ -87,7 +87,7 @@ def test_the_same_file_in_two_checkouts_is_told_and_not_refused(gated: Gated, cr
     owner.ends()
     assert (feature / "a.txt").read_text() == "theirs\n"
     assert gated.text() == "mine\n"
-    told = f"a.txt is being changed in another checkout too: a.txt, by {owner.name}"
+    told = f"{owner.name} is changing ../feature/a.txt in another checkout: it has held a.txt for"
     assert any(told in request.text() for request in crew.server.requests)
 
 

@@ -109,16 +109,16 @@ def not_done(agent: str, left: Sequence[str], given_back: Sequence[str]) -> str:
 
 
 def changed_elsewhere(found: Sequence[tuple[str, str, str, int]]) -> str:
-    """For an agent that begins to change files which are being changed in another checkout, too:
-    the file, the other one, its holder and for how long."""
+    """For an agent that begins to change files which other agents are changing in another checkout:
+    the file, the other one, its holder and for how long it has been held."""
     lines = [
-        f"{path} is being changed in another checkout too: {other}, by {name}, for {duration(age)}."
+        f"{name} is changing {path} in another checkout: it has held {other} for {duration(age)}."
         for path, other, name, age in found[:_OTHERS_MAX]
     ]
     more = len(found) - _OTHERS_MAX
     if more > 0:
-        lines.append(f"{more} more of your files are being changed elsewhere.")
-    return "\n".join([*lines, "You may write it; the two changes will have to be merged."])
+        lines.append(f"Other agents are changing {more} more of your files elsewhere.")
+    return "\n".join([*lines, "You may write here; the two changes will have to be merged."])
 
 
 def others(found: Sequence[tuple[str, Sequence[str]]]) -> str:
