@@ -381,9 +381,19 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-09",
+        "what a killed process left is another program's",
+        "proof/claims.py",
+        "            found += [claim for claim in files if not self._was_ours(claim)]\n",
+        "            found += files\n",
+        (
+            "tests/proof/test_seed_003.py::test_seed003_09_a_file_that_was_left_two_claims_ago_is_not_recorded_once_more",
+        ),
+    ),
+    Mutant(
+        "003-09",
         "stale files stay",
         "proof/claims.py",
-        "            found += mirror.stale(self._ledger, self._state, now, node)\n",
+        "            found += [claim for claim in files if not self._was_ours(claim)]\n",
         "            found += []\n",
         (
             "tests/proof/test_seed_003.py::test_seed003_09_a_stale_file_that_the_ledger_does_not_know_is_recorded_too",
