@@ -49,10 +49,14 @@ class CommandError(HoldfastError):
 def run(call: Call) -> int:
     """Lock, run, give back. The exit code is the command's own, once it has started."""
     _refuse_nonsense(call)
+    if call.flag("lease"):
+        from holdfast.cli.leasing import run_leased
+
+        return run_leased(call)
     abi = _sandbox_version(call)
     desk = Desk(call)
     writes, reads = desk.places(call.many("write")), desk.places(call.many("read"))
-    holder, variables = _runner(call.text("holder"))
+    holder, variables = runner(call.text("holder"))
     manager = desk.open(writes + reads)
     reason = call.text("reason") or f"running {os.path.basename(call.words[0])}"
     grant = take(manager, holder, reads, writes, ttl=None, reason=reason, wait=call.wait())
@@ -66,7 +70,7 @@ def run(call: Call) -> int:
                 return _run_inside(call, manager, grant, abi, environment, signals)
             return _run(call, environment, signals)
         finally:
-            _give_back(manager, grant, holder)
+            give_back(manager, grant, holder)
 
 
 def _refuse_nonsense(call: Call) -> None:
@@ -79,8 +83,12 @@ def _refuse_nonsense(call: Call) -> None:
         raise UsageError(
             "run needs a command", hint="holdfast run --write PATH -- COMMAND ARGUMENT…"
         )
-    if not (call.flag("write") or call.flag("read")):
-        raise UsageError("run needs something to lock", hint="give --write PATH or --read PATH")
+    if not (call.flag("write") or call.flag("read") or call.flag("lease")):
+        raise UsageError(
+            "run needs something to lock", hint="give --lease, --write PATH or --read PATH"
+        )
+    if call.flag("until-commit") and not call.flag("lease"):
+        raise UsageError("--until-commit is about leases", hint="give --lease too")
     is_best_effort(call)
     if call.flag("git") and not call.flag("sandbox"):
         raise UsageError(
@@ -98,7 +106,7 @@ def _sandbox_version(call: Call) -> int:
     return version(call, "the command runs", "run it without --sandbox, or ")
 
 
-def _runner(given: str | None) -> tuple[Holder, dict[str, str]]:
+def runner(given: str | None) -> tuple[Holder, dict[str, str]]:
     """This process as a holder, by a given name or by one of its own, and what its command is told.
 
     Inside another run the name is not inherited: two commands that one runner started side by
@@ -117,7 +125,7 @@ def _run(call: Call, environment: dict[str, str], signals: Signals) -> int:
             setsigmask=signals.as_given, setsigdef=signals.ignored_by_python,
         )  # fmt: skip
     except (OSError, ValueError) as error:
-        complain(_cannot_start(command[0], error), call.flag("json"))
+        complain(cannot_start(command[0], error), call.flag("json"))
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
     return signals.attend(child)
 
@@ -160,13 +168,13 @@ def _start_inside(
             command, environment, mask=signals.as_given, default=signals.ignored_by_python
         )
     except (OSError, ValueError) as error:
-        complain(_cannot_start(command[0], error), call.flag("json"))
+        complain(cannot_start(command[0], error), call.flag("json"))
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
     sandbox.serve()
     return signals.attend(child)
 
 
-def _cannot_start(name: str, error: Exception) -> CommandError:
+def cannot_start(name: str, error: Exception) -> CommandError:
     said = error.strerror if isinstance(error, OSError) else str(error)
     hint = "check how it is spelled, and PATH"
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
@@ -176,7 +184,7 @@ def _cannot_start(name: str, error: Exception) -> CommandError:
     return CommandError(f"cannot start {name!r}: {said}", hint=hint, command=name)
 
 
-def _give_back(manager: LockManager, grant: LockGrant, holder: Holder) -> None:
+def give_back(manager: LockManager, grant: LockGrant, holder: Holder) -> None:
     """Give back. The command has ended, so trouble is told and changes nothing."""
     try:
         if not manager.release(grant.id, holder=holder):

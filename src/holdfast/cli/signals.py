@@ -16,7 +16,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
 BY_SIGNAL = 128
@@ -67,12 +67,17 @@ class Signals:
                 signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, self.as_given)
 
-    def attend(self, child: int) -> int:
-        """Wait for the command, pass signals on, stop and go on with it. Its exit code."""
+    def attend(self, child: int, changes: Callable[[], Iterable[int]] | None = None) -> int:
+        """Wait for the command, pass signals on, stop and go on with it. Its exit code.
+
+        `changes` are what has become of it since the last look, as `waitpid` tells: for a command
+        that is not a child of this process. They are asked for after each SIGCHLD.
+        """
+        changes = changes or (lambda: _changes_of(child))
         while True:
             number, from_kernel = self._next()
             if number == signal.SIGCHLD:
-                code = self._look(child)
+                code = self._look(changes())
                 if code is not None:
                     return code
             elif not (from_kernel and _shares_our_group(child)):
@@ -84,18 +89,16 @@ class Signals:
         info = signal.sigwaitinfo(self._waited_for)
         return info.si_signo, sys.platform == "linux" and info.si_code == _FROM_KERNEL
 
-    def _look(self, child: int) -> int | None:
+    def _look(self, changes: Iterable[int]) -> int | None:
         """What has become of the command: its exit code if it has ended."""
-        while True:
-            found, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
-            if not found:
-                return None
+        for status in changes:
             if os.WIFEXITED(status):
                 return os.WEXITSTATUS(status)
             if os.WIFSIGNALED(status):
                 return BY_SIGNAL + os.WTERMSIG(status)
             if os.WIFSTOPPED(status):
                 self._stop_too(os.WSTOPSIG(status))
+        return None
 
     def _stop_too(self, number: int) -> None:
         """Stop as the command did, so that the shell that waits for us gets its terminal back.
@@ -108,6 +111,14 @@ class Signals:
             os.kill(os.getpid(), number)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
             signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+
+
+def _changes_of(child: int) -> Iterator[int]:
+    while True:
+        found, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
+        if not found:
+            return
+        yield status
 
 
 def _has_terminal() -> bool:

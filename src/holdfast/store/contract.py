@@ -28,6 +28,11 @@ class Waiter(Protocol):
     def address(self) -> str:
         """What to put into a request so that whoever serves it can wake us."""
 
+    @property
+    def descriptor(self) -> int:
+        """Ready to be read when woken, for a caller that waits for other things too; -1 if there is
+        none, and such a caller has to look again by itself."""
+
     def wait(self, timeout: float) -> bool:
         """Wait until woken, at most so many seconds. True if woken."""
 

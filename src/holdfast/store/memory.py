@@ -102,6 +102,11 @@ class MemoryWaiter:
         self._bell = bells[address] = allocate_lock()
         self._bell.acquire()
 
+    @property
+    def descriptor(self) -> int:
+        """There is none: the waiter is woken by another thread."""
+        return -1
+
     def wait(self, timeout: float) -> bool:
         return self._bell.acquire(timeout=max(0.0, timeout))
 

@@ -84,6 +84,11 @@ class Mailbox:
         """Whether it can be woken at all."""
         return self._socket is not None
 
+    @property
+    def descriptor(self) -> int:
+        """Ready to be read when it is called; -1 if nothing can call it."""
+        return -1 if self._socket is None else self._socket.fileno()
+
     def wait(self, timeout: float) -> bool:
         """Wait to be called, at most so many seconds; look again soon if nobody can call."""
         own = self._socket  # a signal's handler may fork, and its child forgets what is open
@@ -139,6 +144,11 @@ class PooledMailbox:
         self._post = post
         self._mailbox = mailbox
         self.address = mailbox.address if mailbox.hears else ""
+
+    @property
+    def descriptor(self) -> int:
+        """Ready to be read when it is called; -1 if nothing can call it."""
+        return self._mailbox.descriptor
 
     def wait(self, timeout: float) -> bool:
         """Wait to be called."""

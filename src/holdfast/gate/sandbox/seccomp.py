@@ -31,7 +31,7 @@ from holdfast.gate.sandbox.landlock import SET_NO_NEW_PRIVS, kernel, prctl
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Final
 
 #: What says that an open is for writing, the same on the machines that are known here.
@@ -91,8 +91,8 @@ _WHY = {
 }
 
 
-#: The filters that were made, by the name of the machine: always the same.
-_programs: dict[str, bytes] = {}
+#: The filters that were made, by what made them: always the same on one machine.
+_programs: dict[Callable[[Machine], bytes], bytes] = {}
 
 
 def program(machine: Machine) -> bytes:
@@ -131,16 +131,17 @@ class Filter:
 
     __slots__ = ("_arguments", "_call", "_number", "_prctl", "_steps")
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[Machine], bytes] = program) -> None:
+        """`make` writes the filter for a machine."""
         import ctypes
 
         name = os.uname().machine
         machine = MACHINES.get(name)
         if machine is None:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-        steps = _programs.get(name)
+        steps = _programs.get(make)
         if steps is None:
-            steps = _programs[name] = program(machine)
+            steps = _programs[make] = make(machine)
         self._call = kernel()
         self._prctl = prctl()
         self._number = machine.seccomp

@@ -1,0 +1,114 @@
+"""The rename of a folder: with all that is in it, or not at all.
+
+Every file in it changes its name, so every one is leased, under its old name and its new one, in a
+single grant. What is there is looked up again inside `fenced`, where nothing changes hands, and
+there the folder is renamed: a file that came meanwhile is not carried along unseen.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.gate.broker import system
+from holdfast.gate.broker.finding import place_of
+from holdfast.gate.broker.kinds import LEASED, LEDGER, PASSING
+from holdfast.gate.broker.performing import Blocks, fail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.model import Grant
+    from holdfast.gate.broker.caller import Caller
+    from holdfast.gate.broker.controlling import Controlling
+    from holdfast.gate.broker.finding import Found
+    from holdfast.gate.broker.kinds import Kinds
+    from holdfast.gate.broker.leases import Leases
+    from holdfast.manager.manager import LockManager
+
+    Wanted = list[tuple[str, os.stat_result | None]]
+
+_EACCES = 13
+_EXCHANGE = 2
+
+
+class Folders:
+    """Renames them."""
+
+    def __init__(
+        self, manager: LockManager, kinds: Kinds, leases: Leases, controlling: Controlling
+    ) -> None:
+        self._manager = manager
+        self._kinds = kinds
+        self._leases = leases
+        self._controlling = controlling
+
+    def rename(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
+        """Rename a folder, or exchange it. Raises OSError, or Blocks if it is to be tried again."""
+        both = bool(flags & _EXCHANGE)
+        for one in (first, second):
+            kind = self._kinds.rough(one.path)[0]
+            if kind == LEDGER or (one.is_folder and _has_ledger(one)):
+                raise fail(_EACCES)
+            if kind == LEASED and one.is_folder:
+                self._leases.demand_free_below(one)
+            elif kind == LEASED:
+                self._leases.demand_free(one)
+        wanted = self._wanted(first, second, both)
+        grant = self._leases.take_all(caller, wanted)
+        if grant is None:
+            system.rename(first.folder, first.last, second.folder, second.last, flags)
+            return
+        try:
+            with self._manager.fenced(grant.id, grant.token):
+                if self._wanted(first, second, both) != wanted:
+                    raise Blocks
+                system.rename(first.folder, first.last, second.folder, second.last, flags)
+        except BaseException:
+            self._give_back(grant, wanted)
+            raise
+
+    def _wanted(self, first: Found, second: Found, both: bool) -> Wanted:
+        """The files whose names would change, by both of their names."""
+        found: dict[str, os.stat_result | None] = {}
+        for one, other in ((first, second), (second, first)) if both else ((first, second),):
+            for inner, status in _names_in(one):
+                old, new = one.path + inner, other.path + inner
+                self._controlling.moves(old, new)
+                kinds = self._kinds.of(old), self._kinds.of(new)
+                if LEASED in kinds:
+                    for path, kind, state in zip((old, new), kinds, (status, None), strict=True):
+                        if kind in (LEASED, PASSING):
+                            found[path] = found.get(path) or state
+                elif LEDGER in kinds:
+                    raise fail(_EACCES)
+        return sorted(found.items())
+
+    def _give_back(self, grant: Grant, wanted: Wanted) -> None:
+        mine = self._leases.mine
+        self._leases.drop_all(
+            path for path, _status in wanted if path in mine and mine[path].grant == grant.id
+        )
+
+
+def _names_in(found: Found) -> Iterator[tuple[str, os.stat_result | None]]:
+    """Everything in a folder that is no folder itself, by its path from there; a file alone is
+    itself."""
+    if not found.is_folder:
+        yield "", found.status
+        return
+    top = place_of(found.fd)
+    for folder, inner, names in os.walk(top):
+        links = [name for name in inner if os.path.islink(f"{folder}/{name}")]
+        for name in (*names, *links):
+            path = f"{folder}/{name}"
+            try:
+                yield path[len(top) :], os.lstat(path)
+            except OSError:
+                continue
+
+
+def _has_ledger(found: Found) -> bool:
+    from holdfast.manager.paths import LEDGER_FOLDER
+
+    return any(LEDGER_FOLDER in folders for _top, folders, _names in os.walk(found.path))

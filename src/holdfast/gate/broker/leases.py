@@ -1,0 +1,388 @@
+"""What the command holds, what others hold, and what is old.
+
+A lease is a grant of its own, with one file in it. It is taken at the first write and kept in
+memory, so a file that is held already costs no look into the ledger. It lives as long as the
+broker, or a process that the command left.
+
+A tool reads a file first and writes it later. If another holder had the file in between, what the
+tool is about to write is old. So the first write of a process that began before such a change
+fails, once, with ESTALE. The lease stays, so nothing changes again before the next try.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from time import clock_gettime_ns, monotonic, time_ns
+
+from holdfast.core import events, rules
+from holdfast.core.errors import BadKeyError, HoldfastError
+from holdfast.core.model import PATIENCE_DEFAULT_SECONDS, SECOND, Grant, Refusal, Request, Waiting
+from holdfast.core.words import conflict_sentences
+from holdfast.manager.asking import one_line, to_write
+from holdfast.manager.ids import new_id
+from holdfast.manager.ledger import DEADLINE_SECONDS
+from holdfast.manager.realpath import plain
+from holdfast.manager.settling import settles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from holdfast.core.model import ConflictInfo, Holder
+    from holdfast.gate.broker.caller import Caller
+    from holdfast.gate.broker.finding import Found
+    from holdfast.manager.manager import LockManager
+    from holdfast.manager.paths import Place
+
+#: So many refusals are remembered for those inside who ask for them.
+REFUSALS_MAX = 50
+_RELEASED_AT_ONCE = 200
+_CYCLE = "E_LOCK_CYCLE"
+_BOOTTIME = 7
+
+
+class Lease:
+    """One file that the command holds."""
+
+    __slots__ = ("existed", "grant", "moved_at", "path", "shown", "token", "told")
+
+    def __init__(self, path: str, shown: str, grant: Grant, existed: bool) -> None:
+        self.path = path
+        #: As the ledger spells it.
+        self.shown = shown
+        self.grant = grant.id
+        self.token = grant.token
+        #: Whether it was there when the lease was taken: if not, and it goes again, so does this.
+        self.existed = existed
+        #: When another holder changed it, as far as a process of the command may not have seen
+        #: that, in nanoseconds of the wall clock; else 0.
+        self.moved_at = 0
+        #: The processes that know it.
+        self.told: set[int] = set()
+
+
+class Stands(Exception):
+    """The call has to stand in line."""
+
+    def __init__(self, request: Request, path: str, seen: object) -> None:
+        super().__init__()
+        self.request = request
+        self.path = path
+        #: What the file was like when it was refused.
+        self.seen = seen
+
+
+class Leases:
+    """Of one command. Only for the broker's one thread."""
+
+    def __init__(self, manager: LockManager, holder: Holder, say: Callable[[str], None]) -> None:
+        self.mine: dict[str, Lease] = {}
+        self.holder = holder
+        #: What was refused last: path, by whom it is held, and the sentence.
+        self.refusals: deque[dict[str, str]] = deque(maxlen=REFUSALS_MAX)
+        self.is_over = False
+        assert manager.tree is not None
+        self._manager = manager
+        self._tree = manager.tree
+        self._say = say
+        self._said: set[tuple[str, str]] = set()
+        self._own: set[str] = set()
+        #: How many of the files of a grant are still held.
+        self._counts: dict[str, int] = {}
+        self._began = time_ns()
+        self._seen = self._head()
+        #: What other holders have given back since the broker began.
+        self._theirs: set[str] = set()
+
+    # Taking
+
+    def take(self, caller: Caller, found: Found, *, waits: bool = False) -> Lease | None:
+        """Have the lease for what a path names, and see that the caller knows what is there.
+
+        None if no lease is possible for such a name, which then nothing can hold. Raises OSError
+        with what the caller is to hear, or Stands.
+        """
+        lease = self.mine.get(found.path)
+        if lease is None:
+            lease = self._take(caller, found, waits)
+        if lease is not None and lease.moved_at:
+            self._demand_fresh(caller, lease)
+        return lease
+
+    def _take(self, caller: Caller, found: Found, waits: bool) -> Lease | None:
+        place = self._place(found)
+        if place is None:
+            return None
+        if self.is_over:
+            self._refuse(found.path, "", f"{plain(place.path)} was not leased before the command "
+                         "ended, so what it left running cannot write it")  # fmt: skip
+        request = self._request(to_write(place), f"written by {caller.name} (pid {caller.process})")
+        outcome = self._decide(request)
+        if isinstance(outcome, Refusal):
+            if waits and outcome.code != _CYCLE:
+                raise Stands(request, found.path, _seen(found))
+            self._refuse_held(place.path, outcome.conflicts, caller)
+        assert isinstance(outcome, Grant)
+        return self._keep(outcome, found, place)
+
+    def _keep(self, grant: Grant, found: Found, place: Place) -> Lease:
+        lease = self._add(Lease(found.path, place.path, grant, found.is_there))
+        lease.moved_at = self._moved_at(found, place)
+        return lease
+
+    def _add(self, lease: Lease) -> Lease:
+        self._own.add(lease.grant)
+        self._counts[lease.grant] = self._counts.get(lease.grant, 0) + 1
+        self.mine[lease.path] = lease
+        return lease
+
+    def _place(self, found: Found) -> Place | None:
+        known = len(found.path) if found.is_there else found.path.rindex("/")
+        try:
+            place = self._tree.place_of(found.path, found.path, found.status, known)
+        except BadKeyError as error:
+            if "root" in error.fields:
+                self._refuse(found.path, "", f"{error.message}: it has to be leased there")
+            return None
+        return place
+
+    def _request(
+        self, footprint: tuple[tuple[str, ...], str, tuple[str, ...], tuple[str, ...]], why: str
+    ) -> Request:
+        keys, modes, paths, silent = footprint
+        patience = PATIENCE_DEFAULT_SECONDS * SECOND
+        return Request(
+            new_id(), self.holder, keys, modes, paths, silent, None, one_line(why), 0, patience
+        )
+
+    def _decide(self, request: Request) -> Grant | Refusal | Waiting:
+        def decide() -> Grant | Refusal | Waiting:
+            return self._manager.store.transact(
+                lambda view: rules.acquire(view, request, wait=False, again=False),
+                deadline=monotonic() + DEADLINE_SECONDS,
+            )
+
+        try:
+            outcome = decide()
+            if isinstance(outcome, Refusal) and settles(self._manager, outcome.conflicts):
+                outcome = decide()
+        except HoldfastError as error:
+            raise self._trouble(error) from error
+        return outcome
+
+    def _trouble(self, error: HoldfastError) -> OSError:
+        """The ledger is in trouble: nothing is opened."""
+        self._tell("", error.code, f"the ledger is in trouble: {error.message}")
+        return OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    # What others hold
+
+    def demand_free(self, found: Found) -> None:
+        """See that no other holder has this path. Raises OSError."""
+        if found.path in self.mine:
+            return
+        place = self._place(found)
+        if place is not None and not place.folder:
+            self._look(to_write(place), place.path)
+
+    def demand_free_below(self, found: Found) -> None:
+        """See that no other holder has this folder, or anything in it. Raises OSError."""
+        try:
+            place = self._tree.place_of(found.path, found.path, found.status, len(found.path))
+        except BadKeyError:
+            return
+        self._look(((place.key,), "r", (place.path,), ()), place.path)
+
+    def _look(
+        self, footprint: tuple[tuple[str, ...], str, tuple[str, ...], tuple[str, ...]], shown: str
+    ) -> None:
+        request = self._request(footprint, "")
+        try:
+            with self._manager.store.view(deadline=monotonic() + DEADLINE_SECONDS) as view:
+                conflicts = rules.look(view, request)
+        except HoldfastError as error:
+            raise self._trouble(error) from error
+        if conflicts:
+            self._refuse_held(shown, conflicts, None)
+
+    def _refuse_held(
+        self, shown: str, conflicts: Sequence[ConflictInfo], caller: Caller | None
+    ) -> None:
+        first = conflicts[0]
+        sentence = conflict_sentences(conflicts, self._manager.now())
+        who = "" if caller is None else f"; {caller.name} (pid {caller.process}) did not write it"
+        self._refuse(shown, first.holder, plain(sentence) + who)
+
+    def _refuse(self, shown: str, by: str, sentence: str) -> None:
+        self._tell(shown, by, sentence)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def _tell(self, shown: str, by: str, sentence: str) -> None:
+        self.refusals.append({"path": plain(shown), "by": by, "sentence": sentence})
+        if (shown, by) not in self._said:
+            self._said.add((shown, by))
+            self._say(sentence)
+
+    # What is old
+
+    def _demand_fresh(self, caller: Caller, lease: Lease) -> None:
+        process = caller.process
+        if process in lease.told:
+            return
+        lease.told.add(process)
+        if _began_at(process) <= lease.moved_at:
+            self._tell(
+                lease.shown, "stale",
+                f"{plain(lease.shown)} was changed by another holder after {caller.name} (pid "
+                f"{process}) began: read it again, then write it",
+            )  # fmt: skip
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    def _moved_at(self, found: Found, place: Place) -> int:
+        """When another holder changed it since the broker began; 0 if none did."""
+        if found.status is not None:
+            changed = max(found.status.st_ctime_ns, found.status.st_mtime_ns)
+        elif found.folder >= 0:
+            changed = os.fstat(found.folder).st_mtime_ns
+        else:
+            return 0
+        if changed < self._began:
+            return 0
+        self._follow()
+        return changed if place.path in self._theirs else 0
+
+    def _follow(self) -> None:
+        """Read what has happened in the ledger since the last look."""
+        for event in self._manager.store.events(self._seen):
+            self._seen = event.seq
+            if event.type not in events.ENDINGS:
+                continue
+            id = event.data["grant"]
+            if id not in self._own:
+                self._theirs.update(event.data["paths"])
+            elif event.type != events.LOCK_RELEASED:
+                self._lost(id)
+
+    def _lost(self, id: str) -> None:
+        for path, lease in list(self.mine.items()):
+            if lease.grant == id:
+                del self.mine[path]
+                self._counts.pop(id, None)
+                self._tell(lease.shown, id, f"the lease of {plain(lease.shown)} was taken away: "
+                           "holdfast log says by whom")  # fmt: skip
+
+    def _head(self) -> int:
+        with self._manager.store.view(deadline=monotonic() + DEADLINE_SECONDS) as view:
+            return view.head
+
+    def look_after(self) -> None:
+        """Now and then: learn which leases were taken away."""
+        if self._head() != self._seen:
+            self._follow()
+
+    # Standing in line
+
+    def waited(self, stands: Stands, grant: Grant, found_now: object) -> None:
+        """A call that stood in line has its lease."""
+        path = stands.path
+        lease = self._add(Lease(path, grant.paths[0], grant, stands.seen is not None))
+        if found_now != stands.seen:
+            lease.moved_at = time_ns()
+
+    def refuse_wait(self, stands: Stands, refusal: Refusal | Sequence[ConflictInfo]) -> int:
+        """A call stood in line in vain. The number of its error."""
+        shown = stands.request.paths[0]
+        conflicts = refusal.conflicts if isinstance(refusal, Refusal) else refusal
+        if isinstance(refusal, Refusal) and refusal.code == _CYCLE:
+            self._tell(shown, "circle", f"waiting for {plain(shown)} would close a circle")
+            return errno.EDEADLK
+        sentence = conflict_sentences(conflicts, self._manager.now()) if conflicts else ""
+        self._tell(shown, "wait", plain(sentence) or f"{plain(shown)} did not come free in time")
+        return errno.EACCES
+
+    # Folders
+
+    def take_all(self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]) -> (
+        Grant | None
+    ):  # fmt: skip
+        """One grant for many files, all or nothing; None if all of them are held already. For a
+        folder that is to be renamed. Raises OSError."""
+        reads: dict[str, str] = {}
+        silent: list[str] = []
+        for path, status in wanted:
+            if path in self.mine:
+                continue
+            known = len(path) if status is not None else path.rindex("/")
+            try:
+                place = self._tree.place_of(path, path, status, known)
+            except BadKeyError:
+                continue
+            keys, _modes, paths, quiet = to_write(place)
+            reads.update(zip(keys, paths, strict=True))
+            silent += quiet
+        if not reads:
+            return None
+        names = tuple(reads.values())
+        footprint = (tuple(reads), "w" * len(reads), names, tuple(silent))
+        request = self._request(footprint, f"renamed by {caller.name} (pid {caller.process})")
+        outcome = self._decide(request)
+        if isinstance(outcome, Refusal):
+            self._refuse_held(outcome.conflicts[0].path, outcome.conflicts, caller)
+        assert isinstance(outcome, Grant)
+        for path, status in wanted:
+            if path not in self.mine:
+                shown = path.removeprefix(f"{self._tree.root}/")
+                self._add(Lease(path, shown, outcome, status is not None))
+        return outcome
+
+    # Giving back
+
+    def drop(self, path: str) -> None:
+        """Give one back."""
+        self.drop_all((path,))
+
+    def drop_all(self, paths: Iterable[str]) -> None:
+        """Give many back. A grant with several files ends with the last of them."""
+        over = []
+        for path in list(paths):
+            lease = self.mine.pop(path, None)
+            if lease is not None:
+                left = self._counts[lease.grant] = self._counts[lease.grant] - 1
+                if not left:
+                    del self._counts[lease.grant]
+                    over.append(lease.grant)
+        self._release(over)
+
+    def _release(self, grants: list[str]) -> None:
+        for start in range(0, len(grants), _RELEASED_AT_ONCE):
+            some = grants[start : start + _RELEASED_AT_ONCE]
+            try:
+                self._manager.store.transact(
+                    lambda view, some=some: rules.release_all(view, some, self.holder.key),  # type: ignore[misc]
+                    deadline=monotonic() + DEADLINE_SECONDS,
+                )
+            except HoldfastError as error:
+                self._tell("", error.code, f"a lease could not be given back: {error.message}")
+
+
+def _seen(found: Found) -> tuple[int, ...] | None:
+    return seen_of(found.status)
+
+
+def seen_of(status: os.stat_result | None) -> tuple[int, ...] | None:
+    """What tells one state of a file from another."""
+    if status is None:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _began_at(process: int) -> int:
+    """When a process began, by the wall clock; a hundredth of a second early rather than late."""
+    from holdfast.manager.liveness import read_stat
+
+    found = read_stat(process)
+    ticks = 0 if found is None else int(found[1][19])
+    since_boot = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return time_ns() - clock_gettime_ns(_BOOTTIME) + since_boot

@@ -1,0 +1,228 @@
+"""The loop of the broker: it hears one call after the other, and answers.
+
+It is single-threaded, so no two calls of a command are under way at the same time; those that have
+to wait are put aside (`waiting`). What it does not understand, or may not do for the caller, is
+left to the kernel, and so to Landlock; a call that Landlock knows nothing of is refused instead.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from time import monotonic
+
+from holdfast.core.errors import HoldfastError
+from holdfast.gate.broker.caller import Caller, Trust
+from holdfast.gate.broker.finding import NotOurs
+from holdfast.gate.broker.leases import Stands
+from holdfast.gate.broker.leftover import command_of, descendants, written_by
+from holdfast.gate.broker.marking import Marking
+from holdfast.gate.broker.performing import Blocks, Descriptor, signed
+from holdfast.gate.broker.system import NAMES, Listener
+from holdfast.gate.broker.waiting import Line
+from holdfast.manager.realpath import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.gate.broker.performing import Answer, Performing
+    from holdfast.gate.broker.waiting import Call
+    from holdfast.manager.manager import LockManager
+
+#: How often the broker looks after what it holds.
+_LOOK_SECONDS = 1.0
+#: As many calls are answered before other things are seen to.
+_TURN_MAX = 64
+
+
+class Broker:
+    """Serves one command. `ears` are other descriptors to wait for, each with what to do then."""
+
+    def __init__(
+        self,
+        manager: LockManager,
+        performing: Performing,
+        marking: Marking,
+        trust: Trust,
+        listener: Listener,
+        *,
+        wait: float,
+    ) -> None:
+        self.ears: dict[int, Callable[[], None]] = {
+            performing.controlling.ear: performing.controlling.hear
+        }
+        #: Done when the loop is to end: nothing is left below.
+        self.is_over = False
+        self._performing = performing
+        self._leases = performing.leases
+        self._trust = trust
+        self._listener = listener
+        self._line = Line(
+            manager, performing.leases, wait, listener.is_waiting, self._answer, listener.refuse
+        )
+        self._acts = {
+            number: getattr(performing, name) for number, name in NAMES.items()
+            if hasattr(performing, name)
+        }  # fmt: skip
+        #: Those that Landlock does not judge.
+        self._marks = {
+            number: getattr(marking, name) for number, name in NAMES.items()
+            if hasattr(marking, name)
+        }  # fmt: skip
+        self._look_at = monotonic() + _LOOK_SECONDS
+        self._left: set[int] = set()
+
+    def serve(self) -> None:
+        """Until nothing is left below that could call."""
+        poll = select.poll()
+        poll.register(self._listener.fd, select.POLLIN)
+        watched: set[int] = set()
+        while not self.is_over:
+            wanted = {*self.ears, *self._line.ears}
+            if wanted != watched:
+                for fd in watched - wanted:
+                    poll.unregister(fd)
+                for fd in wanted - watched:
+                    poll.register(fd, select.POLLIN)
+                watched = wanted
+            pause = min(self._line.pause, max(0.0, self._look_at - monotonic()))
+            for fd, happened in poll.poll(pause * 1000):
+                if fd == self._listener.fd:
+                    self._take(happened)
+                elif fd in self.ears:
+                    self.ears[fd]()
+            self._line.look_if_due()
+            if monotonic() >= self._look_at:
+                self._look()
+
+    def _take(self, happened: int) -> None:
+        if not happened & select.POLLIN:
+            self.is_over = True
+            return
+        poll = select.poll()
+        poll.register(self._listener.fd, select.POLLIN)
+        for _ in range(_TURN_MAX):
+            call = self._listener.hear()
+            if call is not None:
+                self._answer(call)
+            ready = poll.poll(0)
+            if not ready or not ready[0][1] & select.POLLIN:
+                return
+
+    # One call
+
+    def _answer(self, call: Call) -> None:
+        id, _thread, number, _given = call
+        try:
+            answer = self._made(call)
+        except NotOurs:
+            self._leave_to_kernel(id, number)
+        except Stands as stands:
+            self._line.stand(call, stands)
+        except Blocks:
+            self._line.block(call)
+        except OSError as error:
+            self._listener.refuse(id, error.errno or errno.EIO)
+        except HoldfastError:
+            self._listener.refuse(id, errno.EACCES)
+        else:
+            self._hand(id, answer)
+
+    def _made(self, call: Call) -> Answer:
+        id, thread, number, given = call
+        name = NAMES.get(number, "")
+        try:
+            caller = Caller(thread)
+            if number in _NOTED:
+                self._note(caller, name, given)
+                raise NotOurs
+            is_ours = self._trust.is_as_begun(caller)
+        except (OSError, ValueError) as error:
+            raise NotOurs from error
+        if not is_ours or not self._listener.is_waiting(id):
+            raise NotOurs
+        act = self._acts.get(number) or self._marks.get(number)
+        if act is None:
+            raise NotOurs
+        answer: Answer = act(caller, given)
+        return answer
+
+    def _note(self, caller: Caller, name: str, given: tuple[int, ...]) -> None:
+        if name == "close":
+            self._performing.controlling.closing(caller, signed(given[0]))
+        elif name == "prctl":
+            self._trust.note_adopter(caller.process)
+        else:
+            self._trust.note_restricted(caller.process)
+
+    def _leave_to_kernel(self, id: int, number: int) -> None:
+        if number in self._marks:
+            self._listener.refuse(id, errno.EACCES)
+        else:
+            self._listener.pass_on(id)
+
+    def _hand(self, id: int, answer: Answer) -> None:
+        if not isinstance(answer, Descriptor):
+            self._listener.answer(id, answer)
+            return
+        try:
+            self._listener.give(
+                id, answer.fd, close_on_exec=answer.close_on_exec, number=answer.number
+            )
+        except OSError as error:
+            self._listener.refuse(id, error.errno or errno.EMFILE)
+        finally:
+            os.close(answer.fd)
+
+    # The end of the command
+
+    def end(self) -> list[str]:
+        """The command itself has ended. Give back what is not in use any more; what is left, as
+        lines for people."""
+        self._leases.is_over = True
+        self._line.refuse_all()
+        self._left = set(descendants(os.getpid()))
+        kept = self._give_back()
+        return [
+            f"left running: pid {process}, {plain(command_of(process))}"
+            + (f", which has {', '.join(map(plain, paths))} open to write" if paths else "")
+            for process, paths in kept.items()
+        ]
+
+    def _give_back(self) -> dict[int, list[str]]:
+        """Give back what no process below has open to write. What each of them has."""
+        used: dict[int, list[str]] = {}
+        mine = self._leases.mine
+        for process in descendants(os.getpid()):
+            if process in _helpers(self._performing):
+                continue
+            used[process] = sorted({path for path in written_by(process) if path in mine})
+        in_use = {path for paths in used.values() for path in paths}
+        self._leases.drop_all([path for path in mine if path not in in_use])
+        return used
+
+    def _look(self) -> None:
+        self._look_at = monotonic() + _LOOK_SECONDS
+        try:
+            self._leases.look_after()
+            if self._leases.is_over and self._leases.mine:
+                self._give_back()
+        except HoldfastError:
+            pass  # the ledger is in trouble; perhaps not the next time
+
+    def close(self) -> None:
+        """Nothing is left: give back the rest."""
+        self._leases.drop_all(list(self._leases.mine))
+        self._line.close()
+        self._performing.controlling.close()
+        self._performing.kinds.close()
+
+
+_NOTED = frozenset(number for number, name in NAMES.items()
+                   if name in ("close", "prctl", "landlock_restrict_self"))  # fmt: skip
+
+
+def _helpers(performing: Performing) -> set[int]:
+    return performing.kinds.helpers()

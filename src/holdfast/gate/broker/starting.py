@@ -1,0 +1,176 @@
+"""Around one command: what is closed to it, what it gets to know, and how it is started.
+
+Closed are all checkouts of the repository, git's folder, and the ledger. Everything else stays open
+(`sandbox.closing`), but for the folders on the way to those: there nothing can be made without the
+broker, which makes it without a lease. With `--sandbox` the outside is closed too.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from holdfast.gate.broker import system
+from holdfast.gate.broker.caller import Trust
+from holdfast.gate.broker.controlling import Controlling
+from holdfast.gate.broker.folders import Folders
+from holdfast.gate.broker.kinds import Kinds
+from holdfast.gate.broker.leases import Leases
+from holdfast.gate.broker.marking import Marking
+from holdfast.gate.broker.performing import Performing
+from holdfast.gate.broker.serving import Broker
+from holdfast.gate.controlling import controls_of
+from holdfast.gate.sandbox import SandboxError, closing, seccomp
+from holdfast.gate.sandbox.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
+from holdfast.gate.sandbox.places import Places, git_folders
+from holdfast.gate.sandbox.starting import start
+from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.worktrees import checkouts, is_bare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from holdfast.core.model import Holder
+    from holdfast.manager.manager import LockManager
+
+_SOL_SOCKET, _SCM_RIGHTS = 1, 1
+
+
+def demand() -> int:
+    """The version of Landlock here. Raises SandboxError if this machine cannot have a broker."""
+    machine = os.uname().machine if hasattr(os, "uname") else sys.platform
+    lacks = ""
+    if sys.platform != "linux":
+        lacks = "this is not Linux, and Landlock and seccomp are parts of Linux"
+    elif machine != system.MACHINE_NAME:
+        lacks = f"the system calls of {machine} are not known here, only those of x86_64"
+    found = support()
+    lacks = lacks or found.lacks or seccomp.lacks()
+    if lacks:
+        raise SandboxError(
+            f"no leases at the write here: {lacks}",
+            hint="lock what the command writes: holdfast run --write PATH -- COMMAND",
+            abi=found.abi,
+        )
+    return found.abi
+
+
+class Enclosure:
+    """What one command is closed in. `start` it, then serve."""
+
+    def __init__(
+        self,
+        manager: LockManager,
+        holder: Holder,
+        abi: int,
+        say: Callable[[str], None],
+        *,
+        wait: float | None,
+        places: Callable[[Places], None] | None = None,
+    ) -> None:
+        """`places` opens what is open outside, if the outside is closed too."""
+        assert manager.tree is not None
+        root = manager.tree.root
+        self._manager = manager
+        self._wait = wait
+        self.leases = Leases(manager, holder, say)
+        self._trust = Trust()
+        self._filter = seccomp.Filter(system.program)
+        self._folders: set[str] = set()
+        self._files: set[str] = set()
+        self._is_closed_outside = places is not None
+        self._ours, self._theirs = socket.socketpair()
+        roots = [] if is_bare(root) and not os.path.lexists(f"{root}/.git") else [root]
+        roots = list(dict.fromkeys([*roots, *checkouts(root)])) or [root]
+        ledger = os.path.dirname(manager.store.url.removeprefix("sqlite://"))
+        own = [folder for folder in _git_folders(root) if not _is_below(folder, roots)]
+        self.kinds = Kinds(roots, own, ledger)
+        self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
+        if places is None:
+            closing.open_all_but([*roots, *own, ledger], self._open)
+        else:
+            places(Places(self._open))
+        self.controlling = Controlling(self.kinds, controls_of(root), say)
+
+    def _open(self, fd: int, rights: int) -> None:
+        self._ruleset.open(fd, rights)
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        (self._folders if rights == MUTATING else self._files).add(path)
+
+    def is_open(self, path: str, is_there: bool) -> bool:
+        """Whether Landlock leaves something open: its content, or if it is not there its name."""
+        if is_there and path in self._files:
+            return True
+        if not path.startswith("/"):
+            return True  # a pipe, or a file in memory
+        end = len(path)
+        while end > 0:
+            if (is_there or end < len(path)) and path[:end] in self._folders:
+                return True
+            end = path.rfind("/", 0, end)
+        return False
+
+    def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        group: int,
+        *,
+        mask: Iterable[int] = (),
+        default: Iterable[int] = (),
+    ) -> int:
+        """Start the command, in a process group; its pid. Raises as `sandbox.starting.start`."""
+
+        def enter() -> None:
+            try:
+                os.setpgid(0, group)
+            except OSError:
+                pass  # the runner was killed
+            self._ruleset.enforce()
+            listener = self._filter.put_on()
+            given = listener.to_bytes(4, sys.byteorder)
+            self._theirs.sendmsg([b"\0"], [(_SOL_SOCKET, _SCM_RIGHTS, given)])
+
+        child = start(command, environment, enter, mask=mask, default=default)
+        self._theirs.close()
+        self._ruleset.close()
+        self._trust.command = child
+        return child
+
+    def broker(self) -> Broker:
+        """The broker of the command that was started."""
+        found = socket.recv_fds(self._ours, 1, 1)[1]
+        self._ours.close()
+        if not found:
+            raise trouble("the kernel does not tell of the command's calls", OSError(38, "no fd"))
+        os.set_inheritable(found[0], False)
+        folders = Folders(self._manager, self.kinds, self.leases, self.controlling)
+        performing = Performing(
+            self.kinds, self.leases, self.controlling, folders, self.is_open,
+            self._wait is not None,
+        )  # fmt: skip
+        marking = Marking(performing, is_closed_outside=self._is_closed_outside)
+        return Broker(
+            self._manager, performing, marking, self._trust, system.Listener(found[0]),
+            wait=self._wait or 0.0,
+        )  # fmt: skip
+
+
+def _git_folders(root: str) -> list[str]:
+    if is_bare(root):
+        return [root]
+    try:
+        return git_folders(root)
+    except SandboxError:
+        return []
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
+
+
+def socket_path(root: str) -> str:
+    """Where those inside can ask."""
+    return f"{root}/{LEDGER_FOLDER}/broker-{os.getpid()}"
