@@ -20,7 +20,7 @@ from holdfast.cli.opening import view_of
 from holdfast.cli.status import Picture
 from holdfast.core import codec, rules
 from holdfast.core.events import TICKET_ADDED
-from holdfast.core.model import ConflictInfo, Conflicts, Event, Grant, Holder
+from holdfast.core.model import ConflictInfo, Conflicts, Event, Holder
 from holdfast.gate.standing import Standing
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ def picture(desk: Desk, everything: bool, closed: StoreReadonlyError) -> Picture
     said = _asked(desk, {"ask": "picture", "all": everything}, closed)
     found = Picture(None, everything, desk.folder)
     found.look_at(said["root"], said["store"], said["head"], said["now"])
-    found.grants = [(_grant(one), why, until) for one, why, until in said["grants"]]
+    found.grants = [(codec.grant_from_dict(one), why, until) for one, why, until in said["grants"]]
     found.waiting = [
         (_ticket(one), dead, [ConflictInfo(**conflict) for conflict in behind])
         for one, dead, behind in said["waiting"]
@@ -80,11 +80,6 @@ def _asked(desk: Desk, wanted: Mapping[str, Any], closed: StoreReadonlyError) ->
     return said
 
 
-def _grant(fields: Mapping[str, Any]) -> Grant:
-    lists = {name: tuple(fields[name]) for name in ("keys", "paths")}
-    return Grant(**{**fields, **lists, "holder": codec.holder_from_dict(fields["holder"])})
-
-
 def _ticket(fields: Mapping[str, Any]) -> Ticket:
     event = Event(
         seq=fields["arrival"], type=TICKET_ADDED, at=fields["added_at"], data=fields["request"]
@@ -102,7 +97,7 @@ def _picture(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
         "store": found.store,
         "head": found.head,
         "now": found.now,
-        "grants": [(_grant_fields(grant), why, until) for grant, why, until in found.grants],
+        "grants": [(codec.grant_to_dict(grant), why, until) for grant, why, until in found.grants],
         "waiting": [
             (_ticket_fields(ticket), dead, list(map(_conflict_fields, behind)))
             for ticket, dead, behind in found.waiting
@@ -110,11 +105,6 @@ def _picture(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
         "agents": [{name: getattr(one, name) for name in Standing.__slots__}
                    for one in found.agents],
     }  # fmt: skip
-
-
-def _grant_fields(grant: Grant) -> dict[str, Any]:
-    fields = {name: getattr(grant, name) for name in Grant.__slots__}
-    return {**fields, "holder": codec.holder_to_dict(grant.holder)}
 
 
 def _ticket_fields(ticket: Ticket) -> dict[str, Any]:

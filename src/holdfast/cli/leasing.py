@@ -270,10 +270,7 @@ def _quarters(manager: LockManager, holder: Holder) -> tuple[Quarters, Callable[
 def _questions(enclosure: Enclosure) -> dict[str, Any]:
     from holdfast.cli.inside import QUESTIONS
 
-    def refusals(_manager: LockManager, _wanted: object) -> dict[str, Any]:
-        return {"refusals": list(enclosure.leases.refusals)}
-
-    return {**QUESTIONS, "refusals": refusals}
+    return {**QUESTIONS, **enclosure.questions()}
 
 
 def _leave(

@@ -110,6 +110,18 @@ def holder_from_dict(fields: Mapping[str, Any]) -> Holder:
     )
 
 
+def grant_to_dict(grant: Grant) -> dict[str, Any]:
+    """All of a grant, as plain data."""
+    fields = {name: getattr(grant, name) for name in Grant.__slots__}
+    return {**fields, "holder": holder_to_dict(grant.holder)}
+
+
+def grant_from_dict(fields: Mapping[str, Any]) -> Grant:
+    """The grant that `grant_to_dict` wrote."""
+    lists = {name: tuple(fields[name]) for name in ("keys", "paths")}
+    return Grant(**{**fields, **lists, "holder": holder_from_dict(fields["holder"])})
+
+
 def paths_of(keys: tuple[str, ...]) -> tuple[str, ...]:
     """The spellings that keys have unless others were given: a file's identity stands behind
     the file."""

@@ -22,7 +22,7 @@ import sys
 from time import monotonic
 
 from holdfast.core import keys, rules
-from holdfast.core.errors import BadKeyError, HoldfastError
+from holdfast.core.errors import BadKeyError, HoldfastError, StoreReadonlyError
 from holdfast.core.model import AGENT, SECOND, WRITE, Grant
 from holdfast.gate import busy
 from holdfast.gate.committer import Committer
@@ -38,7 +38,9 @@ from holdfast.gate.gitfiles import (
 )
 from holdfast.gate.hookfolder import folders
 from holdfast.gate.hookscript import AGAIN, FIRST, SHIELD, is_ours, read
-from holdfast.gate.refusal import Held, contains, in_trouble, partly_staged, would_lose
+from holdfast.gate.refusal import contains, in_trouble, partly_staged, would_lose
+from holdfast.gate.sandbox import asking
+from holdfast.gate.sandbox.asking import Held
 from holdfast.gate.settings import Settings
 from holdfast.gate.stashing import ALL, stashing_managers
 from holdfast.gate.switch import switched_off
@@ -143,6 +145,8 @@ def _shield(name: str) -> int:
 
 
 def _release(name: str) -> int:
+    if asking.address():
+        return 0  # the runner has the leases of this command, and gives them back
     try:
         root = _top(os.getcwd())
         if name != AFTER_MERGE or is_merging(root):  # else nothing was committed: a fast-forward
@@ -224,10 +228,15 @@ def _are_others_at_work(root: str, me: Committer) -> bool:
         )
 
     ledgers = {find_root(root) or "", *_by_ledger(root, unstaged(root))}
-    for ledger in filter(None, ledgers):
-        with LockManager.open(ledger) as manager:
-            if services.look(manager, look, monotonic() + _STORE_SECONDS):
-                return True
+    try:
+        for ledger in filter(None, ledgers):
+            with LockManager.open(ledger) as manager:
+                if services.look(manager, look, monotonic() + _STORE_SECONDS):
+                    return True
+    except StoreReadonlyError:
+        if asking.address():
+            return True  # below a broker: others may be, and may begin
+        raise
     return False
 
 
@@ -269,7 +278,7 @@ def _free(
     """What was asked for by hand stays: it has a ttl, or is one lease for several files."""
     ours = [
         one
-        for one in _held(manager, root, names)
+        for one in held(manager, root, names)
         if one.grant.holder.key.startswith(AGENT)
         and one.grant.ttl is None
         and len(set(one.grant.paths)) == 1
@@ -312,16 +321,27 @@ def _of_others(
     `below` the agents below that one count as others."""
     found: list[Held] = []
     for ledger, some in _by_ledger(root, names).items():
-        with LockManager.open(ledger) as manager:
-            me, held = Committer(env), _held(manager, root, some)
-            others = [
-                one
-                for one in held
-                if not (me.owns(manager, one.grant) if below else me.is_holder(one.grant.holder))
-            ]
-            _limit(manager, ledger, others)
-            found += others
+        try:
+            found += _others_in(ledger, root, some, Committer(env), below)
+        except StoreReadonlyError:
+            if not asking.address():
+                raise
+            # Below a broker the ledger is closed, and the broker answers for it.
+            found += asking.held_by_others(root, some)
     return sorted(found, key=lambda one: one.name)
+
+
+def _others_in(
+    ledger: str, root: str, names: Iterable[str], me: Committer, below: bool
+) -> list[Held]:
+    with LockManager.open(ledger) as manager:
+        others = [
+            one
+            for one in held(manager, root, names)
+            if not (me.owns(manager, one.grant) if below else me.is_holder(one.grant.holder))
+        ]
+        _limit(manager, ledger, others)
+    return others
 
 
 def _limit(manager: LockManager, ledger: str, others: list[Held]) -> None:
@@ -340,7 +360,7 @@ def _limit(manager: LockManager, ledger: str, others: list[Held]) -> None:
         services.decide(manager, rule, end)
 
 
-def _held(manager: LockManager, root: str, names: Iterable[str]) -> list[Held]:
+def held(manager: LockManager, root: str, names: Iterable[str]) -> list[Held]:
     """Those of some files of one ledger that somebody alive is writing."""
     assert manager.tree is not None
     wanted = _Keys(manager.tree, root, names)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.model import Grant, Value
 from holdfast.core.time import iso
 from holdfast.core.words import duration
 from holdfast.gate.gitfiles import exists, git_folder, is_merging
@@ -15,23 +14,12 @@ from holdfast.gate.gitfiles import exists, git_folder, is_merging
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Final
 
+    from holdfast.gate.sandbox.asking import Held
     from holdfast.gate.stashing import Stasher
 
 #: How many files are named.
 _SHOWN_MAX = 20
-
-
-class Held(Value):
-    """A file that somebody alive is writing: git's name for it, the lease, its age."""
-
-    __slots__ = ("age", "grant", "name")
-
-    def __init__(self, name: str, grant: Grant, age: int) -> None:
-        self.name: Final = name
-        self.grant: Final = grant
-        self.age: Final = age
 
 
 def contains(

@@ -33,7 +33,7 @@ _DANGEROUS = re.compile(
     | uploadpack\.packobjectshook | receive\..* | transfer\..*
     | sendemail\..* | imap\..* | trailer\..*\.(?:command|cmd) | init\.templatedir
     | submodule\..*\.update | submodule\.recurse | submodule\.alternate.*
-    | safe\..* | extensions\.(?:worktreeconfig|partialclone) | tar\..*\.command | gc\..*cmd
+    | safe\..* | extensions\.partialclone | tar\..*\.command | gc\..*cmd
     | completion\.commands | guitool\..* | gitcvs\..* | difftool\..* | mergetool\..*
     """,
     re.VERBOSE | re.DOTALL,

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 
+from holdfast.core.codec import grant_to_dict
 from holdfast.gate.broker import system
 from holdfast.gate.broker.caller import Trust
 from holdfast.gate.broker.controlling import Controlling
@@ -20,6 +21,7 @@ from holdfast.gate.broker.leases import Leases
 from holdfast.gate.broker.marking import Marking
 from holdfast.gate.broker.performing import Performing
 from holdfast.gate.broker.serving import Broker
+from holdfast.gate.committing import held
 from holdfast.gate.controlling import controls_of
 from holdfast.gate.sandbox import SandboxError, closing, seccomp
 from holdfast.gate.sandbox.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
@@ -31,8 +33,10 @@ from holdfast.manager.worktrees import checkouts, is_bare
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from holdfast.core.model import Holder
+    from holdfast.gate.sandbox.service import Question
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
@@ -138,6 +142,27 @@ class Enclosure:
         self._ruleset.close()
         self._trust.command = child
         return child
+
+    def questions(self) -> dict[str, Question]:
+        """What those inside can ask beside the usual."""
+
+        def refusals(_manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
+            return {"refusals": list(self.leases.refusals)}
+
+        def held_by_others(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
+            root, names = wanted["root"], wanted["names"]
+            if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
+                raise TypeError("root is a text, names a list of texts")
+            me = self.leases.holder.key
+            found = [one for one in held(manager, root, names) if one.grant.holder.key != me]
+            return {
+                "held": [
+                    {"name": one.name, "grant": grant_to_dict(one.grant), "age": one.age}
+                    for one in found
+                ]
+            }
+
+        return {"refusals": refusals, "held": held_by_others}
 
     def broker(self) -> Broker:
         """The broker of the command that was started."""

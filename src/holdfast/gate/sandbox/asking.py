@@ -10,14 +10,16 @@ import os
 from time import monotonic
 
 from holdfast.core import codec
-from holdfast.core.model import Verdict
+from holdfast.core.model import Value, Verdict
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Iterable, Mapping
+    from typing import Any, Final
+
+    from holdfast.core.model import Grant
 
 DEADLINE_SECONDS = 10.0
 REQUEST_BYTES_MAX = 65_536
@@ -26,6 +28,17 @@ ANSWER_BYTES_MAX = 4 << 20
 PATH_BYTES_MAX = 100
 
 _SOME_BYTES = 65_536
+
+
+class Held(Value):
+    """A file that somebody alive is writing: git's name for it, the lease, its age."""
+
+    __slots__ = ("age", "grant", "name")
+
+    def __init__(self, name: str, grant: Grant, age: int) -> None:
+        self.name: Final = name
+        self.grant: Final = grant
+        self.age: Final = age
 
 
 def address(environ: Mapping[str, str] | None = None) -> str:
@@ -67,6 +80,14 @@ def gap(
     have been too many."""
     wanted = {"ask": "gap", "grant": grant_id, "token": token, "path": path, "client": client}
     return ask(wanted, where=where, seconds=seconds).get("recorded") is True
+
+
+def held_by_others(root: str, names: Iterable[str]) -> list[Held]:
+    """Those of some files of a work tree that other holders are writing. Only below a broker."""
+    said = ask({"ask": "held", "root": root, "names": list(names)})
+    return [
+        Held(one["name"], codec.grant_from_dict(one["grant"]), one["age"]) for one in said["held"]
+    ]
 
 
 def status(*, where: str = "", seconds: float = DEADLINE_SECONDS) -> dict[str, Any]:
