@@ -6,11 +6,8 @@ They are fetched once into a folder that is kept (`~/.cache/holdfast-managers`).
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +16,9 @@ import pytest
 
 from fights.test_hook_managers import Managed, Untouched
 from helpers_commits import ANN, ANN_KEY, BOB, BOB_KEY, Actor
+from helpers_node import node_modules
 from helpers_processes import LINUX_ONLY, until
 from holdfast.gate import githooks
-
-PACKAGES = {
-    "husky": "9.1.7",
-    "lint-staged": "16.4.0",
-    "lefthook": "2.2.2",
-    "simple-git-hooks": "2.14.0",
-}
 
 pytestmark = [
     LINUX_ONLY,
@@ -38,20 +29,7 @@ pytestmark = [
 @pytest.fixture(scope="session")
 def modules() -> Path:
     """The packages, fetched if they are not there yet."""
-    named = os.environ.get("HOLDFAST_MANAGERS_CACHE")
-    folder = Path(named) if named else Path.home() / ".cache/holdfast-managers"
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = json.dumps({"private": True, "dependencies": PACKAGES})
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        ready = folder / "ready"
-        if not ready.exists() or ready.read_text() != wanted:
-            shutil.rmtree(folder / "node_modules", ignore_errors=True)
-            (folder / "package.json").write_text(wanted)
-            words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
-            subprocess.run(words, cwd=folder, check=True, timeout=600, capture_output=True)
-            ready.write_text(wanted)
-    return folder / "node_modules"
+    return node_modules()
 
 
 class Node(Managed):

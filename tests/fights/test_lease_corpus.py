@@ -1,0 +1,172 @@
+"""`holdfast run --lease` around the tools that people and agents write with.
+
+Each tool does the same with Holdfast as without; a file that another holder has stays as it is,
+whichever way a tool takes to it; and what is leased meanwhile is what the tool has changed, no
+temporary names.
+
+The cases are in `lease_corpus.py`. Many share one command, for its start takes longer than most of
+them; a case that is about git has a repository and a command for itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from helpers_lease_corpus import OTHER, Entry, Run, Yard, matches
+from helpers_node import node_modules
+from helpers_processes import LINUX_ONLY
+from helpers_sandbox import NEEDS_LANDLOCK
+from lease_corpus import ALONE, BATCHES
+from lease_world import Case, needing
+
+pytestmark = [
+    LINUX_ONLY,
+    NEEDS_LANDLOCK,
+    pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed"),
+]
+
+#: Every case with the batch that it runs in; one that runs alone is its own.
+PLACES = {one.name: one.name for one in ALONE} | {
+    one.name: batch for batch, cases in BATCHES.items() for one in cases
+}
+CASES = [*ALONE, *(one for cases in BATCHES.values() for one in cases)]
+assert len(PLACES) == len(CASES), "two cases have the same name"
+
+
+class Runs:
+    """What came of the cases of a batch: as they run without Holdfast, with leases, and while
+    another holder has their victims. Each is run when it is first asked for."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.before = cache(yard.before)
+        self.plain = cache(lambda: yard.run(leased=False))
+        self.leased = cache(lambda: yard.run(leased=True))
+        self.held = cache(lambda: yard.run(leased=True, holding=True))
+
+
+Ran = Callable[[Case], Runs]
+
+
+@pytest.fixture(scope="module")
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The runs of the batch of a case. Of a batch, the cases run of which a test was asked for."""
+    asked = set()
+    for item in request.session.items:
+        given = item.callspec.params if isinstance(item, pytest.Function) else {}
+        if isinstance(case := given.get("case"), Case):
+            asked.add(case.name)
+    modules, base = node_modules(), tmp_path_factory.mktemp("history") / "base"
+
+    @cache
+    def made(batch: str) -> Runs:
+        cases = [one for one in CASES if PLACES[one.name] == batch and one.name in asked]
+        able = [one for one in cases if not one.missing]
+        folder = tmp_path_factory.mktemp(batch)
+        return Runs(Yard(folder, able, modules, None if batch in BATCHES else base))
+
+    return lambda case: made(PLACES[case.name])
+
+
+def ids(case: Case) -> str:
+    return case.name
+
+
+every = pytest.mark.parametrize("case", CASES, ids=ids)
+with_victim = pytest.mark.parametrize("case", [one for one in CASES if one.victim], ids=ids)
+with_neighbour = pytest.mark.parametrize("case", [one for one in CASES if one.beside], ids=ids)
+
+
+def compare(case: Case, run: Run, plain: Run) -> None:
+    """That a case did the same in two runs."""
+    assert case.name in run.notes, f"it did not get that far ({run.code}): {run.err}"
+    noted, expected = run.notes[case.name], plain.notes[case.name]
+    assert noted.code == expected.code, noted
+    if "out" not in case.differs:
+        assert noted.out == expected.out
+    if "err" not in case.differs:
+        assert noted.err == expected.err
+    assert seen(case, run.trees[case.name]) == seen(case, plain.trees[case.name])
+    assert run.facts == plain.facts
+
+
+def seen(case: Case, tree: dict[str, Entry]) -> dict[str, Entry]:
+    """A tree, without the content of what is never the same."""
+    return {
+        path: one._replace(content=b"") if matches(path, case.differs) else one
+        for path, one in tree.items()
+    }
+
+
+@every
+def test_a_tool_does_the_same_as_without_us(ran: Ran, case: Case) -> None:
+    needing(case)
+    runs = ran(case)
+    compare(case, runs.leased(), runs.plain())
+
+
+@with_victim
+def test_what_another_holder_has_stays_as_it_is(ran: Ran, case: Case) -> None:
+    needing(case)
+    runs = ran(case)
+    before, after = runs.plain().victims[case.name]
+    assert before != after, "the tool does not change it, so the rest would prove nothing"
+    held = runs.held()
+    assert case.name in held.notes, f"it did not get that far ({held.code}): {held.err}"
+    before, after = held.victims[case.name]
+    assert after == before
+    noted = held.notes[case.name]
+    assert (noted.code == 0) == case.quiet, f"the tool was to hear of it: {noted}"
+
+
+@with_victim
+def test_a_tool_that_is_refused_leaves_no_temporary_names(ran: Ran, case: Case) -> None:
+    needing(case)
+    runs = ran(case)
+    known = {*runs.before().trees[case.name], *runs.plain().trees[case.name]}
+    names = {one for one in runs.held().trees[case.name] if not matches(one, case.temporary)}
+    assert names <= known
+
+
+@with_neighbour
+def test_what_another_holder_has_does_not_disturb_work_beside_it(ran: Ran, case: Case) -> None:
+    needing(case)
+    runs = ran(case)
+    compare(case, runs.held(), runs.plain())
+
+
+@every
+def test_leased_is_what_the_tool_changed(ran: Ran, case: Case) -> None:
+    needing(case)
+    runs = ran(case)
+    before, after = runs.before().trees[case.name], runs.leased().trees[case.name]
+    leased = runs.leased().leases[case.name]
+    names = {*before, *after}
+    changed = {
+        name for name in names
+        if before.get(name) != after.get(name) and not matches(name, case.unleased)
+        and any(one and one.kind != "folder" for one in (before.get(name), after.get(name)))
+    }  # fmt: skip
+    assert changed <= leased, "what a tool changes is leased to it"
+    assert leased <= names, "what was there neither before nor after is a temporary name"
+    assert not {one for one in leased if matches(one, case.unleased)}
+
+
+@every
+def test_all_is_given_back_when_the_command_ends(ran: Ran, case: Case) -> None:
+    needing(case)
+    runs = ran(case)
+    assert runs.leased().left == []
+    assert runs.leased().code == 0, runs.leased().err
+
+
+@with_victim
+def test_who_has_a_file_is_told(ran: Ran, case: Case) -> None:
+    needing(case)
+    held = ran(case).held()
+    assert set(held.left) == {OTHER}
+    assert case.victim in held.err
+    assert OTHER in held.err

@@ -1,0 +1,104 @@
+"""How a row of the corpus of writing tools is written, and the small world in which it runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from typing import NamedTuple, TypedDict, Unpack
+
+import pytest
+
+#: The files of a case before its own preparation.
+WORLD = {
+    "a.txt": "alpha\nbeta\ngamma\n",
+    "b.txt": "bravo\n",
+    "run.sh": "#!/bin/sh\necho run\n",
+    "d/one.txt": "one\n",
+    "d/two.txt": "two\n",
+    "d/sub/three.txt": "three\n",
+}
+
+#: The programs that the corpus drives, and the packages of Debian and Ubuntu that have them.
+PACKAGES = {
+    "zsh": "zsh", "fish": "fish", "busybox": "busybox", "gawk": "gawk", "ed": "ed", "vim": "vim",
+    "ex": "vim", "emacs": "emacs-nox", "patch": "patch", "unzip": "unzip", "zip": "zip",
+    "xz": "xz-utils", "bzip2": "bzip2", "zstd": "zstd", "rsync": "rsync", "cpio": "cpio",
+    "perl": "perl", "ruby": "ruby", "php": "php-cli", "sqlite3": "sqlite3", "gcc": "gcc",
+    "make": "make", "ar": "binutils", "strip": "binutils", "jq": "jq", "sponge": "moreutils",
+    "node": "nodejs", "npm": "npm", "script": "bsdutils", "flock": "util-linux",
+    "fallocate": "util-linux", "git": "git",
+}  # fmt: skip
+
+
+class Case(NamedTuple):
+    """One way to write."""
+
+    name: str
+    command: tuple[str, ...]
+    victim: str = ""
+    """The file that it changes. While another holder has it, it stays as it is."""
+    beside: str = ""
+    """A file that it leaves alone: while another holder has it, the command works as ever."""
+    before: str = ""
+    """What is prepared in the folder, for a shell."""
+    needs: tuple[str, ...] = ()
+    """The programs without which it is skipped."""
+    quiet: bool = False
+    """It ends with 0 although its victim was refused, since it does not look or does not mind."""
+    differs: tuple[str, ...] = ()
+    """What is not the same in two runs: `out`, `err`, or patterns of names in the tree."""
+    temporary: tuple[str, ...] = ()
+    """Patterns of names that the tool itself leaves when it fails."""
+    unleased: tuple[str, ...] = ()
+    """Patterns of names that it changes without a lease: what git ignores, and caches."""
+
+    @property
+    def missing(self) -> str:
+        """What has to be installed for it; empty if everything is there."""
+        lacking = [one for one in self.needs if shutil.which(one) is None]
+        packages = sorted({PACKAGES[one] for one in lacking})
+        if not lacking:
+            return ""
+        return f"{', '.join(lacking)} is not installed: apt-get install {' '.join(packages)}"
+
+
+class More(TypedDict, total=False):
+    """What a row may say of its case besides its command and its victim."""
+
+    beside: str
+    before: str
+    needs: tuple[str, ...]
+    quiet: bool
+    differs: tuple[str, ...]
+    temporary: tuple[str, ...]
+    unleased: tuple[str, ...]
+
+
+class Rows(list[Case]):
+    """A table of cases, no two of the same name."""
+
+    def add(self, name: str, command: tuple[str, ...], victim: str, more: More) -> None:
+        """A program with its words."""
+        assert re.fullmatch(r"[a-z0-9-]+", name), name
+        assert name not in {row.name for row in self}, name
+        more["needs"] = more.get("needs", ()) + tuple({command[0]} & {*PACKAGES})
+        self.append(Case(name, command, victim, **more))
+
+    def sh(self, name: str, script: str, victim: str = "", **more: Unpack[More]) -> None:
+        """A script for sh."""
+        self.add(name, ("sh", "-c", script), victim, more)
+
+    def program(self, name: str, *command: str, victim: str = "", **more: Unpack[More]) -> None:
+        """A program without a shell around it."""
+        self.add(name, command, victim, more)
+
+    def python(self, name: str, script: str, victim: str = "", **more: Unpack[More]) -> None:
+        """A script for Python."""
+        self.add(name, (sys.executable, "-c", script), victim, more)
+
+
+def needing(case: Case) -> None:
+    """Skip a test whose programs are not there."""
+    if case.missing:
+        pytest.skip(case.missing)
