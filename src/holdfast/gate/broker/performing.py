@@ -319,21 +319,27 @@ class Performing:
             raise fail(errno.EEXIST)
         if self._are_outside(first, second):
             raise NotOurs
+        taken: list[Lease] = []
         if not first.is_nameless:
             self.controlling.refuse(first)
-            if not first.is_folder and self._is_leased(first):
-                self.leases.demand_free(first)
+            if self.crosses(first, second):
+                raise fail(errno.EXDEV)  # what is outside could be written without a lease
         self.controlling.refuse_name(second)
-        fresh = self.lease(caller, second)
         try:
+            # Both, since either name changes what is in the other.
+            for one in (second,) if first.is_nameless or first.is_folder else (first, second):
+                fresh = self.lease(caller, one)
+                if fresh is not None:
+                    taken.append(fresh)
             if first.folder >= 0 and not first.is_nameless:
                 system.made(265, first.folder, first.last, second.folder, second.last, 0)
             elif is_empty:
                 system.made(265, first.fd, b"", second.folder, second.last, _EMPTY)
             else:
                 system.link(first.fd, second.folder, second.last)
-        except OSError:
-            self.undo(fresh)
+        except BaseException:
+            for fresh in taken:
+                self.undo(fresh)
             raise
 
     # Removing and renaming
@@ -410,6 +416,8 @@ class Performing:
             raise fail(errno.EEXIST if flags & _NOREPLACE and first.folder >= 0 else errno.EBUSY)
         if self._are_outside(first, second):
             raise NotOurs
+        if self.crosses(first, second) and any(map(_has_other_names, (first, second))):
+            raise fail(errno.EXDEV)
         if not self._will_fail(first, second, flags):
             if first.is_folder or (flags & _EXCHANGE and second.is_folder):
                 self.folders.rename(caller, first, second, flags)
@@ -480,6 +488,11 @@ class Performing:
             self.kinds.rough(one.path)[0] == OUTSIDE and self.is_open(one.path, False)
             for one in (first, second)
         )
+
+    def crosses(self, first: Found, second: Found) -> bool:
+        """Whether one of them is outside, and the other is a file that can be leased."""
+        kinds = {self.kinds.rough(one.path)[0] for one in (first, second)}
+        return kinds == {OUTSIDE, LEASED}
 
     def _demand_free_folder(self, found: Found) -> None:
         kind = self.kinds.rough(found.path)[0]
@@ -557,6 +570,16 @@ def _open_pipe(found: Found, flags: int) -> int:
     if not flags & os.O_NONBLOCK:
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~os.O_NONBLOCK)
     return fd
+
+
+def _has_other_names(found: Found) -> bool:
+    """Whether a file, or one in a folder, has a name elsewhere, by which it could be written."""
+    if found.is_folder:
+        return any(
+            status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
+            for _path, status in files_below(found.fd)
+        )
+    return found.status is not None and found.status.st_nlink > 1 and found.is_regular
 
 
 def _is_pipe(found: Found) -> bool:
