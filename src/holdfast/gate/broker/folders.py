@@ -54,6 +54,12 @@ class Folders:
                 self._leases.demand_free_below(one)
             elif kind == LEASED:
                 self._leases.demand_free(one)
+        self._rename(caller, first, second, flags)
+        if not both:
+            self._forget_made(first.path)
+
+    def _rename(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
+        both = bool(flags & _EXCHANGE)
         wanted = self._wanted(first, second, both)
         grant = self._leases.take_all(caller, wanted)
         if grant is None:
@@ -83,6 +89,14 @@ class Folders:
                 elif LEDGER in kinds:
                     raise fail(_EACCES)
         return sorted(found.items())
+
+    def _forget_made(self, folder: str) -> None:
+        """Names that were not there before, and are gone again, need no leases."""
+        mine = self._leases.mine
+        self._leases.drop_all([
+            path for path, lease in mine.items()
+            if path.startswith(f"{folder}/") and not lease.existed
+        ])  # fmt: skip
 
     def _give_back(self, grant: Grant, wanted: Wanted) -> None:
         mine = self._leases.mine
