@@ -83,7 +83,8 @@ class Sequence:
         except OSError as error:
             place = -(error.errno or 0)
         name = os.readlink(b"/proc/thread-self/fd/%d" % fd)
-        name = re.sub(rb"/#\d+", b"/#", name)  # of a temporary file, which has only a number
+        # The numbers of a temporary file, which has nothing else, and of this process.
+        name = re.sub(rb"/#\d+|^/proc/\d+(/task/\d+)?", b"/#", name)
         flags = fcntl.fcntl(fd, fcntl.F_GETFL), fcntl.fcntl(fd, fcntl.F_GETFD)
         return fd, *flags, place, repr(name), found.st_mode, found.st_size, found.st_nlink
 
@@ -372,7 +373,7 @@ class Sequence:
             self.call(how, self.dirfd(), path, chance.choice([times, times, None]), flags)
 
     def do_attribute(self) -> None:
-        name: Argument = self.chance.choice([b"user.a", b"user.b", b"user.a", b"nothing.x", b"", 2])
+        name = self.chance.choice(_ATTRIBUTES)
         what = self.chance.choice(["setxattr", "lsetxattr", "fsetxattr"])
         on: Argument = self.descriptor() if what == "fsetxattr" else self.path()
         if self.maybe(0.7):
@@ -407,6 +408,7 @@ class Sequence:
 
 
 _NO_PATHS: list[Argument] = [None, b""]
+_ATTRIBUTES: list[Argument] = [b"user.a", b"user.a", b"user.b", b"nothing.x", b"", 2]
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE)
 _FLAGS = {
     os.O_CREAT: 0.5, os.O_EXCL: 0.15, os.O_TRUNC: 0.3, os.O_APPEND: 0.2, os.O_DIRECTORY: 0.07,
