@@ -59,8 +59,11 @@ REFUSED = {
 _CLONE, _CLONE_PARENT = 56, 0x8000
 _PRCTL, _SUBREAPER = 157, 36
 _IOCTL = 16
-#: Flags of a file, its version, and its extended flags: changed through any descriptor.
-_IOCTLS_REFUSED = (0x40086602, 0x40046602, 0x40087602, 0x401C5820)
+#: Flags of a file, its version, its extended flags, its layout on disk, and a seal that makes it
+#: read-only for ever (fs-verity): changed through any descriptor.
+_IOCTLS_REFUSED = (
+    0x40086602, 0x40046602, 0x40087602, 0x40086604, 0x401C5820, 0x6609, 0x660C, 0x40806685,
+)  # fmt: skip
 _OTHER_WAY_OF_CALLING = 0x40000000  # x32
 
 _LOAD, _IS_EQUAL, _IS_AT_LEAST, _HAS_SOME, _GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
