@@ -65,7 +65,7 @@ def state(folder: Path) -> list[object]:
         version = ctypes.create_string_buffer(8)
         kernel(16, fd, 0x80087601, version)
         attributes = {one: os.getxattr(path, one).hex() for one in os.listxattr(path)}
-        with open(fd) as file:
+        with open(fd, encoding="latin-1") as file:
             text = file.read()
         found.append([
             name, text, status.st_ino, status.st_mode, status.st_uid, status.st_gid,
@@ -358,7 +358,7 @@ def working_folder() -> None:
 
 @attack
 def working_folder_of_the_parent() -> None:
-    change(f"/proc/{os.getppid()}/cwd/{os.path.basename(os.getcwd())}/held.txt")
+    change(f"/proc/{os.getppid()}/cwd/held.txt")
 
 
 @attack
@@ -378,7 +378,7 @@ def root_of_the_parent() -> None:
     change(f"/proc/{os.getppid()}/root{os.getcwd()}/held.txt")
 
 
-@attack
+@rarely
 def root_of_the_first_process() -> None:
     change(f"/proc/1/root{os.getcwd()}/held.txt")
 

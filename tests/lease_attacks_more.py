@@ -256,6 +256,18 @@ def more_flags_of_a_reader() -> None:
 
 
 @rarely
+def version_of_a_reader_in_another_way() -> None:
+    fcntl.ioctl(of("held.txt"), 0x40086604, struct.pack("=q", 4712))
+
+
+@rarely
+def sealed_for_ever() -> None:
+    """fs-verity, after which it cannot be written any more."""
+    asked = struct.pack("=4I2Q2Q11Q", 1, 1, 4096, *[0] * 16)
+    fcntl.ioctl(of("held.txt"), 0x40806685, asked)
+
+
+@rarely
 def version_of_a_reader() -> None:
     fcntl.ioctl(of("held.txt"), 0x40087602, struct.pack("=q", 4711))
 
