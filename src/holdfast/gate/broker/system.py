@@ -7,7 +7,7 @@ nothing. What it says of each call:
               the close of a descriptor with a high number (see `controlling`); what makes a
               process less, or the parent of others' orphans (see `caller`)
     refused   other ways round: io_uring, 32-bit calls, descriptors by file handle, flags of a
-              file (chattr), a child that is made a sibling
+              file (chattr), a child that is made a sibling, memory that can be kept back
     let pass  everything else
 
 There is no wrapper in the C library for some of the calls, so all are made by number.
@@ -54,15 +54,18 @@ REFUSED = {
     # clone3 has its flags where a filter cannot look; the C library then calls clone.
     435: errno.ENOSYS,
     469: errno.ENOSYS,  # file_setattr
+    # Whoever reads memory that one of its threads keeps back waits for ever, and so would we.
+    323: errno.EPERM,  # userfaultfd
 }  # fmt: skip
 #: What is refused or heard if one of its arguments is, or has, a certain value.
 _CLONE, _CLONE_PARENT = 56, 0x8000
 _PRCTL, _SUBREAPER = 157, 36
 _IOCTL = 16
 #: Flags of a file, its version, its extended flags, its layout on disk, and a seal that makes it
-#: read-only for ever (fs-verity): changed through any descriptor.
+#: read-only for ever (fs-verity): changed through any descriptor. The last is userfaultfd again.
 _IOCTLS_REFUSED = (
     0x40086602, 0x40046602, 0x40087602, 0x40086604, 0x401C5820, 0x6609, 0x660C, 0x40806685,
+    0xAA00,
 )  # fmt: skip
 _OTHER_WAY_OF_CALLING = 0x40000000  # x32
 
