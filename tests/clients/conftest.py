@@ -45,7 +45,7 @@ def anthropic(tmp_path: Path) -> Iterator[AnthropicServer]:
     from .drive import sweep
     from .servers import AnthropicServer
 
-    _need("claude")
+    need("claude")
     with AnthropicServer() as server:
         yield server
         sweep(tmp_path)
@@ -57,7 +57,7 @@ def openai(tmp_path: Path) -> Iterator[OpenAIServer]:
     from .drive import sweep
     from .servers import OpenAIServer
 
-    _need("codex")
+    need("codex")
     with OpenAIServer() as server:
         yield server
         sweep(tmp_path)
@@ -101,7 +101,8 @@ def leaders(crew: Crew) -> Crew:
     return crew
 
 
-def _need(client: str) -> None:
+def need(client: str) -> None:
+    """Skip the test where a client cannot be had."""
     if os.name != "posix":
         pytest.skip("these tests drive the clients with POSIX signals and files")
     reason = _why_not(client)

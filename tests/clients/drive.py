@@ -164,13 +164,15 @@ def start_claude(
     resume: str | bool = False,
     options: Sequence[str] = (),
     stays: bool = False,
+    before: Sequence[str] = (),
 ) -> Running:
-    """Start `claude -p`; `settings` goes to the project's settings file.
+    """Start `claude -p`; `settings` goes to the project's settings file, `before` are the words of
+    another program that starts it.
 
     `resume` is a session's id, or True for the latest one in this folder. One that `stays` lives
     on after it has answered, and takes more prompts with `say` until `hang_up`.
     """
-    home = _home(repo, home, "claude-home")
+    home = home_for(repo, home, "claude-home")
     if settings is not None:
         write_json(repo / ".claude" / "settings.json", settings)
     words = [str(program("claude")), "-p", "--output-format", "stream-json", "--verbose"]
@@ -181,7 +183,7 @@ def start_claude(
         words += ["--continue"] if resume is True else ["--resume", resume]
     stdin = subprocess.PIPE if stays else subprocess.DEVNULL
     made = claude_environment(home, server, env)
-    running = Running([*words, *options], repo, home, made, stdin=stdin)
+    running = Running([*before, *words, *options], repo, home, made, stdin=stdin)
     if stays:
         running.say(prompt)
     return running
@@ -207,13 +209,15 @@ def start_codex(
     model: str = CODEX_MODEL,
     vetted: bool = True,
     as_json: bool = True,
+    before: Sequence[str] = (),
 ) -> Running:
-    """Start `codex exec`; `hooks` goes to the project's hooks file.
+    """Start `codex exec`; `hooks` goes to the project's hooks file, `before` are the words of
+    another program that starts it.
 
     Hooks run although nobody has trusted them, unless `vetted` is False: `trust_codex_hooks` is
     for that. `resume` is a session's id, or True for the latest one in this folder.
     """
-    home = _home(repo, home, "codex-home")
+    home = home_for(repo, home, "codex-home")
     if hooks is not None:
         write_json(repo / ".codex" / "hooks.json", hooks)
     write_codex_config(home, repo)
@@ -223,7 +227,7 @@ def start_codex(
         words += ["--json"]
     if resume:
         words += ["resume", "--last" if resume is True else resume]
-    return Running([*words, prompt], repo, home, codex_environment(home, env))
+    return Running([*before, *words, prompt], repo, home, codex_environment(home, env))
 
 
 def codex_options(server: OpenAIServer, model: str, *, vetted: bool = True) -> list[str]:
@@ -231,7 +235,9 @@ def codex_options(server: OpenAIServer, model: str, *, vetted: bool = True) -> l
     # Not in the file: that one belongs to the home, and another run there may have another server.
     url = f"model_providers.scripted.base_url={json.dumps(server.url + '/v1')}"
     trust = ["--dangerously-bypass-hook-trust"] if vetted else []
-    return ["--sandbox", "danger-full-access", *trust, "-c", url, "--model", model]
+    # Both ask hosts on the internet for news at every start.
+    alone = ["-c", "features.plugins=false", "-c", "features.apps=false"]
+    return ["--sandbox", "danger-full-access", *trust, *alone, "-c", url, "--model", model]
 
 
 def run_codex(
@@ -266,7 +272,7 @@ class _AppServer:
     """Codex as its own windows talk to it: a line of JSON for each question and each answer."""
 
     def __init__(self, repo: Path, home: Path) -> None:
-        _home(repo, home, "")
+        home_for(repo, home, "")
         write_codex_config(home, repo)
         self._repo = repo
         self._ids = count(1)
@@ -350,21 +356,21 @@ def claude_environment(
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
     }
-    return _environment(home, made, more)
+    return client_environment(home, made, more)
 
 
 def codex_environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """What Codex finds in its environment."""
-    return _environment(home, {"CODEX_HOME": str(home / "codex")}, more)
+    return client_environment(home, {"CODEX_HOME": str(home / "codex")}, more)
 
 
-def _home(repo: Path, home: Path | None, name: str) -> Path:
+def home_for(repo: Path, home: Path | None, name: str) -> Path:
     made = home if home is not None else repo.parent / name
     made.mkdir(parents=True, exist_ok=True)
     return made
 
 
-def _environment(
+def client_environment(
     home: Path, made: Mapping[str, str], more: Mapping[str, str] | None
 ) -> dict[str, str]:
     temporary = home / "tmp"

@@ -27,12 +27,14 @@ class Client(NamedTuple):
     version: str
     program: str
     """Of the platform's own package: what really runs, without node around it. Of an MCP server
-    what node runs."""
+    and of the Gemini CLI what node runs."""
 
 
 CLIENTS = {
     "claude": Client("@anthropic-ai/claude-code", "2.1.325", "@anthropic-ai/claude-code-*/claude"),
     "codex": Client("@openai/codex", "0.166.0", "@openai/codex-*/vendor/*/bin/codex"),
+    "gemini": Client("@google/gemini-cli", "0.61.0", "@google/gemini-cli/bundle/gemini.js"),
+    "opencode": Client("opencode-ai", "1.18.33", "opencode-*/bin/opencode"),
     "mcp-files": Client(
         "@modelcontextprotocol/server-filesystem",
         "2026.8.31",
@@ -84,7 +86,9 @@ def _install(client: Client, folder: Path) -> None:
 
 def _npm(client: Client, folder: Path) -> None:
     # `--force`: the package asks for a newer node than many have, and its program needs none.
-    words = ["npm", "install", "--force", "--no-audit", "--no-fund", "--loglevel=error"]
+    # `--ignore-scripts`: what is built or fetched by a script is nothing that is used here.
+    words = ["npm", "install", "--force", "--ignore-scripts"]
+    words += ["--no-audit", "--no-fund", "--loglevel=error"]
     asked = f"{client.package}@{client.version}"
     try:
         done = subprocess.run(

@@ -88,6 +88,10 @@ def read(path: object) -> Call:
     return Call("Read", {"file_path": str(path)})
 
 
+def edit_cell(path: object, cell: str, source: str) -> Call:
+    return Call("NotebookEdit", {"notebook_path": str(path), "cell_id": cell, "new_source": source})
+
+
 def bash(command: str, *, background: bool = False) -> Call:
     more = {"run_in_background": True} if background else {}
     return Call("Bash", {"command": command, "description": "Run a command", **more})
@@ -147,6 +151,8 @@ class ModelServer:
     def __init__(self, scripts: dict[str, list[Step]] | None = None) -> None:
         self.scripts: dict[str, list[Step]] = dict(scripts or {})
         self.requests: list[Request] = []
+        self.outside: list[str] = []
+        """The hosts that a client asked for whose proxy this server is; it reaches none of them."""
         self._numbers = count(1)
         self._changed = threading.Condition()
         self._http = _Http(("127.0.0.1", 0), _handler(self))
@@ -215,8 +221,12 @@ class ModelServer:
         """The script, the number of its next turn, and what the tools have said."""
         raise NotImplementedError
 
+    def streams(self, path: str, body: dict[str, Any]) -> bool:
+        """Whether a request wants events, and not one answer."""
+        return bool(body.get("stream"))
+
     def stream(self, said: Turn, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """A turn as events, each a name and its data."""
+        """A turn as events, each a name and its data; the name is "" where events have none."""
         raise NotImplementedError
 
     def whole(self, said: Turn, number: int) -> dict[str, Any]:
@@ -224,7 +234,7 @@ class ModelServer:
         raise NotImplementedError
 
 
-class _Place:
+class Place:
     """Where a conversation stands: fed with what was said, in order."""
 
     def __init__(self) -> None:
@@ -264,7 +274,7 @@ class AnthropicServer(ModelServer):
     """What Claude Code talks to."""
 
     def follow(self, body: dict[str, Any]) -> tuple[str, int, tuple[str, ...]]:
-        place = _Place()
+        place = Place()
         for message in body.get("messages", ()):
             content = message["content"]
             parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -323,7 +333,7 @@ class OpenAIServer(ModelServer):
     """What Codex talks to."""
 
     def follow(self, body: dict[str, Any]) -> tuple[str, int, tuple[str, ...]]:
-        place = _Place()
+        place = Place()
         works = bool(body.get("tools"))
         for item in body.get("input", ()):
             type = item.get("type", "message")
@@ -400,13 +410,17 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             if said.status != 200:
                 error = {"type": "invalid_request_error", "message": "scripted trouble"}
                 self.give({"type": "error", "error": error}, said.status)
-            elif body.get("stream"):
+            elif server.streams(self.path, body):
                 self.events(server.stream(said, number))
             else:
                 self.give(server.whole(said, number))
 
         def do_GET(self) -> None:
             self.give({"data": [], "models": [], "has_more": False})
+
+        def do_CONNECT(self) -> None:
+            server.outside.append(self.path)
+            self.give({}, 403)
 
         def do_HEAD(self) -> None:
             self.send_response(200)
@@ -427,8 +441,9 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Connection", "close")
             self.end_headers()
             for name, data in events:
-                text = json.dumps({"type": name, **data})
-                self.wfile.write(f"event: {name}\ndata: {text}\n\n".encode())
+                text = json.dumps({"type": name, **data} if name else data)
+                line = f"event: {name}\n" if name else ""
+                self.wfile.write(f"{line}data: {text}\n\n".encode())
             self.close_connection = True
 
         def log_message(self, format: str, *words: object) -> None:
