@@ -1,0 +1,206 @@
+"""Whole clients with a lease for every file that they write, and without any hook.
+
+Each is started by `holdfast run --lease`, and knows nothing of it: what another holds is refused by
+the kernel, in whatever way the client writes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers_processes import LINUX_ONLY, until
+from helpers_sandbox import NEEDS_LANDLOCK
+
+from .conftest import need
+from .crew import Gateway
+from .drive import sweep
+from .gated import Gated
+from .leased import MAKERS, REFUSED, SHELL_WAYS, Maker, all_ways, ended, lease, wait_for
+from .servers import Step
+
+pytestmark = [LINUX_ONLY, *([NEEDS_LANDLOCK] if sys.platform == "linux" else [])]
+
+CLIENTS = ("claude", "codex", "gemini", "opencode")
+
+Make = Callable[[str], Maker]
+
+
+@pytest.fixture
+def make(gated: Gated, tmp_path: Path) -> Iterator[Make]:
+    """Clients by their names, each with a model of its own."""
+    with ExitStack() as stack:
+        stack.callback(sweep, tmp_path)
+
+        def make(name: str) -> Maker:
+            maker, server = MAKERS[name]
+            need(maker.program)
+            return maker(gated.root, stack.enter_context(server()))
+
+        yield make
+
+
+@pytest.fixture(params=CLIENTS)
+def maker(request: pytest.FixtureRequest, make: Make) -> Maker:
+    """Each client in turn."""
+    return make(request.param)
+
+
+@pytest.fixture(params=MAKERS)
+def any_maker(request: pytest.FixtureRequest, make: Make) -> Maker:
+    """Each client in turn, with each set of tools that it has."""
+    return make(request.param)
+
+
+class Job:
+    """All ways of a client to write, each on a file that was committed, and `a.txt` for a shell,
+    which was changed since."""
+
+    def __init__(self, gated: Gated, maker: Maker) -> None:
+        self.gated, self.ways = gated, maker.ways()
+        self.steps: list[Step] = [call for way in self.ways for call in way.calls]
+        self.steps.append(maker.shell(all_ways()))
+        for way in self.ways:
+            gated.write(way.file, way.text)
+        gated.git("add", ".")
+        gated.git("-c", "user.name=Tess", "-c", "user.email=t@example.org", "commit", "-qm", "more")
+        gated.write("a.txt", "mine\n")
+        self.files = ["a.txt", *(way.file for way in self.ways)]
+
+    def state(self) -> dict[str, tuple[Any, ...] | None]:
+        """Each file to the byte, and what else a writer could change of it."""
+        return {file: state(self.gated.root / file) for file in self.files}
+
+    def told(self, said: tuple[str, ...]) -> tuple[dict[str, str], str]:
+        """What each way's last call was told, and what the shell was."""
+        results = iter(said)
+        last = {way.file: [next(results) for _ in way.calls][-1] for way in self.ways}
+        return last, next(results)
+
+
+def state(file: Path) -> tuple[Any, ...] | None:
+    if not file.exists():
+        return None
+    found = os.stat(file)
+    return file.read_bytes(), found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns
+
+
+def changed(gated: Gated) -> set[str]:
+    """What git finds that is not as in the last commit."""
+    lines = gated.git("status", "--porcelain", "--untracked-files=all").splitlines()
+    return {line[3:] for line in lines}
+
+
+def test_without_a_lease_each_way_writes_and_no_client_asks_the_internet(
+    gated: Gated, any_maker: Maker
+) -> None:
+    job = Job(gated, any_maker)
+    before = job.state()
+    url = any_maker.server.url
+    proxy = {"HTTP_PROXY": url, "HTTPS_PROXY": url, "https_proxy": url, "no_proxy": "127.0.0.1"}
+    _, shell = job.told(any_maker.run("main", *job.steps, env=proxy))
+    after = job.state()
+    assert [file for file in job.files if after[file] == before[file]] == []
+    assert ended(shell) == dict.fromkeys(SHELL_WAYS, 0)
+    assert any_maker.server.outside == []
+
+
+def test_what_another_holds_is_kept_to_the_byte_and_what_is_free_is_written(
+    gated: Gated, any_maker: Maker
+) -> None:
+    job = Job(gated, any_maker)
+    assert gated.hold("lock", *job.files, "--holder", "other").code == 0
+    before, held = job.state(), gated.held()
+    free = [any_maker.edit("b.txt", "old", "free"), any_maker.create("new.txt", "free")]
+    said = any_maker.run("main", *job.steps, *free, before=lease("client"))
+    assert job.state() == before
+    tools, shell = job.told(said)
+    assert [way for way, text in tools.items() if not REFUSED.search(text)] == []
+    assert [way for way, code in ended(shell).items() if code == 0] == []
+    assert set(ended(shell)) == set(SHELL_WAYS)
+    assert (gated.text("b.txt"), gated.text("new.txt")) == ("free\n", "free\n")
+    ours = {"a.txt", "b.txt", "c.txt", "new.txt"}
+    assert changed(gated) - {"free.txt"} == ours, "no temporary file is left"
+    assert gated.held() == held
+
+
+def test_the_second_of_two_is_refused_until_the_first_has_ended(
+    gated: Gated, maker: Maker, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+
+    def gone(_: object) -> str:
+        # A client may leave the line in the background, and would end.
+        until(go.exists, "the first may go on", 240)
+        return "Done."
+
+    steps = maker.edit("a.txt", "old", "mine"), maker.shell(wait_for(go)), gone
+    first = maker.start("first", *steps, before=lease("one"))
+    maker.server.wait_for("first", 1)
+    assert gated.held() == {"a.txt": "one"}
+    before = state(gated.root / "a.txt")
+    assert gated.text() == "mine\n"
+    tries = maker.edit("a.txt", "mine", "theirs"), maker.create("a.txt", "theirs")
+    more = maker.shell(all_ways()), maker.edit("b.txt", "old", "free")
+    edited, written, shell, _ = maker.run("second", *tries, *more, before=lease("two"))
+    assert REFUSED.search(edited)
+    assert REFUSED.search(written)
+    assert set(ended(shell)) == set(SHELL_WAYS)
+    assert 0 not in ended(shell).values()
+    assert state(gated.root / "a.txt") == before
+    assert gated.text("b.txt") == "free\n"
+    assert gated.held() == {"a.txt": "one"}, "the second's leases have ended with it"
+    go.touch()
+    assert first.wait().code == 0
+    assert gated.held() == {}
+    maker.run("again", maker.edit("a.txt", "mine", "theirs"), before=lease("two"))
+    assert gated.text() == "theirs\n"
+    assert gated.held() == {}
+
+
+def test_of_four_different_clients_at_once_one_gets_the_file(gated: Gated, make: Make) -> None:
+    over = Gateway()
+    started = {}
+    for name in CLIENTS:
+        maker = make(name)
+        steps = maker.create("a.txt", name), over.then()
+        started[name] = maker, maker.start(name, *steps, before=lease(name))
+    for name, (maker, _) in started.items():
+        maker.server.wait_for(name, 1)
+    told = {name: "".join(maker.server.results(name)) for name, (maker, _) in started.items()}
+    winners = [name for name, text in told.items() if not REFUSED.search(text)]
+    assert len(winners) == 1, told
+    assert gated.text() == f"{winners[0]}\n"
+    assert gated.held() == {"a.txt": winners[0]}
+    over.open()
+    for _, running in started.values():
+        assert running.wait().code == 0
+    assert gated.text() == f"{winners[0]}\n"
+    assert gated.held() == {}
+
+
+def test_a_client_that_waits_writes_after_the_first_and_is_told_that_the_file_changed(
+    gated: Gated, maker: Maker
+) -> None:
+    over = Gateway()
+    first = maker.start(
+        "first", maker.edit("a.txt", "old", "mine"), over.then(), before=lease("one")
+    )
+    maker.server.wait_for("first", 1)
+    line = "sed -i s/mine/theirs/ a.txt"
+    more = lease("two", "--wait", "120")
+    second = maker.start("second", maker.shell(f"{line} || {line}"), before=more)
+    until(lambda: gated.look("status", "--json").json["waiting"], "the second waits in line", 60)
+    assert gated.text() == "mine\n"
+    over.open()
+    assert first.wait().code == 0
+    assert second.wait().code == 0
+    assert "Stale file handle" in "".join(maker.server.results("second"))
+    assert gated.text() == "theirs\n"
+    assert gated.held() == {}
