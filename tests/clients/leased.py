@@ -33,8 +33,8 @@ from .servers import (
     write,
 )
 
-#: How a refused call is told: in C's words, or in those of node and bun.
-REFUSED = re.compile(r"permission denied|EACCES", re.IGNORECASE)
+#: How a model is told that its call was refused. Codex tells it no reason.
+REFUSED = re.compile(r"permission ?denied|EACCES|Failed to (write|delete) file", re.IGNORECASE)
 
 #: What a shell can do to `a.txt`, which says "mine" before.
 SHELL_WAYS = {
