@@ -1,5 +1,5 @@
-"""The real clients, driven without an account: Claude Code, Codex, Gemini CLI and opencode. They run
-only when asked for.
+"""The real Claude Code, Codex, Gemini CLI and opencode, driven without an account; they run only
+when asked for.
 
     ./check clients            installs the clients if need be, and runs these tests
 

@@ -34,7 +34,14 @@ from .servers import (
 )
 
 #: How a model is told that its call was refused. Codex tells it no reason.
-REFUSED = re.compile(r"permission ?denied|EACCES|Failed to (write|delete) file", re.IGNORECASE)
+REFUSED = re.compile(
+    r"permission ?denied|EACCES|Failed to (write|delete) file|Failed to remove original",
+    re.IGNORECASE,
+)
+#: How it is told that the file has changed since it was read; node and opencode cannot name this.
+STALE = re.compile(
+    r"stale|system error -116|Unknown: FileSystem.writeFile|Failed to write file", re.IGNORECASE
+)
 
 #: What a shell can do to `a.txt`, which says "mine" before.
 SHELL_WAYS = {

@@ -22,7 +22,7 @@ from .conftest import need
 from .crew import Gateway
 from .drive import sweep
 from .gated import Gated
-from .leased import MAKERS, REFUSED, SHELL_WAYS, Maker, all_ways, ended, lease, wait_for
+from .leased import MAKERS, REFUSED, SHELL_WAYS, STALE, Maker, all_ways, ended, lease, wait_for
 from .servers import Step
 
 pytestmark = [LINUX_ONLY, *([NEEDS_LANDLOCK] if sys.platform == "linux" else [])]
@@ -121,7 +121,7 @@ def test_what_another_holds_is_kept_to_the_byte_and_what_is_free_is_written(
     said = any_maker.run("main", *job.steps, *free, before=lease("client"))
     assert job.state() == before
     tools, shell = job.told(said)
-    assert [way for way, text in tools.items() if not REFUSED.search(text)] == []
+    assert {way: text for way, text in tools.items() if not REFUSED.search(text)} == {}
     assert [way for way, code in ended(shell).items() if code == 0] == []
     assert set(ended(shell)) == set(SHELL_WAYS)
     assert (gated.text("b.txt"), gated.text("new.txt")) == ("free\n", "free\n")
@@ -186,22 +186,21 @@ def test_of_four_different_clients_at_once_one_gets_the_file(gated: Gated, make:
     assert gated.held() == {}
 
 
-def test_a_client_that_waits_writes_after_the_first_and_is_told_that_the_file_changed(
+def test_a_client_that_waits_overwrites_nothing_that_it_has_not_read(
     gated: Gated, maker: Maker
 ) -> None:
     over = Gateway()
-    first = maker.start(
-        "first", maker.edit("a.txt", "old", "mine"), over.then(), before=lease("one")
-    )
+    steps = maker.edit("a.txt", "old", "one"), over.then(maker.edit("a.txt", "one", "two"))
+    first = maker.start("first", *steps, before=lease("one"))
     maker.server.wait_for("first", 1)
-    line = "sed -i s/mine/theirs/ a.txt"
-    more = lease("two", "--wait", "120")
-    second = maker.start("second", maker.shell(f"{line} || {line}"), before=more)
+    late, again = maker.edit("a.txt", "one", "lost"), maker.edit("a.txt", "two", "three")
+    second = maker.start("second", late, again, before=lease("two", "--wait", "120"))
     until(lambda: gated.look("status", "--json").json["waiting"], "the second waits in line", 60)
-    assert gated.text() == "mine\n"
+    assert gated.text() == "one\n"
     over.open()
     assert first.wait().code == 0
     assert second.wait().code == 0
-    assert "Stale file handle" in "".join(maker.server.results("second"))
-    assert gated.text() == "theirs\n"
+    told = maker.server.results("second")
+    assert STALE.search(told[0]), told
+    assert gated.text() == "three\n", told
     assert gated.held() == {}
