@@ -7,6 +7,7 @@ the kernel, in whatever way the client writes.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from helpers_sandbox import NEEDS_LANDLOCK
 
 from .conftest import need
 from .crew import Gateway
-from .drive import sweep
+from .drive import MARK, marked, sweep
 from .gated import Gated
 from .leased import MAKERS, REFUSED, SHELL_WAYS, STALE, Maker, all_ways, ended, lease, wait_for
 from .servers import Step
@@ -28,6 +29,29 @@ from .servers import Step
 pytestmark = [LINUX_ONLY, *([NEEDS_LANDLOCK] if sys.platform == "linux" else [])]
 
 CLIENTS = ("claude", "codex", "gemini", "opencode")
+
+#: Some hours of work with git, which ends with a word if all of it went well.
+WORK = """\
+set -e
+git config user.name Tess
+git config user.email tess@example.org
+mkdir -p lib/deep
+echo one >lib/deep/one.txt
+git add .
+git commit -qm one
+git mv lib/deep/one.txt lib/two.txt
+git commit -qm two
+git switch -qc side
+sed -i s/old/side/ b.txt
+git commit -qam side
+git switch -q main
+git merge -q --no-edit side
+echo more >>b.txt
+git stash -q
+git stash pop -q
+git fsck --strict
+echo well done
+"""
 
 Make = Callable[[str], Maker]
 
@@ -163,6 +187,46 @@ def test_the_second_of_two_is_refused_until_the_first_has_ended(
     maker.run("again", maker.edit("a.txt", "mine", "theirs"), before=lease("two"))
     assert gated.text() == "theirs\n"
     assert gated.held() == {}
+
+
+def test_the_work_of_a_day_leases_what_was_written_and_no_other_name(
+    gated: Gated, maker: Maker
+) -> None:
+    over = Gateway()
+    steps = maker.edit("a.txt", "old", "new"), maker.create("n.txt", "new"), maker.shell(WORK)
+    running = maker.start("main", *steps, over.then(), before=lease("one"))
+    maker.server.wait_for("main", 3)
+    told = maker.server.results("main")
+    assert "well done" in told[2], told
+    written = {"a.txt", "b.txt", "n.txt", "lib/two.txt"}
+    assert written <= set(gated.held()) <= {*written, "lib/deep/one.txt"}
+    over.open()
+    assert running.wait().code == 0
+    assert gated.held() == {}
+    assert gated.text("b.txt") == "side\nmore\n"
+    assert changed(gated) == {"b.txt"}
+    subjects = gated.git("log", "--format=%s").split()
+    assert subjects == ["side", "two", "one", "first"]
+
+
+def test_a_killed_client_holds_nothing_and_what_it_left_running_writes_nothing(
+    gated: Gated, maker: Maker, tmp_path: Path
+) -> None:
+    go, begun = tmp_path / "go", tmp_path / "begun"
+    line = f"touch {begun}; {wait_for(go)}; echo late 2>/dev/null >>a.txt"
+    steps = maker.edit("a.txt", "old", "mine"), maker.shell(line)
+    running = maker.start("main", *steps, before=lease("one"))
+    until(begun.exists, "the line began", 60)
+    assert gated.held() == {"a.txt": "one"}
+    os.killpg(running.pid, signal.SIGKILL)
+    until(lambda: gated.held() == {}, "the lease has ended")
+    assert (
+        gated.hold("run", "--lease", "--holder", "two", "--", "sh", "-c", "echo two >a.txt").code
+        == 0
+    )
+    go.touch()
+    until(lambda: not list(marked(f"{MARK}={tmp_path}".encode())), "nothing of it runs")
+    assert gated.text() == "two\n"
 
 
 def test_of_four_different_clients_at_once_one_gets_the_file(gated: Gated, make: Make) -> None:
