@@ -143,7 +143,15 @@ def _serve(
     open_places: Callable[[Places], None] | None = None
     if call.flag("sandbox"):
         quarters, open_places = _quarters(manager, holder)
-    enclosure = Enclosure(manager, holder, abi, _say, wait=call.wait(), places=open_places)
+    enclosure = Enclosure(
+        manager,
+        holder,
+        abi,
+        _say,
+        wait=call.wait(),
+        until_commit=call.flag("until-commit"),
+        places=open_places,
+    )
     root = tree_of(manager).root
     service = Service(socket_path(root), _questions(enclosure))
     environment = {**os.environ, **variables, SOCKET_VARIABLE: service.path}

@@ -12,6 +12,8 @@ from holdfast.core.model import Conflicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.cli.parser import Call
     from holdfast.manager.identity import Self
 
@@ -54,10 +56,24 @@ def whoami(call: Call) -> int:
     if call.flag("json"):
         from holdfast.manager.data import holder_data
 
-        document({**holder_data(me.holder), "how": me.how})
+        document({**holder_data(me.holder), "how": me.how, **_refused()})
     else:
         out(f"{plain(me.holder.id)}: {plain(me.how)}")
+        for one in _refused().get("refusals", ()):
+            out(f"  refused: {plain(one['sentence'])}")
     return DONE
+
+
+def _refused() -> dict[str, Any]:
+    """What the broker around this command has refused to it, if there is one."""
+    from holdfast.gate.sandbox import SandboxError, asking
+
+    if not asking.address():
+        return {}
+    try:
+        return {"refusals": asking.ask({"ask": "refusals"})["refusals"]}
+    except SandboxError:  # another kind of sandbox, or the runner is gone
+        return {}
 
 
 def _known(desk: Desk) -> Self:

@@ -54,12 +54,16 @@ class Picture:
     """What the ledger says at one moment, in the order in which it is shown, and which specs are
     locked around a folder."""
 
-    __slots__ = ("agents", "grants", "head", "now", "off", "root", "specs", "store", "waiting")
+    __slots__ = (
+        "agents", "grants", "head", "now", "off", "orphaned", "root", "specs", "store", "waiting",
+    )  # fmt: skip
 
     def __init__(self, manager: LockManager | None, everything: bool, folder: str) -> None:
         self.look_at("", "", 0, 0)
         #: Each with why it is no longer live, if so, and its end.
         self.grants: list[tuple[Grant, str, int | None]] = []
+        #: Those whose runner is gone: only what it started keeps them.
+        self.orphaned: set[str] = set()
         #: Each with whether nobody waits there any more, and what is in its way.
         self.waiting: list[tuple[Ticket, bool, list[ConflictInfo]]] = []
         #: How agents stand towards files.
@@ -82,6 +86,9 @@ class Picture:
                 why = fate(draft, grant)
                 if not why:
                     live.append(grant)
+                    witness = grant.holder.witness
+                    if grant.holder.marks and witness is not None and view.dead(witness, ()):
+                        self.orphaned.add(grant.id)
                 if everything or not why or steal_only(grant):
                     self.grants.append((grant, why, expiry(draft, grant)))
             for ticket in view.queue():
@@ -262,6 +269,8 @@ def _grants_drawn(
     for grant, why, until in picture.grants:
         one = standing.get((grant.holder.key, grant.paths[0])) if not why else None
         state = one.words(picture.now) if one else why or ("live" if everything else "")
+        if grant.id in picture.orphaned:
+            state = "the runner is gone; what it started still runs"
         facts = [
             _who(grant.holder, me),
             Cell(duration(picture.now - grant.acquired_at)),
@@ -391,7 +400,12 @@ def _data(picture: Picture) -> dict[str, Any]:
         "now": moment(picture.now or None),
         "off": off_data(picture.off),
         "grants": [
-            {**grant_data(grant), "expires_at": moment(until), "state": why or "live"}
+            {
+                **grant_data(grant),
+                "expires_at": moment(until),
+                "state": why or "live",
+                **({"orphaned": True} if grant.id in picture.orphaned else {}),
+            }
             for grant, why, until in picture.grants
         ],
         "waiting": [

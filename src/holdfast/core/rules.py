@@ -285,20 +285,6 @@ def release(view: View, id: str, holder_key: str | None) -> Decision[bool | Refu
     return draft.done(True)
 
 
-def release_all(view: View, ids: Iterable[str], holder_key: str) -> Decision[int]:
-    """Give many back at once. Another's grants, and those that have ended, are passed over. How
-    many ended now."""
-    draft = Draft(view)
-    ended = 0
-    for id in ids:
-        grant = draft.grant(id)
-        if isinstance(grant, Grant) and grant.holder.key == holder_key:
-            draft.end(grant, events.LOCK_RELEASED)
-            ended += 1
-    hand_over(draft)
-    return draft.done(ended)
-
-
 def _only_heir(view: View, grant: Grant) -> Request | None:
     """The short way to the usual hand-over: the request of the only one who waits there, if it
     wants exactly what is given back and nobody else has any of it. None says nothing."""

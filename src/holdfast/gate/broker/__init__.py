@@ -14,13 +14,15 @@ Nothing lies between looking and doing, and whatever deceives the broker meets L
     caller       the thread that waits: its memory, its descriptors, and whether it is still what
                  the command began as
     finding      what a path of the caller names: an open descriptor, and where that lies
-    requests     what a call asks for, from its number and its arguments
-    performing   the calls themselves, once their leases are there
+    performing   the calls that open files and change names, once their leases are there
+    folders      the rename of a folder, with all that is in it
+    marking      modes, owners, times and attributes
     leases       what the command holds, what others hold, and what is old
     waiting      calls that stand in line, with --wait
     kinds        what a path is: the ledger's, git's, ignored, or a file that is leased
     controlling  control files: written aside, judged, and published as a copy
     gitsettings  which settings of git make it execute something
+    committed    which leased files a commit has made clean
     leftover     what the command left running, and which files that has open
     serving      the loop that hears and answers
     starting     the processes: a runner, a broker, a command

@@ -14,12 +14,22 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
+from functools import partial
 from time import clock_gettime_ns, monotonic, time_ns
 
-from holdfast.core import events, rules
+from holdfast.core import events, moving, rules
 from holdfast.core.errors import BadKeyError, HoldfastError
-from holdfast.core.model import PATIENCE_DEFAULT_SECONDS, SECOND, Grant, Refusal, Request, Waiting
+from holdfast.core.model import (
+    PATIENCE_DEFAULT_SECONDS,
+    SECOND,
+    Decision,
+    Grant,
+    Refusal,
+    Request,
+    Waiting,
+)
 from holdfast.core.words import conflict_sentences
+from holdfast.manager import services
 from holdfast.manager.asking import one_line, to_write
 from holdfast.manager.ids import new_id
 from holdfast.manager.ledger import DEADLINE_SECONDS
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.model import ConflictInfo, Holder
+    from holdfast.core.view import View
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.finding import Found
     from holdfast.manager.manager import LockManager
@@ -355,13 +366,35 @@ class Leases:
                     over.append(lease.grant)
         self._release(over)
 
+    def relabel(self, path: str, reason: str) -> None:
+        """Say anew why a file is held, without its coming free."""
+        lease = self.mine[path]
+
+        def decide(view: View) -> Decision[list[Grant] | Refusal]:
+            grant = view.grant(lease.grant)
+            if not isinstance(grant, Grant) or grant.reason == one_line(reason):
+                return Decision([])
+            heir = moving.heir(grant, self.holder, new_id(), reason=one_line(reason))
+            return moving.exchange(view, [(grant.id, heir)])
+
+        moved = services.decide(self._manager, decide, self._deadline())
+        if isinstance(moved, list) and moved:
+            self._own.add(moved[0].id)
+            self._counts[moved[0].id] = self._counts.pop(lease.grant)
+            for other in self.mine.values():
+                if other.grant == lease.grant and other is not lease:
+                    other.grant, other.token = moved[0].id, moved[0].token
+            lease.grant, lease.token = moved[0].id, moved[0].token
+
+    def _deadline(self) -> float:
+        return monotonic() + DEADLINE_SECONDS
+
     def _release(self, grants: list[str]) -> None:
         for start in range(0, len(grants), _RELEASED_AT_ONCE):
             some = grants[start : start + _RELEASED_AT_ONCE]
             try:
-                self._manager.store.transact(
-                    lambda view, some=some: rules.release_all(view, some, self.holder.key),  # type: ignore[misc]
-                    deadline=monotonic() + DEADLINE_SECONDS,
+                services.decide(
+                    self._manager, partial(moving.release_each, ids=some), self._deadline()
                 )
             except HoldfastError as error:
                 self._tell("", error.code, f"a lease could not be given back: {error.message}")

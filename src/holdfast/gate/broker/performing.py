@@ -97,6 +97,8 @@ class Performing:
         self.folders = folders
         self.is_open = is_open
         self.waits = waits
+        #: Something in git's folder got a new name: perhaps there is a new commit.
+        self.git_has_moved = False
 
     # Opening
 
@@ -438,6 +440,8 @@ class Performing:
             for fresh in taken:
                 self.undo(fresh)
             raise
+        if self.kinds.rough(second.path)[0] == GITS:
+            self.git_has_moved = True
         if not flags & _EXCHANGE:
             self._forget_made(first.path)
 

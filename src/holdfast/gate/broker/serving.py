@@ -27,12 +27,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.gate.broker.committed import Committed
     from holdfast.gate.broker.performing import Answer, Performing
     from holdfast.gate.broker.waiting import Call
     from holdfast.manager.manager import LockManager
 
 #: How often the broker looks after what it holds.
 _LOOK_SECONDS = 1.0
+#: How long after a rename in git's folder a commit is looked for: it is renamed more than once.
+_COMMIT_SECONDS = 0.2
 #: As many calls are answered before other things are seen to.
 _TURN_MAX = 64
 
@@ -49,7 +52,9 @@ class Broker:
         listener: Listener,
         *,
         wait: float,
+        committed: Committed | None = None,
     ) -> None:
+        """`committed` finds what a commit has made clean, if that is to be given back."""
         self.ears: dict[int, Callable[[], None]] = {
             performing.controlling.ear: performing.controlling.hear
         }
@@ -72,7 +77,8 @@ class Broker:
             if hasattr(marking, name)
         }  # fmt: skip
         self._look_at = monotonic() + _LOOK_SECONDS
-        self._left: set[int] = set()
+        self._committed = committed
+        self._is_commit_likely = False
 
     def serve(self) -> None:
         """Until nothing is left below that could call."""
@@ -94,6 +100,10 @@ class Broker:
                 elif fd in self.ears:
                     self.ears[fd]()
             self._line.look_if_due()
+            if self._performing.git_has_moved and self._committed is not None:
+                self._performing.git_has_moved = False
+                self._look_at = min(self._look_at, monotonic() + _COMMIT_SECONDS)
+                self._is_commit_likely = True
             if monotonic() >= self._look_at:
                 self._look()
 
@@ -183,7 +193,6 @@ class Broker:
         lines for people."""
         self._leases.is_over = True
         self._line.refuse_all()
-        self._left = set(descendants(os.getpid()))
         kept = self._give_back()
         return [
             f"left running: pid {process}, {plain(command_of(process))}"
@@ -201,12 +210,28 @@ class Broker:
             used[process] = sorted({path for path in written_by(process) if path in mine})
         in_use = {path for paths in used.values() for path in paths}
         self._leases.drop_all([path for path in mine if path not in in_use])
+        for process, paths in used.items():
+            for path in paths:
+                self._leases.relabel(
+                    path, f"left by {self._leases.holder.id}, pid {process}, {command_of(process)}"
+                )
         return used
+
+    def _give_back_committed(self) -> None:
+        if self._committed is None or not self._is_commit_likely:
+            return
+        self._is_commit_likely = False
+        clean = self._committed.clean(self._leases.mine)
+        if clean:
+            below = descendants(os.getpid())
+            in_use = {path for process in below for path in written_by(process)}
+            self._leases.drop_all([path for path in clean if path not in in_use])
 
     def _look(self) -> None:
         self._look_at = monotonic() + _LOOK_SECONDS
         try:
             self._leases.look_after()
+            self._give_back_committed()
             if self._leases.is_over and self._leases.mine:
                 self._give_back()
         except HoldfastError:

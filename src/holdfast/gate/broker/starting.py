@@ -14,6 +14,7 @@ import sys
 from holdfast.core.codec import grant_to_dict
 from holdfast.gate.broker import system
 from holdfast.gate.broker.caller import Trust
+from holdfast.gate.broker.committed import Committed
 from holdfast.gate.broker.controlling import Controlling
 from holdfast.gate.broker.folders import Folders
 from holdfast.gate.broker.kinds import Kinds
@@ -51,7 +52,7 @@ def demand() -> int:
     elif machine != system.MACHINE_NAME:
         lacks = f"the system calls of {machine} are not known here, only those of x86_64"
     found = support()
-    lacks = lacks or found.lacks or seccomp.lacks()
+    lacks = lacks or found.lacks or (seccomp.lacks() if found.is_enough else "no Landlock")
     if lacks:
         raise SandboxError(
             f"no leases at the write here: {lacks}",
@@ -72,6 +73,7 @@ class Enclosure:
         say: Callable[[str], None],
         *,
         wait: float | None,
+        until_commit: bool = False,
         places: Callable[[Places], None] | None = None,
     ) -> None:
         """`places` opens what is open outside, if the outside is closed too."""
@@ -91,6 +93,7 @@ class Enclosure:
         ledger = os.path.dirname(manager.store.url.removeprefix("sqlite://"))
         own = [folder for folder in _git_folders(root) if not _is_below(folder, roots)]
         self.kinds = Kinds(roots, own, ledger)
+        self._committed = Committed(roots) if until_commit else None
         self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
         if places is None:
             closing.open_all_but([*roots, *own, ledger], self._open)
@@ -179,7 +182,7 @@ class Enclosure:
         marking = Marking(performing, is_closed_outside=self._is_closed_outside)
         return Broker(
             self._manager, performing, marking, self._trust, system.Listener(found[0]),
-            wait=self._wait or 0.0,
+            wait=self._wait or 0.0, committed=self._committed,
         )  # fmt: skip
 
 
