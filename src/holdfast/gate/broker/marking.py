@@ -36,10 +36,12 @@ _MICROSECONDS = 1_000_000
 class Marking:
     """A method for each call, by its name."""
 
-    def __init__(self, performing: Performing, *, is_closed_outside: bool) -> None:
-        """`is_closed_outside`: what Landlock leaves closed outside is closed for these too."""
+    def __init__(
+        self, performing: Performing, *, is_open: Callable[[str, bool], bool] | None
+    ) -> None:
+        """`is_open` says what is open outside, if that is closed: for these calls too."""
         self._performing = performing
-        self._is_closed_outside = is_closed_outside
+        self._is_open = is_open
 
     # Modes
 
@@ -159,7 +161,7 @@ class Marking:
             if kind == LEDGER:
                 raise fail(errno.EACCES)
             if kind == OUTSIDE:
-                if self._is_closed_outside and not performing.is_open(found.path, True):
+                if self._is_open is not None and not self._is_open(found.path, True):
                     raise fail(errno.EACCES)
             elif found.is_folder:
                 if kind == LEASED:

@@ -119,6 +119,11 @@ class Enclosure:
             end = path.rfind("/", 0, end)
         return False
 
+    def _is_the_kernel_s(self, path: str, is_there: bool) -> bool:
+        """Whether a call outside is left to the kernel: what is open there, and all of it if the
+        outside is closed as well, for then Landlock refuses the rest."""
+        return self._is_closed_outside or self.is_open(path, is_there)
+
     def start(
         self,
         command: Sequence[str],
@@ -176,10 +181,11 @@ class Enclosure:
         os.set_inheritable(found[0], False)
         folders = Folders(self._manager, self.kinds, self.leases, self.controlling)
         performing = Performing(
-            self.kinds, self.leases, self.controlling, folders, self.is_open,
+            self.kinds, self.leases, self.controlling, folders, self._is_the_kernel_s,
             self._wait is not None,
         )  # fmt: skip
-        marking = Marking(performing, is_closed_outside=self._is_closed_outside)
+        closed = None if not self._is_closed_outside else self.is_open
+        marking = Marking(performing, is_open=closed)
         return Broker(
             self._manager, performing, marking, self._trust, system.Listener(found[0]),
             wait=self._wait or 0.0, committed=self._committed,
