@@ -74,6 +74,7 @@ def test_a_sandboxed_write_is_tried_where_the_kernel_can(
     found: dict[tuple[str, str], dict[str, Any]],
 ) -> None:
     assert found["sandbox", "a sandboxed write"]["state"] == "held"
+    assert found["sandbox", "a write below a broker"]["state"] == "held"
     scoped = landlock.support().scopes_signals
     signal = found["sandbox", "a sandboxed signal"]
     assert signal["state"] == ("held" if scoped else "note")

@@ -55,6 +55,7 @@ def examine(
             found += looking.git(root)
             found += proving.git(scene, root)
             found += proving.sandbox(scene)
+            found += proving.leases(scene)
     except (HoldfastError, OSError) as error:
         said = error.message if isinstance(error, HoldfastError) else str(error)
         fix = "TMPDIR must name a folder on a local disk that can be written"

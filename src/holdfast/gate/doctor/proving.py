@@ -38,6 +38,7 @@ COMMIT = "a forbidden commit"
 FREE_COMMIT = "a free commit"
 SANDBOX = "a sandboxed write"
 SIGNAL = "a sandboxed signal"
+LEASE = "a write below a broker"
 
 PUT_RIGHT = "holdfast doctor --fix, or holdfast init"
 BASH = "Bash"
@@ -270,16 +271,12 @@ def sandbox(scene: Scene) -> list[Finding]:
     if not able.is_enough:
         told = f"this kernel cannot: {able.lacks}"
         return [Finding("sandbox", SANDBOX, SKIPPED, told)]
-    package = os.path.dirname(os.path.dirname(os.path.abspath(holdfast.__file__)))
     scene.put(f"{scene.root}/{HELD_FILE}", MINE)
     script = (
         f"echo in > {BOXED}; echo x > {HELD_FILE}; echo x > new.txt; "
         f"kill -0 {os.getpid()} && echo out >> {BOXED}; true"
     )
-    ran = scene.run(
-        [sys.executable, "-I", "-S", "-c", _RUN, package, "run", "--sandbox", "--write", BOXED,
-         "--", "/bin/sh", "-c", script]
-    )  # fmt: skip
+    ran = _run(scene, script, "--sandbox", "--write", BOXED)
     if scene.text(HELD_FILE) != MINE or os.path.lexists(f"{scene.root}/new.txt"):
         told = "a command wrote what it had not locked, in spite of its sandbox"
         return [Finding("sandbox", SANDBOX, FAILED, told, "do not rely on holdfast run --sandbox")]
@@ -289,6 +286,40 @@ def sandbox(scene: Scene) -> list[Finding]:
         return [Finding("sandbox", SANDBOX, FAILED, told, "holdfast run --sandbox says more")]
     told = "only what was locked could be written"
     return [Finding("sandbox", SANDBOX, HELD, told), _signal(able, bool(signalled))]
+
+
+def leases(scene: Scene) -> list[Finding]:
+    """Write what another holds, in some ways, below a broker; and what is free."""
+    from holdfast.gate.broker.starting import demand
+    from holdfast.gate.sandbox import SandboxError
+
+    try:
+        demand()
+    except SandboxError as error:
+        return [Finding("sandbox", LEASE, SKIPPED, error.message)]
+    scene.put(f"{scene.root}/{HELD_FILE}", MINE)
+    scene.put(f"{scene.root}/{BOXED}", "")
+    tries = "; ".join(
+        (
+            f"echo x > {HELD_FILE}", f"echo x > over && mv -f over {HELD_FILE}",
+            f"chmod 0 {HELD_FILE}", f"rm -f {HELD_FILE}", f"ln -f {BOXED} {HELD_FILE}",
+        )
+    )  # fmt: skip
+    ran = _run(scene, f"echo in > {BOXED}; {tries}; rm -f over; true", "--lease")
+    if scene.text(HELD_FILE) != MINE:
+        told = "a command wrote what another holds, although it ran below a broker"
+        return [Finding("sandbox", LEASE, FAILED, told, "do not rely on holdfast run --lease")]
+    if scene.text(BOXED) != "in\n":
+        told = f"the command could not write what was free: {ran.told()}"
+        return [Finding("sandbox", LEASE, FAILED, told, "holdfast run --lease says more")]
+    return [Finding("sandbox", LEASE, HELD, "only what was free could be written")]
+
+
+def _run(scene: Scene, script: str, *options: str) -> Ran:
+    """A shell line in the scene, by `holdfast run`."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(holdfast.__file__)))
+    command = [sys.executable, "-I", "-S", "-c", _RUN, package, "run", *options]
+    return scene.run([*command, "--", "/bin/sh", "-c", script])
 
 
 def _signal(able: Support, left: bool) -> Finding:
