@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from helpers_cli import COMMAND, environment
+from helpers_cli import COMMAND, environment, quickly
 from helpers_processes import until
 from lease_corpus_git import REPOSITORY
 from lease_world import WORLD, Case
@@ -162,7 +162,7 @@ class Yard:
         err = self.folder / "err"
         with err.open("wb") as stream:
             process = subprocess.Popen(
-                [*prefix, sys.executable, str(DRIVER), str(self.folder)], cwd=self.root,
+                [*prefix, sys.executable, "-IS", str(DRIVER), str(self.folder)], cwd=self.root,
                 env=self.env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
             )  # fmt: skip
         with process:
@@ -224,12 +224,10 @@ class Yard:
         return [(one["holder"], one["write_paths"]) for one in told["grants"]]
 
     def _hold(self, *words: str) -> str:
-        done = subprocess.run(
-            [*COMMAND, *words], cwd=self.root, env=self.env, capture_output=True, text=True,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert done.returncode == 0, done
-        return done.stdout
+        answer = quickly(words, self.root)
+        assert answer is not None
+        assert answer.code == 0, answer
+        return answer.out
 
 
 def furnish(root: Path) -> None:

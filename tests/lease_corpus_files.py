@@ -28,9 +28,10 @@ _sh("mv-not-over", "mv -n b.txt a.txt; ls")
 _sh("mv-backup", "mv -b b.txt a.txt", "a.txt")
 _sh("mv-folder", "mv d e", "d/one.txt")
 _sh("mv-folder-deep", "mv d e", "d/sub/three.txt")
+_sh("mv-made-folder", "mkdir -p x/y; echo new >x/y/z; ln -s y x/l; mv x made", beside="a.txt")
 _sh("mv-folder-into-itself", "mv d d/sub")
 _sh("mv-file-over-folder", "mv -T a.txt d")
-_sh("mv-away", 'f=$(mktemp -d); mv a.txt "$f/"; ls "$f"; rm -r "$f"', "a.txt")
+_sh("mv-away", 'f=$(mktemp -d); mv a.txt "$f/" && ls "$f" && rm -r "$f"', "a.txt")
 _sh("mv-in", 'f=$(mktemp); echo new >"$f"; chmod 640 "$f"; mv -f "$f" a.txt', "a.txt")
 _sh("mv-other-device", "mv a.txt /dev/shm/$$.corpus; rm /dev/shm/$$.corpus", "a.txt")
 _sh("rm", "rm a.txt", "a.txt")
@@ -83,7 +84,7 @@ _sh("flock", "flock a.txt sh -c 'echo new >>a.txt'", "a.txt", needs=("flock",))
 _sh("fallocate", "fallocate -l 4096 a.txt", "a.txt", needs=("fallocate",))
 _sh("jq", "jq .b=2 x.json >x.tmp && mv x.tmp x.json", "x.json", needs=("jq",),
     before="echo '{\"a\": 1}' >x.json", temporary=("x.tmp",))  # fmt: skip
-_sh("sponge", "sort -r a.txt | sponge a.txt", "a.txt", needs=("sponge",), quiet=True)
+_sh("sponge", "sort -r a.txt | sponge a.txt", "a.txt", needs=("sponge",))
 _sh("busybox-sed", "busybox sed -i s/alpha/ALPHA/ a.txt", "a.txt", needs=("busybox",))
 _sh("busybox-cp", "busybox cp b.txt a.txt", "a.txt", needs=("busybox",))
 
@@ -95,8 +96,8 @@ _sh("sed-many", "sed -i s/o/0/ a.txt b.txt d/one.txt d/two.txt", "a.txt")
 _sh("sed-through-a-link", "sed -i --follow-symlinks s/alpha/ALPHA/ link", "a.txt")
 _sh("sed-of-a-link", "sed -i s/alpha/ALPHA/ link; test ! -L link", beside="a.txt")
 _sh("sed-write", "sed -n 'w made' a.txt; sed -n 'w a.txt' b.txt", "a.txt")
-_sh("perl-in-place", "perl -i -pe s/alpha/ALPHA/ a.txt", "a.txt", needs=("perl",), quiet=True)
-_sh("perl-backup", "perl -i.bak -pe s/alpha/ALPHA/ a.txt", "a.txt", needs=("perl",), quiet=True)
+_sh("perl-in-place", "perl -i -pe s/alpha/ALPHA/ a.txt", "a.txt", needs=("perl",))
+_sh("perl-backup", "perl -i.bak -pe s/alpha/ALPHA/ a.txt", "a.txt", needs=("perl",))
 _sh("gawk", "gawk -i inplace '{ print toupper($0) }' a.txt", "a.txt", needs=("gawk",))
 _sh("awk-redirection", 'awk \'{ print >"made"; print >>"a.txt" }\' b.txt', "a.txt")
 _sh("ed", "printf '1s/alpha/ALPHA/\\nw\\nq\\n' | ed -s a.txt", "a.txt", needs=("ed",))
@@ -160,7 +161,7 @@ _sh("rsync-in-place", "rsync -r --inplace from/ .", "a.txt", before=_FROM, needs
 _sh("rsync-delete", "rsync -r --delete from/ d", "d/two.txt", before=_FROM, needs=("rsync",))
 _sh("rsync-backup", "rsync -rb from/ .", "a.txt", before=_FROM, needs=("rsync",))
 _CPIO = "echo a.txt | cpio -o --quiet >x.cpio; echo older >a.txt"
-_sh("cpio-in", "cpio -iu --quiet <x.cpio", "a.txt", before=_CPIO, needs=("cpio",))
+_sh("cpio-in", "cpio -iu --quiet <x.cpio", "a.txt", before=_CPIO, needs=("cpio",), quiet=True)
 _sh("cpio-pass", "cd from; echo a.txt | cpio -pu --quiet ..", "a.txt", before=_FROM,
-    needs=("cpio",))  # fmt: skip
+    needs=("cpio",), quiet=True)  # fmt: skip
 _sh("busybox-tar", "busybox tar xf x.tar", "a.txt", before=_TAR, needs=("busybox",))

@@ -35,16 +35,16 @@ _CHANGED = "echo changed >>a.txt; "
 _BOTH = "sed -i s/alpha/MAIN/ a.txt; git commit -qam main; "
 
 _sh("git-status", "git status --porcelain", before=_CHANGED, beside="a.txt")
-_sh("git-diff", "git diff; git log --oneline -p; git show HEAD:a.txt; git blame a.txt",
+_sh("git-diff", "git diff; git log --oneline -p; git show HEAD:a.txt; git blame HEAD a.txt",
     before=_CHANGED, beside="a.txt")  # fmt: skip
 _sh("git-add", "git add -A", before=_CHANGED + "echo new >made", beside="b.txt")
 _sh("git-commit", "git add b.txt && git commit -m work -- b.txt", before="echo changed >>b.txt",
     beside="a.txt")  # fmt: skip
 _sh("git-commit-all", "git commit -am work && git commit --amend -m again", before=_CHANGED)
-_sh("git-checkout", "git checkout side", "a.txt")
+_sh("git-checkout", "git checkout side", "a.txt", quiet=True)
 _sh("git-checkout-file", "git checkout -- a.txt", "a.txt", before=_CHANGED)
 _sh("git-checkout-made", "git checkout -b made", beside="a.txt")
-_sh("git-switch", "git switch side", "d/one.txt")
+_sh("git-switch", "git switch side", "d/one.txt", quiet=True)
 _sh("git-switch-back", "git switch main", "side.txt", before="git checkout -q side", quiet=True)
 _sh("git-restore", "git restore .", "a.txt", before=_CHANGED)
 _sh("git-restore-source", "git restore --source=side --staged --worktree a.txt", "a.txt")
@@ -54,7 +54,7 @@ _sh("git-reset-mixed", "git reset -q; git reset --soft HEAD~1", before=_CHANGED 
 _sh("git-merge-forward", "git merge side", "a.txt", before="git checkout -q HEAD~1 2>&1")
 _sh("git-merge", "git merge -m merged side", "a.txt")
 _sh("git-merge-conflict", "git merge side; git diff --name-only; git merge --abort", "a.txt",
-    before=_BOTH, quiet=True)  # fmt: skip
+    before=_BOTH, temporary=("side.txt",))  # fmt: skip
 _sh("git-merge-squash", "git merge --squash side", "d/one.txt")
 _sh("git-rebase", "git rebase main", "b.txt", before="git checkout -q away")
 _sh("git-rebase-interactive", "export GIT_SEQUENCE_EDITOR='sed -i s/^pick/reword/' "
@@ -72,7 +72,7 @@ _sh("git-stash-apply", "git stash apply; git stash drop", "a.txt",
 _sh("git-mv", "git mv a.txt moved.txt", "a.txt")
 _sh("git-mv-folder", "git mv d moved", "d/sub/three.txt")
 _sh("git-rm", "git rm -q a.txt", "a.txt")
-_sh("git-rm-folder", "git rm -rq d", "d/one.txt", quiet=True)
+_sh("git-rm-folder", "git rm -rq d", "d/one.txt")
 _sh("git-rm-cached", "git rm -q --cached a.txt", beside="a.txt")
 _sh("git-apply", "git diff main side | git apply", "a.txt")
 _sh(
@@ -108,9 +108,10 @@ _sh("git-gc", "git gc -q --prune=now && git fsck", beside="a.txt")
 _sh("git-repack", "git repack -adq && git pack-refs --all && git prune", beside="a.txt")
 _sh("git-bisect", "git bisect start HEAD HEAD~1 && git bisect reset")
 _sh("git-bisect-run", "git bisect start away main~1 && git bisect run test ! -e side.txt && "
-    "git bisect reset", "a.txt")  # fmt: skip
+    "git bisect reset", "a.txt", temporary=("side.txt",))  # fmt: skip
 _sh("git-sparse", "git sparse-checkout set --cone x", "d/one.txt", quiet=True,
-    before="mkdir x; echo x >x/x; git add x; git commit -qm x")  # fmt: skip
+    before="mkdir x; echo x >x/x; git add x; git commit -qm x",
+    gap="it sets extensions.worktreeConfig, which no command may")  # fmt: skip
 _sh("git-notes", "git notes add -m noted && git notes show", beside="a.txt")
 _sh("git-config", "git config user.name corpus && git config --unset user.name && "
     "git config branch.main.description x", beside="a.txt")  # fmt: skip

@@ -26,7 +26,7 @@ for name in ('two words', 'line\\nbreak', 'tab\\t', '-dash', '*', 'ünï', 'x' *
 with open(b'not-utf-\\xff', 'wb') as f:
     f.write(b'bytes')
 print(len(os.listdir('.')))
-""", beside="a.txt")  # fmt: skip
+""", beside="a.txt", unleased=("not-utf-*", "line*", "tab*"))  # fmt: skip
 _py("open-long-path", """
 import os
 deep = '/'.join(['y' * 200] * 18)
@@ -144,7 +144,7 @@ except OSError as e:
 """)  # fmt: skip
 _py("os-makedirs", "import os; os.makedirs('x/y/z', exist_ok=True); os.removedirs('x/y/z')")
 _py("os-renames", "import os; os.renames('a.txt', 'x/y/a.txt'); os.renames('x/y/a.txt', 'made')",
-    "a.txt")  # fmt: skip
+    "a.txt", temporary=("x", "x/y"))  # fmt: skip
 _py("umask", """
 import os
 for mask, name in ((0o077, 'p'), (0o002, 'g'), (0, 'o'), (0o777, 'n')):

@@ -12,7 +12,7 @@ REDIRECTIONS = {
     "append": "echo new >>a.txt",
     "clobber": "set -C; echo new >|a.txt",
     "here-document": "cat >a.txt <<END\none $((1 + 1))\nEND\n",
-    "read-and-write": "exec 3<>a.txt; echo new >&3; exec 3>&-",
+    "read-and-write": "exec 3<>a.txt && echo new >&3 && exec 3>&-",
     "empty": ": >a.txt",
     "twice": "{ echo out; echo err >&2; } >a.txt 2>&1",
     "no-clobber": "set -C; echo new >a.txt",
@@ -46,7 +46,7 @@ ROWS.program(
     victim="a.txt", quiet=True,
 )  # fmt: skip
 ROWS.program(
-    "bash-tee-substitution", "bash", "-c", "tee >(cat >made) <b.txt >a.txt; wait $!",
+    "bash-tee-substitution", "bash", "-c", "tee >(cat >made) <b.txt >a.txt && wait $!",
     victim="a.txt",
 )  # fmt: skip
 ROWS.program("bash-here-string", "bash", "-c", "cat >a.txt <<<new", victim="a.txt")
@@ -66,8 +66,8 @@ ROWS.program("thread-name-in-proc", "bash", "-c",
 ROWS.sh("proc-cwd", "echo new >/proc/self/cwd/a.txt", "a.txt")
 ROWS.sh("proc-root", 'echo new >"/proc/self/root$PWD/a.txt"', "a.txt")
 ROWS.sh(
-    "pipe-with-a-name", "mkfifo p; cat p >a.txt & echo through >p; wait $!; rm p", "a.txt",
-    temporary=("p",), quiet=True,
+    "pipe-with-a-name", "mkfifo p; cat p | tee a.txt & echo through >p; wait $!; rm p", "a.txt",
+    quiet=True,
 )  # fmt: skip
 ROWS.sh("pipe-that-waits", "mkfifo p; (sleep 0.1; cat p) & echo through >p; wait; rm p")
 ROWS.program(

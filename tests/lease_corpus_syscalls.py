@@ -6,7 +6,9 @@ the name behind it, and which error it gets if there is one.
 
 from __future__ import annotations
 
-from lease_world import Rows
+from typing import Unpack
+
+from lease_world import More, Rows
 
 ROWS = Rows()
 
@@ -41,12 +43,8 @@ OPENAT, RENAMEAT, LINKAT, RENAMEAT2, OPENAT2 = 257, 264, 265, 316, 437
 """
 
 
-def _py(
-    name: str, script: str, victim: str = "", *, beside: str = "", before: str = "",
-    temporary: tuple[str, ...] = (), quiet: bool = False,
-) -> None:  # fmt: skip
-    ROWS.python(name, PRELUDE + script, victim, beside=beside, before=before, temporary=temporary,
-                quiet=quiet)  # fmt: skip
+def _py(name: str, script: str, victim: str = "", **more: Unpack[More]) -> None:
+    ROWS.python(name, PRELUDE + script, victim, **more)
 
 
 # The old calls, which the C library no longer makes
@@ -211,7 +209,7 @@ _py("socket", """
 s = socket.socket(socket.AF_UNIX); s.bind('made'); s.listen()
 c = socket.socket(socket.AF_UNIX); c.connect('made'); print(oct(os.stat('made').st_mode))
 os.unlink('made')
-""")  # fmt: skip
+""", gap="Landlock lets no name for a socket be made")  # fmt: skip
 
 # What a descriptor looks like
 
@@ -243,7 +241,7 @@ import resource, signal
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 print(tried(os.truncate, 'a.txt', 99), os.stat('a.txt').st_size)
 f = os.open('a.txt', os.O_WRONLY); print(tried(lambda: os.ftruncate(f, 99)))
-""")  # fmt: skip
+""", gap="files are truncated by their names without the limit of the command")  # fmt: skip
 _py("not-kept-by-children", """
 os.open('a.txt', os.O_WRONLY | os.O_CLOEXEC); os.set_inheritable(os.open('b.txt', os.O_RDWR), True)
 sys.stdout.flush(); os.execvp('sh', ['sh', '-c', 'ls /proc/self/fd | wc -l'])

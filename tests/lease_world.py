@@ -19,13 +19,20 @@ WORLD = {
     "d/sub/three.txt": "three\n",
 }
 
+#: What tools leave and make anew, as patterns: it takes no lease unless git tracks it.
+CACHES = (
+    "*~", "*.o", "*.log", "*.tmp", "*.swp", "*.pyc", "*node_modules/*", "*__pycache__/*",
+    "*.mypy_cache/*", "*.pytest_cache/*", "*.ruff_cache/*",
+)  # fmt: skip
+
 #: The programs that the corpus drives, and the packages of Debian and Ubuntu that have them.
 PACKAGES = {
     "zsh": "zsh", "fish": "fish", "busybox": "busybox", "gawk": "gawk", "ed": "ed", "vim": "vim",
     "ex": "vim", "emacs": "emacs-nox", "patch": "patch", "unzip": "unzip", "zip": "zip",
     "xz": "xz-utils", "bzip2": "bzip2", "zstd": "zstd", "rsync": "rsync", "cpio": "cpio",
-    "perl": "perl", "ruby": "ruby", "php": "php-cli", "sqlite3": "sqlite3", "gcc": "gcc",
-    "make": "make", "ar": "binutils", "strip": "binutils", "jq": "jq", "sponge": "moreutils",
+    "perl": "perl", "ruby": "ruby", "php": "php-cli", "sqlite3": "sqlite3",
+    "gcc": "build-essential", "make": "build-essential", "ar": "binutils", "strip": "binutils",
+    "jq": "jq", "sponge": "moreutils",
     "node": "nodejs", "npm": "npm", "script": "bsdutils", "flock": "util-linux",
     "fallocate": "util-linux", "git": "git",
 }  # fmt: skip
@@ -51,7 +58,10 @@ class Case(NamedTuple):
     temporary: tuple[str, ...] = ()
     """Patterns of names that the tool itself leaves when it fails."""
     unleased: tuple[str, ...] = ()
-    """Patterns of names that it changes without a lease: what git ignores, and caches."""
+    """Patterns of names that it changes without a lease: what git ignores, and what nothing can
+    hold."""
+    gap: str = ""
+    """Why it is known not to work as it does without Holdfast."""
 
     @property
     def missing(self) -> str:
@@ -73,6 +83,7 @@ class More(TypedDict, total=False):
     differs: tuple[str, ...]
     temporary: tuple[str, ...]
     unleased: tuple[str, ...]
+    gap: str
 
 
 class Rows(list[Case]):

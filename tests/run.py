@@ -31,7 +31,7 @@ MANY = min(PROCESSORS + 1, 9)
 #: For every stage: its tests, its processes, and the minutes that it takes on two quiet cores.
 STAGES: dict[str, tuple[list[str], int, int]] = {
     "tests": (["tests"], MANY, 5),
-    "fights": (["tests/fights"], 1, 14),
+    "fights": (["tests/fights"], 1, 17),
     "long": (["tests/fights"], 1, 60),
     "clients": (["tests/clients"], 1, 7),
     "browser": (["tests/browser"], 1, 1),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ from helpers_node import node_modules
 from helpers_processes import LINUX_ONLY
 from helpers_sandbox import NEEDS_LANDLOCK
 from lease_corpus import ALONE, BATCHES
-from lease_world import Case, needing
+from lease_world import CACHES, PACKAGES, Case, needing
 
 pytestmark = [
     LINUX_ONLY,
@@ -56,7 +57,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """The runs of the batch of a case. Of a batch, the cases run of which a test was asked for."""
     asked = set()
     for item in request.session.items:
-        given = item.callspec.params if isinstance(item, pytest.Function) else {}
+        given = item.callspec.params if hasattr(item, "callspec") else {}
         if isinstance(case := given.get("case"), Case):
             asked.add(case.name)
     modules, base = node_modules(), tmp_path_factory.mktemp("history") / "base"
@@ -75,9 +76,12 @@ def ids(case: Case) -> str:
     return case.name
 
 
+SOUND = [one for one in CASES if not one.gap]
 every = pytest.mark.parametrize("case", CASES, ids=ids)
-with_victim = pytest.mark.parametrize("case", [one for one in CASES if one.victim], ids=ids)
-with_neighbour = pytest.mark.parametrize("case", [one for one in CASES if one.beside], ids=ids)
+sound = pytest.mark.parametrize("case", SOUND, ids=ids)
+with_gap = pytest.mark.parametrize("case", [one for one in CASES if one.gap], ids=ids)
+with_victim = pytest.mark.parametrize("case", [one for one in SOUND if one.victim], ids=ids)
+with_neighbour = pytest.mark.parametrize("case", [one for one in SOUND if one.beside], ids=ids)
 
 
 def compare(case: Case, run: Run, plain: Run) -> None:
@@ -101,11 +105,31 @@ def seen(case: Case, tree: dict[str, Entry]) -> dict[str, Entry]:
     }
 
 
-@every
+def is_free(case: Case, name: str, before: dict[str, Entry]) -> bool:
+    """Whether a file is written without a lease: git ignores it, or it is new and a tool's own."""
+    return matches(name, case.unleased) or (name not in before and matches(name, CACHES))
+
+
+def test_continuous_integration_installs_all_of_the_tools() -> None:
+    text = (Path(__file__).parents[2] / ".ci/run").read_text()
+    wanted = {f"{program}:{package}" for program, package in PACKAGES.items()}
+    assert wanted - {"node:nodejs", "npm:npm"} <= {*text.replace(";", " ").split()}
+
+
+@sound
 def test_a_tool_does_the_same_as_without_us(ran: Ran, case: Case) -> None:
     needing(case)
     runs = ran(case)
     compare(case, runs.leased(), runs.plain())
+
+
+@with_gap
+def test_what_is_known_not_to_work_does_not(ran: Ran, case: Case) -> None:
+    """Else the table is old."""
+    needing(case)
+    runs = ran(case)
+    with pytest.raises(AssertionError):
+        compare(case, runs.leased(), runs.plain())
 
 
 @with_victim
@@ -147,12 +171,12 @@ def test_leased_is_what_the_tool_changed(ran: Ran, case: Case) -> None:
     names = {*before, *after}
     changed = {
         name for name in names
-        if before.get(name) != after.get(name) and not matches(name, case.unleased)
+        if before.get(name) != after.get(name) and not is_free(case, name, before)
         and any(one and one.kind != "folder" for one in (before.get(name), after.get(name)))
     }  # fmt: skip
     assert changed <= leased, "what a tool changes is leased to it"
     assert leased <= names, "what was there neither before nor after is a temporary name"
-    assert not {one for one in leased if matches(one, case.unleased)}
+    assert not {one for one in leased if is_free(case, one, before)}
 
 
 @every
