@@ -25,6 +25,7 @@ from .drive import MARK, marked, sweep
 from .gated import Gated
 from .leased import MAKERS, REFUSED, SHELL_WAYS, STALE, Maker, all_ways, ended, lease, wait_for
 from .servers import Step
+from .windows import Window, open_claude, open_codex
 
 pytestmark = [LINUX_ONLY, *([NEEDS_LANDLOCK] if sys.platform == "linux" else [])]
 
@@ -54,6 +55,7 @@ echo well done
 """
 
 Make = Callable[[str], Maker]
+OPEN: dict[str, Callable[..., Window]] = {"claude": open_claude, "codex-code": open_codex}
 
 
 @pytest.fixture
@@ -268,3 +270,21 @@ def test_a_client_that_waits_overwrites_nothing_that_it_has_not_read(
     assert STALE.search(told[0]), told
     assert gated.text() == "three\n", told
     assert gated.held() == {}
+
+
+@pytest.mark.parametrize("name", ["claude", "codex-code"])
+def test_in_a_terminal_a_person_reads_who_has_the_file_and_the_client_goes_on(
+    gated: Gated, make: Make, name: str
+) -> None:
+    maker = make(name)
+    assert gated.hold("lock", "a.txt", "--holder", "other").code == 0
+    tries = maker.edit("a.txt", "old", "theirs"), maker.edit("b.txt", "old", "free")
+    maker.server.scripts["main"] = [*tries, "Done."]
+    home = gated.home()
+    with OPEN[name](gated.root, maker.server, home, before=lease("client")) as window:
+        window.enter("[[main]]")
+        window.shows("a.txt is being written by other")
+        until(lambda: gated.text("b.txt") == "free\n", "it wrote what is free")
+        assert gated.text() == "old\n"
+        assert gated.held() == {"a.txt": "other", "b.txt": "client"}
+    until(lambda: gated.held() == {"a.txt": "other"}, "its lease has ended")

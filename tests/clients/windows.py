@@ -109,10 +109,14 @@ class Window:
 
 
 def open_claude(
-    repo: Path, server: AnthropicServer, home: Path, settings: Mapping[str, Any] | None = None
+    repo: Path,
+    server: AnthropicServer,
+    home: Path,
+    settings: Mapping[str, Any] | None = None,
+    before: Sequence[str] = (),
 ) -> Window:
     """Claude Code, past all that it asks at its first start; `settings` goes to the project's
-    settings file."""
+    settings file, `before` are the words of another program that starts it."""
     if settings is not None:
         drive.write_json(repo / ".claude" / "settings.json", settings)
     known = {
@@ -122,7 +126,7 @@ def open_claude(
         "projects": {str(repo): {"hasTrustDialogAccepted": True}},
     }
     drive.write_json(home / "claude" / ".claude.json", known)
-    words = [str(program("claude")), "--permission-mode", "acceptEdits"]
+    words = [*before, str(program("claude")), "--permission-mode", "acceptEdits"]
     return Window(words, repo, drive.claude_environment(home, server), "shift+tab to cycle")
 
 
@@ -131,13 +135,14 @@ def open_codex(
     server: OpenAIServer,
     home: Path,
     hooks: Mapping[str, Any] | None = None,
+    before: Sequence[str] = (),
 ) -> Window:
     """Codex, whose hooks run although nobody has trusted them; `hooks` goes to the project's hooks
-    file."""
+    file, `before` are the words of another program that starts it."""
     home.mkdir()
     if hooks is not None:
         drive.write_json(repo / ".codex" / "hooks.json", hooks)
     drive.write_codex_config(home, repo)
     options = drive.codex_options(server, drive.CODEX_CODE_MODEL)
-    words = [str(program("codex")), *options, "--ask-for-approval", "never"]
+    words = [*before, str(program("codex")), *options, "--ask-for-approval", "never"]
     return Window(words, repo, drive.codex_environment(home), "permissions: YOLO mode")
