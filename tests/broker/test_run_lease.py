@@ -209,6 +209,21 @@ def test_a_write_that_had_to_wait_fails_once_if_the_file_changed(site: Site) -> 
     assert site.text("a.txt") == "2\nmine\n"
 
 
+def test_a_wait_keeps_what_was_changed_before_it_began(site: Site) -> None:
+    import sys
+
+    (site.flags / "stale.py").write_text(_STALE)
+    late = site.begin(f"{sys.executable} {site.flags}/stale.py {site.flags}", "--wait", "60")
+    site.until_flag("read")
+    first = site.begin(f"echo theirs >>a.txt; touch {site.flag('changed')}; {site.wait_for('end')}")
+    until(lambda: "waiting" in site.holdfast("status").stdout.lower(), "the one that waits")
+    site.raise_flag("end")
+    ended(first)
+    _code, out, err = ended(late)
+    assert out.split() == ["ESTALE", "written"], err
+    assert site.text("a.txt") == "alpha\ntheirs\nmine\n"
+
+
 # Names
 
 

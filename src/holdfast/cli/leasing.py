@@ -21,9 +21,7 @@ from holdfast.cli.opening import STORE_VARIABLE, Desk, tree_of
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.cli.running import (
     CANNOT_EXECUTE,
-    GRANT_VARIABLE,
     NOT_FOUND,
-    TOKEN_VARIABLE,
     cannot_start,
     give_back,
     runner,
@@ -157,8 +155,6 @@ def _serve(
     environment = {**os.environ, **variables, SOCKET_VARIABLE: service.path}
     if quarters is not None:
         environment |= dict.fromkeys(("TMPDIR", "TMP", "TEMP"), quarters.tmp)
-    if grant is not None:
-        environment |= {GRANT_VARIABLE: grant.id, TOKEN_VARIABLE: str(grant.token)}
     if desk.store:
         environment[STORE_VARIABLE] = desk.store
     command = call.words

@@ -346,6 +346,8 @@ def _said_at(root: str, paths: Paths, call: Call) -> Answer:
         return _not_understood(intent, problem)
     if call.env.get(GRANT_VARIABLE):
         return _by_grant(root, list(paths), call)
+    if call.env.get(SOCKET_VARIABLE):
+        return _by_broker(root, list(paths), call.intent)
     from holdfast.gate.settings import Settings
 
     settings = Settings.load(root, lenient=True)
@@ -587,6 +589,24 @@ def _by_grant(root: str, paths: list[str], call: Call) -> Answer:
             gap = {"grant": grant, "path": path, "why": why, "client": intent.client}
             services.note(manager, GAP, gap)
     return _covered(gaps, grant)
+
+
+def _by_broker(root: str, paths: list[str], intent: Intent) -> Answer:
+    """Below a broker every write is leased when it is made, so nothing is left to decide; but a
+    refusal is better heard before the write."""
+    if intent.event != EDIT:
+        return Answer(QUIET)
+    from holdfast.gate.sandbox import asking
+    from holdfast.manager.paths import checkout_of
+
+    for path in paths:
+        top = checkout_of(root, path)
+        held = asking.held_by_others(top, [path[len(top) + 1 :]] if path.startswith(top) else [])
+        if held:
+            from holdfast.gate.rulebook import telling
+
+            return Answer(DENY, telling.held_outside(path, held[0].grant.holder.id))
+    return Answer(ALLOW)
 
 
 def _in_specs(paths: list[str], env: Mapping[str, str]) -> Answer | None:

@@ -184,7 +184,7 @@ class Controlling:
         except OSError:
             return
         staged = self._staged.get((status.st_dev, status.st_ino))
-        if staged is not None:
+        if staged is not None and not _is_open_twice(caller, status):
             self._publish(staged)
 
     def hear(self) -> None:
@@ -346,6 +346,18 @@ def _free_number(caller: Caller) -> int:
         if not os.path.lexists(f"{caller.folder}/fd/{number}"):
             return number
     raise fail(errno.EMFILE)
+
+
+def _is_open_twice(caller: Caller, status: os.stat_result) -> bool:
+    """Whether the caller has a file under several numbers, as a shell that redirects its output:
+    then this close is not the last."""
+    found = 0
+    for name in os.listdir(f"{caller.folder}/fd"):
+        try:
+            found += os.path.samestat(os.stat(f"{caller.folder}/fd/{name}"), status)
+        except OSError:
+            continue
+    return found > 1
 
 
 def _bytes_of(found: Found) -> bytes:

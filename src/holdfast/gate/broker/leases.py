@@ -254,7 +254,7 @@ class Leases:
     def _moved_at(self, found: Found, place: Place) -> int:
         """When another holder changed it since the broker began; 0 if none did."""
         if found.status is not None:
-            changed = max(found.status.st_ctime_ns, found.status.st_mtime_ns)
+            changed = _changed_at(found.status)
         elif found.folder >= 0:
             changed = os.fstat(found.folder).st_mtime_ns
         else:
@@ -295,12 +295,15 @@ class Leases:
 
     # Standing in line
 
-    def waited(self, stands: Stands, grant: Grant, found_now: object) -> None:
-        """A call that stood in line has its lease."""
+    def waited(self, stands: Stands, grant: Grant, status: os.stat_result | None) -> None:
+        """A call that stood in line has its lease; `status` is what the disk says of it now."""
         path = stands.path
         lease = self._add(Lease(path, grant.paths[0], grant, stands.seen is not None))
-        if found_now != stands.seen:
+        if seen_of(status) != stands.seen:
             lease.moved_at = time_ns()
+        elif status is not None and _changed_at(status) >= self._began:
+            self._follow()
+            lease.moved_at = _changed_at(status) if lease.shown in self._theirs else 0
 
     def refuse_wait(self, stands: Stands, refusal: Refusal | Sequence[ConflictInfo]) -> int:
         """A call stood in line in vain. The number of its error."""
@@ -409,6 +412,10 @@ def seen_of(status: os.stat_result | None) -> tuple[int, ...] | None:
     if status is None:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _changed_at(status: os.stat_result) -> int:
+    return max(status.st_ctime_ns, status.st_mtime_ns)
 
 
 def _began_at(process: int) -> int:

@@ -14,7 +14,6 @@ from time import monotonic
 from holdfast.core import rules
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import SECOND, Grant, Refusal, Waiting
-from holdfast.gate.broker.leases import seen_of
 from holdfast.manager.ledger import DEADLINE_SECONDS
 from holdfast.manager.manager import FALLBACK_SECONDS, GRACE
 from holdfast.manager.settling import settles
@@ -153,12 +152,11 @@ class Line:
         return outcome
 
     def _go_on(self, place: _Place, grant: Grant) -> None:
-        path = place.stands.path
         try:
-            now = seen_of(os.lstat(path))
+            status = os.lstat(place.stands.path)
         except OSError:
-            now = None
-        self._leases.waited(place.stands, grant, now)
+            status = None
+        self._leases.waited(place.stands, grant, status)
         self._again(place.call)
 
     def _give_up(self, place: _Place) -> None:

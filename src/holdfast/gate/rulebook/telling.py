@@ -201,6 +201,14 @@ def child_blocked(report: Mapping[str, Any]) -> str:
     )
 
 
+def held_outside(path: str, holder: str) -> str:
+    """To an agent below a broker that wants what another holds."""
+    return (
+        f"Refused: {path} is being changed by {holder}. Work on something else, and try again "
+        "later; holdfast status says who has what."
+    )
+
+
 def uncovered(path: str, grant: str, why: str) -> str:
     """For an agent that was sent out with a grant which does not cover what it writes."""
     return (
