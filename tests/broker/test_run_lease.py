@@ -238,6 +238,25 @@ def test_a_file_that_is_replaced_by_a_rename_ends_as_one_lease(site: Site) -> No
     assert site.text("a.txt") == "omega\n"
 
 
+def test_the_removal_of_a_file_that_was_committed_meanwhile_stays_leased(site: Site) -> None:
+    process = site.begin(
+        "echo n >n.txt; git add n.txt; git commit -qm n; git rm -q n.txt; "
+        f"touch {site.flag('removed')}; {site.wait_for('seen')}"
+    )
+    site.until_flag("removed")
+    assert site.held() == ["n.txt"]
+    site.raise_flag("seen")
+    ended(process)
+
+
+def test_a_program_with_a_sandbox_of_its_own_is_told_why_it_cannot_write(site: Site) -> None:
+    done = site.lease("unshare -Ur sh -c 'echo x >a.txt'; unshare -Ur sh -c 'echo x >b.txt'")
+    if "unshare" in done.stderr and "failed" in done.stderr:
+        pytest.skip("user namespaces are switched off here")
+    assert site.text("a.txt") == "alpha\n"
+    assert done.stderr.count("runs with other rights than the command began with") == 1
+
+
 def test_ignored_files_take_no_lease_but_are_refused_if_held(site: Site) -> None:
     done = site.lease("mkdir ignored; echo x >ignored/x; echo x >y.out")
     assert done.returncode == 0

@@ -174,6 +174,7 @@ def _serve(
     try:
         broker.serve()
     finally:
+        broker.let_go()
         watch.finish()
         broker.close()
         _leave(manager, grant, holder, service, quarters)

@@ -81,6 +81,15 @@ class Kinds:
             asked = self._asked[checkout] = _Ignored(checkout)
         return asked.is_ignored(inner)
 
+    def is_in_git(self, path: str) -> bool:
+        """Whether git's index, or the last commit, has a file now."""
+        _kind, checkout, inner = self.rough(path)
+        git = Git(checkout, monotonic() + GIT_SECONDS)
+        return bool(
+            git.ask("--literal-pathspecs", "ls-files", "-z", "--", inner)
+            or git.ask("--literal-pathspecs", "ls-tree", "-z", "HEAD", "--", inner)
+        )
+
     def note_changed(self, path: str) -> None:
         """A file is about to be written: one that says what is ignored is looked at again."""
         if path.endswith(f"/{_IGNORING}"):

@@ -57,7 +57,7 @@ _BOOTTIME = 7
 class Lease:
     """One file that the command holds."""
 
-    __slots__ = ("existed", "grant", "moved_at", "path", "shown", "token", "told")
+    __slots__ = ("existed", "grant", "moved_at", "path", "shown", "taken_at", "token", "told")
 
     def __init__(self, path: str, shown: str, grant: Grant, existed: bool) -> None:
         self.path = path
@@ -67,6 +67,8 @@ class Lease:
         self.token = grant.token
         #: Whether it was there when the lease was taken: if not, and it goes again, so does this.
         self.existed = existed
+        #: How often git's folder had changed when it was taken.
+        self.taken_at = 0
         #: When another holder changed it, as far as a process of the command may not have seen
         #: that, in nanoseconds of the wall clock; else 0.
         self.moved_at = 0
@@ -97,7 +99,7 @@ class Leases:
         assert manager.tree is not None
         self._manager = manager
         self._tree = manager.tree
-        self._say = say
+        self.say = say
         self._said: set[tuple[str, str]] = set()
         self._own: set[str] = set()
         #: How many of the files of a grant are still held.
@@ -234,7 +236,7 @@ class Leases:
         self.refusals.append({"path": plain(shown), "by": by, "sentence": sentence})
         if (shown, by) not in self._said:
             self._said.add((shown, by))
-            self._say(sentence)
+            self.say(sentence)
 
     # What is old
 

@@ -97,8 +97,8 @@ class Performing:
         self.folders = folders
         self.is_open = is_open
         self.waits = waits
-        #: Something in git's folder got a new name: perhaps there is a new commit.
-        self.git_has_moved = False
+        #: How often something in git's folder got a new name: an index, perhaps a commit.
+        self.git_moves = 0
 
     # Opening
 
@@ -441,7 +441,7 @@ class Performing:
                 self.undo(fresh)
             raise
         if self.kinds.rough(second.path)[0] == GITS:
-            self.git_has_moved = True
+            self.git_moves += 1
         if not flags & _EXCHANGE:
             self._forget_made(first.path)
 
@@ -467,7 +467,10 @@ class Performing:
             return None
         kind = self.kinds.of(found.path)
         if kind == LEASED:
-            return self.leases.take(caller, found, waits=self.waits)
+            fresh = self.leases.take(caller, found, waits=self.waits)
+            if fresh is not None:
+                fresh.taken_at = self.git_moves
+            return fresh
         if kind == LEDGER:
             raise fail(errno.EACCES)
         if kind not in (OUTSIDE, GITS):
@@ -481,8 +484,12 @@ class Performing:
     def _forget_made(self, path: str) -> None:
         """A name that was not there before, and is gone again, needs no lease."""
         lease = self.leases.mine.get(path)
-        if lease is not None and not lease.existed:
-            self.leases.drop(path)
+        if lease is None or lease.existed:
+            return
+        if lease.taken_at != self.git_moves and self.kinds.is_in_git(path):
+            lease.existed = True  # it was added or committed meanwhile: its removal is a change
+            return
+        self.leases.drop(path)
 
     def _is_leased(self, found: Found) -> bool:
         return self.kinds.rough(found.path)[0] == LEASED

@@ -15,6 +15,7 @@ from time import monotonic
 from holdfast.core.errors import HoldfastError
 from holdfast.gate.broker.caller import Caller, Trust
 from holdfast.gate.broker.finding import NotOurs
+from holdfast.gate.broker.kinds import OUTSIDE
 from holdfast.gate.broker.leases import Stands
 from holdfast.gate.broker.leftover import command_of, descendants, written_by
 from holdfast.gate.broker.marking import Marking
@@ -79,6 +80,8 @@ class Broker:
         self._look_at = monotonic() + _LOOK_SECONDS
         self._committed = committed
         self._is_commit_likely = False
+        self._git_moves = 0
+        self._has_told_of_others = False
 
     def serve(self) -> None:
         """Until nothing is left below that could call."""
@@ -100,10 +103,11 @@ class Broker:
                 elif fd in self.ears:
                     self.ears[fd]()
             self._line.look_if_due()
-            if self._performing.git_has_moved and self._committed is not None:
-                self._performing.git_has_moved = False
-                self._look_at = min(self._look_at, monotonic() + _COMMIT_SECONDS)
-                self._is_commit_likely = True
+            if self._performing.git_moves != self._git_moves:
+                self._git_moves = self._performing.git_moves
+                if self._committed is not None:
+                    self._look_at = min(self._look_at, monotonic() + _COMMIT_SECONDS)
+                    self._is_commit_likely = True
             if monotonic() >= self._look_at:
                 self._look()
 
@@ -137,6 +141,9 @@ class Broker:
             self._listener.refuse(id, error.errno or errno.EIO)
         except HoldfastError:
             self._listener.refuse(id, errno.EACCES)
+        except Exception as error:  # a fault of ours must not stop all other calls
+            self._leases.say(f"a call was refused by a fault of the broker: {error!r}")
+            self._listener.refuse(id, errno.EIO)
         else:
             self._hand(id, answer)
 
@@ -151,13 +158,33 @@ class Broker:
             is_ours = self._trust.is_as_begun(caller)
         except (OSError, ValueError) as error:
             raise NotOurs from error
-        if not is_ours or not self._listener.is_waiting(id):
+        if not is_ours:
+            self._tell_of_other(caller, name, given)
+            raise NotOurs
+        if not self._listener.is_waiting(id):
             raise NotOurs
         act = self._acts.get(number) or self._marks.get(number)
         if act is None:
             raise NotOurs
         answer: Answer = act(caller, given)
         return answer
+
+    def _tell_of_other(self, caller: Caller, name: str, given: tuple[int, ...]) -> None:
+        """Say, once, why a program can write nothing here."""
+        if self._has_told_of_others or name not in _PATHS_AT:
+            return
+        try:
+            text = os.fsdecode(caller.text(given[_PATHS_AT[name]]))
+            path = os.path.join(os.readlink(f"{caller.folder}/cwd"), text)
+        except OSError:
+            return
+        if self._performing.kinds.rough(os.path.normpath(path))[0] != OUTSIDE:
+            self._has_told_of_others = True
+            self._leases.say(
+                f"{plain(caller.name)} (pid {caller.process}) runs with other rights than the "
+                "command began with (a sandbox of its own, another user, another namespace), so "
+                f"it cannot write {plain(path)}; switch that off to write below run --lease"
+            )
 
     def _note(self, caller: Caller, name: str, given: tuple[int, ...]) -> None:
         if name == "close":
@@ -237,6 +264,10 @@ class Broker:
         except HoldfastError:
             pass  # the ledger is in trouble; perhaps not the next time
 
+    def let_go(self) -> None:
+        """Hear nothing any more: what is left below can open nothing from now on."""
+        self._listener.close()
+
     def close(self) -> None:
         """Nothing is left: give back the rest."""
         self._leases.drop_all(list(self._leases.mine))
@@ -245,6 +276,8 @@ class Broker:
         self._performing.kinds.close()
 
 
+#: Where a call has its path.
+_PATHS_AT = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}
 _NOTED = frozenset(number for number, name in NAMES.items()
                    if name in ("close", "prctl", "landlock_restrict_self"))  # fmt: skip
 

@@ -165,6 +165,12 @@ class Listener:
         id, thread, _flags, number, _machine, _at, *arguments = _HEARD.unpack(room)
         return id, thread, number, tuple(arguments)
 
+    def close(self) -> None:
+        """Hear nothing any more. Calls that are heard fail with ENOSYS from now on."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
     def is_waiting(self, id: int) -> bool:
         """Whether the caller still waits, so that what was read about it was its own."""
         try:
