@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import errno
 import os
+from resource import RLIMIT_FSIZE, RLIMIT_NOFILE, prlimit
+from signal import SIGXFSZ
 
-from holdfast.gate.broker.system import AT_FDCWD, memory
+from holdfast.gate.broker.system import AT_FDCWD, made, memory
 from holdfast.manager.liveness import read_stat
 
 PATH_BYTES_MAX = 4096
@@ -51,6 +53,21 @@ class Caller:
     @property
     def umask(self) -> int:
         return int(_field(self._status, b"\nUmask:"), 8)
+
+    def has_room(self) -> bool:
+        """Whether it can have one more descriptor."""
+        most = prlimit(self.thread, RLIMIT_NOFILE)[0]
+        if most < 0 or int(_field(self._status, b"\nFDSize:")) < most:
+            return True
+        return sum(int(name) < most for name in os.listdir(f"{self.folder}/fd")) < most
+
+    def may_grow(self, size: int) -> bool:
+        """Whether a file of it may have so many bytes; else it is told, as the kernel does."""
+        most = prlimit(self.thread, RLIMIT_FSIZE)[0]
+        if 0 <= most < size:
+            made(234, self.process, self.thread, SIGXFSZ)  # tgkill
+            return False
+        return True
 
     def identity(self) -> tuple[bytes, bytes, int, int, tuple[int, int]]:
         """What it may do, and where it is."""

@@ -27,6 +27,9 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _ITSELF = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_MAGIC = 0x02
 _PROC = "/proc"
+#: What the kernel says of a path through /proc that leads another way for the caller: by no text,
+#: or by a descriptor that the broker does not have.
+_PERHAPS_OTHER = (errno.ELOOP, errno.ENOENT)
 #: Names below /proc/PID that lead out of it by no text.
 _MAGIC = (b"cwd", b"root", b"exe")
 
@@ -96,8 +99,9 @@ def place_of(fd: int) -> str:
     return os.readlink(f"/proc/self/fd/{fd}")
 
 
-def find(caller: Caller, number: int, text: bytes, *, follow: bool) -> Found:
-    """What a path names, from a folder of the caller. `follow` is about the last name.
+def find(caller: Caller, number: int, text: bytes, *, follow: bool, makes: bool = False) -> Found:
+    """What a path names, from a folder of the caller. `follow` is about the last name; a file that
+    is made has no slash at its end.
 
     Raises OSError with what the kernel would say, NotOurs if only the kernel may judge.
     """
@@ -106,7 +110,10 @@ def find(caller: Caller, number: int, text: bytes, *, follow: bool) -> Found:
     base = -1 if text.startswith(b"/") else caller.open_folder(number)
     try:
         for _ in range(_LINKS_MAX):
-            found = _look(caller, base, text)
+            found = _look(caller, base, text, follow=follow)
+            if makes and found.tail:
+                found.close()
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not (found.is_link and (follow or found.tail)) or found.folder < 0:
                 return found
             text, base = _led(found, base)
@@ -114,6 +121,19 @@ def find(caller: Caller, number: int, text: bytes, *, follow: bool) -> Found:
         if base >= 0:
             os.close(base)
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def find_name(caller: Caller, number: int, text: bytes) -> Found:
+    """The name that a path ends in, of something that is made, removed or renamed: a link is that
+    link, also with a slash behind it. What is wrong with the name itself, the kernel will say."""
+    if not text:
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    base = -1 if text.startswith(b"/") else caller.open_folder(number)
+    try:
+        return _look(caller, base, text, follow=None)
+    finally:
+        if base >= 0:
+            os.close(base)
 
 
 def find_descriptor(caller: Caller, number: int) -> Found:
@@ -138,7 +158,8 @@ def _led(found: Found, base: int) -> tuple[bytes, int]:
     return text, folder
 
 
-def _look(caller: Caller, base: int, text: bytes) -> Found:
+def _look(caller: Caller, base: int, text: bytes, *, follow: bool | None) -> Found:
+    """`follow`: whether the last name will be followed; None if only the name is wanted."""
     bare = text.rstrip(b"/")
     tail = b"/" if len(bare) < len(text) else b""
     above, slash, name = bare.rpartition(b"/")
@@ -148,21 +169,14 @@ def _look(caller: Caller, base: int, text: bytes) -> Found:
         try:
             folder = open_how(base, above or b"/", _FOLDER, 0, _NO_MAGIC)
         except OSError as error:
-            if error.errno == errno.ELOOP:
-                return _walk(caller, base, text)
+            if error.errno in _PERHAPS_OTHER:
+                return _walk(caller, base, text, follow=follow)
             raise
     else:
         folder = os.open(".", _FOLDER, dir_fd=base)
-    return _last(caller, base, text, folder, name, tail)
-
-
-def _last(caller: Caller, base: int, text: bytes, folder: int, name: bytes, tail: bytes) -> Found:
     fd = -1
     try:
-        try:
-            fd = os.open(name, _ITSELF, dir_fd=folder)
-        except FileNotFoundError:
-            pass
+        fd = _itself(folder, name, follow)
         found = Found(folder, name, fd, tail)
     except BaseException:
         os.close(folder)
@@ -171,8 +185,20 @@ def _last(caller: Caller, base: int, text: bytes, folder: int, name: bytes, tail
         raise
     if found.path.startswith(f"{_PROC}/"):
         found.close()
-        return _walk(caller, base, text)
+        return _walk(caller, base, text, follow=follow)
     return found
+
+
+def _itself(folder: int, name: bytes, follow: bool | None) -> int:
+    """What has a name in a folder; -1 if there is nothing."""
+    try:
+        return os.open(name, _ITSELF, dir_fd=folder)
+    except FileNotFoundError:
+        return -1
+    except OSError:
+        if follow is None:
+            return -1
+        raise
 
 
 def _look_whole(caller: Caller, base: int, text: bytes) -> Found:
@@ -180,8 +206,8 @@ def _look_whole(caller: Caller, base: int, text: bytes) -> Found:
     try:
         fd = open_how(base, text, _FOLDER, 0, _NO_MAGIC)
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            return _walk(caller, base, text)
+        if error.errno in _PERHAPS_OTHER:
+            return _walk(caller, base, text, follow=True, whole=True)
         raise
     if f"{place_of(fd)}/".startswith(f"{_PROC}/"):
         os.close(fd)
@@ -189,11 +215,15 @@ def _look_whole(caller: Caller, base: int, text: bytes) -> Found:
     return Found(-1, b"", fd)
 
 
-def _walk(caller: Caller, base: int, text: bytes) -> Found:
+def _walk(
+    caller: Caller, base: int, text: bytes, *, follow: bool | None, whole: bool = False
+) -> Found:
     """Name by name, as the caller would go. The last name is not followed, unless it is one that
-    leads by no text."""
+    leads by no text, or the whole path is that of a folder."""
     here = os.open("/", _FOLDER) if text.startswith(b"/") else os.dup(base)
     names = [name for name in text.split(b"/") if name not in (b"", b".")][::-1]
+    if whole:
+        names.insert(0, b".")
     tail = b"/" if text.endswith(b"/") else b""
     links = 0
     try:
@@ -205,20 +235,23 @@ def _walk(caller: Caller, base: int, text: bytes) -> Found:
                 if instead is not None:
                     names.extend(reversed(instead))
                     continue
-                if where.endswith("/fd") or name in _MAGIC:
+                jumps = names or follow or (tail and follow is not None)
+                if jumps and (where.endswith("/fd") or name in _MAGIC):
                     there = _jumped(here, name)
                     os.close(here)
                     here = there
                     if not names:
-                        found, here = Found(-1, b"", there), -1
+                        found, here = Found(-1, b"", there, tail), -1
                         return found
                     continue
-            fd = -1
-            try:
-                fd = os.open(name, _ITSELF, dir_fd=here)
-            except FileNotFoundError:
-                if names:
-                    raise
+            if not names and follow is None:
+                if where.startswith(f"{_PROC}/"):
+                    raise NotOurs  # nothing is made, removed or renamed there
+                if not stat.S_ISDIR(os.fstat(here).st_mode):
+                    raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            fd = os.open(name, _ITSELF, dir_fd=here) if names else _itself(here, name, follow)
+            if not names and whole:
+                return Found(-1, b"", fd)
             if not names:
                 found, here = Found(here, name, fd, tail), -1
                 return found

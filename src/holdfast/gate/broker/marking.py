@@ -31,6 +31,7 @@ _CREATE, _REPLACE = 1, 2
 _PAIR = struct.Struct("=qq")
 _TIMES = struct.Struct("=qqqq")
 _MICROSECONDS = 1_000_000
+_OMIT = (1 << 30) - 2
 
 
 class Marking:
@@ -89,14 +90,16 @@ class Marking:
 
     def futimesat(self, caller: Caller, given: Arguments) -> Answer:
         change = _changes_times(_micro(caller, given[2]))
-        if not given[1]:
+        if not given[1] and signed(given[0]) != AT_FDCWD:
             return self._at_descriptor(caller, signed(given[0]), change)
         return self._at(caller, signed(given[0]), given[1], 0, change)
 
     def utimensat(self, caller: Caller, given: Arguments) -> Answer:
         times = caller.bytes_at(given[2], _TIMES.size) if given[2] else None
+        if times is not None and _TIMES.unpack(times)[1::2] == (_OMIT, _OMIT):
+            return 0  # whatever else is wrong
         change = _changes_times(times)
-        if not given[1]:
+        if not given[1] and signed(given[0]) != AT_FDCWD:
             if signed(given[3]):
                 raise fail(errno.EINVAL)
             return self._at_descriptor(caller, signed(given[0]), change)
@@ -156,6 +159,8 @@ class Marking:
         try:
             if not found.is_there:
                 raise fail(errno.ENOENT)
+            if found.tail and not found.is_folder:
+                raise fail(errno.ENOTDIR)
             fresh = None
             kind = performing.kinds.rough(found.path)[0]
             if kind == LEDGER:

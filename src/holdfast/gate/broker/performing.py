@@ -16,7 +16,14 @@ import struct
 from fcntl import F_GETFL, F_SETFL, fcntl
 
 from holdfast.gate.broker import system
-from holdfast.gate.broker.finding import Found, NotOurs, find, find_descriptor, place_of
+from holdfast.gate.broker.finding import (
+    Found,
+    NotOurs,
+    find,
+    find_descriptor,
+    find_name,
+    place_of,
+)
 from holdfast.gate.broker.kinds import GITS, LEASED, LEDGER, OUTSIDE
 from holdfast.gate.broker.system import AT_FDCWD
 from holdfast.gate.sandbox.seccomp import WRITING
@@ -46,7 +53,11 @@ _BENEATH, _IN_ROOT = 0x08, 0x10
 _REMOVE_FOLDER = 0x200
 _FOLLOW, _EMPTY = 0x400, 0x1000
 _NOREPLACE, _EXCHANGE, _WHITEOUT = 1, 2, 4
+_MADE_FOLDER = os.O_DIRECTORY | os.O_CREAT
 _NO_NAME = -1
+_LINKS_MAX = 40
+#: What `mknod` makes.
+_NODES = (0, stat.S_IFREG, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK)
 
 
 class Blocks(Exception):
@@ -120,8 +131,8 @@ class Performing:
             raise fail(errno.E2BIG)
         flags, mode, resolve = _HOW.unpack(caller.bytes_at(given[2], _HOW.size))
         _refuse_unknown(flags, mode, resolve)
-        if not flags & WRITING or flags & os.O_PATH:
-            raise NotOurs  # it only reads
+        if not flags & WRITING or flags & os.O_PATH or flags & _MADE_FOLDER == _MADE_FOLDER:
+            raise NotOurs  # it only reads, or the kernel has no such call
         if resolve & _RESOLVE_CACHED:
             raise fail(errno.EAGAIN)  # which is always allowed
         return self._open(caller, signed(given[0]), given[1], flags, mode, resolve)
@@ -129,17 +140,19 @@ class Performing:
     def _open(
         self, caller: Caller, number: int, at: int, flags: int, mode: int, resolve: int = 0
     ) -> Answer:
-        if flags & os.O_PATH or flags & (os.O_DIRECTORY | os.O_CREAT) == (
-            os.O_DIRECTORY | os.O_CREAT
-        ):
+        if flags & os.O_PATH or flags & _MADE_FOLDER == _MADE_FOLDER:
             raise NotOurs  # nothing is opened to write; or the kernel has no such call
         text = caller.text(at)
-        exclusive = flags & (os.O_CREAT | os.O_EXCL) == os.O_CREAT | os.O_EXCL
-        follow = not (flags & os.O_NOFOLLOW or exclusive)
+        if not text:
+            raise fail(errno.ENOENT)
+        if not caller.has_room():
+            raise fail(errno.EMFILE)  # before anything is made or emptied
+        makes = bool(flags & os.O_CREAT)
+        follow = not (flags & os.O_NOFOLLOW or (makes and flags & os.O_EXCL))
         if resolve:
             found = _find_how(caller, number, text, flags, resolve)
         else:
-            found = find(caller, number, text, follow=follow)
+            found = find(caller, number, text, follow=follow, makes=makes)
         try:
             return self._open_found(caller, found, flags & 0xFFFFFFFF, mode & 0o7777)
         finally:
@@ -159,20 +172,20 @@ class Performing:
         if found.is_folder or found.is_link or (found.tail and not found.is_folder):
             return _handed(_open_name(found, flags, mode), flags)  # which fails as it should
         writes = bool(flags & os.O_ACCMODE or flags & os.O_TRUNC)
-        if not writes or found.is_nameless:
-            return _handed(_open_place(found, flags, mode), flags)
+        if not writes:
+            raise NotOurs  # it would make the file, but that is there
         if not found.is_regular:
             return _handed(_open_pipe(found, flags), flags)
+        if found.is_nameless:
+            return _handed(_open_it(found, flags, mode), flags)
         staged = self.controlling.opened(caller, found, flags, mode)
         if staged is not None:
             return staged
         fresh = self.lease(caller, found)
         try:
             self.kinds.note_changed(found.path)
-            fd = _open_name(found, flags, mode) if flags & os.O_NOFOLLOW else -1
-            if fd < 0:
-                fd = _open_place(found, flags, mode)
-        except OSError:
+            fd = _open_it(found, flags, mode)
+        except (OSError, Blocks):
             self.undo(fresh)
             raise
         return _handed(fd, flags)
@@ -201,20 +214,24 @@ class Performing:
         return _handed(fd, flags)
 
     def truncate(self, caller: Caller, given: Arguments) -> Answer:
-        found = find(caller, AT_FDCWD, caller.text(given[0]), follow=True)
         length = given[1] - (1 << 64) if given[1] >> 63 else given[1]
+        if length < 0:
+            raise fail(errno.EINVAL)
+        found = find(caller, AT_FDCWD, caller.text(given[0]), follow=True)
         try:
             if not found.is_there:
                 raise fail(errno.ENOENT)
+            if found.tail and not found.is_folder:
+                raise fail(errno.ENOTDIR)
             if self.kinds.rough(found.path)[0] == OUTSIDE and self.is_open(found.path, True):
                 raise NotOurs
             fresh = None
-            if length >= 0 and found.is_regular and not found.is_nameless:
+            if found.is_regular and not found.is_nameless:
                 self.controlling.refuse(found)
                 fresh = self.lease(caller, found)
             try:
-                system.made(76, b"/proc/self/fd/%d" % found.fd, length)
-            except OSError:
+                _set_size(caller, found, length)
+            except (OSError, Blocks):
                 self.undo(fresh)
                 raise
         finally:
@@ -230,25 +247,26 @@ class Performing:
         return self._make(caller, signed(given[0]), given[1], self._make_folder, given[2])
 
     def mknod(self, caller: Caller, given: Arguments) -> Answer:
+        _refuse_unknown_kind(given[1])
         return self._make(caller, AT_FDCWD, given[0], self._make_node, given[1], given[2])
 
     def mknodat(self, caller: Caller, given: Arguments) -> Answer:
+        _refuse_unknown_kind(given[2])
         return self._make(caller, signed(given[0]), given[1], self._make_node, given[2], given[3])
 
     def symlink(self, caller: Caller, given: Arguments) -> Answer:
-        target = caller.text(given[0])
+        target = _target(caller, given[0])
         return self._make(caller, AT_FDCWD, given[1], self._make_link, target)
 
     def symlinkat(self, caller: Caller, given: Arguments) -> Answer:
-        target = caller.text(given[0])
+        target = _target(caller, given[0])
         return self._make(caller, signed(given[1]), given[2], self._make_link, target)
 
     def _make(
         self, caller: Caller, number: int, at: int, make: Callable[..., None], *how: object
     ) -> Answer:
         """Make something new, under a name that is free."""
-        text = caller.text(at)
-        found = find(caller, number, text, follow=False)
+        found = find_name(caller, number, caller.text(at))
         try:
             if found.folder < 0 or found.is_there:
                 raise fail(errno.EEXIST)
@@ -303,7 +321,11 @@ class Performing:
         else:
             first = find(caller, old[0], text, follow=bool(flags & _FOLLOW))
         try:
-            second = find(caller, new[0], caller.text(new[1]), follow=False)
+            if not first.is_there:
+                raise fail(errno.ENOENT)
+            if first.tail and not first.is_folder:
+                raise fail(errno.ENOTDIR)
+            second = find_name(caller, new[0], caller.text(new[1]))
         except BaseException:
             first.close()
             raise
@@ -315,10 +337,10 @@ class Performing:
         return 0
 
     def _link_found(self, caller: Caller, first: Found, second: Found, is_empty: bool) -> None:
-        if not first.is_there:
-            raise fail(errno.ENOENT)
         if second.folder < 0 or second.is_there:
             raise fail(errno.EEXIST)
+        if _lie_apart(first, second):
+            raise fail(errno.EXDEV)
         if self._are_outside(first, second):
             raise NotOurs
         taken: list[Lease] = []
@@ -359,7 +381,7 @@ class Performing:
         if flags & ~_REMOVE_FOLDER:
             raise fail(errno.EINVAL)
         text = caller.text(at)
-        found = find(caller, number, text, follow=False)
+        found = find_name(caller, number, text)
         try:
             if found.folder < 0:
                 raise fail(_of_no_name(text, flags))
@@ -399,10 +421,9 @@ class Performing:
             flags & _EXCHANGE and flags & (_NOREPLACE | _WHITEOUT)
         ):
             raise fail(errno.EINVAL)
-        texts = caller.text(old[1]), caller.text(new[1])
-        first = find(caller, old[0], texts[0], follow=False)
+        first = find_name(caller, old[0], caller.text(old[1]))
         try:
-            second = find(caller, new[0], texts[1], follow=False)
+            second = find_name(caller, new[0], caller.text(new[1]))
         except BaseException:
             first.close()
             raise
@@ -414,6 +435,8 @@ class Performing:
         return 0
 
     def _rename_found(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
+        if _lie_apart(first, second):
+            raise fail(errno.EXDEV)
         if first.folder < 0 or second.folder < 0:
             raise fail(errno.EEXIST if flags & _NOREPLACE and first.folder >= 0 else errno.EBUSY)
         if self._are_outside(first, second):
@@ -530,25 +553,62 @@ def _find_how(caller: Caller, number: int, text: bytes, flags: int, resolve: int
     """What a path names by the rules of `openat2`."""
     if not text:
         raise fail(errno.ENOENT)
-    base = caller.open_folder(number)
+    is_apart = text.startswith(b"/") and not resolve & _IN_ROOT
+    base = AT_FDCWD if is_apart else caller.open_folder(number)
     try:
-        kept = flags & (os.O_NOFOLLOW | os.O_DIRECTORY) | os.O_PATH | os.O_CLOEXEC
-        try:
-            found = Found(_NO_NAME, b"", system.open_how(base, text, kept, 0, resolve))
-        except FileNotFoundError:
-            above, _slash, name = text.rpartition(b"/")
-            if not flags & os.O_CREAT or name in (b"", b".", b".."):
-                raise
-            where = above or (b"/" if text.startswith(b"/") else b".")
-            kept = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-            folder = system.open_how(base, where, kept, 0, resolve)
-            found = Found(folder, name, -1)
+        for _ in range(_LINKS_MAX):
+            found = _look_how(base, text, flags, resolve)
+            if found.is_there or not _is_link(found):
+                break
+            # A link to what is not there yet: that is what will be made.
+            led = os.readlink(found.name, dir_fd=found.folder)
+            text = led if led.startswith(b"/") else text[: -len(found.name)] + led
+            found.close()
+        else:
+            raise fail(errno.ELOOP)
     finally:
-        os.close(base)
+        if base >= 0:
+            os.close(base)
     if f"{found.path}/".startswith("/proc/"):
         found.close()
         raise NotOurs
     return found
+
+
+def _look_how(base: int, text: bytes, flags: int, resolve: int) -> Found:
+    makes = flags & os.O_CREAT
+    above, _slash, name = text.rstrip(b"/").rpartition(b"/")
+    is_name = name not in (b"", b".", b"..")
+    where = above or (b"/" if text.startswith(b"/") else b".")
+    to_folder = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    if makes and is_name and text.endswith(b"/"):
+        os.close(system.open_how(base, where, to_folder, 0, resolve))
+        raise fail(errno.EISDIR)
+    kept = flags & (os.O_NOFOLLOW | os.O_DIRECTORY) | os.O_PATH | os.O_CLOEXEC
+    if makes and flags & os.O_EXCL:
+        kept |= os.O_NOFOLLOW
+    try:
+        fd = system.open_how(base, text, kept, 0, resolve)
+    except FileNotFoundError:
+        if not makes or not is_name:
+            raise
+        return Found(system.open_how(base, where, to_folder, 0, resolve), name, -1)
+    folder = _NO_NAME
+    try:
+        if kept & os.O_NOFOLLOW and is_name:
+            folder = system.open_how(base, where, to_folder, 0, resolve)
+        return Found(folder, name if folder >= 0 else b"", fd)
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _is_link(found: Found) -> bool:
+    """Whether there is a link under a name, wherever that leads."""
+    try:
+        return stat.S_ISLNK(os.stat(found.name, dir_fd=found.folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 def _open_place(found: Found, flags: int, mode: int) -> int:
@@ -557,6 +617,37 @@ def _open_place(found: Found, flags: int, mode: int) -> int:
     if flags & _TMPFILE == _TMPFILE:
         kept |= flags & os.O_EXCL
     return os.open(f"/proc/self/fd/{found.fd}", kept, mode)
+
+
+def _open_it(found: Found, flags: int, mode: int) -> int:
+    """Open a file that is there. Not even a lease of the kernel (fcntl) makes the broker wait: its
+    holder has many seconds to give that back."""
+    asked, fd = flags | os.O_NONBLOCK, -1
+    try:
+        if flags & os.O_NOFOLLOW and found.folder >= 0:
+            fd = _open_name(found, asked, mode)  # so that the flag stays with the descriptor
+        if fd < 0:
+            fd = _open_place(found, asked, mode)
+    except BlockingIOError:
+        if flags & os.O_NONBLOCK:
+            raise
+        raise Blocks from None
+    if not flags & os.O_NONBLOCK:
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~os.O_NONBLOCK)
+    return fd
+
+
+def _set_size(caller: Caller, found: Found, length: int) -> None:
+    if not found.is_regular:
+        system.made(76, b"/proc/self/fd/%d" % found.fd, length)  # which fails
+        return
+    fd = _open_it(found, os.O_WRONLY, 0)
+    try:
+        if length > os.fstat(fd).st_size and not caller.may_grow(length):
+            raise fail(errno.EFBIG)
+        os.ftruncate(fd, length)
+    finally:
+        os.close(fd)
 
 
 def _open_name(found: Found, flags: int, mode: int) -> int:
@@ -571,16 +662,12 @@ def _open_name(found: Found, flags: int, mode: int) -> int:
 
 def _open_pipe(found: Found, flags: int) -> int:
     """Something that may make its opener wait: that is not for the broker to do."""
-    kept = flags & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW) | os.O_CLOEXEC
     try:
-        fd = os.open(f"/proc/self/fd/{found.fd}", kept | os.O_NONBLOCK)
+        return _open_it(found, flags & ~(os.O_CREAT | os.O_EXCL), 0)
     except OSError as error:
         if error.errno == errno.ENXIO and not flags & os.O_NONBLOCK and _is_pipe(found):
             raise Blocks from error
         raise
-    if not flags & os.O_NONBLOCK:
-        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~os.O_NONBLOCK)
-    return fd
 
 
 def _has_other_names(found: Found) -> bool:
@@ -595,6 +682,28 @@ def _has_other_names(found: Found) -> bool:
 
 def _is_pipe(found: Found) -> bool:
     return found.status is not None and stat.S_ISFIFO(found.status.st_mode)
+
+
+def _target(caller: Caller, at: int) -> bytes:
+    """What a link is to lead to."""
+    text = caller.text(at)
+    if not text:
+        raise fail(errno.ENOENT)
+    return text
+
+
+def _refuse_unknown_kind(mode: int) -> None:
+    kind = stat.S_IFMT(mode & 0xFFFF)
+    if kind == stat.S_IFDIR:
+        raise fail(errno.EPERM)
+    if kind not in _NODES:
+        raise fail(errno.EINVAL)
+
+
+def _lie_apart(first: Found, second: Found) -> bool:
+    """Whether two names are on different file systems."""
+    places = [one.folder if one.folder >= 0 else one.fd for one in (first, second)]
+    return os.fstat(places[0]).st_dev != os.fstat(places[1]).st_dev
 
 
 def _handed(fd: int, flags: int) -> Descriptor:
