@@ -35,15 +35,14 @@ def say(word: str) -> None:
     os.write(1, f"{word}\n".encode())
 
 
-def tell(what: Callable[[], object]) -> None:
+def tell(what: Callable[..., object], *given: object) -> None:
     """Try something, and say what came of it."""
     try:
-        found = what()
+        found = what(*given)
     except OSError as error:
         say(errno.errorcode[error.errno or 0])
         return
-    negative = isinstance(found, int) and not isinstance(found, bool) and found < 0
-    say(errno.errorcode[-found] if isinstance(found, int) and negative else "ok")
+    say(errno.errorcode[-found] if isinstance(found, int) and found < 0 else "ok")
 
 
 def write(path: str) -> None:
@@ -54,14 +53,14 @@ def write(path: str) -> None:
 def changes(path: str) -> None:
     """All kinds of changes of a file, none of which may be done for a caller that is not what the
     command began as."""
-    tell(lambda: write(path))
-    tell(lambda: os.truncate(path, 0))
-    tell(lambda: os.chmod(path, 0o600))
-    tell(lambda: os.utime(path, (1, 2)))
-    tell(lambda: os.setxattr(path, "user.new", b"x"))
-    tell(lambda: os.rename(path, f"{path}.gone"))
-    tell(lambda: os.unlink(path))
-    tell(lambda: os.mkdir("new"))
+    tell(write, path)
+    tell(os.truncate, path, 0)
+    tell(os.chmod, path, 0o600)
+    tell(os.utime, path, (1, 2))
+    tell(os.setxattr, path, "user.new", b"x")
+    tell(os.rename, path, f"{path}.gone")
+    tell(os.unlink, path)
+    tell(os.mkdir, "new")
 
 
 # Who became something else
@@ -186,11 +185,11 @@ def restricted_daemon() -> None:
     restrict()
     heard, told = os.pipe()
     if os.fork() == 0:
+        between = os.getpid()
         if os.fork() == 0:
             os.setsid()
-            while os.getppid() == int(sys.argv[2]) if len(sys.argv) > 2 else False:
+            while os.getppid() == between:
                 time.sleep(0.01)
-            time.sleep(0.3)
             changes("free.txt")
             os.write(told, b"x")
             os._exit(0)
@@ -214,7 +213,7 @@ def unlike_others() -> None:
             write("free.txt")
         os._exit(0)
     os.wait()
-    tell(lambda: write("free.txt"))
+    tell(write, "free.txt")
 
 
 # Who goes for the broker
@@ -223,21 +222,21 @@ def unlike_others() -> None:
 @program
 def at_the_broker(*pids: str) -> None:
     for pid in map(int, pids):
-        tell(lambda pid=pid: kernel(101, 16, pid, 0, 0))  # type: ignore[misc]  # PTRACE_ATTACH
-        tell(lambda pid=pid: kernel(101, 0x4206, pid, 0, 0))  # type: ignore[misc]  # PTRACE_SEIZE
         room = ctypes.create_string_buffer(8)
         vector = struct.pack("=QQ", ctypes.addressof(room), 8)
-        tell(lambda pid=pid: kernel(311, pid, vector, 1, vector, 1, 0))  # type: ignore[misc]
-        tell(lambda pid=pid: kernel(310, pid, vector, 1, vector, 1, 0))  # type: ignore[misc]
-        for name in ("mem", "oom_score_adj", "comm", "coredump_filter", "clear_refs", "root/tmp/x"):
-            tell(lambda pid=pid, name=name: os.open(f"/proc/{pid}/{name}", os.O_WRONLY))  # type: ignore[misc]
-        for signal_number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGKILL):
-            tell(lambda pid=pid, n=signal_number: os.kill(pid, n))  # type: ignore[misc]
+        tell(kernel, 101, 16, pid, 0, 0)  # PTRACE_ATTACH
+        tell(kernel, 101, 0x4206, pid, 0, 0)  # PTRACE_SEIZE
+        tell(kernel, 311, pid, vector, 1, vector, 1, 0)  # process_vm_writev
+        tell(kernel, 310, pid, vector, 1, vector, 1, 0)  # process_vm_readv
+        for name in ("mem", "oom_score_adj", "comm", "coredump_filter", "clear_refs"):
+            tell(os.open, f"/proc/{pid}/{name}", os.O_WRONLY)
         pidfd = kernel(434, pid, 0)
-        tell(lambda pidfd=pidfd: kernel(424, pidfd, signal.SIGKILL, None, 0))  # type: ignore[misc]
         for fd in range(12):
-            tell(lambda pidfd=pidfd, fd=fd: kernel(438, pidfd, fd, 0))  # type: ignore[misc]
-        tell(lambda pid=pid: kernel(302, pid, 7, struct.pack("=QQ", 0, 0), None))  # type: ignore[misc]  # prlimit
+            tell(kernel, 438, pidfd, fd, 0)  # pidfd_getfd
+        tell(kernel, 302, pid, 7, struct.pack("=QQ", 0, 0), None)  # prlimit
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGKILL):
+            tell(os.kill, pid, number)
+        tell(kernel, 424, pidfd, signal.SIGKILL, None, 0)  # pidfd_send_signal
 
 
 @program
@@ -246,9 +245,9 @@ def second_listener() -> None:
     held = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000), 8)
     filter = struct.pack("=H6xQ", 1, ctypes.addressof(held))
     assert kernel(157, 38, 1, 0, 0, 0) == 0
-    tell(lambda: kernel(317, 1, 8, filter))
-    tell(lambda: kernel(317, 1, 0, filter))  # without a listener: as many as it likes
-    tell(lambda: write("free.txt"))
+    tell(kernel, 317, 1, 8, filter)
+    tell(kernel, 317, 1, 0, filter)  # without a listener: as many as it likes
+    tell(write, "free.txt")
 
 
 @program
@@ -257,15 +256,15 @@ def own_filter_that_allows() -> None:
     held = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000), 8)
     filter = struct.pack("=H6xQ", 1, ctypes.addressof(held))
     assert kernel(317, 1, 0, filter) == 0
-    tell(lambda: write("held.txt"))
+    tell(write, "held.txt")
 
 
 @program
 def unix_socket() -> None:
     with socket.socket(socket.AF_UNIX) as one:
-        tell(lambda: one.bind("held.txt"))
+        tell(one.bind, "held.txt")
     with socket.socket(socket.AF_UNIX) as one:
-        tell(lambda: one.bind("sub/socket"))
+        tell(one.bind, "sub/socket")
 
 
 # Who makes it wait
@@ -315,7 +314,7 @@ def leased_by_the_kernel() -> None:
     thread.start()
     time.sleep(0.5)
     say(str(opened.is_set()))
-    tell(lambda: write("sub/free.txt"))  # served meanwhile
+    tell(write, "sub/free.txt")  # served meanwhile
     fcntl.fcntl(kept, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     thread.join()
     say(Path("free.txt").read_text()[:7])
@@ -334,9 +333,7 @@ def many_waiters(count: str) -> None:
             came.append(errno.errorcode[error.errno or 0])
 
     names = ("held.txt", "sub/held.txt")
-    threads = [
-        threading.Thread(target=do, args=[names[at % 2]]) for at in range(int(count))
-    ]
+    threads = [threading.Thread(target=do, args=[names[at % 2]]) for at in range(int(count))]
     for thread in threads:
         thread.start()
     for at in range(50):
