@@ -39,13 +39,17 @@ from holdfast.manager.settling import settles
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeVar
 
-    from holdfast.core.model import ConflictInfo, Holder
+    from holdfast.core.model import ConflictInfo, Decision, Event, Holder
+    from holdfast.core.view import View
     from holdfast.core.view import View
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.finding import Found
     from holdfast.manager.manager import LockManager
     from holdfast.manager.paths import Place
+
+    T = TypeVar("T")
 
 #: So many refusals are remembered for those inside who ask for them.
 REFUSALS_MAX = 50
@@ -105,7 +109,8 @@ class Leases:
         #: How many of the files of a grant are still held.
         self._counts: dict[str, int] = {}
         self._began = time_ns()
-        self._seen = self._head()
+        #: The last event that was seen to, and the last one that is known to be there.
+        self._seen = self._newest = self._head()
         #: What other holders have given back since the broker began.
         self._theirs: set[str] = set()
 
@@ -172,9 +177,8 @@ class Leases:
 
     def _decide(self, request: Request) -> Grant | Refusal | Waiting:
         def decide() -> Grant | Refusal | Waiting:
-            return self._manager.store.transact(
-                lambda view: rules.acquire(view, request, wait=False, again=False),
-                deadline=monotonic() + DEADLINE_SECONDS,
+            return self._transact(
+                lambda view: rules.acquire(view, request, wait=False, again=False)
             )
 
         try:
@@ -183,6 +187,25 @@ class Leases:
                 outcome = decide()
         except HoldfastError as error:
             raise self._trouble(error) from error
+        return outcome
+
+    def _transact(self, decide: Callable[[View], Decision[T]]) -> T:
+        """Decide in the ledger. What that adds to the history is known then, and not read again."""
+        head: int
+        history: tuple[Event, ...]
+
+        def noted(view: View) -> Decision[T]:
+            nonlocal head, history
+            decision = decide(view)
+            head, history = view.head, decision.events
+            return decision
+
+        outcome = self._manager.store.transact(noted, deadline=monotonic() + DEADLINE_SECONDS)
+        self._newest = head + len(history)
+        # A repeated refusal is no event of its own: the next one has its number.
+        if head == self._seen and not any(event.once for event in history):
+            for event in history:
+                self._heed(event)
         return outcome
 
     def _trouble(self, error: HoldfastError) -> OSError:
@@ -263,20 +286,24 @@ class Leases:
             return 0
         if changed < self._began:
             return 0
-        self._follow()
+        if self._seen < self._newest:
+            self._follow()
         return changed if place.path in self._theirs else 0
 
     def _follow(self) -> None:
         """Read what has happened in the ledger since the last look."""
         for event in self._manager.store.events(self._seen):
-            self._seen = event.seq
-            if event.type not in events.ENDINGS:
-                continue
-            id = event.data["grant"]
-            if id not in self._own:
-                self._theirs.update(event.data["paths"])
-            elif event.type != events.LOCK_RELEASED:
-                self._lost(id)
+            self._heed(event)
+
+    def _heed(self, event: Event) -> None:
+        self._seen = event.seq
+        if event.type not in events.ENDINGS:
+            return
+        id = event.data["grant"] if event.subject is None else event.subject.id
+        if id not in self._own:
+            self._theirs.update(event.data["paths"])
+        elif event.type != events.LOCK_RELEASED:
+            self._lost(id)
 
     def _lost(self, id: str) -> None:
         for path, lease in list(self.mine.items()):
