@@ -211,6 +211,29 @@ def test_the_work_of_a_day_leases_what_was_written_and_no_other_name(
     assert subjects == ["side", "two", "one", "first"]
 
 
+def test_what_a_client_has_committed_is_free_and_it_can_take_it_again(
+    gated: Gated, maker: Maker
+) -> None:
+    for name, value in (("user.name", "Tess"), ("user.email", "tess@example.org")):
+        gated.git("config", name, value)
+    pause, over = Gateway(), Gateway()
+    edits = maker.edit("a.txt", "old", "one"), maker.edit("b.txt", "old", "one")
+    again = pause.then(maker.shell("sed -i s/two/three/ a.txt"))
+    steps = *edits, maker.shell("git commit -qm one a.txt"), again, over.then()
+    running = maker.start("main", *steps, before=lease("one", "--until-commit"))
+    maker.server.wait_for("main", 3)
+    until(lambda: gated.held() == {"b.txt": "one"}, "what was committed is free")
+    write = ["sh", "-c", "echo two >a.txt"]
+    assert gated.hold("run", "--lease", "--holder", "two", "--", *write).code == 0
+    pause.open()
+    maker.server.wait_for("main", 4)
+    assert gated.text() == "three\n"
+    assert gated.held() == {"a.txt": "one", "b.txt": "one"}
+    over.open()
+    assert running.wait().code == 0
+    assert gated.held() == {}
+
+
 def test_a_killed_client_holds_nothing_and_what_it_left_running_writes_nothing(
     gated: Gated, maker: Maker, tmp_path: Path
 ) -> None:
