@@ -33,7 +33,7 @@ STAGES: dict[str, tuple[list[str], int, int]] = {
     "tests": (["tests"], MANY, 5),
     "fights": (["tests/fights"], 1, 17),
     "long": (["tests/fights"], 1, 60),
-    "clients": (["tests/clients"], 1, 7),
+    "clients": (["tests/clients"], 1, 9),
     "browser": (["tests/browser"], 1, 1),
 }
 #: Folders with tests that take long, or need what not everybody has.
