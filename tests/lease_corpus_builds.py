@@ -93,7 +93,7 @@ _sh("ruff-cache", f"{sys.executable} -m ruff check -q x.py", before="echo 'x = 1
 _sh("prettier", "prettier --write --log-level warn x.js x.json", "x.js", needs=("node",),
     before="echo 'var a  = {b:1,\nc:2}' >x.js; echo '{\"a\":\n1}' >x.json")  # fmt: skip
 _sh("mypy-cache", f"{sys.executable} -m mypy --no-error-summary x.py", before="echo 'x = 1' >x.py",
-    beside="x.py", differs=(".mypy_cache/*",))  # fmt: skip
+    differs=(".mypy_cache/*",))  # fmt: skip
 _sh("pytest", f"{sys.executable} -m pytest -q -p no:randomly -p no:xdist test_x.py >/dev/null",
     before="echo 'def test_x(tmp_path): (tmp_path / \"x\").write_text(\"x\")' >test_x.py",
     beside="test_x.py", differs=(".pytest_cache/*", "__pycache__/*"))  # fmt: skip
