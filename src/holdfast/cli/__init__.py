@@ -17,6 +17,7 @@
     spec         spec lock, unlock, status, cleanup, whoami
     history      log, reap, trim
     running      run
+    leasing      run --lease
     writing      write
     planning     plan
     signals      what passes between a runner and its command
