@@ -299,8 +299,8 @@ def test_what_is_left_running_keeps_what_it_has_open(site: Site) -> None:
         f"touch {site.flag('over')}) >/dev/null 2>&1 &"
     )
     assert done.returncode == 0
-    assert "left running: pid" in done.stderr
-    assert "a.txt open to write" in done.stderr
+    assert "still running: pid" in done.stderr
+    assert "with a.txt open for writing" in done.stderr
     assert site.held() == ["a.txt"]
     assert "left by run-" in site.grants()[0]["reason"]
     site.raise_flag("end")
@@ -348,7 +348,7 @@ def test_with_the_broker_killed_nothing_is_opened_and_the_leases_stay(site: Site
     site.until_flag("written")
     kill(broker_of(process))
     (site.flags / "killed").touch()
-    until(lambda: "the runner is gone" in site.holdfast("status").stdout, "status to say so")
+    until(lambda: "its runner was killed" in site.holdfast("status").stdout, "status to say so")
     assert site.held() == ["a.txt"]
     site.raise_flag("seen")
     _code, out, err = ended(process)

@@ -163,9 +163,9 @@ COMMANDS = (
     Command("whoami", "looking", "", "say whose lock it would be", (HOLDER,)),
     Command("run", "running", "-- COMMAND…", "lock, run a command, give back when it ends",
             (WRITE, READ, HOLDER, REASON, WAIT,
-             Option("lease", "", "lease each file at the write, whatever program writes it; "
-                    "refuse if the kernel cannot"),
-             Option("until-commit", "", "with --lease: give back what was committed"),
+             Option("lease", "", "lease each file when the command first writes it; an "
+                    "error if the kernel cannot"),
+             Option("until-commit", "", "with --lease: release each file once it is committed"),
              Option("sandbox", "=best-effort", "let it write only what it locked; refuse if the "
                     "kernel cannot, unless with best effort", maybe=True),
              Option("git", "", "with --sandbox: open .git too, for commits; no security boundary")),

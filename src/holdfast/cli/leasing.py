@@ -115,8 +115,8 @@ class _Runner:
     def _lose_broker(self) -> None:
         self._is_alone = True
         os.waitpid(self._broker, 0)
-        talk("holdfast: the broker was killed: the command can open nothing to write any more")
-        talk("  -> end it; what it has leased stays locked until all its processes are gone")
+        talk("holdfast: the broker was killed: the command can open nothing for writing any more")
+        talk("  -> stop it; its leases stay until all of its processes have ended")
         os.kill(os.getpid(), signal.SIGCHLD)  # it may have ended before it became our child
 
 

@@ -88,7 +88,7 @@ def _refuse_nonsense(call: Call) -> None:
             "run needs something to lock", hint="give --lease, --write PATH or --read PATH"
         )
     if call.flag("until-commit") and not call.flag("lease"):
-        raise UsageError("--until-commit is about leases", hint="give --lease too")
+        raise UsageError("--until-commit needs --lease", hint="give --lease too")
     is_best_effort(call)
     if call.flag("git") and not call.flag("sandbox"):
         raise UsageError(

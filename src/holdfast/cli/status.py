@@ -270,7 +270,7 @@ def _grants_drawn(
         one = standing.get((grant.holder.key, grant.paths[0])) if not why else None
         state = one.words(picture.now) if one else why or ("live" if everything else "")
         if grant.id in picture.orphaned:
-            state = "the runner is gone; what it started still runs"
+            state = "its runner was killed; its processes still run"
         facts = [
             _who(grant.holder, me),
             Cell(duration(picture.now - grant.acquired_at)),

@@ -240,6 +240,13 @@ def readonly(path: str) -> StoreReadonlyError:
     from holdfast.core.errors import StoreReadonlyError
 
     folder = os.path.dirname(path)
+    if os.environ.get("HOLDFAST_SOCKET"):  # a runner outside has the ledger, and answers for it
+        return StoreReadonlyError(
+            f"the ledger is closed to what runs below holdfast run: {path}",
+            hint="below run --lease just write the file, which leases it; status, check and whoami "
+            "work here, and all the rest outside",
+            path=path,
+        )
     return StoreReadonlyError(
         f"{path} cannot be written by this user",
         hint=_given_back(folder)

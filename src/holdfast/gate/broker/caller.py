@@ -22,6 +22,10 @@ from signal import SIGXFSZ
 from holdfast.gate.broker.system import AT_FDCWD, made, memory
 from holdfast.manager.liveness import read_stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PATH_BYTES_MAX = 4096
 _AT_START_BYTES = 256
 _STATUS_BYTES = 4096
@@ -30,13 +34,18 @@ _START_AT = 19  # of the fields of `stat` after the name
 _PARENT_AT = 1
 
 
+class Gone(Exception):
+    """The caller does not wait any more: what was read may have been another's."""
+
+
 class Caller:
-    """One thread, for the time of one call. All reading raises OSError."""
+    """One thread, for the time of one call. All reading raises OSError, or Gone."""
 
-    __slots__ = ("_status", "folder", "thread")
+    __slots__ = ("_is_waiting", "_status", "folder", "thread")
 
-    def __init__(self, thread: int) -> None:
+    def __init__(self, thread: int, is_waiting: Callable[[], bool]) -> None:
         self.thread = thread
+        self._is_waiting = is_waiting
         self.folder = f"/proc/{thread}"
         self._status = _read(f"{self.folder}/status")
 
@@ -87,7 +96,14 @@ class Caller:
 
     def memory(self, at: int, size: int) -> bytes:
         """What is there; less, if less is there. Raises OSError if nothing is."""
-        return memory(self.thread, at, size)
+        found = memory(self.thread, at, size)
+        self.demand_waiting()
+        return found
+
+    def demand_waiting(self) -> None:
+        """See that all that was read up to now was the caller's. Raises Gone."""
+        if not self._is_waiting():
+            raise Gone
 
     def bytes_at(self, at: int, size: int) -> bytes:
         """So many bytes. Raises EFAULT if they are not there."""
@@ -102,15 +118,21 @@ class Caller:
     def open_folder(self, number: int) -> int:
         """A descriptor of ours for one of its own, or for the folder that it is in."""
         if number == AT_FDCWD:
-            return os.open(f"{self.folder}/cwd", _LOOK)
+            return self._checked(os.open(f"{self.folder}/cwd", _LOOK))
         return self.open_descriptor(number)
+
+    def _checked(self, fd: int) -> int:
+        if not self._is_waiting():
+            os.close(fd)
+            raise Gone
+        return fd
 
     def open_descriptor(self, number: int) -> int:
         """A descriptor of ours for the file behind one of its own."""
         if number < 0:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         try:
-            return os.open(f"{self.folder}/fd/{number}", _LOOK)
+            return self._checked(os.open(f"{self.folder}/fd/{number}", _LOOK))
         except FileNotFoundError:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
 

@@ -24,7 +24,7 @@ import struct
 import tempfile
 import tomllib
 
-from holdfast.gate.broker.gitsettings import danger
+from holdfast.gate.broker.gitsettings import UNREADABLE, danger
 from holdfast.gate.broker.kinds import GITS, LEDGER, OUTSIDE
 from holdfast.gate.broker.performing import Descriptor, fail
 from holdfast.gate.broker.system import HIGH_DESCRIPTOR
@@ -141,11 +141,14 @@ class Controlling:
         return self._kinds.rough(path)[2]
 
     def _refused(self, path: str, why: str = "") -> OSError:
-        control = control_of(self._inner(path))
-        sentence = control.sentence(plain(path)) if control is not None else (
-            f"{plain(path)} controls git, so no agent may write it"
-        )  # fmt: skip
-        self._say(f"{sentence}{f' ({why})' if why else ''}")
+        inner = self._inner(path) or path
+        control = control_of(inner)
+        reason = control.why if control is not None else "git executes what it leads to"
+        of = control.of if control is not None else "git"
+        self._say(
+            f"{plain(inner)} controls {of} ({reason}), so no command below run --lease may change "
+            f"it{f' like this: {why}' if why else ''}"
+        )
         return fail(errno.EACCES)
 
     # Written in place
@@ -262,10 +265,12 @@ class Controlling:
         if new == old:
             return None
         if len(new) > _BYTES_MAX:
-            return "it is too long to be judged"
+            return "the new content is larger than 1 MiB"
         if what == SETTINGS:
             found = danger(old or b"", new, of_module="/modules/" in path)
-            return f"it would change {found}" if found else None
+            if found and found != UNREADABLE:
+                return f"it would change {found}"
+            return found or None
         if what == POINTER:
             return None if self._leads_home(path, new) else "it would lead to another repository"
         if what == COMMON:
@@ -275,7 +280,7 @@ class Controlling:
             return None if is_home else "it would lead to another repository"
         if what == TEXT and old is not None and _says_the_same(path, old, new):
             return None
-        return "it would say something else"
+        return "its settings would change"
 
     def _leads_home(self, path: str, new: bytes) -> bool:
         start = b"gitdir: "

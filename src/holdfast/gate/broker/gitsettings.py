@@ -12,6 +12,8 @@ import subprocess
 from holdfast.gate.gitfiles import outside
 
 _SECONDS = 10.0
+#: In place of a setting, if there are none to be read.
+UNREADABLE = "git cannot parse the new content"
 
 #: By the whole name of a setting, in small letters but for the part in the middle.
 _DANGEROUS = re.compile(
@@ -49,7 +51,7 @@ def danger(old: bytes, new: bytes, *, of_module: bool = False) -> str:
     the repository of a submodule."""
     before, after = _settings(old), _settings(new)
     if after is None:
-        return "what git cannot read"
+        return UNREADABLE
     for setting in after:
         if before is not None and setting in before:
             continue

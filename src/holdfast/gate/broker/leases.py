@@ -28,7 +28,7 @@ from holdfast.core.model import (
     Request,
     Waiting,
 )
-from holdfast.core.words import conflict_sentences
+from holdfast.core.words import circle_sentence, conflict_sentences
 from holdfast.manager import services
 from holdfast.manager.asking import one_line, to_write
 from holdfast.manager.ids import new_id
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from holdfast.core.model import ConflictInfo, Decision, Event, Holder
-    from holdfast.core.view import View
     from holdfast.core.view import View
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.finding import Found
@@ -134,8 +133,8 @@ class Leases:
         if place is None:
             return None
         if self.is_over:
-            self._refuse(found.path, "", f"{plain(place.path)} was not leased before the command "
-                         "ended, so what it left running cannot write it")  # fmt: skip
+            told = f"{plain(place.path)} was not leased when the command ended; processes that it "
+            self._refuse(found.path, "", told + "left running cannot lease it any more")
         request = self._request(to_write(place), f"written by {caller.name} (pid {caller.process})")
         outcome = self._decide(request)
         if isinstance(outcome, Refusal):
@@ -162,7 +161,7 @@ class Leases:
             place = self._tree.place_of(found.path, found.path, found.status, known)
         except BadKeyError as error:
             if "root" in error.fields:
-                self._refuse(found.path, "", f"{error.message}: it has to be leased there")
+                self._refuse(found.path, "", f"{error.message}; run the command there to write it")
             return None
         return place
 
@@ -210,7 +209,9 @@ class Leases:
 
     def _trouble(self, error: HoldfastError) -> OSError:
         """The ledger is in trouble: nothing is opened."""
-        self._tell("", error.code, f"the ledger is in trouble: {error.message}")
+        self._tell(
+            "", error.code, f"cannot use the ledger, so a write was refused: {error.message}"
+        )
         return OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     # What others hold
@@ -248,7 +249,7 @@ class Leases:
     ) -> None:
         first = conflicts[0]
         sentence = conflict_sentences(conflicts, self._manager.now())
-        who = "" if caller is None else f"; {caller.name} (pid {caller.process}) did not write it"
+        who = "" if caller is None else f". Refused: {caller.name} (pid {caller.process})"
         self._refuse(shown, first.holder, plain(sentence) + who)
 
     def _refuse(self, shown: str, by: str, sentence: str) -> None:
@@ -256,7 +257,10 @@ class Leases:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _tell(self, shown: str, by: str, sentence: str) -> None:
-        self.refusals.append({"path": plain(shown), "by": by, "sentence": sentence})
+        told = {"path": plain(shown), "by": by, "sentence": sentence}
+        if self.refusals and (self.refusals[-1]["path"], self.refusals[-1]["by"]) == (shown, by):
+            self.refusals.pop()  # a tool that tries again, in another way
+        self.refusals.append(told)
         if (shown, by) not in self._said:
             self._said.add((shown, by))
             self.say(sentence)
@@ -272,7 +276,7 @@ class Leases:
             self._tell(
                 lease.shown, "stale",
                 f"{plain(lease.shown)} was changed by another holder after {caller.name} (pid "
-                f"{process}) began: read it again, then write it",
+                f"{process}) started; this write was refused once: read it again, then write it",
             )  # fmt: skip
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
@@ -339,10 +343,10 @@ class Leases:
         shown = stands.request.paths[0]
         conflicts = refusal.conflicts if isinstance(refusal, Refusal) else refusal
         if isinstance(refusal, Refusal) and refusal.code == _CYCLE:
-            self._tell(shown, "circle", f"waiting for {plain(shown)} would close a circle")
+            self._tell(shown, "circle", _circle(self.holder.id, shown, refusal))
             return errno.EDEADLK
         sentence = conflict_sentences(conflicts, self._manager.now()) if conflicts else ""
-        self._tell(shown, "wait", plain(sentence) or f"{plain(shown)} did not come free in time")
+        self._tell(shown, "wait", "gave up waiting: " + (plain(sentence) or plain(shown)))
         return errno.EACCES
 
     # Folders
@@ -429,7 +433,12 @@ class Leases:
                     self._manager, partial(moving.release_each, ids=some), self._deadline()
                 )
             except HoldfastError as error:
-                self._tell("", error.code, f"a lease could not be given back: {error.message}")
+                self._tell("", error.code, f"could not release a lease: {error.message}")
+
+
+def _circle(me: str, shown: str, refusal: Refusal) -> str:
+    steps = plain(circle_sentence(me, refusal.circle))
+    return f"waiting for {plain(shown)} would deadlock: {steps}"
 
 
 def _seen(found: Found) -> tuple[int, ...] | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import select
+from functools import partial
 from time import monotonic
 
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.broker.caller import Caller, Trust
+from holdfast.gate.broker.caller import Caller, Gone, Trust
 from holdfast.gate.broker.finding import NotOurs
 from holdfast.gate.broker.kinds import OUTSIDE
 from holdfast.gate.broker.leases import Stands
@@ -131,7 +132,7 @@ class Broker:
         id, _thread, number, _given = call
         try:
             answer = self._made(call)
-        except NotOurs:
+        except (NotOurs, Gone):
             self._leave_to_kernel(id, number)
         except Stands as stands:
             self._line.stand(call, stands)
@@ -151,7 +152,7 @@ class Broker:
         id, thread, number, given = call
         name = NAMES.get(number, "")
         try:
-            caller = Caller(thread)
+            caller = Caller(thread, partial(self._listener.is_waiting, id))
             if number in _NOTED:
                 self._note(caller, name, given)
                 raise NotOurs
@@ -161,8 +162,7 @@ class Broker:
         if not is_ours:
             self._tell_of_other(caller, name, given)
             raise NotOurs
-        if not self._listener.is_waiting(id):
-            raise NotOurs
+        caller.demand_waiting()
         act = self._acts.get(number) or self._marks.get(number)
         if act is None:
             raise NotOurs
@@ -218,14 +218,18 @@ class Broker:
     def end(self) -> list[str]:
         """The command itself has ended. Give back what is not in use any more; what is left, as
         lines for people."""
+        self._performing.controlling.hear()
         self._leases.is_over = True
         self._line.refuse_all()
         kept = self._give_back()
         return [
-            f"left running: pid {process}, {plain(command_of(process))}"
-            + (f", which has {', '.join(map(plain, paths))} open to write" if paths else "")
+            f"still running: pid {process} ({plain(command_of(process))})"
+            + (f", with {', '.join(map(self._shown, paths))} open for writing" if paths else "")
             for process, paths in kept.items()
         ]
+
+    def _shown(self, path: str) -> str:
+        return plain(self._leases.mine[path].shown)
 
     def _give_back(self) -> dict[int, list[str]]:
         """Give back what no process below has open to write. What each of them has."""

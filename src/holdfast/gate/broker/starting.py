@@ -24,7 +24,7 @@ from holdfast.gate.broker.performing import Performing
 from holdfast.gate.broker.serving import Broker
 from holdfast.gate.committing import held
 from holdfast.gate.controlling import controls_of
-from holdfast.gate.sandbox import SandboxError, closing, seccomp
+from holdfast.gate.sandbox import SandboxError, asking, closing, seccomp
 from holdfast.gate.sandbox.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
 from holdfast.gate.sandbox.places import Places, git_folders
 from holdfast.gate.sandbox.starting import start
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
+#: From this value on Yama lets only root read the memory of another process, then nobody.
+_YAMA_CLOSED = 2
 
 
 def demand() -> int:
@@ -50,15 +52,16 @@ def demand() -> int:
     if sys.platform != "linux":
         lacks = "this is not Linux, and Landlock and seccomp are parts of Linux"
     elif machine != system.MACHINE_NAME:
-        lacks = f"the system calls of {machine} are not known here, only those of x86_64"
+        lacks = f"it supports x86_64 only, and this machine is {machine}"
     found = support()
-    lacks = lacks or found.lacks or (seccomp.lacks() if found.is_enough else "no Landlock")
+    lacks = lacks or _kept_apart() or found.lacks
+    if not lacks:
+        lacks = seccomp.lacks() if found.is_enough else "this kernel has no Landlock"
     if lacks:
-        raise SandboxError(
-            f"no leases at the write here: {lacks}",
-            hint="lock what the command writes: holdfast run --write PATH -- COMMAND",
-            abi=found.abi,
-        )
+        hint = "lock what the command writes: holdfast run --write PATH -- COMMAND"
+        if asking.address():
+            hint = "run the command as it is: below a broker its writes are leased already"
+        raise SandboxError(f"run --lease cannot work here: {lacks}", hint=hint, abi=found.abi)
     return found.abi
 
 
@@ -161,6 +164,8 @@ class Enclosure:
             root, names = wanted["root"], wanted["names"]
             if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
                 raise TypeError("root is a text, names a list of texts")
+            if wanted.get("edit") is True and self._wait is not None:
+                return {"held": []}  # an edit will stand in line
             me = self.leases.holder.key
             found = [one for one in held(manager, root, names) if one.grant.holder.key != me]
             return {
@@ -190,6 +195,18 @@ class Enclosure:
             self._manager, performing, marking, self._trust, system.Listener(found[0]),
             wait=self._wait or 0.0, committed=self._committed,
         )  # fmt: skip
+
+
+def _kept_apart() -> str:
+    """Why a process may not read the memory of its own descendants, if it may not."""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
+            scope = int(file.read())
+    except (OSError, ValueError):
+        return ""
+    if scope < _YAMA_CLOSED or (scope == _YAMA_CLOSED and os.geteuid() == 0):
+        return ""
+    return f"kernel.yama.ptrace_scope is {scope}, which forbids reading a command's paths"
 
 
 def _git_folders(root: str) -> list[str]:

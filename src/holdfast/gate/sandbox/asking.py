@@ -82,9 +82,10 @@ def gap(
     return ask(wanted, where=where, seconds=seconds).get("recorded") is True
 
 
-def held_by_others(root: str, names: Iterable[str]) -> list[Held]:
-    """Those of some files of a work tree that other holders are writing. Only below a broker."""
-    said = ask({"ask": "held", "root": root, "names": list(names)})
+def held_by_others(root: str, names: Iterable[str], *, edit: bool = False) -> list[Held]:
+    """Those of some files of a work tree that other holders are writing. Only below a broker. With
+    `edit` an edit of them is about to be made, which may be one that waits."""
+    said = ask({"ask": "held", "root": root, "names": list(names), "edit": edit})
     return [
         Held(one["name"], codec.grant_from_dict(one["grant"]), one["age"]) for one in said["held"]
     ]

@@ -83,8 +83,8 @@ _CONTINUE = 1
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
 
 _WHY = {
-    errno.EBUSY: "somebody around this process is told of such calls already, and there can be "
-    "only one",
+    errno.EBUSY: "this process already runs below a seccomp listener (another run --lease, a "
+    "dispatched agent, a container), and the kernel allows only one",
     errno.ENOSYS: "this kernel has no seccomp, or a container hides it",
     errno.EINVAL: "the seccomp of this kernel is too old (Linux 5.19 has what is needed)",
     errno.EPERM: "something around this process, such as a container, forbids it",
