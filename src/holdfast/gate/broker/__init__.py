@@ -25,6 +25,7 @@ Nothing lies between looking and doing, and whatever deceives the broker meets L
     committed    which leased files a commit has made clean
     leftover     what the command left running, and which files that has open
     serving      the loop that hears and answers
+    mounts       other ways to the same folder
     starting     the processes: a runner, a broker, a command
 
 Three processes: the runner, which waits as for any command; the broker, its child, which takes no

@@ -29,6 +29,7 @@ from holdfast.gate.sandbox.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, supp
 from holdfast.gate.sandbox.places import Places, git_folders
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.realpath import plain
 from holdfast.manager.worktrees import checkouts, is_bare
 
 TYPE_CHECKING = False
@@ -95,6 +96,8 @@ class Enclosure:
         roots = list(dict.fromkeys([*roots, *checkouts(root)])) or [root]
         ledger = os.path.dirname(manager.store.url.removeprefix("sqlite://"))
         own = [folder for folder in _git_folders(root) if not _is_below(folder, roots)]
+        for folder in (*roots, *own):
+            _refuse_alias(folder)
         self.kinds = Kinds(roots, own, ledger)
         self._committed = Committed(roots) if until_commit else None
         self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
@@ -207,6 +210,20 @@ def _kept_apart() -> str:
     if scope < _YAMA_CLOSED or (scope == _YAMA_CLOSED and os.geteuid() == 0):
         return ""
     return f"kernel.yama.ptrace_scope is {scope}, which forbids reading a command's paths"
+
+
+def _refuse_alias(folder: str) -> None:
+    """Raise if a folder, or a part of it, can be reached by another mount: a rule of Landlock is
+    about the file itself, so it would be open there and here."""
+    from holdfast.gate.broker.mounts import aliases
+
+    for place in aliases(folder):
+        raise SandboxError(
+            f"run --lease cannot work here: {plain(folder)} is also mounted at {plain(place)}, "
+            "where it would stay open",
+            hint="unmount that, or run the command in a mount namespace without it",
+            path=plain(place),
+        )
 
 
 def _git_folders(root: str) -> list[str]:
