@@ -78,7 +78,7 @@ class Caller:
             return False
         return True
 
-    def identity(self) -> tuple[bytes, bytes, int, int, tuple[int, int]]:
+    def identity(self) -> tuple[bytes, bytes, str, str, tuple[int, int]]:
         """What it may do, and where it is."""
         return _identity(self._status, self.folder)
 
@@ -210,7 +210,7 @@ def _field(text: bytes, name: bytes) -> bytes:
     return text[at : text.index(b"\n", at)].strip()
 
 
-def _identity(status: bytes, folder: str) -> tuple[bytes, bytes, int, int, tuple[int, int]]:
+def _identity(status: bytes, folder: str) -> tuple[bytes, bytes, str, str, tuple[int, int]]:
     ids = status[status.index(b"\nUid:") : status.index(b"\nNStgid:")]
     at = ids.index(b"\nFDSize:")
     ids = ids[:at] + ids[ids.index(b"\n", at + 1) :]  # how many descriptors it has room for
@@ -219,8 +219,8 @@ def _identity(status: bytes, folder: str) -> tuple[bytes, bytes, int, int, tuple
     return (
         ids,
         can,
-        os.stat(f"{folder}/ns/mnt").st_ino,
-        os.stat(f"{folder}/ns/user").st_ino,
+        os.readlink(f"{folder}/ns/mnt"),
+        os.readlink(f"{folder}/ns/user"),
         (root.st_dev, root.st_ino),
     )
 
