@@ -23,6 +23,7 @@ import stat
 import struct
 import tempfile
 import tomllib
+from functools import lru_cache
 
 from holdfast.gate.broker.gitsettings import UNREADABLE, danger
 from holdfast.gate.broker.kinds import GITS, LEDGER, OUTSIDE
@@ -99,7 +100,7 @@ class Controlling:
             return _in_git(inner)
         if kind in (OUTSIDE, LEDGER):
             return ""
-        control = control_of(inner)
+        control = _by_words(inner)
         if control is None:
             control = self._controls.of(path) if links > 1 or _may_be_special(path) else None
         if control is None:
@@ -325,6 +326,9 @@ def _in_git(inner: str) -> str:
             return COMMON
     return ""
 
+
+#: One call asks for the same path several times, and those of one program for the same paths.
+_by_words = lru_cache(maxsize=4096)(control_of)
 
 _first_parts = frozenset(
     "/".join(control.name.rstrip("/").split("/")[:depth])

@@ -28,12 +28,13 @@ OUTSIDE, LEDGER, GITS, PASSING, LEASED = "outside", "ledger", "git", "passing", 
 _IGNORING = ".gitignore"
 _FIELDS = 4  # where the pattern stands, its line, the pattern, the path
 _ANSWER_BYTES = 65_536
+_REMEMBERED_MAX = 4096
 
 
 class Kinds:
     """Of one repository with all its checkouts. Close it."""
 
-    __slots__ = ("_asked", "_checkouts", "_folders", "_ledger", "_tracked")
+    __slots__ = ("_asked", "_checkouts", "_folders", "_ledger", "_rough", "_tracked")
 
     def __init__(self, checkouts: Iterable[str], git_folders: Iterable[str], ledger: str) -> None:
         """All of them are real paths; `git_folders` those that lie in no checkout, and `ledger` the
@@ -43,6 +44,7 @@ class Kinds:
         self._ledger = f"{ledger}/"
         self._tracked: dict[str, frozenset[str]] = {}
         self._asked: dict[str, _Ignored] = {}
+        self._rough: dict[str, tuple[str, str, str]] = {}
 
     def of(self, path: str) -> str:
         """What a real path is; git is asked for this, so only where it has to be known."""
@@ -58,7 +60,15 @@ class Kinds:
 
     def rough(self, path: str) -> tuple[str, str, str]:
         """The same without asking git: PASSING is LEASED here. With the checkout that it lies in,
-        and the rest of the path."""
+        and the rest of the path. Remembered, since a call asks more than once."""
+        known = self._rough.get(path)
+        if known is None:
+            if len(self._rough) >= _REMEMBERED_MAX:
+                self._rough.clear()
+            known = self._rough[path] = self._roughly(path)
+        return known
+
+    def _roughly(self, path: str) -> tuple[str, str, str]:
         whole = f"{path}/"
         if whole.startswith(self._ledger):
             return LEDGER, "", ""
