@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PATH_BYTES_MAX = 4096
 _AT_START_BYTES = 256
 _STATUS_BYTES = 4096
+_TOLD_MAX = 32
 _LOOK = os.O_PATH | os.O_CLOEXEC
 _START_AT = 19  # of the fields of `stat` after the name
 _PARENT_AT = 1
@@ -47,7 +48,7 @@ class Caller:
         self.thread = thread
         self._is_waiting = is_waiting
         self.folder = f"/proc/{thread}"
-        self._status = _read(f"{self.folder}/status")
+        self._status = _status_of(thread)
 
     @property
     def name(self) -> str:
@@ -195,6 +196,25 @@ class Trust:
             if parent == self._broker:
                 return True
             process = parent
+
+
+#: What the kernel tells of threads, kept open: it is about that very thread, whatever becomes of
+#: its number, and cannot be read any more once the thread has ended.
+_told: dict[int, int] = {}
+
+
+def _status_of(thread: int) -> bytes:
+    fd = _told.get(thread)
+    if fd is not None:
+        try:
+            return os.pread(fd, _STATUS_BYTES, 0)
+        except ProcessLookupError:
+            os.close(_told.pop(thread))
+    if len(_told) >= _TOLD_MAX:
+        while _told:
+            os.close(_told.popitem()[1])
+    fd = _told[thread] = os.open(f"/proc/{thread}/status", os.O_RDONLY | os.O_CLOEXEC)
+    return os.pread(fd, _STATUS_BYTES, 0)
 
 
 def _read(path: str) -> bytes:
