@@ -183,6 +183,8 @@ class Yard:
     def _clear(self) -> None:
         """Everything as it was at first."""
         if self.place.exists():
+            # Some cases take rights away, which only root can do without.
+            subprocess.run(["chmod", "-R", "u+rwX", self.place], check=True)
             shutil.rmtree(self.place)
         copy(self.template, self.place)
         if self.alone:  # git knows its files by more than is copied
@@ -263,12 +265,19 @@ def entry(file: Path) -> Entry:
     if stat.S_ISLNK(status.st_mode):
         kind, content = "link", os.readlink(os.fsencode(file))
     elif stat.S_ISREG(status.st_mode):
-        kind, content = "file", file.read_bytes()
+        kind, content = "file", _content(file)
     elif stat.S_ISDIR(status.st_mode):
         kind = "folder"
     elif stat.S_ISFIFO(status.st_mode):
         kind = "pipe"
     return Entry(kind, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), content)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except PermissionError:
+        return b"(not readable)"
 
 
 def identity(file: Path) -> object:

@@ -43,10 +43,27 @@ class Runs:
     another holder has their victims. Each is run when it is first asked for."""
 
     def __init__(self, yard: Yard) -> None:
-        self.before = cache(yard.before)
-        self.plain = cache(lambda: yard.run(leased=False))
-        self.leased = cache(lambda: yard.run(leased=True))
-        self.held = cache(lambda: yard.run(leased=True, holding=True))
+        self.before = once(yard.before)
+        self.plain = once(lambda: yard.run(leased=False))
+        self.leased = once(lambda: yard.run(leased=True))
+        self.held = once(lambda: yard.run(leased=True, holding=True))
+
+
+def once(run: Callable[[], Run]) -> Callable[[], Run]:
+    """The same, run only once, also if that fails."""
+    found: list[Run | BaseException] = []
+
+    def ask() -> Run:
+        if not found:
+            try:
+                found.append(run())
+            except Exception as error:
+                found.append(error)
+        if isinstance(found[0], BaseException):
+            raise found[0]
+        return found[0]
+
+    return ask
 
 
 Ran = Callable[[Case], Runs]
