@@ -33,7 +33,8 @@ _sh("mv-folder-into-itself", "mv d d/sub")
 _sh("mv-file-over-folder", "mv -T a.txt d")
 _sh("mv-away", 'f=$(mktemp -d); mv a.txt "$f/" && ls "$f" && rm -r "$f"', "a.txt")
 _sh("mv-in", 'f=$(mktemp); echo new >"$f"; chmod 640 "$f"; mv -f "$f" a.txt', "a.txt")
-_sh("mv-other-device", "mv a.txt /dev/shm/$$.corpus; rm /dev/shm/$$.corpus", "a.txt")
+_sh("mv-other-device", "mv a.txt /dev/shm/$$.corpus; code=$?; rm /dev/shm/$$.corpus; exit $code",
+    "a.txt")  # fmt: skip
 _sh("rm", "rm a.txt", "a.txt")
 _sh("rm-forced", "rm -f a.txt none", "a.txt")
 _sh("rm-folder", "rm -r d", "d/one.txt")

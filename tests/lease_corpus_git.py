@@ -54,7 +54,7 @@ _sh("git-reset-mixed", "git reset -q; git reset --soft HEAD~1", before=_CHANGED 
 _sh("git-merge-forward", "git merge side", "a.txt", before="git checkout -q HEAD~1 2>&1")
 _sh("git-merge", "git merge -m merged side", "a.txt")
 _sh("git-merge-conflict", "git merge side; git diff --name-only; git merge --abort", "a.txt",
-    before=_BOTH, temporary=("side.txt",))  # fmt: skip
+    before=_BOTH, temporary=("side.txt",), between=("side.txt",))  # fmt: skip
 _sh("git-merge-squash", "git merge --squash side", "d/one.txt")
 _sh("git-rebase", "git rebase main", "b.txt", before="git checkout -q away")
 _sh("git-rebase-interactive", "export GIT_SEQUENCE_EDITOR='sed -i s/^pick/reword/' "
@@ -108,7 +108,7 @@ _sh("git-gc", "git gc -q --prune=now && git fsck", beside="a.txt")
 _sh("git-repack", "git repack -adq && git pack-refs --all && git prune", beside="a.txt")
 _sh("git-bisect", "git bisect start HEAD HEAD~1 && git bisect reset")
 _sh("git-bisect-run", "git bisect start away main~1 && git bisect run test ! -e side.txt && "
-    "git bisect reset", "a.txt", temporary=("side.txt",))  # fmt: skip
+    "git bisect reset", "a.txt", temporary=("side.txt",), between=("side.txt",))  # fmt: skip
 _sh("git-sparse", "git sparse-checkout set --cone x", "d/one.txt", quiet=True,
     before="mkdir x; echo x >x/x; git add x; git commit -qm x")  # fmt: skip
 _sh("git-notes", "git notes add -m noted && git notes show", beside="a.txt")

@@ -241,7 +241,7 @@ import resource, signal
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 print(tried(os.truncate, 'a.txt', 99), os.stat('a.txt').st_size)
 f = os.open('a.txt', os.O_WRONLY); print(tried(lambda: os.ftruncate(f, 99)))
-""", gap="files are truncated by their names without the limit of the command")  # fmt: skip
+""")  # fmt: skip
 _py("not-kept-by-children", """
 os.open('a.txt', os.O_WRONLY | os.O_CLOEXEC); os.set_inheritable(os.open('b.txt', os.O_RDWR), True)
 sys.stdout.flush(); os.execvp('sh', ['sh', '-c', 'ls /proc/self/fd | wc -l'])

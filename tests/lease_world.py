@@ -60,6 +60,8 @@ class Case(NamedTuple):
     unleased: tuple[str, ...] = ()
     """Patterns of names that it changes without a lease: what git ignores, and what nothing can
     hold."""
+    between: tuple[str, ...] = ()
+    """Names that git has tracked in between, and that are gone in the end."""
     gap: str = ""
     """Why it is known not to work as it does without Holdfast."""
 
@@ -83,6 +85,7 @@ class More(TypedDict, total=False):
     differs: tuple[str, ...]
     temporary: tuple[str, ...]
     unleased: tuple[str, ...]
+    between: tuple[str, ...]
     gap: str
 
 

@@ -192,7 +192,9 @@ def test_leased_is_what_the_tool_changed(ran: Ran, case: Case) -> None:
         and any(one and one.kind != "folder" for one in (before.get(name), after.get(name)))
     }  # fmt: skip
     assert changed <= leased, "what a tool changes is leased to it"
-    assert leased <= names, "what was there neither before nor after is a temporary name"
+    assert leased <= {*names, *case.between}, (
+        "what was there neither before nor after is a temporary name"
+    )
     assert not {one for one in leased if is_free(case, one, before)}
 
 
