@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 
-from holdfast.gate.broker.system import open_how
+from holdfast.gate.broker.system import file_system, open_how
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _ITSELF = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_MAGIC = 0x02
 _PROC = "/proc"
+_PROC_MAGIC = 0x9FA0
 #: What the kernel says of a path through /proc that leads another way for the caller: by no text,
 #: or by a descriptor that the broker does not have.
 _PERHAPS_OTHER = (errno.ELOOP, errno.ENOENT)
@@ -92,6 +93,21 @@ class Found:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+#: Of the file systems without a disk that were met: whether it is a /proc.
+_procs: dict[int, bool] = {}
+
+
+def is_proc(fd: int) -> bool:
+    """Whether something is in a /proc, wherever that is mounted."""
+    device = os.fstat(fd).st_dev
+    if os.major(device):
+        return False
+    known = _procs.get(device)
+    if known is None:
+        known = _procs[device] = file_system(fd) == _PROC_MAGIC
+    return known
 
 
 def place_of(fd: int) -> str:
@@ -183,7 +199,7 @@ def _look(caller: Caller, base: int, text: bytes, *, follow: bool | None) -> Fou
         if fd >= 0:
             os.close(fd)
         raise
-    if found.path.startswith(f"{_PROC}/"):
+    if is_proc(folder):
         found.close()
         return _walk(caller, base, text, follow=follow)
     return found
@@ -209,7 +225,7 @@ def _look_whole(caller: Caller, base: int, text: bytes) -> Found:
         if error.errno in _PERHAPS_OTHER:
             return _walk(caller, base, text, follow=True, whole=True)
         raise
-    if f"{place_of(fd)}/".startswith(f"{_PROC}/"):
+    if is_proc(fd):
         os.close(fd)
         raise NotOurs
     return Found(-1, b"", fd)
@@ -230,7 +246,9 @@ def _walk(
         while names:
             name = names.pop()
             where = place_of(here)
-            if where == _PROC or where.startswith(f"{_PROC}/"):
+            if is_proc(here):
+                if not f"{where}/".startswith(f"{_PROC}/"):
+                    raise NotOurs  # another /proc, which leads to the broker under its own names
                 instead = _own(caller, where, name)
                 if instead is not None:
                     names.extend(reversed(instead))
@@ -245,7 +263,7 @@ def _walk(
                         return found
                     continue
             if not names and follow is None:
-                if where.startswith(f"{_PROC}/"):
+                if is_proc(here):
                     raise NotOurs  # nothing is made, removed or renamed there
                 if not stat.S_ISDIR(os.fstat(here).st_mode):
                     raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))

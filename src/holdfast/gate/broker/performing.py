@@ -22,6 +22,7 @@ from holdfast.gate.broker.finding import (
     find,
     find_descriptor,
     find_name,
+    is_proc,
     place_of,
 )
 from holdfast.gate.broker.kinds import GITS, LEASED, LEDGER, OUTSIDE
@@ -569,7 +570,7 @@ def _find_how(caller: Caller, number: int, text: bytes, flags: int, resolve: int
     finally:
         if base >= 0:
             os.close(base)
-    if f"{found.path}/".startswith("/proc/"):
+    if is_proc(found.folder if found.folder >= 0 else found.fd):
         found.close()
         raise NotOurs
     return found

@@ -151,6 +151,8 @@ class Broker:
     def _made(self, call: Call) -> Answer:
         id, thread, number, given = call
         name = NAMES.get(number, "")
+        if name == "prlimit64":
+            self._refuse_limits(signed(given[0]))
         try:
             caller = Caller(thread, partial(self._listener.is_waiting, id))
             if number in _NOTED:
@@ -185,6 +187,15 @@ class Broker:
                 "command began with (a sandbox of its own, another user, another namespace), so "
                 f"it cannot write {plain(path)}; switch that off to write below run --lease"
             )
+
+    def _refuse_limits(self, process: int) -> None:
+        """Without descriptors, or memory, the broker could serve no call."""
+        try:
+            process = Caller(process, lambda: True).process
+        except (OSError, ValueError):
+            return
+        if process in {os.getpid(), os.getppid(), *_helpers(self._performing)}:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     def _note(self, caller: Caller, name: str, given: tuple[int, ...]) -> None:
         if name == "close":

@@ -5,7 +5,8 @@ nothing. What it says of each call:
 
     heard     what opens something to write, changes names, modes, owners, times or attributes;
               the close of a descriptor with a high number (see `controlling`); what makes a
-              process less, or the parent of others' orphans (see `caller`)
+              process less, or the parent of others' orphans (see `caller`); what sets the
+              limits of another process
     refused   other ways round: io_uring, 32-bit calls, descriptors by file handle, flags of a
               file (chattr), a child that is made a sibling, memory that can be kept back
     let pass  everything else
@@ -45,7 +46,7 @@ CLOSE = 3
 HIGH_DESCRIPTOR = 960
 
 NAMES = {number: name for number, (name, _at) in OPENS.items()}
-NAMES |= {**HEARD, CLOSE: "close", 157: "prctl"}
+NAMES |= {**HEARD, CLOSE: "close", 157: "prctl", 302: "prlimit64"}
 
 #: What is refused, and with what.
 REFUSED = {
@@ -60,6 +61,7 @@ REFUSED = {
 #: What is refused or heard if one of its arguments is, or has, a certain value.
 _CLONE, _CLONE_PARENT = 56, 0x8000
 _PRCTL, _SUBREAPER = 157, 36
+_PRLIMIT = 302
 _IOCTL = 16
 #: Flags of a file, its version, its extended flags, its layout on disk, and a seal that makes it
 #: read-only for ever (fs-verity): changed through any descriptor. The last is userfaultfd again.
@@ -114,6 +116,11 @@ def program(machine: Machine) -> bytes:
         _step(_IS_EQUAL, _PRCTL, 0, 4),
         _step(_LOAD, _ARGUMENTS_AT),
         _step(_IS_EQUAL, _SUBREAPER, 0, 1),
+        _step(_GIVE, _NOTIFY),
+        _step(_GIVE, _ALLOW),
+        _step(_IS_EQUAL, _PRLIMIT, 0, 4),
+        _step(_LOAD, _ARGUMENTS_AT),
+        _step(_IS_EQUAL, 0, 1, 0),
         _step(_GIVE, _NOTIFY),
         _step(_GIVE, _ALLOW),
         _step(_IS_EQUAL, _IOCTL, 0, len(_IOCTLS_REFUSED) + 3),
@@ -216,7 +223,7 @@ _AT_EMPTY_PATH = 0x1000
 AT_FDCWD = -100
 
 
-def made(number: int, *arguments: int | bytes | None) -> int:
+def made(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     """Make a call by number. Raises OSError with what the kernel says."""
     words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     found = int(_syscall(ctypes.c_long(number), *words))
@@ -259,6 +266,13 @@ _HOW = struct.Struct("=QQQ")
 def open_how(folder: int, path: bytes, flags: int, mode: int, resolve: int) -> int:
     """openat2."""
     return made(437, folder, path, _HOW.pack(flags, mode, resolve), _HOW.size)
+
+
+def file_system(fd: int) -> int:
+    """The number of the kind of file system that something is in."""
+    room = bytearray(120)
+    made(138, fd, (ctypes.c_char * len(room)).from_buffer(room))  # fstatfs
+    return int.from_bytes(room[:8], "little")
 
 
 def rename(old: int, old_name: bytes, new: int, new_name: bytes, flags: int) -> None:
