@@ -109,10 +109,10 @@ class Below:
         found = self.process.stdout.readline().strip()
         assert found == line, (found, self.process.poll())
 
-    def tell(self) -> None:
+    def tell(self, text: str = "") -> None:
         """Let it go on from a `read`."""
         assert self.process.stdin is not None
-        self.process.stdin.write("\n")
+        self.process.stdin.write(f"{text}\n")
         self.process.stdin.flush()
 
     def end(self) -> Answer:
