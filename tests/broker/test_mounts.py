@@ -18,6 +18,11 @@ _HOME = "26 25 8:2 / /home rw - ext4 /dev/sda2 rw"
         (["30 25 8:2 / /mnt/home rw - ext4 /dev/sda2 rw"], ["/mnt/home/me/repo"]),
         (["30 25 8:2 /me /mnt/me\\040too rw - ext4 /dev/sda2 rw"], ["/mnt/me too/repo"]),
         (["30 25 8:2 /me/repo/sub /mnt/part rw - ext4 /dev/sda2 rw"], ["/mnt/part"]),
+        (["30 26 8:2 /me/repo/sub /home/me/repo/sub rw - ext4 /dev/sda2 rw"], []),
+        (
+            ["30 26 8:2 /me/repo/sub /home/me/repo/too rw - ext4 /dev/sda2 rw"],
+            ["/home/me/repo/too"],
+        ),
         (["30 25 8:2 /other /mnt/other rw - ext4 /dev/sda2 rw"], []),
         (["30 25 8:2 /me/repository /mnt/other rw - ext4 /dev/sda2 rw"], []),
         (["30 25 8:1 / /mnt/root rw - ext4 /dev/sda1 rw"], []),

@@ -25,8 +25,10 @@ def aliases(folder: str, lines: Iterable[str] | None = None) -> list[str]:
             continue
         if _is_below(inside, other_top):
             found.append(_joined(other_point, inside[len(other_top.rstrip("/")) :]))
-        elif _is_below(other_top, inside) and not _is_below(other_point, folder):
-            found.append(other_point)
+        elif _is_below(other_top, inside):
+            known = _joined(folder, other_top[len(inside.rstrip("/")) :])
+            if other_point != known:  # else it is mounted over itself
+                found.append(other_point)
     return [place for place in found if place != folder]
 
 
