@@ -83,7 +83,9 @@ def priority(value: int) -> int:
 
 def one_line(text: str) -> str:
     """A reason as one printable line: it is shown in tables and in other people's terminals."""
-    shown = "".join(character if character.isprintable() else " " for character in text)
+    shown = text
+    if not text.isprintable():
+        shown = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(shown.split())[:REASON_CHARACTERS_MAX]
 
 

@@ -429,9 +429,7 @@ class Leases:
         for start in range(0, len(grants), _RELEASED_AT_ONCE):
             some = grants[start : start + _RELEASED_AT_ONCE]
             try:
-                services.decide(
-                    self._manager, partial(moving.release_each, ids=some), self._deadline()
-                )
+                self._transact(partial(moving.release_each, ids=some))
             except HoldfastError as error:
                 self._tell("", error.code, f"could not release a lease: {error.message}")
 
