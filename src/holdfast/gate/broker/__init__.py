@@ -14,7 +14,9 @@ Nothing lies between looking and doing, and whatever deceives the broker meets L
     caller       the thread that waits: its memory, its descriptors, and whether it is still what
                  the command began as
     finding      what a path of the caller names: an open descriptor, and where that lies
-    performing   the calls that open files and change names, once their leases are there
+    performing   what the calls share: the lease of a file, and how a call is answered
+    opening      the calls that open a file to write, make it, or shorten it
+    naming       the calls that make a name, give a file another one, or take one away
     folders      the rename of a folder, with all that is in it
     marking      modes, owners, times and attributes
     leases       what the command holds, what others hold, and what is old

@@ -20,6 +20,8 @@ from holdfast.gate.broker.system import file_system, open_how
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.gate.broker.caller import Caller
 
 _LINKS_MAX = 40
@@ -308,3 +310,15 @@ def _own(caller: Caller, where: str, name: bytes) -> list[bytes] | None:
 
 def _jumped(folder: int, name: bytes) -> int:
     return os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)
+
+
+def files_below(fd: int) -> Iterator[tuple[str, os.stat_result]]:
+    """Everything in a folder that is no folder itself, by its path from there."""
+    top = place_of(fd)
+    for folder, _folders, names in os.walk(top):
+        for name in [*names, *(one for one in _folders if os.path.islink(f"{folder}/{one}"))]:
+            path = f"{folder}/{name}"
+            try:
+                yield path[len(top) :], os.lstat(path)
+            except OSError:
+                continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from holdfast.gate.broker import system
-from holdfast.gate.broker.finding import place_of
+from holdfast.gate.broker.finding import files_below
 from holdfast.gate.broker.kinds import LEASED, LEDGER, PASSING
 from holdfast.gate.broker.performing import Blocks, fail
 
@@ -106,20 +106,11 @@ class Folders:
 
 
 def _names_in(found: Found) -> Iterator[tuple[str, os.stat_result | None]]:
-    """Everything in a folder that is no folder itself, by its path from there; a file alone is
-    itself."""
-    if not found.is_folder:
+    """All that is in a folder, by its path from there; a file alone is itself."""
+    if found.is_folder:
+        yield from files_below(found.fd)
+    else:
         yield "", found.status
-        return
-    top = place_of(found.fd)
-    for folder, inner, names in os.walk(top):
-        links = [name for name in inner if os.path.islink(f"{folder}/{name}")]
-        for name in (*names, *links):
-            path = f"{folder}/{name}"
-            try:
-                yield path[len(top) :], os.lstat(path)
-            except OSError:
-                continue
 
 
 def _has_ledger(found: Found) -> bool:

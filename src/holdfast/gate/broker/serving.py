@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.gate.broker.committed import Committed
+    from holdfast.gate.broker.naming import Naming
+    from holdfast.gate.broker.opening import Opening
     from holdfast.gate.broker.performing import Answer, Performing
     from holdfast.gate.broker.waiting import Call
     from holdfast.manager.manager import LockManager
@@ -49,6 +51,7 @@ class Broker:
         self,
         manager: LockManager,
         performing: Performing,
+        acts: tuple[Opening, Naming],
         marking: Marking,
         trust: Trust,
         listener: Listener,
@@ -70,9 +73,11 @@ class Broker:
             manager, performing.leases, wait, listener.is_waiting, self._answer, listener.refuse
         )
         self._acts = {
-            number: getattr(performing, name) for number, name in NAMES.items()
-            if hasattr(performing, name)
-        }  # fmt: skip
+            number: getattr(one, name)
+            for number, name in NAMES.items()
+            for one in acts
+            if hasattr(one, name)
+        }
         #: Those that Landlock does not judge.
         self._marks = {
             number: getattr(marking, name) for number, name in NAMES.items()

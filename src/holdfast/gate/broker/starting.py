@@ -20,6 +20,8 @@ from holdfast.gate.broker.folders import Folders
 from holdfast.gate.broker.kinds import Kinds
 from holdfast.gate.broker.leases import Leases
 from holdfast.gate.broker.marking import Marking
+from holdfast.gate.broker.naming import Naming
+from holdfast.gate.broker.opening import Opening
 from holdfast.gate.broker.performing import Performing
 from holdfast.gate.broker.serving import Broker
 from holdfast.gate.committing import held
@@ -189,13 +191,14 @@ class Enclosure:
         os.set_inheritable(found[0], False)
         folders = Folders(self._manager, self.kinds, self.leases, self.controlling)
         performing = Performing(
-            self.kinds, self.leases, self.controlling, folders, self._is_the_kernel_s,
+            self.kinds, self.leases, self.controlling, self._is_the_kernel_s,
             self._wait is not None,
         )  # fmt: skip
         closed = None if not self._is_closed_outside else self.is_open
+        acts = Opening(performing), Naming(performing, folders)
         marking = Marking(performing, is_open=closed)
         return Broker(
-            self._manager, performing, marking, self._trust, system.Listener(found[0]),
+            self._manager, performing, acts, marking, self._trust, system.Listener(found[0]),
             wait=self._wait or 0.0, committed=self._committed,
         )  # fmt: skip
 
