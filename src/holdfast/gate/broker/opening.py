@@ -149,9 +149,7 @@ class Opening:
                 raise fail(errno.ENOENT)
             if found.tail and not found.is_folder:
                 raise fail(errno.ENOTDIR)
-            if self._performing.kinds.rough(found.path)[0] == OUTSIDE and self._performing.is_open(
-                found.path, True
-            ):
+            if self._performing.is_the_kernel_s(found, True):
                 raise NotOurs
             fresh = None
             if found.is_regular and not found.is_nameless:
