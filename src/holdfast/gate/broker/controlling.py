@@ -21,11 +21,8 @@ import json
 import os
 import stat
 import struct
-import tempfile
-import tomllib
 from functools import lru_cache
 
-from holdfast.gate.broker.gitsettings import UNREADABLE, danger
 from holdfast.gate.broker.kinds import GITS, LEDGER, OUTSIDE
 from holdfast.gate.broker.performing import Descriptor, fail
 from holdfast.gate.broker.system import HIGH_DESCRIPTOR
@@ -35,6 +32,7 @@ from holdfast.manager.realpath import plain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from tempfile import TemporaryDirectory
 
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.finding import Found
@@ -82,7 +80,7 @@ class Controlling:
         self._kinds = kinds
         self._controls = controls
         self._say = say
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryDirectory[str] | None = None
         self._staged: dict[tuple[int, int], Staged] = {}
         library = ctypes.CDLL(None, use_errno=True)
         self._add_watch = library.inotify_add_watch
@@ -160,12 +158,14 @@ class Controlling:
         what = self.what(found.path, links)
         if not what:
             return None
+        from tempfile import mkstemp
+
         if what in (EXECUTED, FIXED) or (not os.access(found.path, os.W_OK) and found.is_there):
             raise self._refused(found.path)
         text = b"" if flags & os.O_TRUNC else _bytes_of(found)
         number = _free_number(caller)
         folder = self._aside()
-        fd, file = tempfile.mkstemp(dir=folder)
+        fd, file = mkstemp(dir=folder)
         os.write(fd, text)
         os.close(fd)
         kept = flags & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_TRUNC) | os.O_CLOEXEC
@@ -221,7 +221,9 @@ class Controlling:
 
     def _aside(self) -> str:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="holdfast-aside-")
+            from tempfile import TemporaryDirectory
+
+            self._folder = TemporaryDirectory(prefix="holdfast-aside-")
         return self._folder.name
 
     # Renamed over
@@ -268,6 +270,8 @@ class Controlling:
         if len(new) > _BYTES_MAX:
             return "the new content is larger than 1 MiB"
         if what == SETTINGS:
+            from holdfast.gate.broker.gitsettings import UNREADABLE, danger
+
             found = danger(old or b"", new, of_module="/modules/" in path)
             if found and found != UNREADABLE:
                 return f"it would change {found}"
@@ -394,8 +398,10 @@ def _text_at(path: str) -> bytes | None:
 
 def _replace(path: str, new: bytes, mode: int) -> None:
     """Give a name to a copy of judged bytes."""
+    from tempfile import mkstemp
+
     folder, name = os.path.split(path)
-    fd, file = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    fd, file = mkstemp(prefix=f".{name}.", dir=folder)
     try:
         os.write(fd, new)
         os.fchmod(fd, mode)
@@ -408,6 +414,8 @@ def _replace(path: str, new: bytes, mode: int) -> None:
 
 
 def _says_the_same(path: str, old: bytes, new: bytes) -> bool:
+    import tomllib
+
     load = tomllib.loads if path.endswith(".toml") else json.loads
     try:
         return bool(load(old.decode()) == load(new.decode()))
