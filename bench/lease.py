@@ -42,8 +42,10 @@ class Whole:
 def run(scratch: Path, quick: bool) -> list[Row]:
     commands = install(scratch / "installed")
     script = [str(commands / "holdfast"), "run", "--lease", "--"]
+    temporary = scratch / "temporary"
+    temporary.mkdir()
     with Seat() as seat:
-        seat.ask(adopt_orphans)
+        seat.ask(settle, temporary)
         rows = _calls(seat, script, scratch / "calls", quick)
         for number, whole in enumerate(_wholes(quick)):
             folder = scratch / f"whole{number}"
@@ -82,6 +84,7 @@ def _calls(seat: Seat, script: list[str], scratch: Path, quick: bool) -> list[Ro
         "again": ("open of a leased file", 0.15),
         "first": ("first open of a tracked file", 0.4),
         "new": ("first open of a new file", None),
+        "ignored": ("open of a new file that git ignores", None),
     }
     folder = lease_trees.tracked(scratch / "repository", count)
     figure = scratch / "figure"
@@ -93,7 +96,7 @@ def _calls(seat: Seat, script: list[str], scratch: Path, quick: bool) -> list[Ro
             for name in (OURS, ALONE) if number % 2 else (ALONE, OURS):
                 line = [sys.executable, "-IS", str(_LOOP), kind, str(count), name, str(figure)]
                 seat.ask(spent, script + line if name == OURS else line, folder)
-                lease_trees.git(folder, "clean", "-fdq")
+                lease_trees.git(folder, "clean", "-fdqx", "-e", ".holdfast")
                 wall, worked = map(float, figure.read_text().split())
                 if number:  # the first ones fill the system's caches
                     clock[name].append(wall)
@@ -147,9 +150,11 @@ def _compared(
 # In the seat
 
 
-def adopt_orphans() -> None:
-    """What a command leaves becomes a child of this process: the broker, which ends after it."""
+def settle(temporary: Path) -> None:
+    """What a command leaves becomes a child of this process: the broker, which ends after it. And
+    temporary files do not lie on the way to the repository, just as they mostly do not."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    os.environ["TMPDIR"] = str(temporary)
 
 
 def spent(line: Sequence[str], folder: Path) -> tuple[float, float]:

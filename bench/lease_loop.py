@@ -1,6 +1,6 @@
 """A command that opens many files, and says what one of them took.
 
-    python lease_loop.py read|again|first|new COUNT WHO FIGURE
+    python lease_loop.py read|again|first|new|ignored COUNT WHO FIGURE
 
 In FIGURE are then the milliseconds of one call, by the clock and of processor time. The files are
 those that `lease_trees.tracked` makes, in the folder that the command is in. Started by `lease`,
@@ -18,7 +18,7 @@ _READ_TIMES = 5
 
 def main() -> None:
     kind, count, who, figure = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    act = {"read": read, "again": again, "first": first, "new": new}[kind]
+    act = {"read": read, "again": again, "first": first, "new": new, "ignored": ignored}[kind]
     act(1)
     worked = _worked(who)
     begun = time.perf_counter()
@@ -52,6 +52,13 @@ def first(count: int) -> int:
 def new(count: int) -> int:
     for number in range(count):
         os.close(os.open(f"{number % 10}/new-{count}-{number}", os.O_WRONLY | os.O_CREAT))
+    return count
+
+
+def ignored(count: int) -> int:
+    os.makedirs("ignored", exist_ok=True)
+    for number in range(count):
+        os.close(os.open(f"ignored/{number}", os.O_WRONLY | os.O_CREAT))
     return count
 
 

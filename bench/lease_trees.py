@@ -50,7 +50,7 @@ def tracked(folder: Path, count: int) -> Path:
         file = folder / str(number % _FOLDERS) / str(number)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{number}\n")
-    _commit(folder)
+    _commit(folder, "/ignored/\n")
     return folder
 
 
@@ -102,12 +102,8 @@ def make_tests(folder: Path) -> Steps | None:
             "    assert json.loads((tmp_path / 'data.json').read_text()) == data\n"
         )
     _commit(folder, "__pycache__/\n.pytest_cache/\n")
-    temporary = folder.parent / f"{folder.name}-temporary"
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:xdist"]
-    return Steps(
-        [*line, f"--basetemp={temporary}"],
-        after=[["rm", "-rf", str(temporary)], ["git", "clean", "-fdqX", "-e", "!.holdfast"]],
-    )
+    return Steps(line, after=[["git", "clean", "-fdqX", "-e", "!.holdfast"]])
 
 
 def _make_packages(folder: Path) -> bool:
