@@ -35,6 +35,7 @@ _BEFORE = b'[core]\n\tbare = false\n[branch "main"]\n\tremote = origin\n'
         b"[submodule \"x\"]\n\tupdate = !evil\n", b"[remote \"o\"]\n\tuploadpack = evil\n",
         b"[core]\n\tworktree = /elsewhere\n", b"[url \"ext::evil\"]\n\tinsteadOf = https://x\n",
         b"[pager]\n\tlog = evil\n", b"[hook \"x\"]\n\tcommand = evil\n", b"[core\n",
+        b"[gc]\n\trecentObjectsHook = evil\n", b"[lfs \"customtransfer.x\"]\n\tpath = evil\n",
     ],
 )  # fmt: skip
 def test_settings_that_execute_something_are_refused(more: bytes) -> None:

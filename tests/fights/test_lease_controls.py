@@ -77,6 +77,8 @@ ATTACKS = {
     "a hook": "echo evil >.git/hooks/pre-commit",
     "a hook by a rename": "mv evil.json .git/hooks/pre-commit",
     "a hook from a sample": "cp .git/hooks/sleeping .git/hooks/pre-commit",
+    "beside a hook": "echo evil >.git/hooks/pre-commit.legacy",
+    "below the hooks": "mkdir .git/hooks/pre-commit.d && echo evil >.git/hooks/pre-commit.d/10",
     "a hook that was not executable": "chmod +x .git/hooks/post-commit",
     "a hook that is no more executable": "chmod -x .git/hooks/pre-push",
     "a hook removed": "rm -f .git/hooks/pre-push",

@@ -24,6 +24,7 @@ Nothing lies between looking and doing, and whatever deceives the broker meets L
     kinds        what a path is: the ledger's, git's, ignored, or a file that is leased
     controlling  control files: written aside, judged, and published as a copy
     gitsettings  which settings of git make it execute something
+    including    files of a work tree that those include
     committed    which leased files a commit has made clean
     leftover     what the command left running, and which files that has open
     serving      the loop that hears and answers

@@ -23,6 +23,7 @@ import stat
 import struct
 from functools import lru_cache
 
+from holdfast.gate.broker.including import included
 from holdfast.gate.broker.kinds import GITS, LEDGER, OUTSIDE
 from holdfast.gate.broker.performing import Descriptor, fail
 from holdfast.gate.broker.system import HIGH_DESCRIPTOR
@@ -82,6 +83,8 @@ class Controlling:
         self._say = say
         self._folder: TemporaryDirectory[str] | None = None
         self._staged: dict[tuple[int, int], Staged] = {}
+        #: What git's settings include.
+        self._settings_beside = included(controls.root)
         library = ctypes.CDLL(None, use_errno=True)
         self._add_watch = library.inotify_add_watch
         #: Ready to be read when a file aside was closed in another way.
@@ -102,7 +105,7 @@ class Controlling:
         if control is None:
             control = self._controls.of(path) if links > 1 or _may_be_special(path) else None
         if control is None:
-            return ""
+            return SETTINGS if path in self._settings_beside else ""
         if control.judge:
             return TEXT
         return EXECUTED if control.is_folder else FIXED
@@ -322,7 +325,8 @@ def _in_git(inner: str) -> str:
     if parts[0] == "holdfast":
         return EXECUTED
     if parts[0] == "hooks" and len(parts) > 1:
-        return EXECUTED if parts[1] in GIT_HOOKS else ""
+        # Not only what git calls a hook: such a hook may run what is beside it.
+        return "" if parts[1].endswith(".sample") else EXECUTED
     if len(parts) == 1:
         if parts[0] in ("config", "config.worktree"):
             return SETTINGS

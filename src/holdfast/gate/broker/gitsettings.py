@@ -35,7 +35,8 @@ _DANGEROUS = re.compile(
     | uploadpack\.packobjectshook | receive\..* | transfer\..*
     | sendemail\..* | imap\..* | trailer\..*\.(?:command|cmd) | init\.templatedir
     | submodule\..*\.update | submodule\.recurse | submodule\.alternate.*
-    | safe\..* | extensions\.partialclone | tar\..*\.command | gc\..*cmd
+    | safe\..* | extensions\.partialclone | tar\..*\.command | gc\..*(?:cmd|hook)
+    | lfs\..*\.(?:path|clean|smudge)
     | completion\.commands | guitool\..* | gitcvs\..* | difftool\..* | mergetool\..*
     """,
     re.VERBOSE | re.DOTALL,
