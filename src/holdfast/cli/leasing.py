@@ -179,6 +179,7 @@ def _serve(
         broker.close()
         _leave(manager, grant, holder, service, quarters)
         watch.end()
+        manager.close()  # else the next command reads the whole log of what was leased here
     return DONE
 
 
