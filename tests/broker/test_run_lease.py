@@ -317,6 +317,12 @@ def test_run_does_not_wait_for_what_is_left_running(site: Site) -> None:
     assert ended(process)[0] == 4
 
 
+def test_the_log_of_the_ledger_is_written_back(site: Site) -> None:
+    site.lease("for i in 1 2 3 4 5; do echo x >file$i; done")
+    log = site.root / ".holdfast" / "ledger.db-wal"
+    until(lambda: not log.exists(), "the end of the log")
+
+
 def test_with_until_commit_what_is_committed_comes_free_earlier(site: Site) -> None:
     process = site.begin(
         f"echo x >a.txt; echo x >b.txt; git commit -qm one a.txt; touch {site.flag('committed')}; "
