@@ -213,8 +213,8 @@ def _itself(folder: int, name: bytes, follow: bool | None) -> int:
         return os.open(name, _ITSELF, dir_fd=folder)
     except FileNotFoundError:
         return -1
-    except OSError:
-        if follow is None:
+    except OSError as error:
+        if follow is None and error.errno == errno.ENAMETOOLONG:
             return -1
         raise
 

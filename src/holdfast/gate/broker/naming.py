@@ -7,7 +7,7 @@ import os
 import stat
 
 from holdfast.gate.broker import system
-from holdfast.gate.broker.finding import NotOurs, files_below, find, find_descriptor, find_name
+from holdfast.gate.broker.finding import Found, NotOurs, files_below, find, find_name
 from holdfast.gate.broker.kinds import GITS, LEDGER
 from holdfast.gate.broker.performing import fail, signed
 from holdfast.gate.broker.system import AT_FDCWD
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.gate.broker.caller import Caller
-    from holdfast.gate.broker.finding import Found
     from holdfast.gate.broker.folders import Folders
     from holdfast.gate.broker.leases import Lease
     from holdfast.gate.broker.performing import Answer, Arguments, Performing
@@ -114,7 +113,7 @@ class Naming:
             raise fail(errno.EINVAL)
         text = caller.text(old[1])
         if not text and flags & _EMPTY:
-            first = find_descriptor(caller, old[0])
+            first = Found(-1, b"", caller.open_folder(old[0]))
         else:
             first = find(caller, old[0], text, follow=bool(flags & _FOLLOW))
         try:

@@ -95,7 +95,9 @@ class Opening:
             return self._make_file(caller, found, flags, mode)
         if flags & os.O_CREAT and flags & os.O_EXCL:
             raise fail(errno.EEXIST)
-        if found.is_folder or found.is_link or (found.tail and not found.is_folder):
+        if found.is_folder and found.folder < 0:
+            raise fail(errno.EISDIR)
+        if found.is_folder or found.is_link or found.tail:
             return _handed(_open_name(found, flags, mode), flags)  # which fails as it should
         writes = bool(flags & os.O_ACCMODE or flags & os.O_TRUNC)
         if not writes:
