@@ -221,6 +221,8 @@ class Sequence:
         self.call("write", fd, b"temporary", 9)
         name = self.path()
         if self.maybe(0.3) and self.chance.random() < 0.5:
+            # Below /proc the kernel asks first who opened the descriptor: here it is the broker.
+            name = self.chance.choice(FILES + LINKS + MADE_UP)
             self.call("linkat", fd, b"", HERE, name, AT_EMPTY_PATH)
         else:
             source = b"/proc/thread-self/fd/%d" % fd
