@@ -14,8 +14,10 @@ _PARENT_AT = 1
 _COMMAND_BYTES = 200
 
 
-def descendants(process: int) -> list[int]:
-    """All processes below one, as they are now."""
+def descendants() -> list[int]:
+    """All processes below this one, which takes its orphans, as they are now."""
+    if not _has_children():
+        return []
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -23,12 +25,20 @@ def descendants(process: int) -> list[int]:
             if found is not None and found[0] not in b"ZX":
                 children.setdefault(int(found[_PARENT_AT]), []).append(int(name))
     below: list[int] = []
-    todo = [process]
+    todo = [os.getpid()]
     while todo:
         some = children.get(todo.pop(), [])
         below += some
         todo += some
     return below
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _stat(name: str) -> list[bytes] | None:

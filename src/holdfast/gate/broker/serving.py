@@ -251,7 +251,7 @@ class Broker:
         """Give back what no process below has open to write. What each of them has."""
         used: dict[int, list[str]] = {}
         mine = self._leases.mine
-        for process in descendants(os.getpid()):
+        for process in descendants():
             if process in _helpers(self._performing):
                 continue
             used[process] = sorted({path for path in written_by(process) if path in mine})
@@ -270,7 +270,7 @@ class Broker:
         self._is_commit_likely = False
         clean = self._committed.clean(self._leases.mine)
         if clean:
-            below = descendants(os.getpid())
+            below = descendants()
             in_use = {path for process in below for path in written_by(process)}
             self._leases.drop_all([path for path in clean if path not in in_use])
 
