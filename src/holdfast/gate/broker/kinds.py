@@ -151,7 +151,9 @@ class _Ignored:
     def _is_folder_ignored(self, folder: str) -> bool:
         known = self._known.get(folder)
         if known is None:
-            known = self._known[folder] = self._ask(f"{folder}/")
+            above = os.path.dirname(folder)  # what is in an ignored one is ignored whatever it is
+            known = bool(above) and self._is_folder_ignored(above)
+            known = self._known[folder] = known or self._ask(f"{folder}/")
         return known
 
     def _ask(self, inner: str) -> bool:
