@@ -63,7 +63,7 @@ def _wholes(quick: bool) -> list[Whole]:
     return [
         Whole("true, from start to end", None, lease_trees.nothing, 2 * rounds),
         Whole("make of 60 C files", at_most(1.10), lease_trees.make_c, rounds),
-        Whole("pytest, 400 tests", at_most(1.10), lease_trees.make_tests, rounds),
+        Whole("pytest, 800 tests", at_most(1.10), lease_trees.make_tests, rounds),
         Whole("npm install, nothing to do", at_most(1.10), lease_trees.make_npm, rounds),
         Whole("npm install, 40 local packages", None, lease_trees.make_npm_fresh, rounds),
         Whole(

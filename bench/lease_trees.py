@@ -12,7 +12,7 @@ from pathlib import Path
 
 _FOLDERS = 10
 _C_FILES = 60
-_TEST_FILES, _TESTS_IN_ONE = 20, 20
+_TEST_FILES, _TESTS_IN_ONE = 20, 40
 _PACKAGES, _FILES_IN_ONE = 40, 25
 _NPM = ["npm", "install", "--offline", "--no-audit", "--no-fund", "--ignore-scripts"]
 
@@ -90,16 +90,21 @@ def make_c(folder: Path) -> Steps | None:
 
 
 def make_tests(folder: Path) -> Steps | None:
-    """Small tests, some of which write into their own folder in the system's place for that."""
+    """Small tests, of which every eighth writes into a temporary folder."""
     folder.mkdir()
     for number in range(_TEST_FILES):
         (folder / f"test_part{number}.py").write_text(
             "import json\nimport pytest\n\n\n"
-            f"@pytest.mark.parametrize('n', range({_TESTS_IN_ONE}))\n"
-            "def test_part(n, tmp_path):\n"
+            "def work(n):\n"
             "    data = {str(i): list(range(n)) for i in range(400)}\n"
-            "    (tmp_path / 'data.json').write_text(json.dumps(data))\n"
-            "    assert json.loads((tmp_path / 'data.json').read_text()) == data\n"
+            "    assert json.loads(json.dumps(data)) == data\n"
+            "    return data\n\n\n"
+            f"@pytest.mark.parametrize('n', range({_TESTS_IN_ONE * 7 // 8}))\n"
+            "def test_part(n):\n"
+            "    work(n)\n\n\n"
+            f"@pytest.mark.parametrize('n', range({_TESTS_IN_ONE // 8}))\n"
+            "def test_written(n, tmp_path):\n"
+            "    (tmp_path / 'data.json').write_text(json.dumps(work(n)))\n"
         )
     _commit(folder, "__pycache__/\n.pytest_cache/\n")
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:xdist"]
