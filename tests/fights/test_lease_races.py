@@ -96,8 +96,8 @@ def test_a_folder_that_leads_to_one_and_the_other(siege: Siege, racer: Path, op:
 
 def test_a_racer_that_is_not_held_back_changes_what_is_held(siege: Siege, racer: Path) -> None:
     # Else the tests above would prove nothing.
-    assert siege.plainly(racer, "buffer", "open", 1000).code == 3
-    assert siege.plainly(racer, "buffer", "chmod", 1000).code == 0
+    assert siege.plainly(racer, "buffer", "open", 1_000_000).code == 3
+    assert siege.plainly(racer, "buffer", "chmod", 1_000_000).code == 0
     found = state(siege.root)
     assert found != siege.before
     siege.before = found
