@@ -64,8 +64,8 @@ _PRCTL, _SUBREAPER = 157, 36
 _PRLIMIT = 302
 _IOCTL = 16
 #: Flags of a file, its version, its extended flags, its layout on disk, and a seal that makes it
-#: read-only for ever (fs-verity): changed through any descriptor. Then userfaultfd again, and typing
-#: into a terminal for the person at it (TIOCSTI).
+#: read-only for ever (fs-verity): changed through any descriptor. Then userfaultfd again, and what
+#: types into a terminal for the person at it (TIOCSTI).
 _IOCTLS_REFUSED = (
     0x40086602, 0x40046602, 0x40087602, 0x40086604, 0x401C5820, 0x6609, 0x660C, 0x40806685,
     0xAA00, 0x5412,
