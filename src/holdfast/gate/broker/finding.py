@@ -83,6 +83,19 @@ class Found:
         """Whether it has no name any more, or never had one."""
         return self.status is not None and self.status.st_nlink == 0
 
+    def is_still_there(self) -> bool:
+        """Whether the name still leads to what was found, and that is as it was."""
+        if self.folder < 0:
+            return True
+        try:
+            now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+        except OSError:
+            return self.status is None
+        then = self.status
+        return then is not None and (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_ctime_ns) == (
+            then.st_dev, then.st_ino, then.st_mtime_ns, then.st_ctime_ns
+        )  # fmt: skip
+
     @property
     def last(self) -> bytes:
         """The name as the caller wrote it."""

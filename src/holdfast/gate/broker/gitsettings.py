@@ -1,7 +1,7 @@
 """Which settings of git make it execute something, or read settings from elsewhere.
 
 An agent may set a branch's remote or a user's name. What names a program, a shell line, a folder of
-hooks or another file of settings is executed by whoever calls git next, outside of any sandbox.
+hooks or another file of settings is executed when git is called next, outside of any sandbox.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+from time import time_ns
 
 from holdfast.gate.broker.kinds import GITS, LEASED, LEDGER, OUTSIDE
 
@@ -77,7 +78,10 @@ class Performing:
         self.git_moves = 0
 
     def lease(self, caller: Caller, found: Found) -> Lease | None:
-        """Have what is needed to change a file. The lease, if it was taken for this. Raises."""
+        """Have what is needed to change a file. The lease, if it was taken for this.
+
+        Raises OSError, Stands, or Blocks if the name leads to another file by now.
+        """
         known = self.leases.mine.get(found.path)
         if known is not None:
             self.leases.take(caller, found)
@@ -87,6 +91,10 @@ class Performing:
             fresh = self.leases.take(caller, found, waits=self.waits)
             if fresh is not None:
                 fresh.taken_at = self.git_moves
+                if not found.is_still_there():
+                    # Its last holder changed it after it was found, and before it was leased.
+                    fresh.moved_at = time_ns()
+                    raise Blocks
             return fresh
         if kind == LEDGER:
             raise fail(errno.EACCES)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
-#: From this value on Yama lets only root read the memory of another process, then nobody.
+#: From this value on Yama lets only root read the memory of other processes; from 3 on, none can.
 _YAMA_CLOSED = 2
 
 

@@ -55,7 +55,7 @@ REFUSED = {
     # clone3 has its flags where a filter cannot look; the C library then calls clone.
     435: errno.ENOSYS,
     469: errno.ENOSYS,  # file_setattr
-    # Whoever reads memory that one of its threads keeps back waits for ever, and so would we.
+    # A process that reads memory which one of its threads keeps back waits for ever.
     323: errno.EPERM,  # userfaultfd
 }  # fmt: skip
 #: What is refused or heard if one of its arguments is, or has, a certain value.
