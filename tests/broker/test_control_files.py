@@ -179,6 +179,25 @@ def test_settings_of_a_client_that_say_the_same_may_be_written_anew(site: Site) 
     assert settings.read_text() != '{"model": "x"}'
 
 
+def test_settings_that_another_holds_are_not_written_in_place(site: Site) -> None:
+    (site.root / ".claude").mkdir()
+    settings = site.root / ".claude" / "settings.json"
+    settings.write_text('{"model": "x"}')
+    site.holdfast("lock", "--holder", "other", ".claude/settings.json")
+    done = site.lease("""echo '{"model":   "x"}' >.claude/settings.json""")
+    assert done.returncode != 0
+    assert settings.read_text() == '{"model": "x"}'
+
+
+def test_what_was_written_aside_is_not_published_through_a_link(site: Site) -> None:
+    before = site.text(".git/config")
+    done = site.lease(
+        "mkdir -p n; git init -q n; exec 3>>n/.git/config; mv n gone; ln -s . n; "
+        "printf '[user]\\n\\tname = evil\\n' >&3; exec 3>&-"
+    )
+    assert site.text(".git/config") == before, done.stderr
+
+
 def test_a_client_s_hook_inside_answers_for_the_broker(site: Site) -> None:
     site.holdfast("lock", "--holder", "other", "a.txt")
     line = (

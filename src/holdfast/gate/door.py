@@ -601,7 +601,7 @@ def _by_broker(root: str, paths: list[str], intent: Intent) -> Answer:
 
     for path in paths:
         top = checkout_of(root, path)
-        inner = [path[len(top) + 1 :]] if path.startswith(top) else []
+        inner = [path[len(top) + 1 :]] if path.startswith(f"{top}/") else []
         held = asking.held_by_others(top, inner, edit=True)
         if held:
             from holdfast.gate.rulebook import telling

@@ -155,8 +155,10 @@ class Controlling:
 
     # Written in place
 
-    def opened(self, caller: Caller, found: Found, flags: int, mode: int) -> Descriptor | None:
-        """A descriptor of a file aside; None if this is no control file. Raises OSError."""
+    def opened(
+        self, caller: Caller, found: Found, flags: int, mode: int, lend: Lend
+    ) -> Descriptor | None:
+        """A descriptor of a file aside; None if this is not a control file. Raises OSError."""
         links = found.status.st_nlink if found.status is not None else 1
         what = self.what(found.path, links)
         if not what:
@@ -165,6 +167,7 @@ class Controlling:
 
         if what in (EXECUTED, FIXED) or (not os.access(found.path, os.W_OK) and found.is_there):
             raise self._refused(found.path)
+        lend(caller, found)
         text = b"" if flags & os.O_TRUNC else _bytes_of(found)
         number = _free_number(caller)
         folder = self._aside()
@@ -212,7 +215,9 @@ class Controlling:
             return
         staged.published = new
         old = _text_at(staged.path)
-        why = self._why_not(staged.path, staged.what, old, new)
+        why: str | None = "its folder leads elsewhere by now"
+        if os.path.realpath(staged.path) == staged.path:
+            why = self._why_not(staged.path, staged.what, old, new)
         if why is not None:
             self._refused(staged.path, why)
             return
@@ -275,7 +280,7 @@ class Controlling:
         if what == SETTINGS:
             from holdfast.gate.broker.gitsettings import UNREADABLE, danger
 
-            found = danger(old or b"", new, of_module="/modules/" in path)
+            found = danger(old or b"", new, of_module="/.git/modules/" in path)
             if found and found != UNREADABLE:
                 return f"it would change {found}"
             return found or None

@@ -7,6 +7,7 @@ there the folder is renamed: a file that came meanwhile is not carried along uns
 
 from __future__ import annotations
 
+import errno
 import os
 
 from holdfast.gate.broker import system
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     Wanted = list[tuple[str, os.stat_result | None]]
 
-_EACCES = 13
 _EXCHANGE = 2
 
 
@@ -49,7 +49,7 @@ class Folders:
         for one in (first, second):
             kind = self._kinds.rough(one.path)[0]
             if kind == LEDGER or (one.is_folder and _has_ledger(one)):
-                raise fail(_EACCES)
+                raise fail(errno.EACCES)
             if kind == LEASED and one.is_folder:
                 self._leases.demand_free_below(one)
             elif kind == LEASED:
@@ -87,7 +87,7 @@ class Folders:
                         if kind in (LEASED, PASSING):
                             found[path] = found.get(path) or state
                 elif LEDGER in kinds:
-                    raise fail(_EACCES)
+                    raise fail(errno.EACCES)
         return sorted(found.items())
 
     def _forget_made(self, folder: str) -> None:

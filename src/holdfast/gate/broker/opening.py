@@ -106,7 +106,9 @@ class Opening:
             return _handed(_open_pipe(found, flags), flags)
         if found.is_nameless:
             return _handed(_open_it(found, flags, mode), flags)
-        staged = self._performing.controlling.opened(caller, found, flags, mode)
+        staged = self._performing.controlling.opened(
+            caller, found, flags, mode, self._performing.lease
+        )
         if staged is not None:
             return staged
         fresh = self._performing.lease(caller, found)
@@ -124,7 +126,9 @@ class Opening:
         if found.tail:
             raise fail(errno.EISDIR)
         os.umask(caller.umask)
-        staged = self._performing.controlling.opened(caller, found, flags, mode)
+        staged = self._performing.controlling.opened(
+            caller, found, flags, mode, self._performing.lease
+        )
         if staged is not None:
             return staged
         fresh = self._performing.lease(caller, found)
