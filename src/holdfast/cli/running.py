@@ -21,8 +21,8 @@ from holdfast.cli.opening import STORE_VARIABLE, Desk, tree_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.cli.sandboxing import is_best_effort, version
-from holdfast.cli.signals import Signals, can_pass_signals
 from holdfast.core.errors import HoldfastError
+from holdfast.gate.sandbox.signals import Signals, can_pass_signals
 from holdfast.manager.identity import HOLDER_VARIABLE, OWNER_VARIABLE, runner_holder
 
 TYPE_CHECKING = False

@@ -16,9 +16,9 @@ from holdfast.cli import NOT_HELD
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.cli.running import CANNOT_EXECUTE, NOT_FOUND, CommandError
-from holdfast.cli.signals import Signals, can_pass_signals
 from holdfast.cli.tree_desk import TOKEN_VARIABLE, TreeDesk
 from holdfast.core.errors import HoldfastError
+from holdfast.gate.sandbox.signals import Signals, can_pass_signals
 from holdfast.manager.identity import runner_holder
 from holdfast.trees import locks
 from holdfast.trees.holders import holder_id

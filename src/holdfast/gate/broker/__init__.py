@@ -29,7 +29,8 @@ Nothing lies between looking and doing, and whatever deceives the broker meets L
     leftover     what the command left running, and which files that has open
     serving      the loop that hears and answers
     mounts       other ways to the same folder
-    starting     the processes: a runner, a broker, a command
+    starting     what is closed to the command, and how it is started
+    runner       the process that was called, and its line to the broker
 
 Three processes: the runner, which waits as for any command; the broker, its child, which takes no
 signal but the kernel's last one; and the command, the broker's child, in the runner's process

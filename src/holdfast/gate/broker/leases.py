@@ -113,6 +113,10 @@ class Leases:
         #: What other holders have given back since the broker began.
         self._theirs: set[str] = set()
 
+    def is_own(self, holder: Holder) -> bool:
+        """Whether a lease of that holder is the command's own."""
+        return holder.key == self.holder.key
+
     # Taking
 
     def take(self, caller: Caller, found: Found, *, waits: bool = False) -> Lease | None:

@@ -18,7 +18,6 @@ from holdfast.gate.broker.committed import Committed
 from holdfast.gate.broker.controlling import Controlling
 from holdfast.gate.broker.folders import Folders
 from holdfast.gate.broker.kinds import Kinds
-from holdfast.gate.broker.leases import Leases
 from holdfast.gate.broker.marking import Marking
 from holdfast.gate.broker.naming import Naming
 from holdfast.gate.broker.opening import Opening
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from holdfast.core.model import Holder
+    from holdfast.gate.broker.leases import Leases
     from holdfast.gate.sandbox.service import Question
     from holdfast.manager.manager import LockManager
 
@@ -73,21 +72,17 @@ class Enclosure:
 
     def __init__(
         self,
-        manager: LockManager,
-        holder: Holder,
+        root: str,
+        ledger: str,
         abi: int,
-        say: Callable[[str], None],
         *,
-        wait: float | None,
         until_commit: bool = False,
         places: Callable[[Places], None] | None = None,
     ) -> None:
-        """`places` opens what is open outside, if the outside is closed too."""
-        assert manager.tree is not None
-        root = manager.tree.root
-        self._manager = manager
-        self._wait = wait
-        self.leases = Leases(manager, holder, say)
+        """`root` is that of the repository, `ledger` the folder of its ledger. With `until_commit`
+        it is remembered what is committed now. `places` opens what is open outside, if the outside
+        is closed too."""
+        self._root = root
         self._trust = Trust()
         self._filter = seccomp.Filter(system.program)
         self._folders: set[str] = set()
@@ -96,7 +91,6 @@ class Enclosure:
         self._ours, self._theirs = socket.socketpair()
         roots = [] if is_bare(root) and not os.path.lexists(f"{root}/.git") else [root]
         roots = list(dict.fromkeys([*roots, *checkouts(root)])) or [root]
-        ledger = os.path.dirname(manager.store.url.removeprefix("sqlite://"))
         own = [folder for folder in _git_folders(root) if not _is_below(folder, roots)]
         for folder in (*roots, *own):
             _refuse_alias(folder)
@@ -107,7 +101,6 @@ class Enclosure:
             closing.open_all_but([*roots, *own, ledger], self._open)
         else:
             places(Places(self._open))
-        self.controlling = Controlling(self.kinds, controls_of(root), say)
 
     def _open(self, fd: int, rights: int) -> None:
         self._ruleset.open(fd, rights)
@@ -159,48 +152,49 @@ class Enclosure:
         self._trust.command = child
         return child
 
-    def questions(self) -> dict[str, Question]:
-        """What those inside can ask beside the usual."""
-
-        def refusals(_manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
-            return {"refusals": list(self.leases.refusals)}
-
-        def held_by_others(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
-            root, names = wanted["root"], wanted["names"]
-            if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
-                raise TypeError("root is a text, names a list of texts")
-            if wanted.get("edit") is True and self._wait is not None:
-                return {"held": []}  # an edit will stand in line
-            me = self.leases.holder.key
-            found = [one for one in held(manager, root, names) if one.grant.holder.key != me]
-            return {
-                "held": [
-                    {"name": one.name, "grant": grant_to_dict(one.grant), "age": one.age}
-                    for one in found
-                ]
-            }
-
-        return {"refusals": refusals, "held": held_by_others}
-
-    def broker(self) -> Broker:
-        """The broker of the command that was started."""
+    def broker(self, manager: LockManager, leases: Leases, *, wait: float | None = None) -> Broker:
+        """The broker of the command that was started. With `wait` a call stands in line for so many
+        seconds."""
         found = socket.recv_fds(self._ours, 1, 1)[1]
         self._ours.close()
         if not found:
             raise trouble("the kernel does not tell of the command's calls", OSError(38, "no fd"))
         os.set_inheritable(found[0], False)
-        folders = Folders(self._manager, self.kinds, self.leases, self.controlling)
+        controlling = Controlling(self.kinds, controls_of(self._root), leases.say)
+        folders = Folders(manager, self.kinds, leases, controlling)
         performing = Performing(
-            self.kinds, self.leases, self.controlling, self._is_the_kernel_s,
-            self._wait is not None,
-        )  # fmt: skip
+            self.kinds, leases, controlling, self._is_the_kernel_s, wait is not None
+        )
         closed = None if not self._is_closed_outside else self.is_open
         acts = Opening(performing), Naming(performing, folders)
         marking = Marking(performing, is_open=closed)
         return Broker(
-            self._manager, performing, acts, marking, self._trust, system.Listener(found[0]),
-            wait=self._wait or 0.0, committed=self._committed,
+            manager, performing, acts, marking, self._trust, system.Listener(found[0]),
+            wait=wait or 0.0, committed=self._committed,
         )  # fmt: skip
+
+
+def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
+    """What those inside can ask beside the usual."""
+
+    def refusals(_manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
+        return {"refusals": list(leases.refusals)}
+
+    def held_by_others(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        root, names = wanted["root"], wanted["names"]
+        if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
+            raise TypeError("root is a text, names a list of texts")
+        if wanted.get("edit") is True and wait is not None:
+            return {"held": []}  # an edit will stand in line
+        found = [one for one in held(manager, root, names) if not leases.is_own(one.grant.holder)]
+        return {
+            "held": [
+                {"name": one.name, "grant": grant_to_dict(one.grant), "age": one.age}
+                for one in found
+            ]
+        }
+
+    return {"refusals": refusals, "held": held_by_others}
 
 
 def _kept_apart() -> str:

@@ -17,6 +17,7 @@ is handled; reading and executing stay free. Open are
     quarters     both, for a runner that has one command after the other
     box          all of it together, around one command
     starting     fork, restrict, execute
+    signals      signals between a runner and its command
     nursery      a small process that does this for a runner with many commands
     spawning     the runner's side of it
     asking       the other end of that socket; small, because hooks use it
