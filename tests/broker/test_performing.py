@@ -29,6 +29,9 @@ class _Leases:
         self.mine: dict[str, _Lease] = {}
         self._meanwhile = meanwhile
 
+    def held(self, path: str) -> _Lease | None:
+        return self.mine.get(path)
+
     def take(self, _caller: object, found: Found, *, waits: bool = False) -> _Lease:
         self._meanwhile()
         lease = self.mine[found.path] = _Lease()

@@ -34,7 +34,7 @@ from holdfast.gate.intent import (
 from holdfast.gate.rulebook import decisions, records
 from holdfast.gate.rulebook.life import FOR_EDIT, FOR_NEXT_EDIT
 from holdfast.gate.rulebook.naming import session_key
-from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Passed, Seen
+from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Leased, Passed, Seen
 from holdfast.gate.settings import REFUSE, TELL
 from holdfast.gate.stamps import stamp_of, stamps_at
 from holdfast.manager import services
@@ -221,6 +221,27 @@ class Gate:
             told = self.told(outcome.came, outcome.lapsed, mine)
             return Answer(ALLOW, context=f"{told}\n{self._changed_elsewhere()}".strip())
         return self._refused(outcome)
+
+    def write(self, places: Sequence[Place], *, is_left: bool = False) -> Any:
+        """May a command of this agent write these files, all of them or none? What was decided
+        (`decisions.write`); nothing is held open."""
+        self.wanted = wanted = self._requests(places)
+        self._settle(wanted)
+        outcome = self.decide(
+            lambda view: decisions.write(view, self.asker, wanted, is_left=is_left)
+        )
+        if isinstance(outcome, Leased) and outcome.is_limited:
+            self._start_keeper()
+        return outcome
+
+    def locked_spec(self, places: Sequence[Place]) -> Answer | None:
+        """The refusal of what lies in a spec that another holder has locked."""
+        inside = [place.real for place in places if leads_into_spec(place.path)]
+        if not inside or self.manager.tree is None:
+            return None
+        from holdfast.gate import specs
+
+        return specs.refusal(self.introduce(), inside)
 
     def _changed_elsewhere(self) -> str:
         """What the agent hears of other checkouts in which its files are being changed too."""

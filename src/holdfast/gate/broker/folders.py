@@ -19,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.model import Grant
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.controlling import Controlling
     from holdfast.gate.broker.finding import Found
@@ -61,17 +60,17 @@ class Folders:
     def _rename(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
         both = bool(flags & _EXCHANGE)
         wanted = self._wanted(first, second, both)
-        grant = self._leases.take_all(caller, wanted)
-        if grant is None:
+        taken = self._leases.take_all(caller, wanted)
+        if not taken:
             system.rename(first.folder, first.last, second.folder, second.last, flags)
             return
         try:
-            with self._manager.fenced(grant.id, grant.token):
+            with self._manager.fenced(taken[0].grant, taken[0].token):
                 if self._wanted(first, second, both) != wanted:
                     raise Blocks
                 system.rename(first.folder, first.last, second.folder, second.last, flags)
         except BaseException:
-            self._give_back(grant, wanted)
+            self._leases.drop_all(lease.path for lease in taken)
             raise
 
     def _wanted(self, first: Found, second: Found, both: bool) -> Wanted:
@@ -97,12 +96,6 @@ class Folders:
             path for path, lease in mine.items()
             if path.startswith(f"{folder}/") and not lease.existed
         ])  # fmt: skip
-
-    def _give_back(self, grant: Grant, wanted: Wanted) -> None:
-        mine = self._leases.mine
-        self._leases.drop_all(
-            path for path, _status in wanted if path in mine and mine[path].grant == grant.id
-        )
 
 
 def _names_in(found: Found) -> Iterator[tuple[str, os.stat_result | None]]:

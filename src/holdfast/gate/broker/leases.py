@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.finding import Found
+    from holdfast.gate.broker.kinds import Kinds
     from holdfast.manager.manager import LockManager
     from holdfast.manager.paths import Place
 
@@ -118,6 +119,10 @@ class Leases:
         return holder.key == self.holder.key
 
     # Taking
+
+    def held(self, path: str) -> Lease | None:
+        """The lease on a path, if the command has it."""
+        return self.mine.get(path)
 
     def take(self, caller: Caller, found: Found, *, waits: bool = False) -> Lease | None:
         """Have the lease for what a path names, and see that the caller knows what is there.
@@ -245,8 +250,13 @@ class Leases:
                 conflicts = rules.look(view, request)
         except HoldfastError as error:
             raise self._trouble(error) from error
-        if conflicts:
-            self._refuse_held(shown, conflicts, None)
+        counting = self._counting(conflicts)
+        if counting:
+            self._refuse_held(shown, counting, None)
+
+    def _counting(self, conflicts: Sequence[ConflictInfo]) -> Sequence[ConflictInfo]:
+        """Those of some conflicts that keep the command from a write."""
+        return conflicts
 
     def _refuse_held(
         self, shown: str, conflicts: Sequence[ConflictInfo], caller: Caller | None
@@ -294,9 +304,13 @@ class Leases:
             return 0
         if changed < self._began:
             return 0
-        if self._seen < self._newest:
+        if self._is_behind():
             self._follow()
         return changed if place.path in self._theirs else 0
+
+    def _is_behind(self) -> bool:
+        """Whether the ledger may have events that were not seen to."""
+        return self._seen < self._newest
 
     def _follow(self) -> None:
         """Read what has happened in the ledger since the last look."""
@@ -309,9 +323,14 @@ class Leases:
             return
         id = event.data["grant"] if event.subject is None else event.subject.id
         if id not in self._own:
-            self._theirs.update(event.data["paths"])
+            if not self._is_ours(event):
+                self._theirs.update(event.data["paths"])
         elif event.type != events.LOCK_RELEASED:
             self._lost(id)
+
+    def _is_ours(self, _event: Event) -> bool:
+        """Whether a lease that ended was the command's own although it did not take it."""
+        return False
 
     def _lost(self, id: str) -> None:
         for path, lease in list(self.mine.items()):
@@ -355,38 +374,46 @@ class Leases:
 
     # Folders
 
-    def take_all(self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]) -> (
-        Grant | None
-    ):  # fmt: skip
-        """One grant for many files, all or nothing; None if all of them are held already. For a
-        folder that is to be renamed. Raises OSError."""
-        reads: dict[str, str] = {}
+    def take_all(
+        self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]
+    ) -> list[Lease]:
+        """Have many files, all or nothing, for a folder that is to be renamed. The leases that were
+        taken for it. Raises OSError."""
+        new, places = self._places(wanted)
+        if not new:
+            return []
+        keys: dict[str, str] = {}
         silent: list[str] = []
-        for path, status in wanted:
-            if path in self.mine:
-                continue
-            known = len(path) if status is not None else path.rindex("/")
-            try:
-                place = self._tree.place_of(path, path, status, known)
-            except BadKeyError:
-                continue
-            keys, _modes, paths, quiet = to_write(place)
-            reads.update(zip(keys, paths, strict=True))
+        for place in places:
+            some, _modes, paths, quiet = to_write(place)
+            keys.update(zip(some, paths, strict=True))
             silent += quiet
-        if not reads:
-            return None
-        names = tuple(reads.values())
-        footprint = (tuple(reads), "w" * len(reads), names, tuple(silent))
+        footprint = (tuple(keys), "w" * len(keys), tuple(keys.values()), tuple(silent))
         request = self._request(footprint, f"renamed by {caller.name} (pid {caller.process})")
         outcome = self._decide(request)
         if isinstance(outcome, Refusal):
             self._refuse_held(outcome.conflicts[0].path, outcome.conflicts, caller)
         assert isinstance(outcome, Grant)
+        return [
+            self._add(Lease(path, place.path, outcome, status is not None))
+            for (path, status), place in zip(new, places, strict=True)
+        ]
+
+    def _places(
+        self, wanted: Sequence[tuple[str, os.stat_result | None]]
+    ) -> tuple[list[tuple[str, os.stat_result | None]], list[Place]]:
+        """Those that are not held yet and can be, and where each of them lies."""
+        new, places = [], []
         for path, status in wanted:
-            if path not in self.mine:
-                shown = path.removeprefix(f"{self._tree.root}/")
-                self._add(Lease(path, shown, outcome, status is not None))
-        return outcome
+            if self.held(path) is not None:
+                continue
+            known = len(path) if status is not None else path.rindex("/")
+            try:
+                places.append(self._tree.place_of(path, path, status, known))
+            except BadKeyError:
+                continue
+            new.append((path, status))
+        return new, places
 
     # Giving back
 
@@ -405,6 +432,18 @@ class Leases:
                     del self._counts[lease.grant]
                     over.append(lease.grant)
         self._release(over)
+
+    def settle(self, in_use: Iterable[str]) -> None:
+        """The command has ended: give back what no process below has open for writing."""
+        used = set(in_use)
+        self.drop_all([path for path in self.mine if path not in used])
+
+    def free_clean(self, _kinds: Kinds) -> None:
+        """Git has changed files for the command, which has ended. These leases end with it."""
+
+    def close(self) -> None:
+        """Nothing is left below."""
+        self.settle(())
 
     def relabel(self, path: str, reason: str) -> None:
         """Say anew why a file is held, without its coming free."""

@@ -82,8 +82,7 @@ class Performing:
 
         Raises OSError, Stands, or Blocks if the name leads to another file by now.
         """
-        known = self.leases.mine.get(found.path)
-        if known is not None:
+        if self.leases.held(found.path) is not None:
             self.leases.take(caller, found)
             return None
         kind = self.kinds.of(found.path)

@@ -174,6 +174,7 @@ class Watch:
         self._status = status
         self._link.tell(status, self._broker.end())
         _be_quiet()
+        self._broker.settle_git()
 
     def finish(self) -> None:
         """Nothing is left that could call: the command has ended, or is about to."""

@@ -244,6 +244,11 @@ class Broker:
             for process, paths in kept.items()
         ]
 
+    def settle_git(self) -> None:
+        """The command has ended, and its runner knows: see to what git has changed for it."""
+        if self._performing.git_moves:
+            self._leases.free_clean(self._performing.kinds)
+
     def _shown(self, path: str) -> str:
         return plain(self._leases.mine[path].shown)
 
@@ -256,7 +261,7 @@ class Broker:
                 continue
             used[process] = sorted({path for path in written_by(process) if path in mine})
         in_use = {path for paths in used.values() for path in paths}
-        self._leases.drop_all([path for path in mine if path not in in_use])
+        self._leases.settle(in_use)
         for process, paths in used.items():
             for path in paths:
                 self._leases.relabel(
@@ -290,7 +295,7 @@ class Broker:
 
     def close(self) -> None:
         """Nothing is left: give back the rest."""
-        self._leases.drop_all(list(self._leases.mine))
+        self._leases.close()
         self._line.close()
         self._performing.controlling.close()
         self._performing.kinds.close()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.core import events
+from holdfast.core import events, moving
 from holdfast.core.draft import Draft
-from holdfast.core.model import Decision
+from holdfast.core.model import Conflicts, Decision
 from holdfast.core.waiting import hand_over
 from holdfast.gate.rulebook import records, states
 from holdfast.gate.rulebook.life import Life
-from holdfast.gate.rulebook.outcomes import no_edit_is_pending
+from holdfast.gate.rulebook.outcomes import Leased, Passed, no_edit_is_pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Denied,
         Halted,
         Held,
-        Passed,
         Rested,
         Seen,
     )
@@ -32,6 +31,33 @@ def edit(view: View, asker: Asker, wanted: Sequence[Request]) -> Decision[Passed
     """An agent is about to write some files: it gets all of them, or is refused all of them."""
     life = Life(view, asker)
     return life.done(life.edit(wanted))
+
+
+def write(
+    view: View, asker: Asker, wanted: Sequence[Request], *, is_left: bool = False
+) -> Decision[Leased | Conflicts | Denied | Halted]:
+    """A command of an agent is about to write some files: as an edit, all of them or none.
+
+    What an agent has left running does not wake it (`is_left`, or the agent has stopped): it gets
+    what is free for as long as it writes, and what is not is refused without a place in line.
+    """
+    life = Life(view, asker)
+    if is_left or life.known.rest is not None:
+        halted = life.halted()
+        if halted is not None:
+            return life.done(halted)
+        wanted = [request.but(holder=life.holder) for request in wanted]
+        found = moving.take_each(life.draft, wanted)
+        if isinstance(found, Conflicts):
+            return life.done(found)
+        return life.done(Leased(life.holder, found, is_kept=False))
+    outcome = life.edit(wanted)
+    if not isinstance(outcome, Passed):
+        return life.done(outcome)
+    wanted = [request.but(holder=life.holder) for request in wanted]
+    grants = [grant for one in wanted if (grant := moving.covering(life.draft, one)) is not None]
+    leased = Leased(life.holder, grants, is_kept=True, is_limited=outcome.is_limited)
+    return life.done(leased)
 
 
 def wait_on(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from holdfast.core.draft import Draft
-    from holdfast.core.model import ConflictInfo, Holder
+    from holdfast.core.model import ConflictInfo, Grant, Holder
     from holdfast.gate.rulebook.records import Block, Wait
 
     #: What files look like, by their paths; see `gate.stamps`.
@@ -106,6 +106,25 @@ class Passed(Value):
         self.holder: Final = holder
         self.came: Final = tuple(came)
         self.lapsed: Final = tuple(lapsed)
+        self.is_limited: Final = is_limited
+
+
+class Leased(Value):
+    """A command of the agent may write: `grants` has a lease for each file that was asked for.
+
+    `is_kept`: they are the agent's, and end as those of its edits do. Else the agent has stopped
+    or the command has ended, and they are for what is still running, as long as that writes.
+    `is_limited` as of what passed.
+    """
+
+    __slots__ = ("grants", "holder", "is_kept", "is_limited")
+
+    def __init__(
+        self, holder: Holder, grants: Sequence[Grant], *, is_kept: bool, is_limited: bool = False
+    ) -> None:
+        self.holder: Final = holder
+        self.grants: Final = tuple(grants)
+        self.is_kept: Final = is_kept
         self.is_limited: Final = is_limited
 
 
