@@ -11,8 +11,8 @@ import pytest
 
 from helpers_processes import LINUX_ONLY
 from holdfast.gate.broker.finding import Found
-from holdfast.gate.broker.kinds import LEASED
 from holdfast.gate.broker.performing import Blocks, Performing
+from holdfast.gate.broker.where import LEASED
 
 pytestmark = LINUX_ONLY
 

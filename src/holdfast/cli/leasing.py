@@ -52,9 +52,10 @@ def run_leased(call: Call) -> int:
 
 def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
     from holdfast.cli.inside import QUESTIONS
+    from holdfast.gate.broker.assembly import questions
     from holdfast.gate.broker.leases import Leases
     from holdfast.gate.broker.runner import Watch
-    from holdfast.gate.broker.starting import Enclosure, questions, socket_path
+    from holdfast.gate.broker.starting import Enclosure, socket_path
     from holdfast.gate.broker.system import keep_own_umask
     from holdfast.gate.sandbox import SOCKET_VARIABLE
     from holdfast.gate.sandbox.service import Service
@@ -97,7 +98,8 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
     link.started(child)
     service.start(manager)
     keep_own_umask()
-    watch = Watch(broker, link, child)
+    watch = Watch(link, child)
+    watch.serve_with(broker)
     try:
         broker.serve()
     finally:

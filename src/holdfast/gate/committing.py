@@ -51,12 +51,20 @@ from holdfast.manager.paths import file_of, find_root
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Final
+    from typing import Final, Protocol
 
-    from holdfast.core.model import Decision
+    from holdfast.core.model import Decision, Holder
     from holdfast.core.view import View
     from holdfast.gate.stashing import Stasher
     from holdfast.manager.paths import Tree
+
+    class Author(Protocol):
+        """One who commits: which leases are its own."""
+
+        def is_holder(self, holder: Holder) -> bool: ...
+
+        def owns(self, manager: LockManager, grant: Grant) -> bool: ...
+
 
 BEFORE_COMMIT = "pre-commit"
 BEFORE_MERGE = "pre-merge-commit"
@@ -125,7 +133,8 @@ def _furnish() -> int:
     try:
         from holdfast.gate.install.furnishing import furnish
 
-        told = furnish(_top(os.getcwd()))
+        root = _top(os.getcwd())
+        told = asking.furnish(root) if asking.address() else furnish(root)
     except BaseException as error:  # the worktree is there, whatever becomes of its hooks
         what = error.message if isinstance(error, HoldfastError) else repr(error)
         told = [f"agents in this worktree may have no hooks: {what}", "run: holdfast init"]
@@ -145,10 +154,11 @@ def _shield(name: str) -> int:
 
 
 def _release(name: str) -> int:
-    if asking.address():
-        return 0  # the runner has the leases of this command, and gives them back
     try:
         root = _top(os.getcwd())
+        if asking.address():
+            asking.note_commit(root)  # the leases are those of the broker that this runs below
+            return 0
         if name != AFTER_MERGE or is_merging(root):  # else nothing was committed: a fast-forward
             release(root, os.environ)
         from holdfast.gate import hookcare
@@ -215,6 +225,15 @@ def shielded(folder: str, env: Mapping[str, str], name: str) -> str:
 
 
 def _are_others_at_work(root: str, me: Committer) -> bool:
+    try:
+        return are_others_at_work(root, me)
+    except StoreReadonlyError:
+        if not asking.address():
+            raise
+        return asking.are_others_at_work(root)  # below a broker, which can look
+
+
+def are_others_at_work(root: str, me: Author) -> bool:
     """Whether an agent other than the committer itself may be writing in this work tree, or begin
     to while a hook runs."""
     from holdfast.gate.rulebook import records
@@ -228,15 +247,10 @@ def _are_others_at_work(root: str, me: Committer) -> bool:
         )
 
     ledgers = {find_root(root) or "", *_by_ledger(root, unstaged(root))}
-    try:
-        for ledger in filter(None, ledgers):
-            with LockManager.open(ledger) as manager:
-                if services.look(manager, look, monotonic() + _STORE_SECONDS):
-                    return True
-    except StoreReadonlyError:
-        if asking.address():
-            return True  # below a broker: others may be, and may begin
-        raise
+    for ledger in filter(None, ledgers):
+        with LockManager.open(ledger) as manager:
+            if services.look(manager, look, monotonic() + _STORE_SECONDS):
+                return True
     return False
 
 
@@ -248,7 +262,7 @@ def release(folder: str, env: Mapping[str, str]) -> None:
             free(manager, root, names, Committer(env))
 
 
-def free(manager: LockManager, root: str, names: Iterable[str], me: Committer) -> list[Grant]:
+def free(manager: LockManager, root: str, names: Iterable[str], me: Author) -> list[Grant]:
     """Give back the committer's leases on those of the committed files that are clean now."""
     return _free(manager, root, names, lambda one: me.owns(manager, one.grant))
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from holdfast.core.model import Holder, Verdict
+    from holdfast.gate.commands.around import Around
     from holdfast.gate.leases import Gate
-    from holdfast.gate.sandbox.enforcing import Closing
     from holdfast.gate.settings import Settings
     from holdfast.gate.shell import Reading
     from holdfast.gate.stops import Stop
@@ -71,6 +71,8 @@ OFF_FILE = ".holdfast/off"
 ASIDE_FOLDER = ".holdfast/aside"
 ABROAD_FOLDER = ".holdfast/abroad"
 CALLS_FOLDER = ".holdfast/calls"
+LEDGER_FOLDER = ".holdfast"
+SLIPS_FOLDER = ".holdfast/slips"
 #: How files are named that can switch the gate off; `gate.guard` looks which of them do.
 SWITCHES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "holdfast.toml")
 GIT_HOOKS = ("pre-", "post-")
@@ -84,7 +86,7 @@ class Call:
     """One event of an agent, on its way to the ledgers that it concerns."""
 
     __slots__ = (
-        "_end", "_limit", "_managers", "closings", "data", "env", "intent", "line", "pause",
+        "_end", "_limit", "_managers", "data", "env", "intent", "line", "pause", "slips",
         "started", "stops", "taken",
     )  # fmt: skip
 
@@ -104,8 +106,8 @@ class Call:
         self.pause = pause
         #: What a command line writes, once it was read.
         self.line: Reading | None = None
-        #: What a command must not write, and cannot be trusted with.
-        self.closings: list[Closing] = []
+        #: Where the slip of a command lies that is leased at the write.
+        self.slips = ""
         #: What was asked for in each ledger, by the ids of the requests.
         self.taken: dict[str, list[str]] = {}
         #: If it is a stop: what it came to in each ledger, where it may be held open yet.
@@ -179,10 +181,10 @@ def answer(
             said = _decided(call)
         finally:
             call.close()
-        if call.closings:
-            from holdfast.gate.sandbox.enforcing import rewritten
+        if call.slips:
+            from holdfast.gate.commands.in_force import rewritten
 
-            said = rewritten(said, intent, told, call.closings)
+            said = rewritten(said, intent, told, call.slips)
     except (Exception, OutOfTime) as error:  # whatever it is, the write must not happen
         said = _in_trouble(intent, error)
     return adapter.say(intent, said)
@@ -460,17 +462,35 @@ def _around_command(call: Call, gate: Gate, manager: Ledger, settings: Settings)
         calls.open_call(root, key, name)
     else:
         calls.close_call(root, key, name)
-    said = guard.around(intent, gate, manager, settings, call.line)
+    is_line = not intent.tool.startswith(MCP_PREFIX)
+    around = _leased(call, gate, manager, settings) if is_line else None
+    if around is None:
+        said = guard.around(intent, gate, manager, settings, call.line)
+    elif intent.event == SHELL:
+        said, is_leased = around.before(call.line)
+        call.slips = around.folder if is_leased else ""
+    else:
+        said = around.after()
     if said.kind in (DENY, HALT):
         calls.close_call(root, key, name)
     elif intent.event == SHELL:
         gate.keep_through_command()
-    is_line = intent.event == SHELL and not intent.tool.startswith(MCP_PREFIX)
-    if settings.shell == "enforce" and is_line:
-        from holdfast.gate.sandbox.enforcing import to_close
-
-        call.closings += to_close(intent, manager, gate.holder, call.line)
     return said
+
+
+def _leased(call: Call, gate: Gate, manager: Ledger, settings: Settings) -> Around | None:
+    """What is done around a command that is leased at the write: in the repository that it is run
+    in. Others that it may write to are guarded."""
+    from holdfast.gate.commands.in_force import slips_folder
+    from holdfast.manager.paths import find_root
+
+    intent, root = call.intent, _root(manager)
+    folder = slips_folder(root, settings, intent, call.env)
+    if not folder or find_root(intent.cwd or os.getcwd()) != root:
+        return None
+    from holdfast.gate.commands.around import Around
+
+    return Around(intent, gate, manager, settings, folder, call.home)
 
 
 def _switching(call: Call, paths: Paths, manager: Ledger, gate: Gate) -> Answer | None:
@@ -528,6 +548,10 @@ def _lived(call: Call, gate: Gate, manager: Ledger, *, watched: bool) -> Answer:
         calls.close_all(root, key)
         if event == SESSION_START:
             calls.sweep(root)
+    if event in (*_AT_REST, PROMPT) and os.path.lexists(f"{root}/{SLIPS_FOLDER}"):
+        from holdfast.gate.commands.slips import withdraw_old
+
+        withdraw_old(f"{root}/{LEDGER_FOLDER}", key)
     if watched and event in (EDITED, FAILED) and intent.writes:
         _signed(manager, gate.holder, list(by_root(intent.writes, intent.cwd).get(root, ())))
     unheard: Callable[[], str] = str

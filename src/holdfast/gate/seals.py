@@ -152,11 +152,13 @@ def _digest(root: str, name: str) -> str:
         from holdfast.gate.guard.switches import has_hooks_off
 
         return "off" if has_hooks_off(text) else _ABSENT
-    from holdfast.gate.guard.switches import CODEX_KEYS, object_in, our_hooks
+    from holdfast.gate.guard.switches import CODEX_KEYS, object_in, our_hooks, our_prefix
 
     settings = object_in(text)
     ours = [(one[0], *one[3:]) for one in our_hooks(settings)]
     off = bool(settings.get("disableAllHooks"))
+    if "/.claude/" in f"/{name}" and (prefix := our_prefix(settings)):
+        ours.append((prefix,))
     if "/.codex/" in f"/{name}":
         off = bool(ours) and not CODEX_KEYS.issuperset(settings)
     return _short([ours, off]) if ours or off else _ABSENT

@@ -3,7 +3,8 @@
     notify = []              # a command that is told when an agent is blocked, or can go on
 
     [gate]
-    shell = "guard"          # what happens around shell commands: guard, enforce or off
+    shell = "lease"          # around shell commands: lease (where the kernel can), guard or off
+    lease_except = ["sudo", …]  # commands that cannot run below a broker, and are guarded
     retry_seconds = 180      # from a refusal to the one retry
     hold_seconds = 20        # how long a refused call is kept open, in case its file comes free
     timeout_seconds = 240    # how long a client waits for a hook, which stops 10 s earlier itself
@@ -35,10 +36,18 @@ if TYPE_CHECKING:
     from typing import Final
 
 FILE = "holdfast.toml"
+LEASE = "lease"
 GUARD = "guard"
+#: What `lease` was called before.
 ENFORCE = "enforce"
 OFF = "off"
-SHELL_CHOICES = (GUARD, ENFORCE, OFF)
+SHELL_CHOICES = (LEASE, GUARD, ENFORCE, OFF)
+#: Programs that need what no command below a broker has: other rights, mounts, namespaces, a
+#: listener of their own; and those that have their writes done by a program elsewhere.
+LEASE_EXCEPT = (
+    "sudo", "doas", "su", "pkexec", "mount", "umount", "fusermount", "fusermount3", "unshare",
+    "nsenter", "chroot", "bwrap", "flatpak", "docker", "podman", "nerdctl", "buildah", "apptainer",
+)  # fmt: skip
 TELL = "tell"
 REFUSE = "refuse"
 ACROSS_CHOICES = (TELL, REFUSE, OFF)
@@ -63,14 +72,15 @@ class Settings(Value):
     """What a repository has set. `problem` is empty unless something was wrong and let pass."""
 
     __slots__ = (
-        "across_worktrees", "foreign_seconds", "hold_seconds", "idle_seconds", "notify", "problem",
-        "retry_seconds", "sandbox_write", "shell", "timeout_seconds", "wake",
+        "across_worktrees", "foreign_seconds", "hold_seconds", "idle_seconds", "lease_except",
+        "notify", "problem", "retry_seconds", "sandbox_write", "shell", "timeout_seconds", "wake",
     )  # fmt: skip
 
     def __init__(
         self,
         *,
-        shell: str = GUARD,
+        shell: str = LEASE,
+        lease_except: tuple[str, ...] = LEASE_EXCEPT,
         retry_seconds: float = 180,
         hold_seconds: float = 20,
         timeout_seconds: int = 240,
@@ -82,7 +92,8 @@ class Settings(Value):
         notify: tuple[str, ...] = (),
         problem: str = "",
     ) -> None:
-        self.shell: Final = shell
+        self.shell: Final = LEASE if shell == ENFORCE else shell
+        self.lease_except: Final = lease_except
         self.retry_seconds: Final = retry_seconds
         self.hold_seconds: Final = hold_seconds
         self.timeout_seconds: Final = timeout_seconds

@@ -65,7 +65,8 @@ KEYS: dict[str, Keys] = {
     },
     "gate": {
         "shell": ("shell", lambda value: isinstance(value, str) and value in SHELL_CHOICES,
-                  '"guard", "enforce" or "off"'),
+                  '"lease", "guard" or "off"'),
+        "lease_except": ("lease_except", _is_texts, 'a list of programs, such as ["sudo"]'),
         "retry_seconds": ("retry_seconds", number(0.01, 86400), "seconds, up to 86400"),
         "hold_seconds": ("hold_seconds", number(0, 3600), "seconds, up to 3600"),
         "timeout_seconds": ("timeout_seconds", number(MARGIN_SECONDS + 5, 3600, whole=True),

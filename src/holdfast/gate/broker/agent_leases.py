@@ -75,7 +75,7 @@ class AgentLeases(Leases):
         )
 
     def _is_of_session(self, key: str) -> bool:
-        return key == self._session or key.startswith(f"{self._session}/")
+        return key.startswith(self._session)
 
     # Taking
 

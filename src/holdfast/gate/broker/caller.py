@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import errno
 import os
+from _signal import SIGXFSZ  # type: ignore[import-not-found]
 from resource import RLIMIT_FSIZE, RLIMIT_NOFILE, prlimit
-from signal import SIGXFSZ
 
 from holdfast.gate.broker.system import AT_FDCWD, made, memory
 from holdfast.manager.liveness import read_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 PATH_BYTES_MAX = 4096
 _AT_START_BYTES = 256
@@ -196,6 +196,14 @@ class Trust:
             if parent == self._broker:
                 return True
             process = parent
+
+
+def lineage(process: int) -> Iterator[int]:
+    """A process, its parent, the parent of that, and so on."""
+    while process > 1:
+        yield process
+        found = read_stat(process)
+        process = 0 if found is None else int(found[1][_PARENT_AT])
 
 
 #: What the kernel tells of threads, kept open: it is about that very thread, whatever becomes of

@@ -24,9 +24,9 @@ import struct
 from functools import lru_cache
 
 from holdfast.gate.broker.including import included
-from holdfast.gate.broker.kinds import GITS, LEDGER, OUTSIDE
 from holdfast.gate.broker.performing import Descriptor, fail
 from holdfast.gate.broker.system import HIGH_DESCRIPTOR
+from holdfast.gate.broker.where import GITS, LEDGER, OUTSIDE
 from holdfast.manager.controls import GIT_HOOKS, TABLE, control_of
 from holdfast.manager.realpath import plain
 

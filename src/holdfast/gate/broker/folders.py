@@ -12,8 +12,8 @@ import os
 
 from holdfast.gate.broker import system
 from holdfast.gate.broker.finding import files_below
-from holdfast.gate.broker.kinds import LEASED, LEDGER, PASSING
 from holdfast.gate.broker.performing import Blocks, fail
+from holdfast.gate.broker.where import LEASED, LEDGER, PASSING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

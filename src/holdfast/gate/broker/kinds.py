@@ -13,38 +13,31 @@ import select
 import subprocess
 from time import monotonic
 
+from holdfast.gate.broker.where import LEASED, PASSING
 from holdfast.gate.gitfiles import outside
 from holdfast.gate.guard.asking import GIT_SECONDS, Git
 from holdfast.gate.guard.caches import is_cache
-from holdfast.manager.paths import LEDGER_FOLDER
-from holdfast.manager.worktrees import GIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-OUTSIDE, LEDGER, GITS, PASSING, LEASED = "outside", "ledger", "git", "passing", "leased"
+    from holdfast.gate.broker.where import Where
 
 _IGNORING = ".gitignore"
 _FIELDS = 4  # where the pattern stands, its line, the pattern, the path
 _ANSWER_BYTES = 65_536
-_REMEMBERED_MAX = 4096
 
 
 class Kinds:
     """Of one repository with all its checkouts. Close it."""
 
-    __slots__ = ("_asked", "_checkouts", "_folders", "_ledger", "_rough", "_tracked")
+    __slots__ = ("_asked", "_tracked", "_where", "rough")
 
-    def __init__(self, checkouts: Iterable[str], git_folders: Iterable[str], ledger: str) -> None:
-        """All of them are real paths; `git_folders` those that lie in no checkout, and `ledger` the
-        folder of the ledger."""
-        self._checkouts = sorted(checkouts, key=len, reverse=True)
-        self._folders = tuple(f"{folder}/" for folder in git_folders)
-        self._ledger = f"{ledger}/"
+    def __init__(self, where: Where) -> None:
+        self._where = where
+        #: The same as `of` without asking git: PASSING is LEASED here.
+        self.rough = where.of
         self._tracked: dict[str, frozenset[str]] = {}
         self._asked: dict[str, _Ignored] = {}
-        self._rough: dict[str, tuple[str, str, str]] = {}
 
     def of(self, path: str) -> str:
         """What a real path is; git is asked for this, so only where it has to be known."""
@@ -57,33 +50,6 @@ class Kinds:
         if inner in tracked:
             return LEASED
         return PASSING if is_cache(inner) or self._is_ignored(checkout, inner) else LEASED
-
-    def rough(self, path: str) -> tuple[str, str, str]:
-        """The same without asking git: PASSING is LEASED here. With the checkout that it lies in,
-        and the rest of the path. Remembered, since a call asks more than once."""
-        known = self._rough.get(path)
-        if known is None:
-            if len(self._rough) >= _REMEMBERED_MAX:
-                self._rough.clear()
-            known = self._rough[path] = self._roughly(path)
-        return known
-
-    def _roughly(self, path: str) -> tuple[str, str, str]:
-        whole = f"{path}/"
-        if whole.startswith(self._ledger):
-            return LEDGER, "", ""
-        for checkout in self._checkouts:
-            if whole.startswith(f"{checkout}/"):
-                inner = path[len(checkout) + 1 :]
-                if f"/{inner}/".find(f"/{GIT}/") >= 0:
-                    return GITS, checkout, inner
-                if f"/{inner}/".find(f"/{LEDGER_FOLDER}/") >= 0:
-                    return LEDGER, checkout, inner
-                return LEASED, checkout, inner
-        for folder in self._folders:
-            if whole.startswith(folder):
-                return GITS, folder[:-1], f"{GIT}/{path[len(folder) :]}"
-        return OUTSIDE, "", ""
 
     def _is_ignored(self, checkout: str, inner: str) -> bool:
         asked = self._asked.get(checkout)

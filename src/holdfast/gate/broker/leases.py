@@ -29,6 +29,7 @@ from holdfast.core.model import (
     Waiting,
 )
 from holdfast.core.words import circle_sentence, conflict_sentences
+from holdfast.gate.broker.caller import lineage
 from holdfast.manager import services
 from holdfast.manager.asking import one_line, to_write
 from holdfast.manager.ids import new_id
@@ -104,6 +105,8 @@ class Leases:
         self._manager = manager
         self._tree = manager.tree
         self.say = say
+        #: Processes that run a command for an agent of a client below, and the name of that agent.
+        self.agents: dict[int, str] = {}
         self._said: set[tuple[str, str]] = set()
         self._own: set[str] = set()
         #: How many of the files of a grant are still held.
@@ -144,7 +147,7 @@ class Leases:
         if self.is_over:
             told = f"{plain(place.path)} was not leased when the command ended; processes that it "
             self._refuse(found.path, "", told + "left running cannot lease it any more")
-        request = self._request(to_write(place), f"written by {caller.name} (pid {caller.process})")
+        request = self._request(to_write(place), self._why("written", caller))
         outcome = self._decide(request)
         if isinstance(outcome, Refusal):
             if waits and outcome.code != _CYCLE:
@@ -152,6 +155,14 @@ class Leases:
             self._refuse_held(place.path, outcome.conflicts, caller)
         assert isinstance(outcome, Grant)
         return self._keep(outcome, found, place)
+
+    def _why(self, done: str, caller: Caller) -> str:
+        """The reason of a lease: which program has written, and for which agent."""
+        why = f"{done} by {caller.name} (pid {caller.process})"
+        agent = ""
+        if self.agents:
+            agent = next(filter(None, map(self.agents.get, lineage(caller.process))), "")
+        return f"{why} for {agent}" if agent else why
 
     def _keep(self, grant: Grant, found: Found, place: Place) -> Lease:
         lease = self._add(Lease(found.path, place.path, grant, found.is_there))
@@ -389,7 +400,7 @@ class Leases:
             keys.update(zip(some, paths, strict=True))
             silent += quiet
         footprint = (tuple(keys), "w" * len(keys), tuple(keys.values()), tuple(silent))
-        request = self._request(footprint, f"renamed by {caller.name} (pid {caller.process})")
+        request = self._request(footprint, self._why("renamed", caller))
         outcome = self._decide(request)
         if isinstance(outcome, Refusal):
             self._refuse_held(outcome.conflicts[0].path, outcome.conflicts, caller)

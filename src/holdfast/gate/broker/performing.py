@@ -13,7 +13,7 @@ import errno
 import os
 from time import time_ns
 
-from holdfast.gate.broker.kinds import GITS, LEASED, LEDGER, OUTSIDE
+from holdfast.gate.broker.where import GITS, LEASED, LEDGER, OUTSIDE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ Until the command has started, the broker's own exit code is the runner's.
 
 from __future__ import annotations
 
-import json
+# Not `signal` and `socket`: a command waits until both are imported.
+import _signal as signal  # type: ignore[import-not-found]
+import _socket
 import os
-import signal
-import socket
 
+from holdfast.core import codec
 from holdfast.gate.broker.system import adopt_orphans
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ def run_below(signals: Signals, say: Say, serve: Callable[[Link], int]) -> int:
 
     In the broker's process this returns too, with what `serve` returned.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     adopt_orphans()  # if the broker is killed, the command becomes a child of this process
     me, group = os.getpid(), os.getpgrp()
     broker = os.fork()
@@ -52,7 +53,7 @@ def run_below(signals: Signals, say: Say, serve: Callable[[Link], int]) -> int:
 class _Runner:
     """The process that was called, while the broker serves."""
 
-    def __init__(self, broker: int, line: socket.socket, signals: Signals, say: Say) -> None:
+    def __init__(self, broker: int, line: _socket.socket, signals: Signals, say: Say) -> None:
         self._broker = broker
         self._line = line
         self._signals = signals
@@ -76,7 +77,7 @@ class _Runner:
             return {}
         except OSError:
             said = b""
-        return json.loads(said) if said else None
+        return codec.loads(said.decode()) if said else None
 
     def _changes(self) -> Iterator[int]:
         while not self._is_alone:
@@ -112,7 +113,7 @@ class _Runner:
 class Link:
     """The broker's end of the line to the runner."""
 
-    def __init__(self, line: socket.socket, runner: int, group: int) -> None:
+    def __init__(self, line: _socket.socket, runner: int, group: int) -> None:
         self._line = line
         self._runner = runner
         #: The process group that the command belongs to.
@@ -120,34 +121,54 @@ class Link:
 
     def started(self, command: int) -> None:
         """The command runs; from now on its exit code counts."""
-        self._line.send(json.dumps({"started": command}).encode())
+        self._write({"started": command})
 
     def tell(self, status: int, say: list[str]) -> None:
         """What has become of the command, as `waitpid` puts it, with lines for people."""
         try:
-            self._line.send(json.dumps({"status": status, "say": say}).encode())
+            self._write({"status": status, "say": say})
             os.kill(self._runner, signal.SIGCHLD)
         except OSError:
             pass  # the runner was killed
+
+    def _write(self, message: dict[str, Any]) -> None:
+        # Not by `send`: the sandbox of Codex refuses that call for every socket.
+        os.write(self._line.fileno(), codec.dumps(message).encode())
 
     def close(self) -> None:
         self._line.close()
 
 
 class Watch:
-    """What becomes of the command while the broker serves it."""
+    """What becomes of the command, told to the runner: from its start, whether the broker is ready
+    or not, so that a command which writes nothing does not wait for the ledger."""
 
-    def __init__(self, broker: Broker, link: Link, command: int) -> None:
-        self._broker = broker
+    def __init__(self, link: Link, command: int) -> None:
         self._link = link
         self._command = command
+        self._broker: Broker | None = None
         self._status: int | None = None
-        heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._heard = heard
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, self._reap_early)
         signal.set_wakeup_fd(told, warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        broker.ears[heard] = self.hear
+        self._reap_early()
+
+    def _reap_early(self, *_: object) -> None:
+        """The broker is not ready yet, so there is nothing to say but the command's own end."""
+        for status in self._changes():
+            self._link.tell(status, [])
+            if _is_end(status):
+                self._status = status
+
+    def serve_with(self, broker: Broker) -> None:
+        """From now on the broker has a say."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._broker = broker
+        broker.ears[self._heard] = self.hear
+        if self._status is not None:
+            broker.end()
+            self._settle()
         self.hear()
 
     def hear(self) -> None:
@@ -157,6 +178,10 @@ class Watch:
                 pass
         except BlockingIOError:
             pass
+        for status in self._changes():
+            self._note(status)
+
+    def _changes(self) -> Iterator[int]:
         while True:
             try:
                 found, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
@@ -165,24 +190,41 @@ class Watch:
             if not found:
                 return
             if found == self._command:
-                self._note(status)
+                yield status
 
     def _note(self, status: int) -> None:
-        if os.WIFSTOPPED(status) or os.WIFCONTINUED(status):
+        assert self._broker is not None
+        if not _is_end(status):
             self._link.tell(status, [])
             return
         self._status = status
         self._link.tell(status, self._broker.end())
+        self._settle()
+
+    def _settle(self) -> None:
+        assert self._broker is not None
         _be_quiet()
         self._broker.settle_git()
 
     def finish(self) -> None:
         """Nothing is left that could call: the command has ended, or is about to."""
-        if self._status is None:
-            try:
-                self._note(os.waitpid(self._command, 0)[1])
-            except ChildProcessError:
+        if self._status is not None:
+            return
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        try:
+            status = os.waitpid(self._command, 0)[1]
+        except ChildProcessError:
+            if self._broker is not None:
                 self.hear()
+            return
+        if self._broker is not None:
+            self._note(status)
+        else:
+            self._link.tell(status, [])
+
+
+def _is_end(status: int) -> bool:
+    return not (os.WIFSTOPPED(status) or os.WIFCONTINUED(status))
 
 
 def _be_quiet() -> None:

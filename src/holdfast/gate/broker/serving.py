@@ -16,13 +16,13 @@ from time import monotonic
 from holdfast.core.errors import HoldfastError
 from holdfast.gate.broker.caller import Caller, Gone, Trust
 from holdfast.gate.broker.finding import NotOurs
-from holdfast.gate.broker.kinds import OUTSIDE
 from holdfast.gate.broker.leases import Stands
 from holdfast.gate.broker.leftover import command_of, descendants, written_by
 from holdfast.gate.broker.marking import Marking
 from holdfast.gate.broker.performing import Blocks, Descriptor, signed
 from holdfast.gate.broker.system import NAMES, Listener
 from holdfast.gate.broker.waiting import Line
+from holdfast.gate.broker.where import OUTSIDE
 from holdfast.manager.realpath import plain
 
 TYPE_CHECKING = False
@@ -89,8 +89,10 @@ class Broker:
         self._git_moves = 0
         self._has_told_of_others = False
 
-    def serve(self) -> None:
-        """Until nothing is left below that could call."""
+    def serve(self, first: Call | None = None) -> None:
+        """Until nothing is left below that could call. `first` was heard already."""
+        if first is not None:
+            self._answer(first)
         poll = select.poll()
         poll.register(self._listener.fd, select.POLLIN)
         watched: set[int] = set()

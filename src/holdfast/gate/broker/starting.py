@@ -7,24 +7,13 @@ broker, which makes it without a lease. With `--sandbox` the outside is closed t
 
 from __future__ import annotations
 
+import _socket
 import os
-import socket
 import sys
 
-from holdfast.core.codec import grant_to_dict
 from holdfast.gate.broker import system
 from holdfast.gate.broker.caller import Trust
-from holdfast.gate.broker.committed import Committed
-from holdfast.gate.broker.controlling import Controlling
-from holdfast.gate.broker.folders import Folders
-from holdfast.gate.broker.kinds import Kinds
-from holdfast.gate.broker.marking import Marking
-from holdfast.gate.broker.naming import Naming
-from holdfast.gate.broker.opening import Opening
-from holdfast.gate.broker.performing import Performing
-from holdfast.gate.broker.serving import Broker
-from holdfast.gate.committing import held
-from holdfast.gate.controlling import controls_of
+from holdfast.gate.broker.where import Where
 from holdfast.gate.sandbox import SandboxError, asking, closing, seccomp
 from holdfast.gate.sandbox.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
 from holdfast.gate.sandbox.places import Places, git_folders
@@ -36,10 +25,11 @@ from holdfast.manager.worktrees import checkouts, is_bare
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
 
+    from holdfast.gate.broker.committed import Committed
     from holdfast.gate.broker.leases import Leases
-    from holdfast.gate.sandbox.service import Question
+    from holdfast.gate.broker.outside import Outside
+    from holdfast.gate.broker.serving import Broker
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
@@ -88,14 +78,15 @@ class Enclosure:
         self._folders: set[str] = set()
         self._files: set[str] = set()
         self._is_closed_outside = places is not None
-        self._ours, self._theirs = socket.socketpair()
+        self._ours, self._theirs = _socket.socketpair()
         roots = [] if is_bare(root) and not os.path.lexists(f"{root}/.git") else [root]
         roots = list(dict.fromkeys([*roots, *checkouts(root)])) or [root]
         own = [folder for folder in _git_folders(root) if not _is_below(folder, roots)]
         for folder in (*roots, *own):
             _refuse_alias(folder)
-        self.kinds = Kinds(roots, own, ledger)
-        self._committed = Committed(roots) if until_commit else None
+        self._where = Where(roots, own, ledger)
+        self._listener: system.Listener | None = None
+        self._committed = _committed(roots) if until_commit else None
         self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
         if places is None:
             closing.open_all_but([*roots, *own, ledger], self._open)
@@ -155,46 +146,42 @@ class Enclosure:
     def broker(self, manager: LockManager, leases: Leases, *, wait: float | None = None) -> Broker:
         """The broker of the command that was started. With `wait` a call stands in line for so many
         seconds."""
-        found = socket.recv_fds(self._ours, 1, 1)[1]
-        self._ours.close()
-        if not found:
-            raise trouble("the kernel does not tell of the command's calls", OSError(38, "no fd"))
-        os.set_inheritable(found[0], False)
-        controlling = Controlling(self.kinds, controls_of(self._root), leases.say)
-        folders = Folders(manager, self.kinds, leases, controlling)
-        performing = Performing(
-            self.kinds, leases, controlling, self._is_the_kernel_s, wait is not None
-        )
-        closed = None if not self._is_closed_outside else self.is_open
-        acts = Opening(performing), Naming(performing, folders)
-        marking = Marking(performing, is_open=closed)
-        return Broker(
-            manager, performing, acts, marking, self._trust, system.Listener(found[0]),
-            wait=wait or 0.0, committed=self._committed,
+        from holdfast.gate.broker.assembly import assembled
+
+        return assembled(
+            manager, leases, self._where, self._heard(), self._trust, self._is_the_kernel_s,
+            is_open=self.is_open if self._is_closed_outside else None,
+            wait=wait, committed=self._committed,
         )  # fmt: skip
 
+    def outside(self) -> Outside:
+        """What answers the command's calls until its broker is there."""
+        from holdfast.gate.broker.outside import Outside
 
-def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
-    """What those inside can ask beside the usual."""
+        return Outside(self._heard(), self._trust, self._where, self._is_the_kernel_s)
 
-    def refusals(_manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
-        return {"refusals": list(leases.refusals)}
+    def _heard(self) -> system.Listener:
+        if self._listener is None:
+            self._listener = system.Listener(_received(self._ours))
+            self._ours.close()
+        return self._listener
 
-    def held_by_others(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        root, names = wanted["root"], wanted["names"]
-        if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
-            raise TypeError("root is a text, names a list of texts")
-        if wanted.get("edit") is True and wait is not None:
-            return {"held": []}  # an edit will stand in line
-        found = [one for one in held(manager, root, names) if not leases.is_own(one.grant.holder)]
-        return {
-            "held": [
-                {"name": one.name, "grant": grant_to_dict(one.grant), "age": one.age}
-                for one in found
-            ]
-        }
 
-    return {"refusals": refusals, "held": held_by_others}
+def _committed(roots: Iterable[str]) -> Committed:
+    from holdfast.gate.broker.committed import Committed
+
+    return Committed(roots)
+
+
+def _received(line: _socket.socket) -> int:
+    """The descriptor that was sent."""
+    _data, sent, _flags, _address = line.recvmsg(1, _socket.CMSG_SPACE(4))
+    for level, kind, given in sent:
+        if (level, kind) == (_SOL_SOCKET, _SCM_RIGHTS):
+            found = int.from_bytes(given[:4], sys.byteorder)
+            os.set_inheritable(found, False)
+            return found
+    raise trouble("the kernel does not tell of the command's calls", OSError(38, "no fd"))
 
 
 def _kept_apart() -> str:

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         TIMEOUT_SECONDS_MAX: dict[str, int]
         #: Whether it starts a hook without a shell (`args`) and knows `onFailure`.
         EXEC_FORM: bool
+        #: The variable that names a program in front of its shell commands; empty if it has none.
+        SHELL_PREFIX: str
         #: What the client shows while a hook of these events runs.
         STATUS: dict[str, str]
         #: The variable that carries the session in the environment of the agent's commands.

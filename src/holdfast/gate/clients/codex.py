@@ -80,6 +80,7 @@ READS_MAIN_CHECKOUT = False
 TIMEOUT_FIELD = "timeout"
 TIMEOUT_PER_SECOND = 1
 TIMEOUT_SECONDS_MAX: dict[str, int] = {"SessionEnd": 3, "Interrupt": 3}
+SHELL_PREFIX = ""
 EXEC_FORM = False
 STATUS = dict.fromkeys(("PreToolUse", "Stop", "SubagentStop"), WAITING)
 MARK = "CODEX_SESSION_ID"

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.doctor import looking, proving
+from holdfast.gate.doctor import looking, proving, shell_commands
 from holdfast.gate.doctor.finding import FAILED, Finding
 from holdfast.gate.doctor.scene import PATIENCE_SECONDS, Scene
 from holdfast.gate.install.finding import checkouts
@@ -52,6 +52,7 @@ def examine(
                     found += proving.client(scene, checkout, one, environ)
                     found += looking.trust_of(checkout, one, scene, environ)
                 found += looking.failing(one, environ)
+                found += shell_commands.examine(scene, root, one, settings, environ)
             found += looking.git(root)
             found += proving.git(scene, root)
             found += proving.sandbox(scene)

@@ -118,15 +118,9 @@ def before(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Ans
     writes = inside(reading.writes, manager.tree)
     gate.introduce()
     sight = look(manager, gate.holder)
-    refused = (
-        _blocked(gate, reading, sight)
-        or _switching_off(manager, gate, intent, writes)
-        or _in_specs(manager, gate, writes)
-        or _losing(manager, gate, intent, reading, sight)
-    )
+    refused = _refused(manager, gate, intent, reading, writes, sight)
     if refused is not None:
-        said = gate.live_on() if refused.kind == DENY else refused
-        return with_context(refused, said.context)
+        return refused
     answer = _leased(gate, manager, writes, sight, reading.absent)
     if answer.kind not in (ALLOW, QUIET):
         return answer
@@ -140,6 +134,43 @@ def before(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Ans
     if unsure or fleeting or sight.others:
         return _watched(answer, manager, gate, intent, sight, unsure=unsure, fleeting=fleeting)
     return answer
+
+
+def before_leased(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Answer:
+    """What is said to a command that will run below a broker: nothing is leased here. What it
+    plainly writes and another holder has is refused before it begins, and so are git verbs with
+    which others would lose something: a command that stops half-way helps nobody."""
+    assert manager.tree is not None
+    writes = inside(reading.writes, manager.tree)
+    gate.introduce()
+    sight = look(manager, gate.holder)
+    refused = _refused(manager, gate, intent, reading, writes, sight)
+    if refused is not None:
+        return refused
+    theirs = {one.path for one in sight.others}
+    folders = tuple(writes.folders)
+    held = [place for place in writes.places.values() if place.path in theirs]
+    below = [
+        one.file for one in sight.others
+        if not one.folder and folders and one.file.startswith(folders)
+    ]  # fmt: skip
+    return gate.permit([*held, *below]) if held or below else gate.live_on()
+
+
+def _refused(
+    manager: Ledger, gate: Gate, intent: Intent, reading: Reading, writes: Inside, sight: Sight
+) -> Answer | None:
+    """The refusal of a command that may not run at all."""
+    refused = (
+        _blocked(gate, reading, sight)
+        or _switching_off(manager, gate, intent, writes)
+        or _in_specs(manager, gate, writes)
+        or _losing(manager, gate, intent, reading, sight)
+    )
+    if refused is None:
+        return None
+    said = gate.live_on() if refused.kind == DENY else refused
+    return with_context(refused, said.context)
 
 
 def before_own(intent: Intent, gate: Gate, manager: Ledger) -> Answer:

@@ -212,6 +212,15 @@ def our_hooks(settings: dict[str, Any]) -> list[tuple[Any, ...]]:
     return found
 
 
+def our_prefix(settings: dict[str, Any]) -> str:
+    """Our program in front of Claude Code's shell commands, if the settings name it."""
+    from holdfast.gate.commands.prefix_script import VARIABLE, is_ours
+
+    env = settings.get("env")
+    value = env.get(VARIABLE) if isinstance(env, dict) else None
+    return value if isinstance(value, str) and is_ours(value) else ""
+
+
 def _missing(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> str:
     """Why not, if hooks are not there any more, wherever in the lists they stand."""
     there = [(one[0], *one[3:]) for one in new]
@@ -229,6 +238,8 @@ def _claude(_root: str, old: str, new: str | None) -> str:
     after = object_in(new)
     if after.get("disableAllHooks") and not before.get("disableAllHooks"):
         return "it would switch all hooks off, also those that keep agents apart"
+    if our_prefix(before) and our_prefix(before) != our_prefix(after):
+        return "the program would be gone that leases what shell commands write"
     return _missing(our_hooks(before), our_hooks(after))
 
 

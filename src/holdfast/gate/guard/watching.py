@@ -29,8 +29,6 @@ WATCHED_MAX = 500
 COMMAND_CHARACTERS_MAX = 200
 #: A command of which nothing was heard for so long has ended without a word.
 SILENT_NS = 600 * 10**9
-#: In every line that puts a command into a sandbox.
-_LAUNCHED = "/sandbox/launch.py "
 
 
 def call_of(holder: Holder, command: str) -> str:
@@ -75,15 +73,10 @@ def remember(
 
 def this(running: list[Running], holder: Holder, command: str) -> Running | None:
     """The last one of this agent with this command. Several may run at once, and of an earlier
-    one that was broken off nothing was ever heard. A command that was put into a sandbox ends as
-    the line that did so."""
-    calls = [f"{call_of(holder, command)}-"]
-    if _LAUNCHED in command:
-        from holdfast.gate.sandbox.line import command_of
-
-        calls.append(f"{call_of(holder, command_of(command) or command)}-")
+    one that was broken off nothing was ever heard."""
+    call = f"{call_of(holder, command)}-"
     for one in reversed(running):
-        if one.file.rpartition("/")[2].startswith(tuple(calls)):
+        if one.file.rpartition("/")[2].startswith(call):
             return one
     return None
 

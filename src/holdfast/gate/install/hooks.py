@@ -83,7 +83,7 @@ def merged(text: str, wanted: list[Wanted]) -> str:
 def _with(text: str, one: Wanted) -> str:
     hooks = _hooks(text)
     if hooks is None:
-        return jsontext.added(text, _root(text), {one.event: [one.group()]}, name="hooks")
+        return jsontext.added(text, root_of(text), {one.event: [one.group()]}, name="hooks")
     groups = hooks.member(one.event)
     if groups is None:
         return jsontext.added(text, hooks, [one.group()], name=one.event)
@@ -113,7 +113,7 @@ def _is_as_meant(old: str, new: str, wanted: list[Wanted]) -> bool:
 
 def _others(text: str) -> tuple[Any, dict[str, Any]]:
     """What is not ours in the settings, and not empty."""
-    data = jsontext.value(text, _root(text))
+    data = jsontext.value(text, root_of(text))
     hooks = data.pop("hooks", {})
     kept: dict[str, Any] = {}
     for event, groups in hooks.items():
@@ -201,7 +201,7 @@ def stripped(text: str, before: Mapping[str, Any] | None) -> str:
         text = _without(text, event, made=event not in had_events)
     hooks = _hooks(text)
     if hooks is not None and not hooks.parts and not isinstance(had, dict):
-        root = _root(text)
+        root = root_of(text)
         text = jsontext.removed(text, root, root.names.index("hooks"))
     return text
 
@@ -232,7 +232,8 @@ def _without(text: str, event: str, *, made: bool) -> str:
 # The parts that we rely on
 
 
-def _root(text: str) -> Node:
+def root_of(text: str) -> Node:
+    """The whole of some settings. Raises Unusable."""
     try:
         root = jsontext.parse(text)
     except NotJson as error:
@@ -244,7 +245,7 @@ def _root(text: str) -> Node:
 
 def _hooks(text: str) -> Node | None:
     """The `hooks` of the settings, if they are there and of the form that we know."""
-    root = _root(text)
+    root = root_of(text)
     hooks = root.member("hooks")
     if hooks is None:
         return None

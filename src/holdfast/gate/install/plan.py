@@ -11,7 +11,8 @@ import os
 from time import gmtime, strftime
 
 import holdfast
-from holdfast.gate.install import files, handlers, hooks, record
+from holdfast.gate.commands import prefix_script
+from holdfast.gate.install import files, handlers, hooks, record, shellprefix
 from holdfast.gate.install.command import Command, InstallError, probe
 from holdfast.gate.install.files import Change
 from holdfast.gate.install.finding import (
@@ -33,7 +34,7 @@ from holdfast.manager.paths import LEDGER_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from holdfast.gate.install.hooks import Wanted
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 #: Whose change it is that git shall not see the settings.
 EXCLUDE = "exclude"
+_PREFIXES = tuple(one.adapter.SHELL_PREFIX for one in CLIENTS if one.adapter.SHELL_PREFIX)
 _BOM = "\ufeff"
 
 
@@ -54,6 +56,8 @@ class Plan:
         self.changes: list[Change] = []
         #: Where the old texts are kept, by name; empty before it is carried out.
         self.backups: dict[str, str] = {}
+        #: Makes the program in front of shell commands, if there is to be one.
+        self.write_script: Callable[[], None] | None = None
 
     @property
     def to_do(self) -> list[Change]:
@@ -76,29 +80,61 @@ def install(
     of them `only`. Raises InstallError."""
     plan = Plan(root, record.load(root))
     plan.after.version = holdfast.__version__
+    is_leased = shellprefix.wanted(settings)
+    if is_leased:
+        _plan_script(plan, clients, command)
     for one in clients:
         for checkout in checkouts(root, one):
             if only in ("", checkout):
-                _plan_hooks(plan, one, checkout, one.wanted(command, settings))
+                prefix = prefix_script.path_of(root) if is_leased else ""
+                _plan_hooks(plan, one, checkout, one.wanted(command, settings), prefix)
     if has_git(root):
         _plan_exclude(plan, [one.file for one in clients])
     return plan
 
 
-def _plan_hooks(plan: Plan, one: Client, checkout: str, wanted: list[Wanted]) -> None:
+def _plan_script(plan: Plan, clients: Sequence[Client], command: Command) -> None:
+    """The program in front of shell commands, with what the user has there behind it."""
+    chained = ""
+    for one in clients:
+        if one.adapter.SHELL_PREFIX:
+            home = f"{one.home_folder(os.environ)}/settings.json"
+            places = [f"{base}/{name}" for base in checkouts(plan.root, one) for name in one.files]
+            texts = [_split(_text(path))[1] for path in (*places, home)]
+            chained = shellprefix.chained(plan.root, one.adapter.SHELL_PREFIX, texts, os.environ)
+    plan.write_script = lambda: shellprefix.write_script(plan.root, command, chained)
+
+
+def _text(path: str) -> str:
+    try:
+        return files.read(path, path) or ""
+    except InstallError:
+        return ""
+
+
+def _plan_hooks(plan: Plan, one: Client, checkout: str, wanted: list[Wanted], prefix: str) -> None:
     path = f"{checkout}/{one.file}"
     name = os.path.relpath(path, plan.root)
     old = files.read(path, name)
     known = plan.after.files.get(name)
     try:
         bom, body = _split(old)
-        new = bom + hooks.merged(body, wanted)
         before = _before(known, old)
+        new = bom + _with_prefix(hooks.merged(body, wanted), one, prefix, before)
     except Unusable as error:
         raise _unusable(one, name, path, error) from error
     plan.changes.append(Change(one.name, name, path, old, new))
     made = known.folder if known is not None else not os.path.isdir(os.path.dirname(path))
     plan.after.files[name] = Written(one.name, path, before, record.mark(new), folder=made)
+
+
+def _with_prefix(text: str, one: Client, prefix: str, before: str | None) -> str:
+    variable = one.adapter.SHELL_PREFIX
+    if not variable:
+        return text
+    if prefix:
+        return shellprefix.put(text, variable, prefix)
+    return shellprefix.taken_out(text, variable, _data(before))
 
 
 def _split(text: str | None) -> tuple[str, str]:
@@ -120,7 +156,10 @@ def _without_ours(text: str, known: Written | None) -> str | None:
     """A text that others have worked on, without our hooks; None if nothing else was ever in it."""
     before = known.before if known is not None else None
     bom, body = _split(text)
-    left = bom + hooks.stripped(body, _data(before))
+    stripped = hooks.stripped(body, _data(before))
+    for variable in _PREFIXES:
+        stripped = shellprefix.taken_out(stripped, variable, _data(before))
+    left = bom + stripped
     ours_alone = before is None and left != text and _data(left) == {}
     return None if ours_alone else left
 
@@ -211,7 +250,7 @@ def _places(plan: Plan, one: Client) -> list[tuple[str, str]]:
 
 def _concerns_us(text: str | None) -> bool:
     """Whether hooks of ours may be in it. What somebody else wrote badly is no trouble of ours."""
-    return text is not None and handlers.SCRIPT in text
+    return text is not None and (handlers.SCRIPT in text or prefix_script.MARK in text)
 
 
 def _undone(written: Written | None, old: str | None) -> str | None:
@@ -242,6 +281,8 @@ def carry_out(plan: Plan) -> None:
     known = record.load(plan.root)
     if not plan.undo:
         record.save(plan.root, plan.after)
+        if plan.write_script is not None:
+            plan.write_script()
     done: list[Change] = []
     try:
         for change in plan.to_do:
@@ -309,14 +350,16 @@ def check(
     """
     told: list[str] = []
     for checkout in checkouts(root, one):
-        found = _check_at(checkout, one, command, settings)
+        found = _check_at(checkout, one, command, settings, root)
         shown = os.path.relpath(checkout, root)
         told += found if checkout == root else [f"in {shown}: {problem}" for problem in found]
     return list(dict.fromkeys(told)) + obstacles(one, root, environ)
 
 
-def _check_at(root: str, one: Client, command: Command | None, settings: Settings) -> list[str]:
-    """The same for one checkout."""
+def _check_at(
+    root: str, one: Client, command: Command | None, settings: Settings, main: str
+) -> list[str]:
+    """The same for one checkout; `main` is the root of the ledger."""
     try:
         text = files.read(f"{root}/{one.file}", one.file)
         if text is None:
@@ -325,6 +368,8 @@ def _check_at(root: str, one: Client, command: Command | None, settings: Setting
         wanted = [] if command is None else one.wanted(command, settings)
         told = hooks.differences(body, wanted) if command is not None else []
         found = hooks.found_hooks(body)
+        if one.adapter.SHELL_PREFIX and shellprefix.wanted(settings):
+            told += shellprefix.problems(main, body, one.adapter.SHELL_PREFIX, command)
     except Unusable as error:
         line = f", line {error.line}" if error.line else ""
         return [f"{one.file}{line}: {error}; {one.title} passes over the whole file"]

@@ -91,6 +91,40 @@ def held_by_others(root: str, names: Iterable[str], *, edit: bool = False) -> li
     ]
 
 
+def are_others_at_work(root: str) -> bool:
+    """Whether another agent than the one that this runs for may be writing in a checkout. If the
+    broker does not know, others may be."""
+    try:
+        return ask({"ask": "at work", "root": root}).get("others") is not False
+    except SandboxError:
+        return True
+
+
+def note_commit(root: str) -> None:
+    """A commit was made below a broker. A broker that gives leases back by itself has nothing to do
+    then, and does not know this."""
+    try:
+        ask({"ask": "committed", "root": root})
+    except SandboxError:
+        pass
+
+
+def announce(digest: str, agent: str) -> None:
+    """Below the broker of a whole client: a command with this digest is about to run for an agent.
+    Raises SandboxError."""
+    ask({"ask": "announce", "digest": digest, "agent": agent})
+
+
+def introduce(digest: str, process: int) -> None:
+    """The same command begins, as this process. Raises SandboxError."""
+    ask({"ask": "introduce", "digest": digest, "process": process})
+
+
+def furnish(root: str) -> list[str]:
+    """A worktree was made below a broker: have it furnished with hooks. What to tell the user."""
+    return [str(line) for line in ask({"ask": "furnish", "root": root}).get("told", ())]
+
+
 def status(*, where: str = "", seconds: float = DEADLINE_SECONDS) -> dict[str, Any]:
     """What is held now: `root`, `store`, and `grants` as `LockGrant.to_dict` writes them."""
     return ask({"ask": "status"}, where=where, seconds=seconds)

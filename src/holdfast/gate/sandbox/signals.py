@@ -10,8 +10,9 @@ signals twice. Without POSIX signals (Windows) there is nothing here to use.
 
 from __future__ import annotations
 
+# Without the names that `signal` has for all of them: to make those takes as long as a process.
+import _signal as signal  # type: ignore[import-not-found]
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False

@@ -109,6 +109,7 @@ def run(call: Call) -> str | None:
         call.scope.dead = False
         return printed
     call.name = program(first.text)
+    walk.programs.add(call.name or first.text.rpartition("/")[2])
     for arg in call.words:
         if arg.known:
             _visit(call, arg.text)

@@ -34,11 +34,14 @@ class Reading(Value):
     not there anyway, `fleeting` those that it makes and removes again. `visits` are paths
     elsewhere: folders that it goes to, and what programs are given there. `unsure`: something in
     it could write what cannot be told from the text. `alters`: it changes something that is no file
-    of the tree (an empty folder, a mode, git's own data, a process). `problem`: it could not be
-    understood at all.
+    of the tree (an empty folder, a mode, git's own data, a process). `programs`: the names of the
+    programs that it calls. `problem`: it could not be understood at all.
     """
 
-    __slots__ = ("absent", "alters", "fleeting", "problem", "trees", "unsure", "visits", "writes")
+    __slots__ = (
+        "absent", "alters", "fleeting", "problem", "programs", "trees", "unsure", "visits",
+        "writes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Reading(Value):
         fleeting: frozenset[str] = frozenset(),
         visits: tuple[str, ...] = (),
         alters: bool = False,
+        programs: frozenset[str] = frozenset(),
     ) -> None:
         self.writes: Final = writes
         self.trees: Final = trees
@@ -60,6 +64,7 @@ class Reading(Value):
         self.fleeting: Final = fleeting
         self.visits: Final = visits
         self.alters: Final = alters
+        self.programs: Final = programs
 
     @property
     def only_reads(self) -> bool:

@@ -93,8 +93,8 @@ class Ways:
 
 class Walk:
     __slots__ = (
-        "absent", "alters", "depth", "fleeting", "folders", "made", "muted", "steps", "trees",
-        "unsure", "visits", "writes",
+        "absent", "alters", "depth", "fleeting", "folders", "made", "muted", "programs", "steps",
+        "trees", "unsure", "visits", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -112,6 +112,8 @@ class Walk:
         #: what the line removes, and was not there: nor made by it, or made by it
         self.absent: set[str] = set()
         self.fleeting: set[str] = set()
+        #: the names of the programs that it calls
+        self.programs: set[str] = set()
         #: places that the line goes to, or names to a program
         self.visits: dict[str, None] = {}
 
@@ -119,7 +121,7 @@ class Walk:
         return Reading(
             tuple(self.writes), tuple(self.trees), self.unsure,
             absent=frozenset(self.absent), fleeting=frozenset(self.fleeting),
-            visits=tuple(self.visits), alters=self.alters,
+            visits=tuple(self.visits), alters=self.alters, programs=frozenset(self.programs),
         )  # fmt: skip
 
     # what is found

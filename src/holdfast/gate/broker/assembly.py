@@ -1,0 +1,92 @@
+"""The broker of one command, put together: what is not needed before the command has started."""
+
+from __future__ import annotations
+
+from holdfast.core.codec import grant_to_dict
+from holdfast.gate.broker.controlling import Controlling
+from holdfast.gate.broker.folders import Folders
+from holdfast.gate.broker.kinds import Kinds
+from holdfast.gate.broker.marking import Marking
+from holdfast.gate.broker.naming import Naming
+from holdfast.gate.broker.opening import Opening
+from holdfast.gate.broker.performing import Performing
+from holdfast.gate.broker.serving import Broker
+from holdfast.gate.committing import held
+from holdfast.gate.controlling import controls_of
+from holdfast.manager.realpath import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from holdfast.gate.broker.caller import Trust
+    from holdfast.gate.broker.committed import Committed
+    from holdfast.gate.broker.leases import Leases
+    from holdfast.gate.broker.system import Listener
+    from holdfast.gate.broker.where import Where
+    from holdfast.gate.sandbox.service import Question
+    from holdfast.manager.manager import LockManager
+
+
+def assembled(
+    manager: LockManager,
+    leases: Leases,
+    where: Where,
+    listener: Listener,
+    trust: Trust,
+    is_the_kernel_s: Callable[[str, bool], bool],
+    *,
+    is_open: Callable[[str, bool], bool] | None,
+    wait: float | None,
+    committed: Committed | None,
+) -> Broker:
+    """The broker that serves a command. `is_open` says what is open outside, if that is closed."""
+    assert manager.tree is not None
+    kinds = Kinds(where)
+    controlling = Controlling(kinds, controls_of(manager.tree.root), leases.say)
+    folders = Folders(manager, kinds, leases, controlling)
+    performing = Performing(kinds, leases, controlling, is_the_kernel_s, wait is not None)
+    acts = Opening(performing), Naming(performing, folders)
+    marking = Marking(performing, is_open=is_open)
+    return Broker(
+        manager, performing, acts, marking, trust, listener,
+        wait=wait or 0.0, committed=committed,
+    )  # fmt: skip
+
+
+def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
+    """What those inside can ask beside the usual."""
+
+    def refusals(_manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
+        return {"refusals": list(leases.refusals)}
+
+    def held_by_others(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        root, names = wanted["root"], wanted["names"]
+        if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
+            raise TypeError("root is a text, names a list of texts")
+        if wanted.get("edit") is True and wait is not None:
+            return {"held": []}  # an edit will stand in line
+        found = [one for one in held(manager, root, names) if not leases.is_own(one.grant.holder)]
+        return {
+            "held": [
+                {"name": one.name, "grant": grant_to_dict(one.grant), "age": one.age}
+                for one in found
+            ]
+        }
+
+    announced: dict[str, list[str]] = {}
+
+    def announce(_manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        announced.setdefault(str(wanted["digest"]), []).append(str(wanted["agent"]))
+        return {}
+
+    def introduce(_manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        agents = announced.get(str(wanted["digest"]))
+        if agents:
+            leases.agents[int(wanted["process"])] = plain(agents.pop(0))
+        return {}
+
+    return {
+        "refusals": refusals, "held": held_by_others, "announce": announce, "introduce": introduce,
+    }  # fmt: skip

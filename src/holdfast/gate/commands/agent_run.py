@@ -1,0 +1,147 @@
+"""A command below a broker, in an agent's name.
+
+The command starts as soon as the repository is closed to it. The ledger is opened when it is
+needed: a command that writes nothing in the repository does not wait for that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.core.errors import HoldfastError
+from holdfast.gate.broker.runner import Watch, run_below
+from holdfast.gate.broker.starting import Enclosure, demand, socket_path
+from holdfast.gate.broker.system import keep_own_umask
+from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
+from holdfast.gate.sandbox.signals import Signals
+from holdfast.manager.opening import ledger_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.gate.broker.runner import Link
+    from holdfast.gate.broker.serving import Broker
+    from holdfast.gate.broker.waiting import Call
+    from holdfast.gate.commands.slips import Slip
+    from holdfast.gate.sandbox.service import Service
+    from holdfast.manager.manager import LockManager
+
+CANNOT_EXECUTE = 126
+
+
+def run_for(slip: Slip, command: Sequence[str], *, is_server: bool = False) -> int:
+    """Run a command in the name of the agent of a slip, and exit as it does. `is_server`: all
+    agents of the session use it. Raises SandboxError if no command can run below a broker here."""
+    abi = demand()
+    with Signals() as signals:
+        return run_below(
+            signals, say, lambda link: _Serving(slip, is_server).serve(command, abi, signals, link)
+        )
+
+
+class _Serving:
+    """The broker's process."""
+
+    def __init__(self, slip: Slip, is_server: bool) -> None:
+        self._slip = slip
+        self._is_server = is_server
+        self._root = slip.root
+
+    def serve(self, command: Sequence[str], abi: int, signals: Signals, link: Link) -> int:
+        try:
+            enclosure = Enclosure(self._root, os.path.dirname(ledger_of(self._root)), abi)
+            child = enclosure.start(
+                command,
+                {**os.environ, SOCKET_VARIABLE: socket_path(self._root)},
+                link.group,
+                mask=signals.as_given,
+                default=signals.ignored_by_python,
+            )
+        except (OSError, HoldfastError) as error:
+            told = error.message if isinstance(error, HoldfastError) else str(error)
+            say(f"not run: {told}")
+            return CANNOT_EXECUTE
+        link.started(child)
+        watch = Watch(link, child)
+        outside = enclosure.outside()
+        first = outside.serve()
+        if outside.is_over:
+            watch.finish()
+            return 0
+        try:
+            self._serve(enclosure, link, watch, first)
+        except HoldfastError as error:
+            say(f"the ledger cannot be used, so nothing can be written: {error.message}")
+            say(f"  -> {error.hint}")
+        return 0
+
+    def _serve(self, enclosure: Enclosure, link: Link, watch: Watch, first: Call | None) -> None:
+        from holdfast.manager.manager import LockManager
+
+        service = _service(self._root)
+        try:
+            with LockManager.open(self._root) as manager:
+                broker = self._broker(enclosure, manager, service)
+                keep_own_umask()
+                watch.serve_with(broker)
+                try:
+                    broker.serve(first)
+                finally:
+                    broker.let_go()
+                    watch.finish()
+                    broker.close()
+                    link.close()
+        finally:
+            if service is not None:
+                service.close()
+                _remove(service.path)
+
+    def _broker(
+        self, enclosure: Enclosure, manager: LockManager, service: Service | None
+    ) -> Broker:
+        from holdfast.gate.agents import place_of
+        from holdfast.gate.broker.agent_leases import AgentLeases
+        from holdfast.gate.leases import Gate
+        from holdfast.gate.settings import Settings
+
+        slip = self._slip
+        gate = Gate(
+            manager, slip.holder, Settings.load(self._root, lenient=True), hears=False,
+            place=lambda: place_of(slip.holder.witness, slip.home),
+        )  # fmt: skip
+        leases = AgentLeases(manager, gate, say, is_server=self._is_server)
+        if service is not None:
+            from holdfast.gate.commands.below import questions
+
+            service.questions = questions(leases, gate)
+            service.start(manager)
+        return enclosure.broker(manager, leases)
+
+
+def _service(root: str) -> Service | None:
+    """Where those below can ask; None if this process may not have a socket (Codex's sandbox)."""
+    from holdfast.gate.sandbox.service import Service
+
+    try:
+        return Service(socket_path(root))
+    except (SandboxError, OSError):
+        return None
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def say(line: str) -> None:
+    """A line for the agent, in the output of its command."""
+    text = line if line.startswith(" ") else f"holdfast: {line}"
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # nothing reads it any more

@@ -1,0 +1,53 @@
+"""Which command a client's line runs, and how a line is quoted.
+
+Claude Code wraps the command of its Bash tool: it prepares the shell (a snapshot of the user's
+aliases and functions), evaluates the command, and then writes down in which folder that ended.
+
+    source …/snapshot-zsh-….sh 2>/dev/null || true && … && eval 'COMMAND' < /dev/null && pwd -P >| …
+"""
+
+from __future__ import annotations
+
+_EVALUATES = " && eval "
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@%+,:")
+
+
+def evaluated(line: str) -> str:
+    """The command that a line of Claude Code's Bash tool evaluates; empty if it is no such line."""
+    _before, found, rest = line.partition(_EVALUATES)
+    return first_word(rest)[0] if found else ""
+
+
+def quoted(word: str) -> str:
+    """A word as any shell reads it back."""
+    if word and word.isascii() and _PLAIN.issuperset(word):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def first_word(text: str) -> tuple[str, str]:
+    """The word that a text begins with, as a shell reads it, and the rest. No expansions."""
+    made: list[str] = []
+    at = 0
+    while at < len(text) and text[at] not in " \t\n;&|<>()":
+        mark = text[at]
+        if mark == "'":
+            end = text.find("'", at + 1)
+            end = len(text) if end < 0 else end
+            made.append(text[at + 1 : end])
+            at = end + 1
+        elif mark == '"':
+            at += 1
+            while at < len(text) and text[at] != '"':
+                if text[at] == "\\" and text[at + 1 : at + 2] in ("\\", '"', "$", "`", "!"):
+                    at += 1
+                made.append(text[at : at + 1])
+                at += 1
+            at += 1
+        elif mark == "\\":
+            made.append(text[at + 1 : at + 2])
+            at += 2
+        else:
+            made.append(mark)
+            at += 1
+    return "".join(made), text[at:]
