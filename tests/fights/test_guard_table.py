@@ -1,4 +1,4 @@
-"""docs/shell.md says client by client which way of writing is prevented, detected or neither.
+"""docs/shell.md says client by client which way of writing a guarded command's nets hold.
 
 Here every cell of that table is tried, through the door, with what the clients' hooks are told.
 """
@@ -246,7 +246,8 @@ WAYS: dict[str, Callable[[Way], str]] = {
 
 
 def rows() -> list[tuple[str, str, str]]:
-    lines = [line for line in TABLE.read_text().splitlines() if line.startswith("| ")]
+    text = TABLE.read_text().partition("### What the nets hold")[2].partition("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
     return [(row[0], row[1], row[2]) for row in cells]
 

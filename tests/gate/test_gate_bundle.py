@@ -35,7 +35,7 @@ def package(tmp_path: Path) -> Path:
 def small(tmp_path: Path) -> Path:
     """The same rooms with next to nothing in them."""
     made = tmp_path / "small" / "holdfast"
-    for room in bundle.ROOMS:
+    for room in bundle.ROOMS[bundle.HOOK]:
         (made / room).mkdir(parents=True, exist_ok=True)
         (made / room / "__init__.py").touch()
     for source in ("gate/unbundle.py", "gate/door.py", "gate/clients/claude.py"):

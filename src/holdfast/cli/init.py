@@ -167,7 +167,7 @@ def _install(call: Call, root: str) -> int:
             taken = _take_over(root, owned)
             made = plan.install(root, clients, command, settings)
             made.after.git = made.after.git or with_git
-        bundle.write(os.path.dirname(os.path.dirname(command.script)))
+        bundle.write_all(os.path.dirname(os.path.dirname(command.script)))
         for one in clients:
             probe(command.hook(one.name), root, settings.deadline_seconds)
         _write(root, made, command.words() if git_done else None)

@@ -1,4 +1,5 @@
-"""What the hook usually needs, in one file: found, opened and read once instead of forty times.
+"""What a hook usually needs, in one file: found, opened and read once instead of forty times. And
+another file for the program in front of shell commands.
 
 `init` writes it beside the compiled modules. It counts only as long as every source in it is the
 one that it was made from; otherwise, or without it, everything is imported as usual, only slower.
@@ -24,14 +25,24 @@ if TYPE_CHECKING:
 
     from holdfast.gate.unbundle import Rares, Stamp, Usual
 
-#: What an uncontested edit asks for; what these import comes along.
-USUAL = (
-    "holdfast.gate.process", "holdfast.gate.door", "holdfast.gate.seals", "holdfast.manager.ledger",
-    "holdfast.gate.settings", "holdfast.gate.agents", "holdfast.gate.leases",
-    "holdfast.store.sqlite",
-)  # fmt: skip
+HOOK, PREFIXED = "hook", "prefixed"
+#: What an uncontested edit asks for, and a command that writes nothing in the repository; what
+#: these import comes along.
+USUAL = {
+    HOOK: (
+        "holdfast.gate.process", "holdfast.gate.door", "holdfast.gate.seals",
+        "holdfast.manager.ledger", "holdfast.gate.settings", "holdfast.gate.agents",
+        "holdfast.gate.leases", "holdfast.store.sqlite",
+    ),
+    PREFIXED: (
+        "holdfast.gate.commands.slips", "holdfast.gate.commands.shell_lines",
+        "holdfast.gate.commands.agent_run", "holdfast.gate.broker.mounts",
+        "holdfast.gate.broker.outside",
+    ),
+}  # fmt: skip
 #: Where these and the others are.
-ROOMS = ("", "core", "store", "manager", "gate", "gate/clients", "gate/rulebook")
+_ROOMS = ("", "core", "store", "manager", "gate", "gate/clients", "gate/rulebook", "gate/commands")
+ROOMS = {HOOK: _ROOMS, PREFIXED: (*_ROOMS, "gate/broker", "gate/sandbox")}
 #: At the beginning of the file, in digits: how much of it has to be read at once.
 SIZE_BYTES = 8
 #: At its end.
@@ -45,22 +56,28 @@ def _stamp(path: str) -> Stamp:
     return path, status.st_mtime_ns, status.st_size
 
 
-def file_of(package: str) -> str:
-    """Where the bundle of a package lies."""
-    return f"{package}/gate/__pycache__/hook.{sys.implementation.cache_tag}.bundle"
+def file_of(package: str, of: str = HOOK) -> str:
+    """Where a bundle of a package lies."""
+    return f"{package}/gate/__pycache__/{of}.{sys.implementation.cache_tag}.bundle"
 
 
-def write(package: str) -> bool:
-    """Make the bundle, unless it is there and true. False if it cannot be written: then hooks are
+def write_all(package: str) -> None:
+    """Make all bundles that are not there, or not true any more."""
+    for of in USUAL:
+        write(package, of)
+
+
+def write(package: str, of: str = HOOK) -> bool:
+    """Make a bundle, unless it is there and true. False if it cannot be written: then hooks are
     slower, and work."""
-    if _is_true(package):
+    if _is_true(package, of):
         return True
-    sources = {name: _Source(package, name) for name in _names(package)}
-    usual = list(_in_order(sources))
+    sources = {name: _Source(package, name) for name in _names(package, of)}
+    usual = list(_in_order(sources, USUAL[of]))
     files = [sources[name].file for name in usual]
     if any(mark in f"{package}/" for mark in INSTALLED):
         files = sorted({os.path.dirname(file) for file in files})
-    target = file_of(package)
+    target = file_of(package, of)
     new = f"{target}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -93,18 +110,18 @@ def _behind(sources: Iterable[_Source]) -> tuple[Rares, bytes]:
     return rare, rest
 
 
-def _is_true(package: str) -> bool:
+def _is_true(package: str, of: str) -> bool:
     """Whether the bundle is made of every source as it is now, and is as it was written. One that
     goes by folders tells too little to know."""
     try:
-        with open(file_of(package), "rb") as stream:
+        with open(file_of(package, of), "rb") as stream:
             content = stream.read()
         data = content[:-SUM_BYTES]
         if content[-SUM_BYTES:] != _sum(data):
             return False
         _code, made_for, stamps, _usual, rare = loads(data[SIZE_BYTES:])
         made_of = {*stamps, *(stamp for _is_package, stamp, *_place in rare.values())}
-        now = {_stamp(_place(package, name)[0]) for name in _names(package)}
+        now = {_stamp(_place(package, name)[0]) for name in _names(package, of)}
     except (OSError, ValueError, EOFError, TypeError, AttributeError):
         return False
     return made_for == f"{package}/gate" and made_of == now
@@ -115,9 +132,9 @@ def _sum(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
-def _names(package: str) -> Iterator[str]:
-    """All modules of the rooms that an edit may go through."""
-    for room in ROOMS:
+def _names(package: str, of: str) -> Iterator[str]:
+    """All modules of the rooms that an edit, or a command, may go through."""
+    for room in ROOMS[of]:
         prefix = ".".join(filter(None, ("holdfast", *room.split("/"))))
         yield prefix
         for entry in sorted(os.listdir(f"{package}/{room}")):
@@ -125,7 +142,7 @@ def _names(package: str) -> Iterator[str]:
                 yield f"{prefix}.{entry.removesuffix('.py')}"
 
 
-def _in_order(sources: dict[str, _Source]) -> Iterator[str]:
+def _in_order(sources: dict[str, _Source], wanted: Iterable[str]) -> Iterator[str]:
     """The usual modules and what they import at once, each after what it imports itself."""
     seen: set[str] = set()
 
@@ -137,7 +154,7 @@ def _in_order(sources: dict[str, _Source]) -> Iterator[str]:
                 yield from visit(other)
             yield name
 
-    for name in USUAL:
+    for name in wanted:
         yield from visit(name)
 
 

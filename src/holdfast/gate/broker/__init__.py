@@ -21,13 +21,17 @@ Nothing lies between looking and doing, and whatever deceives the broker meets L
     marking      modes, owners, times and attributes
     leases       what the command holds, what others hold, and what is old
     waiting      calls that stand in line, with --wait
-    kinds        what a path is: the ledger's, git's, ignored, or a file that is leased
+    agent_leases the same for a command of an agent, by the rules of the gate
+    where        where a path lies: outside, the ledger's, git's, or a file of a checkout
+    kinds        which of those files git ignores
     controlling  control files: written aside, judged, and published as a copy
     gitsettings  which settings of git make it execute something
     including    files of a work tree that those include
     committed    which leased files a commit has made clean
     leftover     what the command left running, and which files that has open
+    outside      the first calls, before the ledger is open
     serving      the loop that hears and answers
+    assembly     all of these put together
     mounts       other ways to the same folder
     starting     what is closed to the command, and how it is started
     runner       the process that was called, and its line to the broker

@@ -210,8 +210,8 @@ class Leases:
 
     def _transact(self, decide: Callable[[View], Decision[T]]) -> T:
         """Decide in the ledger. What that adds to the history is known then, and not read again."""
-        head: int
-        history: tuple[Event, ...]
+        head = 0
+        history: tuple[Event, ...] = ()
 
         def noted(view: View) -> Decision[T]:
             nonlocal head, history

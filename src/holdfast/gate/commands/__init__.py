@@ -12,6 +12,7 @@ The command then runs below a broker (`holdfast.gate.broker`) in the agent's nam
 slip is not an agent's tool call: the hooks of others and lines that the person types run unchanged,
 and an MCP server runs below a broker as the session's.
 
+    around         what the hook says before a command, and after it
     slips          what the hook leaves, and how one process claims it
     shell_lines    which command a client's line runs
     codex_lines    the line that Codex runs in place of a command

@@ -181,6 +181,18 @@ def _complain(what: str, hint: str) -> None:
 
 
 if __name__ == "__main__":
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [here.removesuffix("/holdfast/gate/commands"), *sys.path[:]]
+    from marshal import loads
+
+    # As `gate.hook` does: all modules from one file, if it is there and true.
+    gate = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sys.path.insert(0, gate.removesuffix("/holdfast/gate"))
+    try:
+        name = f"{gate}/__pycache__/prefixed.{sys.implementation.cache_tag}.bundle"
+        file = open(name, "rb", 0)  # noqa: SIM115 - it stays open: more may be read from it
+        code, *parts = loads(file.read(int(file.read(8))))
+        names: dict = {"__name__": "holdfast.gate.unbundle"}  # type: ignore[type-arg]
+        exec(code, names)
+        names["use"](file, gate, *parts)
+    except Exception:  # then everything is imported as usual
+        pass
     sys.exit(main(sys.argv[1:]))

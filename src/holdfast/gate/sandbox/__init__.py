@@ -29,13 +29,9 @@ What is refused can be noticed, for those who attend to a command all the time:
     noticing     which of them Landlock will have refused, and what the gap is
     standing_in  new files that stand in for the one which a tool is about to replace
 
-The other way round, for a command of which nobody knows what it writes: all stays open, but what
-others hold (`gate.shell = "enforce"`).
+The other way round, for a command below a broker (`holdfast.gate.broker`):
 
-    enforcing    which command is kept in, and what is said; on the hook's side
-    line         the line that is run in its place
-    launch       the program that this line starts: restricts itself, becomes a shell
-    closing      the complement: what has to be opened so that only some files stay closed
+    closing      the complement: what has to be opened so that only some folders stay closed
 
 What this does not promise: Landlock knows nothing of modes, owners, times and attributes, so
 `chmod` and `touch` of a file work everywhere where the system lets them. Descriptors that were
