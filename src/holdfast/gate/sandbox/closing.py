@@ -26,7 +26,6 @@ import stat
 
 from holdfast.gate.sandbox import SandboxError
 from holdfast.gate.sandbox.landlock import CONTENT, MUTATING
-from holdfast.manager.realpath import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,12 +35,6 @@ if TYPE_CHECKING:
     Way = dict[str, "Way"]
 
 _LOOKED_AT = os.O_CLOEXEC | getattr(os, "O_PATH", 0) | getattr(os, "O_NOFOLLOW", 0)
-
-
-def real(path: str) -> str:
-    """Where something lies, whatever links lead there; itself it may be a link, or missing."""
-    folder, name = os.path.split(path.rstrip("/"))
-    return f"{os.path.realpath(folder).rstrip('/')}/{name}" if name else "/"
 
 
 def open_all_but(closed: Iterable[str], rule: Callable[[int, int], None]) -> None:
@@ -107,32 +100,3 @@ def _names(folder: int) -> list[str]:
         return os.listdir(listed)
     finally:
         os.close(listed)
-
-
-def prove(closed: Iterable[str]) -> None:
-    """Raise SandboxError unless what is closed cannot be opened to write: from inside.
-
-    Another mount of the same folder, or a name that the file system spells otherwise, would have
-    been opened with the rest.
-    """
-    for path in closed:
-        try:
-            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
-        except OSError:
-            continue
-        raise SandboxError(
-            f"{plain(path)} stays open in the sandbox, because it can be reached in another way",
-            hint="wait until it is free",
-            path=plain(path),
-        )
-
-
-def ways(closed: Iterable[str]) -> list[str]:
-    """The folders in which nothing can be made, renamed or removed; the nearest first."""
-    found: dict[str, None] = {}
-    for path in closed:
-        folder = os.path.dirname(path)
-        while folder not in found:
-            found[folder] = None
-            folder = os.path.dirname(folder)
-    return sorted(found, key=len, reverse=True)
