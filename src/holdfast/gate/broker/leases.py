@@ -60,7 +60,9 @@ _BOOTTIME = 7
 class Lease:
     """One file that the command holds."""
 
-    __slots__ = ("existed", "grant", "moved_at", "path", "shown", "taken_at", "token", "told")
+    __slots__ = (
+        "existed", "grant", "is_ahead", "moved_at", "path", "shown", "taken_at", "token", "told",
+    )  # fmt: skip
 
     def __init__(self, path: str, shown: str, grant: Grant, existed: bool) -> None:
         self.path = path
@@ -77,6 +79,8 @@ class Lease:
         self.moved_at = 0
         #: The processes that know it.
         self.told: set[int] = set()
+        #: Whether it was taken before the write (`ahead`), and the write has not come yet.
+        self.is_ahead = False
 
 
 class Stands(Exception):
@@ -124,6 +128,9 @@ class Leases:
         lease = self.mine.get(found.path)
         if lease is None:
             lease = self._take(caller, found, waits)
+        elif lease.is_ahead:
+            lease.is_ahead = False
+            lease.moved_at = self._moved_at(found, lease.shown)
         if lease is not None and lease.moved_at:
             self._demand_fresh(caller, lease)
         return lease
@@ -135,7 +142,7 @@ class Leases:
         if self.is_over:
             told = f"{plain(place.path)} was not leased when the command ended; processes that it "
             self._refuse(found.path, "", told + "left running cannot lease it any more")
-        request = self._request(to_write(place), f"written by {caller.name} (pid {caller.process})")
+        request = self._request(to_write(place), _written_by(caller))
         outcome = self._decide(request)
         if isinstance(outcome, Refusal):
             if waits and outcome.code != _CYCLE:
@@ -146,7 +153,7 @@ class Leases:
 
     def _keep(self, grant: Grant, found: Found, place: Place) -> Lease:
         lease = self._add(Lease(found.path, place.path, grant, found.is_there))
-        lease.moved_at = self._moved_at(found, place)
+        lease.moved_at = self._moved_at(found, place.path)
         return lease
 
     def _add(self, lease: Lease) -> Lease:
@@ -280,7 +287,7 @@ class Leases:
             )  # fmt: skip
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    def _moved_at(self, found: Found, place: Place) -> int:
+    def _moved_at(self, found: Found, shown: str) -> int:
         """When another holder changed it since the broker began; 0 if none did."""
         if found.status is not None:
             changed = _changed_at(found.status)
@@ -292,7 +299,7 @@ class Leases:
             return 0
         if self._seen < self._newest:
             self._follow()
-        return changed if place.path in self._theirs else 0
+        return changed if shown in self._theirs else 0
 
     def _follow(self) -> None:
         """Read what has happened in the ledger since the last look."""
@@ -349,7 +356,29 @@ class Leases:
         self._tell(shown, "wait", "gave up waiting: " + (plain(sentence) or plain(shown)))
         return errno.EACCES
 
-    # Folders
+    # Many at once
+
+    def take_ahead(
+        self, caller: Caller, wanted: Iterable[tuple[str, os.stat_result | None, int]]
+    ) -> list[str]:
+        """Take those of some files that are free, each with a grant of its own, in one decision.
+        Each is a real path, what is there, and how much of it exists. Those that were taken."""
+        asked: dict[str, tuple[str, Place, bool]] = {}
+        requests = []
+        why = _written_by(caller)
+        for path, status, known in wanted:
+            try:
+                place = self._tree.place_of(path, path, status, known)
+            except BadKeyError:
+                continue
+            requests.append(request := self._request(to_write(place), why))
+            asked[request.id] = path, place, status is not None
+        taken = []
+        for grant in self._transact(partial(moving.take_free, requests=requests)):
+            path, place, existed = asked[grant.id]
+            self._add(Lease(path, place.path, grant, existed)).is_ahead = True
+            taken.append(path)
+        return taken
 
     def take_all(self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]) -> (
         Grant | None
@@ -360,6 +389,7 @@ class Leases:
         silent: list[str] = []
         for path, status in wanted:
             if path in self.mine:
+                self.mine[path].is_ahead = False
                 continue
             known = len(path) if status is not None else path.rindex("/")
             try:
@@ -402,6 +432,11 @@ class Leases:
                     over.append(lease.grant)
         self._release(over)
 
+    def drop_ahead(self, paths: Iterable[str]) -> None:
+        """Give back those of some that were taken before a write which did not come."""
+        mine = self.mine
+        self.drop_all([path for path in paths if path in mine and mine[path].is_ahead])
+
     def relabel(self, path: str, reason: str) -> None:
         """Say anew why a file is held, without its coming free."""
         lease = self.mine[path]
@@ -432,6 +467,10 @@ class Leases:
                 self._transact(partial(moving.release_each, ids=some))
             except HoldfastError as error:
                 self._tell("", error.code, f"could not release a lease: {error.message}")
+
+
+def _written_by(caller: Caller) -> str:
+    return f"written by {caller.name} (pid {caller.process})"
 
 
 def _circle(me: str, shown: str, refusal: Refusal) -> str:

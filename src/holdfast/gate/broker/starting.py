@@ -13,6 +13,7 @@ import sys
 
 from holdfast.core.codec import grant_to_dict
 from holdfast.gate.broker import system
+from holdfast.gate.broker.ahead import Ahead
 from holdfast.gate.broker.caller import Trust
 from holdfast.gate.broker.committed import Committed
 from holdfast.gate.broker.controlling import Controlling
@@ -191,8 +192,8 @@ class Enclosure:
         os.set_inheritable(found[0], False)
         folders = Folders(self._manager, self.kinds, self.leases, self.controlling)
         performing = Performing(
-            self.kinds, self.leases, self.controlling, self._is_the_kernel_s,
-            self._wait is not None,
+            self.kinds, self.leases, self.controlling, Ahead(self.kinds, self.leases),
+            self._is_the_kernel_s, self._wait is not None,
         )  # fmt: skip
         closed = None if not self._is_closed_outside else self.is_open
         acts = Opening(performing), Naming(performing, folders)
