@@ -6,7 +6,9 @@ broker, or a process that the command left.
 
 A tool reads a file first and writes it later. If another holder had the file in between, what the
 tool is about to write is old. So the first write of a process that began before such a change
-fails, once, with ESTALE. The lease stays, so nothing changes again before the next try.
+fails, once, with ESTALE. The lease stays, so nothing changes again before the next try. Some
+edit tools change a part of what is in the file at the write; where the hook of a client announces
+such an edit, that moment counts as the last time its process has read the file.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 #: So many refusals are remembered for those inside who ask for them.
 REFUSALS_MAX = 50
 _RELEASED_AT_ONCE = 200
+_READS_MAX = 4096
 _CYCLE = "E_LOCK_CYCLE"
 _BOOTTIME = 7
 
@@ -116,6 +119,8 @@ class Leases:
         self._seen = self._newest = self._head()
         #: What other holders have given back since the broker began.
         self._theirs: set[str] = set()
+        #: When a process had last read a path, as far as its own hook told.
+        self._reads: dict[tuple[int, str], int] = {}
 
     # Taking
 
@@ -274,12 +279,19 @@ class Leases:
 
     # What is old
 
+    def note_read(self, process: int, path: str) -> None:
+        """A process knows what is in a file now. From any thread."""
+        if len(self._reads) >= _READS_MAX:
+            self._reads.clear()
+        self._reads[process, path] = time_ns()
+
     def _demand_fresh(self, caller: Caller, lease: Lease) -> None:
         process = caller.process
         if process in lease.told:
             return
         lease.told.add(process)
-        if _began_at(process) <= lease.moved_at:
+        read_at = self._reads.get((process, lease.path), 0)
+        if read_at <= lease.moved_at and _began_at(process) <= lease.moved_at:
             self._tell(
                 lease.shown, "stale",
                 f"{plain(lease.shown)} was changed by another holder after {caller.name} (pid "

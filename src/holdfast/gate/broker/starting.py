@@ -170,6 +170,10 @@ class Enclosure:
             root, names = wanted["root"], wanted["names"]
             if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
                 raise TypeError("root is a text, names a list of texts")
+            reader = wanted.get("reader")
+            if isinstance(reader, int) and not isinstance(reader, bool) and reader > 0:
+                for name in names:
+                    self.leases.note_read(reader, os.path.realpath(f"{root}/{name}"))
             if wanted.get("edit") is True and self._wait is not None:
                 return {"held": []}  # an edit will stand in line
             me = self.leases.holder.key
