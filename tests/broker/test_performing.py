@@ -20,6 +20,7 @@ pytestmark = LINUX_ONLY
 class _Lease:
     def __init__(self) -> None:
         self.moved_at = self.taken_at = 0
+        self.is_ahead = False
 
 
 class _Leases:
@@ -38,6 +39,11 @@ class _Leases:
         return lease
 
 
+class _Ahead:
+    def follow(self, _caller: object, _path: str) -> None:
+        pass
+
+
 class _Kinds:
     def of(self, _path: str) -> str:
         return LEASED
@@ -45,7 +51,7 @@ class _Kinds:
 
 def _performing(meanwhile: Callable[[], None]) -> tuple[Performing, _Leases]:
     leases = _Leases(meanwhile)
-    made = cast(Any, Performing)(_Kinds(), leases, None, lambda *_: False, False)
+    made = cast(Any, Performing)(_Kinds(), leases, None, _Ahead(), lambda *_: False, False)
     return cast(Performing, made), leases
 
 

@@ -183,6 +183,44 @@ def test_a_write_of_what_another_changed_meanwhile_fails_once(site: Site) -> Non
     assert code == 0
 
 
+_ANNOUNCED = (
+    "import errno, os, sys, time\n"
+    "from holdfast.gate.sandbox import asking\n"
+    "flags, when = sys.argv[1:]\n"
+    "def wait():\n"
+    "    open(flags + '/read', 'w').close()\n"
+    "    while not os.path.exists(flags + '/changed'): time.sleep(0.02)\n"
+    "if when == 'after': wait()\n"
+    "reader = 1 if when == 'other' else os.getpid()\n"
+    "if when == 'other': wait()\n"
+    "asking.held_by_others(os.getcwd(), ['a.txt', 'b.txt'], edit=True, reader=reader)\n"
+    "if when == 'before': wait()\n"
+    "try:\n"
+    "    open('a.txt', 'a').write('mine\\n')\n"
+    "    print('written')\n"
+    "except OSError as error:\n"
+    "    print(errno.errorcode[error.errno])\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("when", "said"), [("after", "written"), ("before", "ESTALE"), ("other", "ESTALE")]
+)
+def test_an_edit_that_was_announced_after_the_change_is_no_stale_one(
+    site: Site, when: str, said: str
+) -> None:
+    """What the hook of a client tells: the client knows what is in the file from then on."""
+    import sys
+
+    (site.flags / "announced.py").write_text(_ANNOUNCED)
+    late = site.begin(f"exec {sys.executable} {site.flags}/announced.py {site.flags} {when}")
+    site.until_flag("read")
+    assert site.lease("echo theirs >>a.txt").returncode == 0
+    site.raise_flag("changed")
+    _code, out, err = ended(late)
+    assert out.split() == [said], err
+
+
 def test_a_process_that_began_later_writes_at_once(site: Site) -> None:
     process = site.begin(
         f"touch {site.flag('begun')}; {site.wait_for('changed')}; sleep 0.1; "

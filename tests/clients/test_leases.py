@@ -311,3 +311,32 @@ def test_in_a_terminal_a_person_reads_who_has_the_file_and_the_client_goes_on(
         assert gated.text() == "old\n"
         assert gated.held() == {"a.txt": "other", "b.txt": "client"}
     until(lambda: gated.held() == {"a.txt": "other"}, "its lease has ended")
+
+
+@pytest.mark.parametrize("has_hooks", [True, False])
+def test_a_client_whose_hook_announces_its_edits_hears_of_no_stale_ones(
+    gated: Gated, make: Make, has_hooks: bool
+) -> None:
+    """Another holder changes two files after the client has started. An edit of what is there is
+    no stale write; a blind one of the whole file is."""
+    if has_hooks:
+        gated.init()
+    maker, more = make("claude"), Gateway()
+    steps = [
+        maker.edit("b.txt", "old", "mine"),
+        more.then(maker.edit("a.txt", "theirs", "mine")),
+        maker.create("c.txt", "blind"),
+    ]
+    gated.write("c.txt", "old\n")
+    running = maker.start("main", *steps, before=lease("one"))
+    maker.server.wait_for("main", 1)
+    line = "echo theirs >a.txt; echo theirs >c.txt"
+    done = gated.hold("run", "--lease", "--holder", "two", "--", "sh", "-c", line)
+    assert done.code == 0, done
+    more.open()
+    assert running.wait().code == 0
+    _, edited, blind = maker.server.results("main")
+    assert bool(STALE.search(edited)) is not has_hooks, edited
+    assert gated.text() == ("mine\n" if has_hooks else "theirs\n")
+    assert STALE.search(blind), blind
+    assert gated.text("c.txt") == "theirs\n"

@@ -105,6 +105,18 @@ def test_untracked_files_are_lost_with_clean_and_with_stash_u(shop: Shop) -> Non
     assert bob.ask("git reset --hard").kind == "quiet"
 
 
+@pytest.mark.parametrize(
+    "command", ["git clean --no-dry-run -f", "git restore --source=--output=app/x.py ."]
+)
+def test_asking_git_what_a_verb_changes_changes_nothing(shop: Shop, command: str) -> None:
+    ann, bob = shop.worker("ann"), shop.worker("bob")
+    ann.write("fresh.py", "ann\n")
+    before = text(shop, "app/x.py")
+    bob.ask(command)
+    assert text(shop, "fresh.py") == "ann\n"
+    assert text(shop, "app/x.py") == before
+
+
 def test_stash_pop_is_refused_if_it_brings_back_what_another_holds_now(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     bob.run("echo bob > app/x.py")

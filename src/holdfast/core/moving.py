@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from holdfast.core import events
 from holdfast.core.conflicts import covers, fate, in_the_way, looked_up
-from holdfast.core.draft import Draft, reach
+from holdfast.core.draft import NOTHING, Draft, granted, reach
 from holdfast.core.model import Conflicts, Decision, Event, Grant, Refusal, Request
 from holdfast.core.waiting import hand_over
 
@@ -37,6 +37,38 @@ def take_each(draft: Draft, requests: Sequence[Request]) -> list[Grant] | Confli
     return [
         grant or draft.admit(request, ticket=False) for request, grant in _pairs(requests, have)
     ]
+
+
+def take_free(view: View, requests: Sequence[Request]) -> Decision[list[Grant]]:
+    """A grant for each of these requests of one holder that is free and that no reservation is
+    for. The others are left: no refusal, no ticket, and nothing is reaped for them. For what the
+    holder is about to ask for one by one, where `rules.acquire` decides about the rest."""
+    grants: list[Grant] = []
+    token = view.last_token
+    for request in _free(view, requests):
+        grant = granted(view, request, token)
+        token = grant.token
+        grants.append(grant)
+    seqs = range(view.head + 1, view.head + 1 + len(grants))
+    history = [
+        Event(seq, events.LOCK_ACQUIRED, view.now, NOTHING, subject=grant)
+        for seq, grant in zip(seqs, grants, strict=True)
+    ]
+    return Decision(grants, tuple(history))
+
+
+def _free(view: View, requests: Sequence[Request]) -> list[Request]:
+    """Those of some requests of one holder that can start now. Mostly all of them can, which is
+    one question; only else each of them is one."""
+    everything = tuple([key for request in requests for key in looked_up(request)])
+    if not view.stirs and view.is_free(*reach(everything)):
+        return list(requests)
+    found = []
+    for request in requests:
+        where = reach(looked_up(request))
+        if view.is_free(*where) and not (view.stirs and view.ripe(*where)):
+            found.append(request)
+    return found
 
 
 def _pairs(

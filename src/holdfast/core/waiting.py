@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 def hand_over(draft: Draft) -> None:
     """Give all that came free in this decision to those who wait for it, in order."""
+    if not draft.view.anybody_waits:
+        draft.freed.clear()
+        return
     if not (draft.view.stirs or draft.after_long):
-        if draft.view.anybody_waits:
-            draft.hint.extend(draft.freed)
+        draft.hint.extend(draft.freed)
         draft.freed.clear()
         return
     freed: dict[str, None] = {}

@@ -349,7 +349,7 @@ def _said_at(root: str, paths: Paths, call: Call) -> Answer:
     if call.env.get(GRANT_VARIABLE):
         return _by_grant(root, list(paths), call)
     if call.env.get(SOCKET_VARIABLE):
-        return _by_broker(root, list(paths), call.intent)
+        return _by_broker(root, list(paths), call)
     from holdfast.gate.settings import Settings
 
     settings = Settings.load(root, lenient=True)
@@ -615,23 +615,52 @@ def _by_grant(root: str, paths: list[str], call: Call) -> Answer:
     return _covered(gaps, grant)
 
 
-def _by_broker(root: str, paths: list[str], intent: Intent) -> Answer:
+def _by_broker(root: str, paths: list[str], call: Call) -> Answer:
     """Below a broker every write is leased when it is made, so nothing is left to decide; but a
-    refusal is better heard before the write."""
-    if intent.event != EDIT:
+    refusal is better heard before the write. And the broker hears of an edit that will be made from
+    what is in the file then, whatever the client had read before: it is no old one."""
+    if call.intent.event == SHELL and call.intent.command:
+        _announce(call.intent)
+    if call.intent.event != EDIT:
         return Answer(QUIET)
     from holdfast.gate.sandbox import asking
     from holdfast.manager.paths import checkout_of
 
+    reader = _reader(call)
     for path in paths:
         top = checkout_of(root, path)
         inner = [path[len(top) + 1 :]] if path.startswith(f"{top}/") else []
-        held = asking.held_by_others(top, inner, edit=True)
+        held = asking.held_by_others(top, inner, edit=True, reader=reader)
         if held:
             from holdfast.gate.rulebook import telling
 
             return Answer(DENY, telling.held_outside(path, held[0].grant.holder.id))
     return Answer(ALLOW)
+
+
+def _announce(intent: Intent) -> None:
+    """Tell the broker for which agent a command is about to run, so that its leases can say so."""
+    from holdfast.core.model import agent_key
+    from holdfast.gate.commands.slips import digest
+    from holdfast.gate.sandbox import SandboxError, asking
+
+    try:
+        asking.announce(
+            digest(intent.command), agent_key(intent.client, intent.session, intent.agent)
+        )
+    except SandboxError:
+        pass  # the leases then say only which program has written
+
+
+def _reader(call: Call) -> int:
+    """The process of the client, if it will make this edit from what is in the file; else 0."""
+    adapter = clients.adapter(call.intent.client)
+    if adapter is None or not adapter.keeps_rest(call.data):
+        return 0
+    from holdfast.gate.agents import holder_of
+
+    witness = holder_of(call.intent).witness
+    return 0 if witness is None else witness.pid
 
 
 def _in_specs(paths: list[str], env: Mapping[str, str]) -> Answer | None:

@@ -189,7 +189,7 @@ class Gate:
         """May this agent write these files, all of them or none? From now on it holds them. Without
         a file: is it blocked? `is_edit`: its edit tool is about to write them, and until that is
         done no lease on them is given back or goes to another agent of its session."""
-        wanted = self._requests(paths)
+        wanted = self.requests(paths)
         if not wanted:
             return self.blocked() or Answer(QUIET)
         if not is_edit:
@@ -225,7 +225,7 @@ class Gate:
     def write(self, places: Sequence[Place], *, is_left: bool = False) -> Any:
         """May a command of this agent write these files, all of them or none? What was decided
         (`decisions.write`); nothing is held open."""
-        self.wanted = wanted = self._requests(places)
+        self.wanted = wanted = self.requests(places)
         self._settle(wanted)
         outcome = self.decide(
             lambda view: decisions.write(view, self.asker, wanted, is_left=is_left)
@@ -252,7 +252,7 @@ class Gate:
 
         return told(self.manager, self.holder, self.wanted)
 
-    def _requests(self, paths: Sequence[str | Place]) -> list[Request]:
+    def requests(self, paths: Sequence[str | Place]) -> list[Request]:
         """A request for each file, with what it looks like now; each path is looked up once."""
         places: dict[str, Place] = {}
         for path in paths:
@@ -316,7 +316,7 @@ class Gate:
         texts = [path if isinstance(path, str) else path.real or path.path for path in paths]
 
         def now() -> Callable[[View], Decision[Any]]:
-            self.wanted = wanted = self._requests(texts)
+            self.wanted = wanted = self.requests(texts)
             return lambda view: decisions.wait_on(view, self.asker, wanted, id)
 
         return self._held_open(denied, now, min(until, denied.wait.retry_at))

@@ -65,6 +65,12 @@ def files(text: str) -> tuple[str, ...] | None:
     return tuple(found) or None
 
 
+def only_updates(text: str) -> bool:
+    """Whether all that a patch does is to change lines in files that are there. In doubt not."""
+    kinds = (ADD, DELETE, MOVE)
+    return not any(line.strip(BLANKS).startswith(kinds) for line in text.split("\n"))
+
+
 def inside(lines: list[str]) -> list[str] | None:
     """The lines between begin and end, without the here-document that may be around them."""
     word = _delimiter(lines[0])

@@ -20,6 +20,7 @@ Nothing lies between looking and doing, and whatever deceives the broker meets L
     folders      the rename of a folder, with all that is in it
     marking      modes, owners, times and attributes
     leases       what the command holds, what others hold, and what is old
+    ahead        leases before the write, many at once, for a git that changes a tree
     waiting      calls that stand in line, with --wait
     agent_leases the same for a command of an agent, by the rules of the gate
     where        where a path lies: outside, the ledger's, git's, or a file of a checkout

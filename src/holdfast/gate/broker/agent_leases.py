@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core import rules
-from holdfast.core.errors import HoldfastError
+from holdfast.core import moving, rules
+from holdfast.core.errors import BadKeyError, HoldfastError
 from holdfast.core.model import Conflicts, Grant
 from holdfast.gate import busy
 from holdfast.gate.broker.leases import Lease, Leases
@@ -109,7 +109,7 @@ class AgentLeases(Leases):
         if place is None or (self._is_server and self._has_session(place)):
             return None
         (lease,) = self._have(caller, [(found.path, found.status)], [place])
-        lease.moved_at = self._moved_at(found, place)
+        lease.moved_at = self._moved_at(found, place.path)
         return lease
 
     def take_all(
@@ -117,6 +117,29 @@ class AgentLeases(Leases):
     ) -> list[Lease]:
         new, places = self._places(wanted)
         return self._have(caller, new, places) if new else []
+
+    def take_ahead(
+        self, caller: Caller, wanted: Iterable[tuple[str, os.stat_result | None, int]]
+    ) -> list[str]:
+        if self.is_over or self._is_server:
+            return []
+        asked: dict[str, tuple[str, Place, bool]] = {}
+        requests = []
+        for path, status, known in wanted:
+            try:
+                place = self._tree.place_of(path, path, status, known)
+            except BadKeyError:
+                continue
+            requests += self._gate.requests([place])
+            asked[requests[-1].id] = path, place, status is not None
+        grants = self._gate.decide(lambda view: moving.take_free(view, requests))
+        taken = []
+        for grant in grants:
+            path, place, existed = asked[grant.id]
+            self._add(Lease(path, place.path, grant, existed)).is_ahead = True
+            self._taken.add(grant.id)
+            taken.append(path)
+        return taken
 
     def _have(
         self,

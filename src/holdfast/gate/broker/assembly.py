@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from holdfast.core.codec import grant_to_dict
+from holdfast.gate.broker.ahead import Ahead
 from holdfast.gate.broker.controlling import Controlling
 from holdfast.gate.broker.folders import Folders
 from holdfast.gate.broker.kinds import Kinds
@@ -46,7 +49,9 @@ def assembled(
     kinds = Kinds(where)
     controlling = Controlling(kinds, controls_of(manager.tree.root), leases.say)
     folders = Folders(manager, kinds, leases, controlling)
-    performing = Performing(kinds, leases, controlling, is_the_kernel_s, wait is not None)
+    performing = Performing(
+        kinds, leases, controlling, Ahead(kinds, leases), is_the_kernel_s, wait is not None
+    )
     acts = Opening(performing), Naming(performing, folders)
     marking = Marking(performing, is_open=is_open)
     return Broker(
@@ -65,6 +70,10 @@ def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
         root, names = wanted["root"], wanted["names"]
         if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
             raise TypeError("root is a text, names a list of texts")
+        reader = wanted.get("reader")
+        if isinstance(reader, int) and not isinstance(reader, bool) and reader > 0:
+            for name in names:
+                leases.note_read(reader, os.path.realpath(f"{root}/{name}"))
         if wanted.get("edit") is True and wait is not None:
             return {"held": []}  # an edit will stand in line
         found = [one for one in held(manager, root, names) if not leases.is_own(one.grant.holder)]

@@ -6,7 +6,9 @@ broker, or a process that the command left.
 
 A tool reads a file first and writes it later. If another holder had the file in between, what the
 tool is about to write is old. So the first write of a process that began before such a change
-fails, once, with ESTALE. The lease stays, so nothing changes again before the next try.
+fails, once, with ESTALE. The lease stays, so nothing changes again before the next try. Some
+edit tools change a part of what is in the file at the write; where the hook of a client announces
+such an edit, that moment counts as the last time its process has read the file.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 #: So many refusals are remembered for those inside who ask for them.
 REFUSALS_MAX = 50
 _RELEASED_AT_ONCE = 200
+_READS_MAX = 4096
 _CYCLE = "E_LOCK_CYCLE"
 _BOOTTIME = 7
 
@@ -62,7 +65,9 @@ _BOOTTIME = 7
 class Lease:
     """One file that the command holds."""
 
-    __slots__ = ("existed", "grant", "moved_at", "path", "shown", "taken_at", "token", "told")
+    __slots__ = (
+        "existed", "grant", "is_ahead", "moved_at", "path", "shown", "taken_at", "token", "told",
+    )  # fmt: skip
 
     def __init__(self, path: str, shown: str, grant: Grant, existed: bool) -> None:
         self.path = path
@@ -79,6 +84,8 @@ class Lease:
         self.moved_at = 0
         #: The processes that know it.
         self.told: set[int] = set()
+        #: Whether it was taken before the write (`ahead`), and the write has not come yet.
+        self.is_ahead = False
 
 
 class Stands(Exception):
@@ -116,6 +123,8 @@ class Leases:
         self._seen = self._newest = self._head()
         #: What other holders have given back since the broker began.
         self._theirs: set[str] = set()
+        #: When a process had last read a path, as far as its own hook told.
+        self._reads: dict[tuple[int, str], int] = {}
 
     def is_own(self, holder: Holder) -> bool:
         """Whether a lease of that holder is the command's own."""
@@ -136,6 +145,9 @@ class Leases:
         lease = self.mine.get(found.path)
         if lease is None:
             lease = self._take(caller, found, waits)
+        elif lease.is_ahead:
+            lease.is_ahead = False
+            lease.moved_at = self._moved_at(found, lease.shown)
         if lease is not None and lease.moved_at:
             self._demand_fresh(caller, lease)
         return lease
@@ -166,7 +178,7 @@ class Leases:
 
     def _keep(self, grant: Grant, found: Found, place: Place) -> Lease:
         lease = self._add(Lease(found.path, place.path, grant, found.is_there))
-        lease.moved_at = self._moved_at(found, place)
+        lease.moved_at = self._moved_at(found, place.path)
         return lease
 
     def _add(self, lease: Lease) -> Lease:
@@ -292,12 +304,19 @@ class Leases:
 
     # What is old
 
+    def note_read(self, process: int, path: str) -> None:
+        """A process knows what is in a file now. From any thread."""
+        if len(self._reads) >= _READS_MAX:
+            self._reads.clear()
+        self._reads[process, path] = time_ns()
+
     def _demand_fresh(self, caller: Caller, lease: Lease) -> None:
         process = caller.process
         if process in lease.told:
             return
         lease.told.add(process)
-        if _began_at(process) <= lease.moved_at:
+        read_at = self._reads.get((process, lease.path), 0)
+        if read_at <= lease.moved_at and _began_at(process) <= lease.moved_at:
             self._tell(
                 lease.shown, "stale",
                 f"{plain(lease.shown)} was changed by another holder after {caller.name} (pid "
@@ -305,7 +324,7 @@ class Leases:
             )  # fmt: skip
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    def _moved_at(self, found: Found, place: Place) -> int:
+    def _moved_at(self, found: Found, shown: str) -> int:
         """When another holder changed it since the broker began; 0 if none did."""
         if found.status is not None:
             changed = _changed_at(found.status)
@@ -317,7 +336,7 @@ class Leases:
             return 0
         if self._is_behind():
             self._follow()
-        return changed if place.path in self._theirs else 0
+        return changed if shown in self._theirs else 0
 
     def _is_behind(self) -> bool:
         """Whether the ledger may have events that were not seen to."""
@@ -383,7 +402,29 @@ class Leases:
         self._tell(shown, "wait", "gave up waiting: " + (plain(sentence) or plain(shown)))
         return errno.EACCES
 
-    # Folders
+    # Many at once
+
+    def take_ahead(
+        self, caller: Caller, wanted: Iterable[tuple[str, os.stat_result | None, int]]
+    ) -> list[str]:
+        """Take those of some files that are free, each with a grant of its own, in one decision.
+        Each is a real path, what is there, and how much of it exists. Those that were taken."""
+        asked: dict[str, tuple[str, Place, bool]] = {}
+        requests = []
+        why = self._why("written", caller)
+        for path, status, known in wanted:
+            try:
+                place = self._tree.place_of(path, path, status, known)
+            except BadKeyError:
+                continue
+            requests.append(request := self._request(to_write(place), why))
+            asked[request.id] = path, place, status is not None
+        taken = []
+        for grant in self._transact(partial(moving.take_free, requests=requests)):
+            path, place, existed = asked[grant.id]
+            self._add(Lease(path, place.path, grant, existed)).is_ahead = True
+            taken.append(path)
+        return taken
 
     def take_all(
         self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]
@@ -416,7 +457,9 @@ class Leases:
         """Those that are not held yet and can be, and where each of them lies."""
         new, places = [], []
         for path, status in wanted:
-            if self.held(path) is not None:
+            held = self.held(path)
+            if held is not None:
+                held.is_ahead = False
                 continue
             known = len(path) if status is not None else path.rindex("/")
             try:
@@ -455,6 +498,11 @@ class Leases:
     def close(self) -> None:
         """Nothing is left below."""
         self.settle(())
+
+    def drop_ahead(self, paths: Iterable[str]) -> None:
+        """Give back those of some that were taken before a write which did not come."""
+        mine = self.mine
+        self.drop_all([path for path in paths if path in mine and mine[path].is_ahead])
 
     def relabel(self, path: str, reason: str) -> None:
         """Say anew why a file is held, without its coming free."""

@@ -190,7 +190,7 @@ class Naming:
                 self._performing.controlling.refuse_removal(found)
                 fresh = self._performing.lease(caller, found)
             try:
-                system.made(263, found.folder, found.last, flags)
+                (os.rmdir if flags else os.unlink)(found.last, dir_fd=found.folder)
             except OSError:
                 self._performing.undo(fresh)
                 raise

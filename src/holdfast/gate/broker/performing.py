@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.gate.broker.ahead import Ahead
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.controlling import Controlling
     from holdfast.gate.broker.finding import Found
@@ -65,6 +66,7 @@ class Performing:
         kinds: Kinds,
         leases: Leases,
         controlling: Controlling,
+        ahead: Ahead,
         is_open: Callable[[str, bool], bool],
         waits: bool,
     ) -> None:
@@ -72,6 +74,7 @@ class Performing:
         self.kinds = kinds
         self.leases = leases
         self.controlling = controlling
+        self.ahead = ahead
         self.is_open = is_open
         self.waits = waits
         #: How often something in git's folder got a new name: an index, perhaps a commit.
@@ -82,9 +85,14 @@ class Performing:
 
         Raises OSError, Stands, or Blocks if the name leads to another file by now.
         """
-        if self.leases.held(found.path) is not None:
+        known = self.leases.held(found.path)
+        if known is not None:
+            is_first = known.is_ahead
             self.leases.take(caller, found)
-            return None
+            if not is_first:
+                return None
+            known.taken_at = self.git_moves
+            return known
         kind = self.kinds.of(found.path)
         if kind == LEASED:
             fresh = self.leases.take(caller, found, waits=self.waits)
@@ -94,6 +102,8 @@ class Performing:
                     # Its last holder changed it after it was found, and before it was leased.
                     fresh.moved_at = time_ns()
                     raise Blocks
+                if not self.waits:
+                    self.ahead.follow(caller, found.path)
             return fresh
         if kind == LEDGER:
             raise fail(errno.EACCES)

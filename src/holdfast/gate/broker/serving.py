@@ -27,8 +27,6 @@ from holdfast.manager.realpath import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from holdfast.gate.broker.committed import Committed
     from holdfast.gate.broker.naming import Naming
     from holdfast.gate.broker.opening import Opening
@@ -60,9 +58,8 @@ class Broker:
         committed: Committed | None = None,
     ) -> None:
         """`committed` finds what a commit has made clean, if that is to be given back."""
-        self.ears: dict[int, Callable[[], None]] = {
-            performing.controlling.ear: performing.controlling.hear
-        }
+        self.ears = performing.ahead.ears
+        self.ears[performing.controlling.ear] = performing.controlling.hear
         #: Done when the loop is to end: nothing is left below.
         self.is_over = False
         self._performing = performing

@@ -7,7 +7,9 @@ needs. Only the one that is asked for is imported, because every hook pays for w
 with a `problem`, which the gate refuses; anything else becomes "other". `say` has one duty above
 all: a refusal must have the form that its client obeys, because every other output, an exit code
 or a key too many lets the write happen. `outcome` says what an edit makes of a file's text, as far
-as that can be known: for the few files of which an agent may change a part.
+as that can be known: for the few files of which an agent may change a part. `keeps_rest` says
+whether an edit is made from what is in its files at the write, so that it undoes no change of
+another holder, whenever the agent has read them.
 
 Here is what the adapters share. Clients of another form share nothing of it but the names.
 """
@@ -73,6 +75,8 @@ if TYPE_CHECKING:
         def say(self, intent: Intent, answer: Answer) -> Reply: ...
 
         def outcome(self, data: object, path: str, old: str) -> str | None: ...
+
+        def keeps_rest(self, data: object) -> bool: ...
 
 
 NAMES = ("claude", "codex")

@@ -271,3 +271,9 @@ def outcome(data: object, path: str, old: str) -> str | None:
             return None  # it finds more than what is spelled alike
         old = old.replace(before, after, -1 if fields.get("replace_all") else 1)
     return old
+
+
+def keeps_rest(data: object) -> bool:
+    """Whether a call replaces a part of what is in its file at the write. `Write` replaces all of
+    it, and the client does not ask whether the agent has ever read it."""
+    return isinstance(data, dict) and Told(data).tool == "Edit"

@@ -184,3 +184,11 @@ def outcome(data: object, path: str, old: str) -> str | None:
     words = Told(data if isinstance(data, dict) else {}).fields.get("command")
     text = words if isinstance(words, str) else words[-1] if isinstance(words, list) else None
     return patched(text, path, old) if isinstance(text, str) else None
+
+
+def keeps_rest(data: object) -> bool:
+    """Whether all parts of a patch change lines of a file that they find at the write. Files that
+    are added, removed or moved replace what is there."""
+    words = Told(data if isinstance(data, dict) else {}).fields.get("command")
+    text = words if isinstance(words, str) else words[-1] if isinstance(words, list) else None
+    return isinstance(text, str) and patch.only_updates(text)

@@ -160,6 +160,8 @@ def restore(one: Verb) -> Names:
         return None
     source = found.value("-s", "--source")
     where = source.text if source else "HEAD" if found.has("-S", "--staged") else ""
+    if where.startswith("-"):
+        return None  # git refuses it, and would take it for an option where it is asked
     return _from(one, where, [*operands, *paths], removes=not found.has("--overlay"))
 
 
@@ -237,7 +239,8 @@ def clean(one: Verb) -> Names:
         if name not in ("-q", "--quiet"):  # it would not say what it removes
             words.append(f"{name}={value.text}" if value and name[1] == "-" else name)
             words += [value.text] if value and name[1] != "-" else []
-    answer = one.folder.ask("clean", "-n", *words, "--", *operands, *paths)
+    # Behind the words, so that no `--no-dry-run` of theirs makes it remove something.
+    answer = one.folder.ask("clean", *words, "-n", "--", *operands, *paths)
     prefix = one.folder.ask("rev-parse", "--show-prefix")
     if answer is None or prefix is None:
         return None

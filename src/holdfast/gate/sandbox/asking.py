@@ -82,10 +82,14 @@ def gap(
     return ask(wanted, where=where, seconds=seconds).get("recorded") is True
 
 
-def held_by_others(root: str, names: Iterable[str], *, edit: bool = False) -> list[Held]:
+def held_by_others(
+    root: str, names: Iterable[str], *, edit: bool = False, reader: int = 0
+) -> list[Held]:
     """Those of some files of a work tree that other holders are writing. Only below a broker. With
-    `edit` an edit of them is about to be made, which may be one that waits."""
-    said = ask({"ask": "held", "root": root, "names": list(names), "edit": edit})
+    `edit` an edit of them is about to be made, which may be one that waits; `reader` is the process
+    that will make it from what is in them now, or not at all."""
+    wanted = {"ask": "held", "root": root, "names": list(names), "edit": edit}
+    said = ask({**wanted, "reader": reader} if reader else wanted)
     return [
         Held(one["name"], codec.grant_from_dict(one["grant"]), one["age"]) for one in said["held"]
     ]

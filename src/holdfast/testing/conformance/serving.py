@@ -161,6 +161,35 @@ def several_are_given_back_at_once(scene: Scene) -> None:
     assert scene.holds(waiting)
 
 
+def of_many_requests_each_that_is_free_is_granted_and_no_other(scene: Scene) -> None:
+    theirs = scene.take("bob", writes=["d/two"], ttl=None)
+    requests = [
+        scene.request(scene.holder("ann"), writes=[path], ttl=None)
+        for path in ("d/one", "d/two", "d/three")
+    ]
+    head = _head(scene)
+    grants = scene.do(lambda view: moving.take_free(view, requests))
+    assert [grant.keys for grant in grants] == [("d/one",), ("d/three",)]
+    assert [grant.id for grant in grants] == [requests[0].id, requests[2].id]
+    assert theirs.token < grants[0].token < grants[1].token
+    assert _head(scene) == head + 2, "what is not free is no refusal"
+    assert scene.waiting() == []
+    scene.release(grants[0])
+    assert not scene.holds(grants[0])
+    assert scene.holds(grants[1])
+    assert isinstance(scene.ask("bob", writes=["d/three"]), Refusal)
+
+
+def a_reservation_is_not_passed_by_many_at_once(scene: Scene) -> None:
+    scene.take("bob", writes=["x"], ttl=None)
+    scene.queue_up("cid", writes=["x", "y"])
+    scene.clock.advance(3600)
+    ann = scene.holder("ann")
+    requests = [scene.request(ann, writes=[path], ttl=None) for path in ("y", "z")]
+    grants = scene.do(lambda view: moving.take_free(view, requests))
+    assert [grant.keys for grant in grants] == [("z",)]
+
+
 def _agent(name: str) -> Holder:
     return Holder(id=name, key=f"@claude/{name}")
 
