@@ -19,7 +19,7 @@ from helpers_processes import PATIENCE_SECONDS
 from holdfast.gate import door, hook
 from holdfast.gate.commands import prefix_script
 from holdfast.gate.install.command import Command
-from holdfast.gate.install.shellprefix import write_script
+from holdfast.gate.install.shellprefix import MODE, script
 
 COMMAND = Command(sys.executable, hook.__file__)
 
@@ -27,7 +27,9 @@ COMMAND = Command(sys.executable, hook.__file__)
 def leased(root: Path, chained: str = "") -> Path:
     """A repository with a ledger and the script in front of shell commands."""
     (root / ".holdfast").mkdir(exist_ok=True)
-    write_script(str(root), COMMAND, chained)
+    file = Path(prefix_script.path_of(str(root)))
+    file.write_text(script(str(root), COMMAND, chained))
+    file.chmod(MODE)
     return root
 
 

@@ -29,7 +29,7 @@ def put(root: Path, text: str | bytes) -> str:
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
     found = Settings.load(str(tmp_path))
     assert found == DEFAULTS
-    assert (found.shell, found.wake, found.sandbox_write) == ("guard", True, ())
+    assert (found.shell, found.wake, found.sandbox_write) == ("lease", True, ())
     assert (found.retry_seconds, found.timeout_seconds, found.idle_seconds) == (180, 240, 30)
     assert (found.hold_seconds, found.foreign_seconds, found.notify) == (20, 1800, ())
     assert found.problem == ""
@@ -145,7 +145,7 @@ def test_a_file_without_an_end_is_not_read(tmp_path: Path) -> None:
 def test_a_hook_goes_on_with_what_is_right_and_carries_what_is_wrong(tmp_path: Path) -> None:
     root = put(tmp_path, '[gate]\nshell = "enforce"\nretry_seconds = "x"\nwakes = true\n')
     found = Settings.load(root, lenient=True)
-    assert (found.shell, found.retry_seconds) == ("enforce", 180)
+    assert (found.shell, found.retry_seconds) == ("lease", 180), "enforce is another word for it"
     assert "line 3" in found.problem
     assert "line 4" in found.problem
 

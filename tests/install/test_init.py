@@ -112,9 +112,11 @@ def test_what_is_there_stays_to_the_byte_around_what_is_added(here: Installation
     new = here.claude.read_text()
     begin, end = THEIRS.split(THEIR_HOOK)
     assert new.startswith(begin + THEIR_HOOK)
-    assert new.endswith(end)
+    prefix = json.loads(new)["env"]["CLAUDE_CODE_SHELL_PREFIX"]
+    added = f',\n\t"env": {{\n\t\t"CLAUDE_CODE_SHELL_PREFIX": "{prefix}"\n\t}}'
+    assert new.replace(added, "").endswith(end)
     removed = [line for line in answer.out.splitlines() if line[:1] == "-" and line[:3] != "---"]
-    assert removed == [f"-\t\t\t{THEIR_HOOK}"]  # it gets a comma
+    assert removed == [f"-\t\t\t{THEIR_HOOK}", '-\t"unknown": 1.50'], "they get a comma"
     assert f"+\t\t\t{THEIR_HOOK}," in answer.out
 
 
@@ -161,7 +163,8 @@ def test_the_diff_can_be_applied(here: Installation) -> None:
 def test_the_old_file_is_kept_in_a_backup(here: Installation) -> None:
     here.claude.parent.mkdir()
     here.claude.write_text(THEIRS)
-    [claude, *_] = here.init("--client", "claude", "--json").json["files"]
+    files = here.init("--client", "claude", "--json").json["files"]
+    [claude] = [one for one in files if one["client"] == "claude"]
     assert Path(claude["backup"]).read_text() == THEIRS
     assert Path(claude["backup"]).is_relative_to(here.root / ".holdfast/backup")
 

@@ -135,6 +135,8 @@ class Naming:
     def _link_found(self, caller: Caller, first: Found, second: Found, is_empty: bool) -> None:
         if second.folder < 0 or second.is_there:
             raise fail(errno.EEXIST)
+        if second.tail:
+            raise fail(errno.ENOENT)  # only a folder can be made by a name with a slash behind it
         if _lie_apart(first, second):
             raise fail(errno.EXDEV)
         if self._performing.are_outside(first, second):

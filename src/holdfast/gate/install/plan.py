@@ -34,7 +34,7 @@ from holdfast.manager.paths import LEDGER_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from holdfast.gate.install.hooks import Wanted
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 #: Whose change it is that git shall not see the settings.
 EXCLUDE = "exclude"
+#: And whose the program in front of shell commands is. It is ours alone, so it is not recorded: it
+#: stays when the rest is undone, for sessions that run go on using it.
+COMMANDS = "commands"
 _PREFIXES = tuple(one.adapter.SHELL_PREFIX for one in CLIENTS if one.adapter.SHELL_PREFIX)
 _BOM = "\ufeff"
 
@@ -56,8 +59,6 @@ class Plan:
         self.changes: list[Change] = []
         #: Where the old texts are kept, by name; empty before it is carried out.
         self.backups: dict[str, str] = {}
-        #: Makes the program in front of shell commands, if there is to be one.
-        self.write_script: Callable[[], None] | None = None
 
     @property
     def to_do(self) -> list[Change]:
@@ -102,7 +103,10 @@ def _plan_script(plan: Plan, clients: Sequence[Client], command: Command) -> Non
             places = [f"{base}/{name}" for base in checkouts(plan.root, one) for name in one.files]
             texts = [_split(_text(path))[1] for path in (*places, home)]
             chained = shellprefix.chained(plan.root, one.adapter.SHELL_PREFIX, texts, os.environ)
-    plan.write_script = lambda: shellprefix.write_script(plan.root, command, chained)
+    path = prefix_script.path_of(plan.root)
+    name = os.path.relpath(path, plan.root)
+    new = shellprefix.script(plan.root, command, chained)
+    plan.changes.append(Change(COMMANDS, name, path, _text(path) or None, new))
 
 
 def _text(path: str) -> str:
@@ -281,13 +285,13 @@ def carry_out(plan: Plan) -> None:
     known = record.load(plan.root)
     if not plan.undo:
         record.save(plan.root, plan.after)
-        if plan.write_script is not None:
-            plan.write_script()
     done: list[Change] = []
     try:
         for change in plan.to_do:
             files.write(change)
             done.append(change)
+            if change.client == COMMANDS:
+                os.chmod(change.path, shellprefix.MODE)
     except (InstallError, OSError):
         for change in reversed(done):
             files.write(Change(change.client, change.name, change.path, change.new, change.old))

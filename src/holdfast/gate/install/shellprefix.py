@@ -11,7 +11,6 @@ import os
 
 from holdfast.gate.commands import prefix_script
 from holdfast.gate.install import jsontext
-from holdfast.gate.install.command import InstallError
 from holdfast.gate.install.hooks import Unusable, root_of
 
 TYPE_CHECKING = False
@@ -86,22 +85,14 @@ def _env(text: str) -> jsontext.Node | None:
 # The script
 
 
-def write_script(root: str, command: Command, chained: str) -> None:
-    """Make the script of a repository, or replace it. Raises InstallError."""
-    path = prefix_script.path_of(root)
+MODE = 0o755
+
+
+def script(root: str, command: Command, chained: str) -> str:
+    """The text of the script of a repository."""
     program = os.path.join(os.path.dirname(command.script), "commands", "prefixed.py")
-    text = prefix_script.text(command.python, program, os.path.dirname(path), chained)
-    new = f"{path}.{os.getpid()}"
-    try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o755)
-        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-        os.replace(new, path)
-    except OSError as error:
-        raise InstallError(
-            f"{path} cannot be written: {error.strerror}", hint="see to that and try again",
-            path=path,
-        ) from error  # fmt: skip
+    folder = os.path.dirname(prefix_script.path_of(root))
+    return prefix_script.text(command.python, program, folder, chained)
 
 
 def chained(root: str, variable: str, texts: list[str], environ: Mapping[str, str]) -> str:
