@@ -12,6 +12,7 @@ memory     the memory store, small and with a million grants
 ledger     the embedded store, small and with a long history
 shell      the installed command, started like a shell starts it
 lease      commands below `run --lease`, beside the same commands alone
+commands   shell commands of agents, leased at the write, beside the same commands alone
 trees      snapshots and restores beside cp and git
 dispatch   a thousand agents on eight slots, beside what no dispatcher can beat
 """

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import holdfast
 from bench import (
+    commands,
     crowd,
     cycle,
     dispatch,
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
     "shell": shell.run,
     "hook": hook.run,
     "lease": lease.run,
+    "commands": commands.run,
     "specs": specs.run,
     "proof": proof.run,
     "trees": trees.run,

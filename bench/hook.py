@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -24,7 +23,7 @@ EVENTS = 1_000_000
 
 
 def installed_command(commands: Path, folder: Path) -> list[str]:
-    """The command that a client finds in its settings, run as a client runs it: by a shell."""
+    """The command that a client finds in its settings, run as a client runs it."""
     subprocess.run(
         [commands / "holdfast", "-C", folder, "init", "--client", "claude"],
         check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -32,7 +31,7 @@ def installed_command(commands: Path, folder: Path) -> list[str]:
     settings = json.loads((folder / ".claude/settings.local.json").read_text())
     (group,) = settings["hooks"]["PreToolUse"]
     (handler,) = group["hooks"]
-    return shlex.split(handler["command"])
+    return [handler["command"], *handler["args"]]
 
 
 def run(scratch: Path, quick: bool) -> list[Row]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import stat
-from functools import partial
+from _functools import partial  # type: ignore[import-not-found]  # functools takes longer
 
 from holdfast.core.errors import HoldfastError
 from holdfast.gate.broker.caller import Gone

@@ -14,7 +14,6 @@ from holdfast.gate.broker.naming import Naming
 from holdfast.gate.broker.opening import Opening
 from holdfast.gate.broker.performing import Performing
 from holdfast.gate.broker.serving import Broker
-from holdfast.gate.committing import held
 from holdfast.gate.controlling import controls_of
 from holdfast.manager.realpath import plain
 
@@ -76,6 +75,8 @@ def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
                 leases.note_read(reader, os.path.realpath(f"{root}/{name}"))
         if wanted.get("edit") is True and wait is not None:
             return {"held": []}  # an edit will stand in line
+        from holdfast.gate.committing import held
+
         found = [one for one in held(manager, root, names) if not leases.is_own(one.grant.holder)]
         return {
             "held": [

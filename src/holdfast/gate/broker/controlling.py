@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import os
 import stat
 import struct
-from functools import lru_cache
 
 from holdfast.gate.broker.including import included
 from holdfast.gate.broker.performing import Descriptor, fail
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.finding import Found
     from holdfast.gate.broker.kinds import Kinds
     from holdfast.gate.broker.leases import Lease
-    from holdfast.manager.controls import Controls
+    from holdfast.manager.controls import Control, Controls
 
     Lend = Callable[[Caller, Found], "Lease | None"]
 
@@ -341,7 +339,17 @@ def _in_git(inner: str) -> str:
 
 
 #: One call asks for the same path several times, and those of one program for the same paths.
-_by_words = lru_cache(maxsize=4096)(control_of)
+_remembered: dict[str, Control | None] = {}
+_REMEMBERED_MAX = 4096
+
+
+def _by_words(inner: str) -> Control | None:
+    if inner not in _remembered:
+        if len(_remembered) >= _REMEMBERED_MAX:
+            _remembered.clear()
+        _remembered[inner] = control_of(inner)
+    return _remembered[inner]
+
 
 _first_parts = frozenset(
     "/".join(control.name.rstrip("/").split("/")[:depth])
@@ -423,6 +431,7 @@ def _replace(path: str, new: bytes, mode: int) -> None:
 
 
 def _says_the_same(path: str, old: bytes, new: bytes) -> bool:
+    import json
     import tomllib
 
     load = tomllib.loads if path.endswith(".toml") else json.loads

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import errno
 import os
+from _functools import partial  # type: ignore[import-not-found]  # functools takes longer
 from collections import deque
-from functools import partial
 from time import clock_gettime_ns, monotonic, time_ns
 
 from holdfast.core import events, moving, rules

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import select
-from functools import partial
+from _functools import partial  # type: ignore[import-not-found]  # functools takes longer
 from time import monotonic
 
 from holdfast.core.errors import HoldfastError
@@ -86,10 +86,12 @@ class Broker:
         self._git_moves = 0
         self._has_told_of_others = False
 
-    def serve(self, first: Call | None = None) -> None:
-        """Until nothing is left below that could call. `first` was heard already."""
-        if first is not None:
-            self._answer(first)
+    def answer(self, call: Call) -> None:
+        """Answer a call that was heard before there was a broker."""
+        self._answer(call)
+
+    def serve(self) -> None:
+        """Until nothing is left below that could call."""
         poll = select.poll()
         poll.register(self._listener.fd, select.POLLIN)
         watched: set[int] = set()

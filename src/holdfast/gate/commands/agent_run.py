@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.gate.broker.agent_leases import AgentLeases
     from holdfast.gate.broker.runner import Link
-    from holdfast.gate.broker.serving import Broker
     from holdfast.gate.broker.waiting import Call
     from holdfast.gate.commands.slips import Slip
     from holdfast.gate.sandbox.service import Service
@@ -80,54 +80,51 @@ class _Serving:
     def _serve(self, enclosure: Enclosure, link: Link, watch: Watch, first: Call | None) -> None:
         from holdfast.manager.manager import LockManager
 
-        service = _service(self._root)
-        try:
-            with LockManager.open(self._root) as manager:
-                broker = self._broker(enclosure, manager, service)
-                keep_own_umask()
-                watch.serve_with(broker)
-                try:
-                    broker.serve(first)
-                finally:
-                    broker.let_go()
-                    watch.finish()
-                    broker.close()
-                    link.close()
-        finally:
-            if service is not None:
-                service.close()
-                _remove(service.path)
+        with LockManager.open(self._root) as manager:
+            leases = self._leases(manager)
+            broker = enclosure.broker(manager, leases)
+            keep_own_umask()
+            watch.serve_with(broker)
+            service = None
+            try:
+                if first is not None:
+                    broker.answer(first)
+                service = self._service(manager, leases)
+                broker.serve()
+            finally:
+                broker.let_go()
+                watch.finish()
+                broker.close()
+                link.close()
+                if service is not None:
+                    service.close()
+                    _remove(service.path)
 
-    def _broker(
-        self, enclosure: Enclosure, manager: LockManager, service: Service | None
-    ) -> Broker:
+    def _leases(self, manager: LockManager) -> AgentLeases:
         from holdfast.gate.agents import place_of
         from holdfast.gate.broker.agent_leases import AgentLeases
         from holdfast.gate.leases import Gate
         from holdfast.gate.settings import Settings
 
-        slip = self._slip
+        holder, home = self._slip.holder, self._slip.home
         gate = Gate(
-            manager, slip.holder, Settings.load(self._root, lenient=True), hears=False,
-            place=lambda: place_of(slip.holder.witness, slip.home),
+            manager, holder, Settings.load(self._root, lenient=True), hears=False,
+            place=lambda: place_of(holder.witness, home),
         )  # fmt: skip
-        leases = AgentLeases(manager, gate, say, is_server=self._is_server)
-        if service is not None:
-            from holdfast.gate.commands.below import questions
+        return AgentLeases(manager, gate, say, is_server=self._is_server)
 
-            service.questions = questions(leases, gate)
-            service.start(manager)
-        return enclosure.broker(manager, leases)
+    def _service(self, manager: LockManager, leases: AgentLeases) -> Service | None:
+        """Where those below can ask; None if this process may not have a socket, as in the sandbox
+        of Codex. It is there a moment after the command's first write, for which `asking` waits."""
+        from holdfast.gate.commands.below import questions
+        from holdfast.gate.sandbox.service import Service
 
-
-def _service(root: str) -> Service | None:
-    """Where those below can ask; None if this process may not have a socket (Codex's sandbox)."""
-    from holdfast.gate.sandbox.service import Service
-
-    try:
-        return Service(socket_path(root))
-    except (SandboxError, OSError):
-        return None
+        try:
+            service = Service(socket_path(self._root), questions(leases))
+        except (SandboxError, OSError):
+            return None
+        service.start(manager)
+        return service
 
 
 def _remove(path: str) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Grant, Holder
     from holdfast.gate.broker.agent_leases import AgentLeases
-    from holdfast.gate.leases import Gate
     from holdfast.gate.sandbox.service import Question
     from holdfast.manager.manager import LockManager
 
@@ -42,7 +41,7 @@ class _Agent:
         return self._leases.is_own(grant.holder)
 
 
-def questions(leases: AgentLeases, gate: Gate) -> dict[str, Question]:
+def questions(leases: AgentLeases) -> dict[str, Question]:
     """All that can be asked below a command of an agent."""
     me = _Agent(leases)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from holdfast.core.model import Grant
 
 DEADLINE_SECONDS = 10.0
+#: A runner that has begun listens within this.
+SOON_SECONDS = 0.5
 REQUEST_BYTES_MAX = 65_536
 ANSWER_BYTES_MAX = 4 << 20
 #: The longest path that a socket can have everywhere.
@@ -167,7 +169,7 @@ def _exchange(where: str, text: str, end: float) -> str:
     line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         line.settimeout(_left(end))
-        _connect(line, where)
+        _connect_soon(line, where)
         rest = memoryview(text.encode("utf-8", "surrogatepass") + b"\n")
         while rest:
             line.settimeout(_left(end))
@@ -175,6 +177,21 @@ def _exchange(where: str, text: str, end: float) -> str:
         return _answer(line, end).decode("utf-8", "surrogatepass")
     finally:
         line.close()
+
+
+def _connect_soon(line: socket, where: str) -> None:
+    """The broker of a command that has just begun may not listen yet."""
+    from time import sleep
+
+    until = monotonic() + SOON_SECONDS
+    while True:
+        try:
+            _connect(line, where)
+            return
+        except FileNotFoundError:
+            if monotonic() >= until:
+                raise
+            sleep(0.01)
 
 
 def _connect(line: socket, where: str) -> None:
