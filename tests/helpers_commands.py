@@ -16,6 +16,7 @@ from typing import Any
 
 from helpers_guard import ENV
 from helpers_processes import PATIENCE_SECONDS
+from holdfast import LockManager
 from holdfast.gate import door, hook
 from holdfast.gate.commands import prefix_script
 from holdfast.gate.install.command import Command
@@ -33,11 +34,13 @@ def leased(root: Path, chained: str = "") -> Path:
     return root
 
 
-def line_of(command: str, cwd_file: str = "/dev/null") -> str:
-    """How Claude Code wraps the command of its Bash tool."""
+def line_of(command: str, cwd_file: str = "/dev/null", *, session_env: str = "") -> str:
+    """How Claude Code wraps the command of its Bash tool. `session_env` is what hooks of a session
+    have written into its CLAUDE_ENV_FILE."""
     quoted = "'" + command.replace("'", "'\"'\"'") + "'"
+    prepared = f"{session_env}\n: && " if session_env else ""
     return (
-        "source /nowhere/shell-snapshots/snapshot-bash-1.sh 2>/dev/null || true && "
+        f"source /nowhere/shell-snapshots/snapshot-bash-1.sh 2>/dev/null || true && {prepared}"
         f"eval {quoted} < /dev/null && pwd -P >| {shlex.quote(cwd_file)}"
     )
 
@@ -50,7 +53,8 @@ class ClaudeLike:
         self.session = session
         self.cwd = cwd or root
         self.process = subprocess.Popen(["sleep", "600"])
-        self._calls = 0
+        self.calls = 0
+        self.more_environment: dict[str, str] = {}
 
     def close(self) -> None:
         self.process.kill()
@@ -61,6 +65,7 @@ class ClaudeLike:
         return {
             **ENV, "CLAUDE_PID": str(self.process.pid), "CLAUDE_CODE_SESSION_ID": self.session,
             "SHELL": "/bin/bash", prefix_script.VARIABLE: prefix_script.path_of(str(self.root)),
+            **self.more_environment,
         }  # fmt: skip
 
     def tell(self, event: str, agent: str = "", **fields: Any) -> dict[str, Any]:
@@ -88,9 +93,9 @@ class ClaudeLike:
 
     def before(self, command: str, agent: str = "", **more: Any) -> dict[str, Any]:
         """What the hook says before a command."""
-        self._calls += 1
+        self.calls += 1
         return self.tell(
-            "PreToolUse", agent, tool_name="Bash", tool_use_id=f"call{self._calls}",
+            "PreToolUse", agent, tool_name="Bash", tool_use_id=f"call{self.calls}",
             tool_input={"command": command, **more},
         )  # fmt: skip
 
@@ -107,7 +112,7 @@ class ClaudeLike:
         """What the hook says when a command has returned."""
         event = "PostToolUse" if code == 0 else "PostToolUseFailure"
         return self.tell(
-            event, agent, tool_name="Bash", tool_use_id=f"call{self._calls}",
+            event, agent, tool_name="Bash", tool_use_id=f"call{self.calls}",
             tool_input={"command": command}, tool_response=more,
         )  # fmt: skip
 
@@ -123,6 +128,12 @@ class ClaudeLike:
 
     def stop(self, agent: str = "") -> dict[str, Any]:
         return self.tell("SubagentStop" if agent else "Stop", agent)
+
+
+def held(root: Path) -> dict[str, str]:
+    """Each file that is held, and by which agent: its key."""
+    with LockManager.open(root) as manager:
+        return {path: one.owner.key for one in manager.active_grants() for path in one.write_paths}
 
 
 def is_running(pid: int) -> bool:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from helpers_commands import ClaudeLike, leased, line_of
-from helpers_guard import made_repository, sh
+from helpers_commands import ClaudeLike, held, leased, line_of
 from helpers_processes import until
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast import LockManager
@@ -24,41 +21,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux"),
     *([NEEDS_LANDLOCK] if sys.platform == "linux" else []),
 ]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every test has a copy of."""
-    made = made_repository(tmp_path_factory.mktemp("model") / "repo")
-    sh(made, "echo a > a.txt && git add a.txt && git commit -qm a")
-    return leased(made)
-
-
-@pytest.fixture
-def root(model: Path, tmp_path: Path) -> Path:
-    made = shutil.copytree(model, tmp_path / "repo", symlinks=True)
-    sh(made, "git update-index -q --refresh")
-    return leased(made)
-
-
-@pytest.fixture
-def ann(root: Path) -> Iterator[ClaudeLike]:
-    made = ClaudeLike(root, "ann")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def bob(root: Path) -> Iterator[ClaudeLike]:
-    made = ClaudeLike(root, "bob")
-    yield made
-    made.close()
-
-
-def held(root: Path) -> dict[str, str]:
-    """Each file that is held, and by which agent: its key."""
-    with LockManager.open(root) as manager:
-        return {path: one.owner.key for one in manager.active_grants() for path in one.write_paths}
 
 
 def happened(root: Path, type: str) -> list[dict[str, object]]:

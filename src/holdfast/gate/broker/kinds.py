@@ -1,9 +1,11 @@
 """What a path is to the broker: outside, the ledger's, git's own, ignored, or a file to be leased.
 
 Ignored files and the caches of tools belong to every command that runs: they are written without a
-lease, unless another holder has locked them. What git tracks is leased whatever it is called. Git
-is asked once which files it tracks; about all others it is asked one by one, by a process that
-stays, for each checkout.
+lease, unless another holder has locked them. What git tracks is leased whatever it is called.
+
+In a large repository git needs long to say which files it tracks. So it is asked first what is
+ignored, by a process that stays, for each checkout, and does not read git's index. Only of what is
+ignored, or a cache, it is asked what of that it tracks nevertheless: once for each folder.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from time import monotonic
 from holdfast.gate.broker.where import LEASED, PASSING
 from holdfast.gate.gitfiles import outside
 from holdfast.gate.guard.asking import GIT_SECONDS, Git
-from holdfast.gate.guard.caches import is_cache
+from holdfast.gate.guard.caches import cache_folder, is_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _IGNORING = ".gitignore"
 _FIELDS = 4  # where the pattern stands, its line, the pattern, the path
 _ANSWER_BYTES = 65_536
+_SUBMODULE = b"160000 "
 
 
 class Kinds:
@@ -36,7 +39,8 @@ class Kinds:
         self._where = where
         #: The same as `of` without asking git: PASSING is LEASED here.
         self.rough = where.of
-        self._tracked: dict[str, frozenset[str]] = {}
+        #: What git tracks of what is ignored or a cache: by checkout and pattern.
+        self._tracked: dict[tuple[str, str], frozenset[str]] = {}
         self._asked: dict[str, _Ignored] = {}
 
     def of(self, path: str) -> str:
@@ -44,18 +48,31 @@ class Kinds:
         found, checkout, inner = self.rough(path)
         if found != LEASED:
             return found
-        tracked = self._tracked.get(checkout)
-        if tracked is None:
-            tracked = self._tracked[checkout] = _tracked(checkout)
-        if inner in tracked:
-            return LEASED
-        return PASSING if is_cache(inner) or self._is_ignored(checkout, inner) else LEASED
+        folder = cache_folder(inner)
+        if not folder and not is_cache(inner):
+            ignored = self._ignored(checkout)
+            folder = ignored.folder_of(inner)
+            if not folder and not ignored.is_ignored(inner):
+                return LEASED
+        return LEASED if self._is_tracked(checkout, folder, inner) else PASSING
 
-    def _is_ignored(self, checkout: str, inner: str) -> bool:
+    def _ignored(self, checkout: str) -> _Ignored:
         asked = self._asked.get(checkout)
         if asked is None:
             asked = self._asked[checkout] = _Ignored(checkout)
-        return asked.is_ignored(inner)
+        return asked
+
+    def _is_tracked(self, checkout: str, folder: str, inner: str) -> bool:
+        """Whether git tracks a file, which is in a folder that passes as a whole, or (if that is
+        empty) passes for its own name."""
+        above = os.path.dirname(inner)
+        pattern = _everything_in(folder) if folder else _files_of(above)
+        tracked = self._tracked.get((checkout, pattern))
+        if tracked is None:
+            git = Git(checkout, monotonic() + GIT_SECONDS)
+            names = git.names("ls-files", "-z", "--", pattern)
+            tracked = self._tracked[checkout, pattern] = frozenset(names or ())
+        return inner in tracked
 
     def is_in_git(self, path: str) -> bool:
         """Whether git's index, or the last commit, has a file now."""
@@ -81,21 +98,28 @@ class Kinds:
             asked.close()
 
 
-def _tracked(checkout: str) -> frozenset[str]:
-    names = Git(checkout, monotonic() + GIT_SECONDS).names("ls-files", "-z")
-    return frozenset(names or ())
+def _everything_in(folder: str) -> str:
+    """The pattern for all that is below a folder."""
+    return f":(top,literal){folder}"
+
+
+def _files_of(folder: str) -> str:
+    """The pattern for what is in a folder itself."""
+    named = "".join(f"\\{mark}" if mark in "\\*?[" else mark for mark in folder)
+    return f":(top,glob){named}/*" if folder else ":(top,glob)*"
 
 
 class _Ignored:
     """git, which is asked about one path after the other."""
 
-    __slots__ = ("_checkout", "_git", "_known", "_watched")
+    __slots__ = ("_checkout", "_git", "_known", "_submodules", "_watched")
 
     def __init__(self, checkout: str) -> None:
         self._checkout = checkout
         self._git: subprocess.Popen[bytes] | None = None
         #: Folders, which are ignored with all that is in them, or not.
         self._known: dict[str, bool] = {}
+        self._submodules: dict[str, bool] = {}
         #: The files that say what is ignored, as they were when git was started.
         self._watched: dict[str, tuple[int, int] | None] = {}
 
@@ -106,21 +130,49 @@ class _Ignored:
     def watch(self, path: str) -> None:
         self._watched[path] = ()  # type: ignore[assignment]  # like nothing that can be found
 
+    def folder_of(self, inner: str) -> str:
+        """The outermost folder around a path that is ignored with all that is in it; empty if none
+        is."""
+        self._look_again()
+        at = inner.find("/")
+        while at >= 0:
+            if self._is_folder_ignored(inner[:at]):
+                return inner[:at]
+            at = inner.find("/", at + 1)
+        return ""
+
     def is_ignored(self, inner: str) -> bool:
+        """Whether a path is ignored that is in no ignored folder."""
+        self._look_again()
+        return not self._is_in_submodule(os.path.dirname(inner)) and self._ask(inner)
+
+    def _look_again(self) -> None:
         if any(_signature(path) != known for path, known in self._watched.items()):
             self.close()
-        folder = os.path.dirname(inner)
-        if folder and self._is_folder_ignored(folder):
-            return True
-        return self._ask(inner)
 
     def _is_folder_ignored(self, folder: str) -> bool:
         known = self._known.get(folder)
         if known is None:
-            above = os.path.dirname(folder)  # what is in an ignored one is ignored whatever it is
-            known = bool(above) and self._is_folder_ignored(above)
-            known = self._known[folder] = known or self._ask(f"{folder}/")
+            known = not self._is_in_submodule(folder) and self._ask(f"{folder}/")
+            self._known[folder] = known
         return known
+
+    def _is_in_submodule(self, folder: str) -> bool:
+        """Whether a folder is a submodule or lies in one: what is ignored there, that says."""
+        if not folder:
+            return False
+        known = self._submodules.get(folder)
+        if known is None:
+            known = self._is_in_submodule(os.path.dirname(folder)) or self._is_submodule(folder)
+            self._submodules[folder] = known
+        return known
+
+    def _is_submodule(self, folder: str) -> bool:
+        if not os.path.lexists(f"{self._checkout}/{folder}/.git"):
+            return False
+        git = Git(self._checkout, monotonic() + GIT_SECONDS)
+        found = git.ask("--literal-pathspecs", "ls-files", "-s", "-z", "--", folder)
+        return found is not None and found.startswith(_SUBMODULE)
 
     def _ask(self, inner: str) -> bool:
         git = self._started()
@@ -137,14 +189,15 @@ class _Ignored:
                     raise BrokenPipeError
                 answer += some
         except OSError:
-            self.close()  # such as a path in a submodule, at which git gives up
+            self.close()  # such as a path at which git gives up
             return False
         pattern = answer.split(b"\0")[2]
         return bool(pattern) and not pattern.startswith(b"!")
 
     def _started(self) -> subprocess.Popen[bytes] | None:
         if self._git is None:
-            words = ["git", "-C", self._checkout, "check-ignore", "-z", "--stdin", "-v", "-n"]
+            words = ["git", "-C", self._checkout, "check-ignore", "--no-index", "-z", "--stdin",
+                     "-v", "-n"]  # fmt: skip
             self._watched = {path: _signature(path) for path in self._watched}
             try:
                 self._git = subprocess.Popen(

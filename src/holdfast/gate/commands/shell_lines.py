@@ -4,18 +4,35 @@ Claude Code wraps the command of its Bash tool: it prepares the shell (a snapsho
 aliases and functions), evaluates the command, and then writes down in which folder that ended.
 
     source …/snapshot-zsh-….sh 2>/dev/null || true && … && eval 'COMMAND' < /dev/null && pwd -P >| …
+
+What is prepared may evaluate something too: hooks of a session can write shell code for it. So the
+command is what is evaluated last, before the folder is written down.
 """
 
 from __future__ import annotations
 
 _EVALUATES = " && eval "
+_NO_INPUT = " < /dev/null"
+_WRITES_FOLDER = " && pwd -P >| "
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@%+,:")
 
 
 def evaluated(line: str) -> str:
     """The command that a line of Claude Code's Bash tool evaluates; empty if it is no such line."""
-    _before, found, rest = line.partition(_EVALUATES)
-    return first_word(rest)[0] if found else ""
+    first = ""
+    at = line.find(_EVALUATES)
+    while at >= 0:
+        word, rest = first_word(line[at + len(_EVALUATES) :])
+        if _only_writes_folder(rest):
+            return word
+        first = first or word
+        at = line.find(_EVALUATES, at + 1)
+    return first
+
+
+def _only_writes_folder(rest: str) -> bool:
+    end = rest.removeprefix(_NO_INPUT)
+    return end.startswith(_WRITES_FOLDER) and not first_word(end[len(_WRITES_FOLDER) :])[1]
 
 
 def quoted(word: str) -> str:

@@ -20,7 +20,7 @@ from holdfast.manager.calls import named
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
+    from typing import Any, Final
 
     from holdfast.core.model import Holder
 
@@ -50,10 +50,24 @@ class Slip(Value):
 
 def digest(command: str) -> str:
     """What a command has in common for the hook and for the program that runs it: clients may trim
-    the text that they run."""
+    the text that they run, and mend it."""
     from _blake2 import blake2b
 
-    return blake2b(command.strip().encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return blake2b(_mended(command.strip()).encode(), digest_size=16).hexdigest()
+
+
+def _mended(command: str) -> str:
+    """A text as Claude Code may run it: without halves of characters, and with `>nul`, which is
+    meant for Windows, as `>/dev/null`. A text that it has mended stays as it is."""
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        command = "".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in command)
+    if ">" in command and "nul" in command.lower().replace("/dev/null", ""):
+        import re
+
+        return re.sub(r"(>[ \t]*)nul", r"\1/dev/null", command, flags=re.IGNORECASE)
+    return command
 
 
 def leave(folder: str, slip: Slip, command: str) -> None:
@@ -86,8 +100,7 @@ def claim(folder: str, session: str, command: str) -> Slip | None:
     wanted = digest(command)
     for file in _files(folder):
         try:
-            with open(file, encoding="utf-8", errors="surrogatepass") as stream:
-                data = codec.loads(stream.read())
+            data = _read(file)
             if data["digest"] != wanted or session not in ("", data["session"]):
                 continue
             os.rename(file, file + _CLAIMED)
@@ -126,13 +139,43 @@ def is_left(folder: str, key: str, call: str) -> bool | None:
 def withdraw(folder: str, key: str, call: str) -> bool | None:
     """The call of an agent has returned, or never began. As `is_left`. Never raises."""
     file = f"{folder}/{FOLDER}/{_name(key, call)}"
-    for name, was_claimed in ((file + _CLAIMED, True), (file, False)):
-        try:
-            os.unlink(name)
-        except OSError:
-            continue
-        return was_claimed
-    return None
+    if _remove(file + _CLAIMED):
+        return True
+    was_swapped = _give_back_like(file)
+    return was_swapped if _remove(file) else None
+
+
+def _remove(file: str) -> bool:
+    try:
+        os.unlink(file)
+    except OSError:
+        return False
+    return True
+
+
+def _give_back_like(file: str) -> bool:
+    """A call has returned whose slip nobody claimed: it may have claimed an older one of the same
+    session and text. Then that one can be claimed again. Whether there is such a one."""
+    try:
+        wanted = _read(file)
+        for name in os.listdir(os.path.dirname(file)):
+            other = f"{os.path.dirname(file)}/{name}"
+            if name.endswith(_CLAIMED) and _is_alike(wanted, _read(other)):
+                os.rename(other, other.removesuffix(_CLAIMED))
+                return True
+    except (OSError, ValueError, LookupError, TypeError):
+        pass  # another call was first, or it is none of ours
+    return False
+
+
+def _read(file: str) -> dict[str, Any]:
+    with open(file, encoding="utf-8", errors="surrogatepass") as stream:
+        found: dict[str, Any] = codec.loads(stream.read())
+    return found
+
+
+def _is_alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one[name] == other[name] for name in ("session", "digest"))
 
 
 def withdraw_old(folder: str, key: str) -> None:

@@ -24,6 +24,15 @@ def is_cache(path: str) -> bool:
     return path.endswith(_ENDS) or not _CACHES.isdisjoint(path.split("/"))
 
 
+def cache_folder(path: str) -> str:
+    """The outermost folder around a path that is a cache as a whole; empty if none is."""
+    parts = path.split("/")
+    for at, name in enumerate(parts[:-1]):
+        if name in _CACHES:
+            return "/".join(parts[: at + 1])
+    return ""
+
+
 def is_left_over(path: str) -> bool:
     """Whether something that is new to git is not worth keeping."""
     return is_cache(path) or not _OUTPUTS.isdisjoint(path.split("/"))
