@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
 from time import monotonic
 
 from holdfast.gate.broker.where import LEASED, PASSING
@@ -28,6 +27,7 @@ _IGNORING = ".gitignore"
 _FIELDS = 4  # where the pattern stands, its line, the pattern, the path
 _ANSWER_BYTES = 65_536
 _SUBMODULE = b"160000 "
+_KILLED = 9
 
 
 class Kinds:
@@ -116,7 +116,7 @@ class _Ignored:
 
     def __init__(self, checkout: str) -> None:
         self._checkout = checkout
-        self._git: subprocess.Popen[bytes] | None = None
+        self._git: _Process | None = None
         #: Folders, which are ignored with all that is in them, or not.
         self._known: dict[str, bool] = {}
         self._submodules: dict[str, bool] = {}
@@ -176,15 +176,15 @@ class _Ignored:
 
     def _ask(self, inner: str) -> bool:
         git = self._started()
-        if git is None or git.stdin is None or git.stdout is None:
+        if git is None:
             return False
         try:
-            os.write(git.stdin.fileno(), os.fsencode(inner) + b"\0")
+            os.write(git.asked, os.fsencode(inner) + b"\0")
             answer = b""
             while answer.count(b"\0") < _FIELDS:
-                if not select.select([git.stdout], [], [], GIT_SECONDS)[0]:
+                if not select.select([git.answers], [], [], GIT_SECONDS)[0]:
                     raise TimeoutError
-                some = os.read(git.stdout.fileno(), _ANSWER_BYTES)
+                some = os.read(git.answers, _ANSWER_BYTES)
                 if not some:
                     raise BrokenPipeError
                 answer += some
@@ -194,16 +194,13 @@ class _Ignored:
         pattern = answer.split(b"\0")[2]
         return bool(pattern) and not pattern.startswith(b"!")
 
-    def _started(self) -> subprocess.Popen[bytes] | None:
+    def _started(self) -> _Process | None:
         if self._git is None:
             words = ["git", "-C", self._checkout, "check-ignore", "--no-index", "-z", "--stdin",
                      "-v", "-n"]  # fmt: skip
             self._watched = {path: _signature(path) for path in self._watched}
             try:
-                self._git = subprocess.Popen(
-                    words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL, env=outside(), bufsize=0, start_new_session=True,
-                )  # fmt: skip
+                self._git = _Process(words)
             except OSError:
                 return None
         return self._git
@@ -212,12 +209,42 @@ class _Ignored:
         git, self._git = self._git, None
         self._known.clear()
         if git is not None:
-            if git.stdin is not None:
-                git.stdin.close()
-            if git.stdout is not None:
-                git.stdout.close()
-            git.kill()
-            git.wait()
+            git.close()
+
+
+class _Process:
+    """A program that is asked and answers. Without `subprocess`, for whose import the first write of
+    a command would have to wait."""
+
+    __slots__ = ("answers", "asked", "pid")
+
+    def __init__(self, words: list[str]) -> None:
+        reads, self.asked = os.pipe()
+        self.answers, writes = os.pipe()
+        try:
+            self.pid = os.posix_spawnp(
+                words[0], words, outside(), setpgroup=0,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, reads, 0), (os.POSIX_SPAWN_DUP2, writes, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+            )  # fmt: skip
+        except OSError:
+            os.close(self.asked)
+            os.close(self.answers)
+            raise
+        finally:
+            os.close(reads)
+            os.close(writes)
+
+    def close(self) -> None:
+        os.close(self.asked)
+        os.close(self.answers)
+        try:
+            os.kill(self.pid, _KILLED)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass  # it has ended, and was waited for with all other children
 
 
 def _signature(path: str) -> tuple[int, int] | None:
