@@ -213,8 +213,8 @@ class _Ignored:
 
 
 class _Process:
-    """A program that is asked and answers. Without `subprocess`, for whose import the first write of
-    a command would have to wait."""
+    """A program that is asked and answers. Without `subprocess`: the first write of a command would
+    have to wait for its import."""
 
     __slots__ = ("answers", "asked", "pid")
 
