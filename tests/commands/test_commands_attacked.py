@@ -271,6 +271,13 @@ def test_a_hook_of_git_that_writes_files_works(root: Path, ann: ClaudeLike) -> N
     assert held(root) == {}
 
 
+def test_what_git_makes_clean_is_free_whatever_wrote_it_before(root: Path, ann: ClaudeLike) -> None:
+    ann.edit("a.txt", "edited\n")
+    ann.run("echo b >> README.md; echo c >> lib/y.py")
+    assert ann.run("git checkout -q a.txt README.md") == (0, "")
+    until(lambda: held(root) == {"lib/y.py": "@claude/ann/"}, "the clean files are free")
+
+
 # What git tracks and ignores
 
 

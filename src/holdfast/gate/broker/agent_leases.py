@@ -232,13 +232,13 @@ class AgentLeases(Leases):
             self._passing.add(self.mine[path].grant)
 
     def free_clean(self, kinds: Kinds) -> None:
-        """The command has ended, and git has changed files: what this command has leased and is
-        clean now is free, as after a commit."""
+        """The command has ended, and git has changed files: what this command has written and is
+        clean now is free, as after a commit, whenever the agent was given it."""
         from holdfast.gate.gitfiles import dirty, put_aside
 
         inside: dict[str, dict[str, Lease]] = {}
         for path, lease in self.mine.items():
-            if lease.grant in self._taken:
+            if lease.grant not in self._passing:
                 _kind, checkout, inner = kinds.rough(path)
                 inside.setdefault(checkout, {})[inner] = lease
         for checkout, names in inside.items():
