@@ -278,6 +278,19 @@ def test_what_git_makes_clean_is_free_whatever_wrote_it_before(root: Path, ann: 
     until(lambda: held(root) == {"lib/y.py": "@claude/ann/"}, "the clean files are free")
 
 
+def test_a_line_that_also_calls_holdfast_can_look(
+    root: Path, ann: ClaudeLike, bob: ClaudeLike
+) -> None:
+    bob.edit("a.txt")
+    holdfast = f"{os.path.dirname(sys.executable)}/holdfast"
+    code, out = ann.run(f"cd lib && {holdfast} status && {holdfast} whoami && echo x > new.txt")
+    assert code == 0, out
+    assert "a.txt" in out
+    assert held(root) == {"a.txt": "@claude/bob/", "lib/new.txt": "@claude/ann/"}
+    code, out = ann.run(f"{holdfast} check a.txt; echo over")
+    assert "a.txt" in out, (code, out)
+
+
 # What git tracks and ignores
 
 
