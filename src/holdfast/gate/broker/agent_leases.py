@@ -99,6 +99,10 @@ class AgentLeases(Leases):
             return None
         return lease
 
+    def is_new(self, lease: Lease) -> bool:
+        """What the agent had before, another command of it may be writing at the same time."""
+        return lease.grant in self._taken or lease.grant in self._passing
+
     def _forget(self, path: str) -> None:
         lease = self.mine.pop(path)
         self._taken.discard(lease.grant)
