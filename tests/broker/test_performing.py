@@ -29,9 +29,13 @@ class _Leases:
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         self.mine: dict[str, _Lease] = {}
         self._meanwhile = meanwhile
+        self.are_new = True
 
     def held(self, path: str) -> _Lease | None:
         return self.mine.get(path)
+
+    def is_new(self, _lease: _Lease) -> bool:
+        return self.are_new
 
     def take(self, _caller: object, found: Found, *, waits: bool = False) -> _Lease:
         self._meanwhile()
@@ -89,6 +93,17 @@ def test_a_file_that_came_before_the_lease_is_looked_up_again(tmp_path: Path) ->
     performing, _leases = _performing(lambda: path.touch())
     with pytest.raises(Blocks):
         performing.lease(cast(Any, None), found)
+    found.close()
+
+
+def test_what_another_command_of_the_same_agent_changed_is_not_old(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    found = _found(path)
+    performing, leases = _performing(lambda: path.touch())
+    leases.are_new = False
+    with pytest.raises(Blocks):
+        performing.lease(cast(Any, None), found)
+    assert leases.mine[found.path].moved_at == 0
     found.close()
 
 

@@ -178,6 +178,29 @@ def test_a_killed_group_leaves_nothing_running(root: Path, ann: ClaudeLike, numb
     ann.after(command, 143)
 
 
+def test_a_command_that_is_killed_while_its_broker_starts_does_not_run(
+    root: Path, ann: ClaudeLike
+) -> None:
+    command = "sleep 30"
+    for number in range(24):
+        ann.before(command)
+        running = ann.start(command)
+        time.sleep(number * 0.008)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate(timeout=10)
+        ann.after(command, 137)
+    until(lambda: not brokers(root), "no broker is left")
+
+
+def test_commands_of_one_agent_may_write_one_file_at_once(root: Path, ann: ClaudeLike) -> None:
+    command = "echo x >> new.txt"
+    for _ in range(6):
+        ann.before(command)
+    for running in [ann.start(command) for _ in range(6)]:
+        assert running.communicate(timeout=60)[0] == ""
+    assert (root / "new.txt").read_text() == 6 * "x\n"
+
+
 def test_no_broker_stays_when_what_was_left_running_has_ended(root: Path, ann: ClaudeLike) -> None:
     ann.run("(until [ -e go ]; do sleep 0.02; done) >/dev/null 2>&1 &")
     assert brokers(root)
@@ -269,6 +292,26 @@ def test_a_hook_of_git_that_writes_files_works(root: Path, ann: ClaudeLike) -> N
     assert ann.run("echo 'x  ' > new.txt; git add new.txt; git commit -qm new") == (0, "")
     assert sh(root, "git show HEAD:new.txt") == "x\n"
     assert held(root) == {}
+
+
+def test_what_git_makes_clean_is_free_whatever_wrote_it_before(root: Path, ann: ClaudeLike) -> None:
+    ann.edit("a.txt", "edited\n")
+    ann.run("echo b >> README.md; echo c >> lib/y.py")
+    assert ann.run("git checkout -q a.txt README.md") == (0, "")
+    until(lambda: held(root) == {"lib/y.py": "@claude/ann/"}, "the clean files are free")
+
+
+def test_a_line_that_also_calls_holdfast_can_look(
+    root: Path, ann: ClaudeLike, bob: ClaudeLike
+) -> None:
+    bob.edit("a.txt")
+    holdfast = f"{os.path.dirname(sys.executable)}/holdfast"
+    code, out = ann.run(f"cd lib && {holdfast} status && {holdfast} whoami && echo x > new.txt")
+    assert code == 0, out
+    assert "a.txt" in out
+    assert held(root) == {"a.txt": "@claude/bob/", "lib/new.txt": "@claude/ann/"}
+    code, out = ann.run(f"{holdfast} check a.txt; echo over")
+    assert "a.txt" in out, (code, out)
 
 
 # What git tracks and ignores

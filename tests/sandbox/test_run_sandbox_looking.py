@@ -284,7 +284,7 @@ def test_a_loop_inside_does_not_fill_the_ledger(
 
 
 def test_the_guide_has_every_question() -> None:
-    from holdfast.cli.inside import QUESTIONS
+    from holdfast.gate.picture import QUESTIONS
 
     guide = (Path(__file__).parents[2] / "docs/sandbox.md").read_text()
     for name in (*QUESTIONS, "gap"):

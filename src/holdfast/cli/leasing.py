@@ -51,12 +51,12 @@ def run_leased(call: Call) -> int:
 
 
 def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
-    from holdfast.cli.inside import QUESTIONS
     from holdfast.gate.broker.assembly import questions
     from holdfast.gate.broker.leases import Leases
     from holdfast.gate.broker.runner import Watch
     from holdfast.gate.broker.starting import Enclosure, socket_path
     from holdfast.gate.broker.system import keep_own_umask
+    from holdfast.gate.picture import QUESTIONS
     from holdfast.gate.sandbox import SOCKET_VARIABLE
     from holdfast.gate.sandbox.service import Service
 
@@ -86,7 +86,7 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
         child = enclosure.start(
             command,
             environment,
-            link.group,
+            link,
             mask=signals.as_given,
             default=signals.ignored_by_python,
         )

@@ -139,7 +139,7 @@ def _run_inside(
     signals: Signals,
 ) -> int:
     """As `_run`, in a sandbox."""
-    from holdfast.cli.inside import QUESTIONS
+    from holdfast.gate.picture import QUESTIONS
     from holdfast.gate.sandbox.box import Sandbox
     from holdfast.gate.settings import Settings
 

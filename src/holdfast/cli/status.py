@@ -6,7 +6,7 @@ import os
 import time
 
 from holdfast.cli import DONE
-from holdfast.cli.opening import Desk, tree_of, view_of
+from holdfast.cli.opening import Desk
 from holdfast.cli.printing import colours, document, is_terminal, local, out, plain, talk
 from holdfast.cli.tables import (
     BOLD,
@@ -21,26 +21,21 @@ from holdfast.cli.tables import (
     terminal_height,
     terminal_width,
 )
-from holdfast.core.conflicts import expiry, fate, in_the_way, steal_only, waiter_is_dead
-from holdfast.core.draft import Draft
 from holdfast.core.errors import BadKeyError, StoreReadonlyError
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND
 from holdfast.core.words import duration
 from holdfast.gate.notices import look_out_if_wanted
-from holdfast.gate.rulebook.states import BLOCKED, RETRY_PENDING
-from holdfast.gate.standing import standings
-from holdfast.gate.switch import switched_off
+from holdfast.gate.picture import Picture
+from holdfast.gate.rulebook.states import BLOCKED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.cli.parser import Call
-    from holdfast.core.model import ConflictInfo, Grant, Holder, Request, Ticket
+    from holdfast.core.model import Grant, Holder, Request
     from holdfast.gate.standing import Standing
-    from holdfast.manager.manager import LockManager
-    from holdfast.specs.shapes import LockStatus
 
 #: How many paths of one grant are shown before the rest is counted.
 PATHS_MAX = 8
@@ -48,94 +43,6 @@ PATHS_MAX = 8
 LOOK_SECONDS = 2.0
 #: How often it is drawn anew at most.
 DRAW_SECONDS = 0.1
-
-
-class Picture:
-    """What the ledger says at one moment, in the order in which it is shown, and which specs are
-    locked around a folder."""
-
-    __slots__ = (
-        "agents", "grants", "head", "now", "off", "orphaned", "root", "specs", "store", "waiting",
-    )  # fmt: skip
-
-    def __init__(self, manager: LockManager | None, everything: bool, folder: str) -> None:
-        self.look_at("", "", 0, 0)
-        #: Each with why it is no longer live, if so, and its end.
-        self.grants: list[tuple[Grant, str, int | None]] = []
-        #: Those whose runner is gone: only what it started keeps them.
-        self.orphaned: set[str] = set()
-        #: Each with whether nobody waits there any more, and what is in its way.
-        self.waiting: list[tuple[Ticket, bool, list[ConflictInfo]]] = []
-        #: How agents stand towards files.
-        self.agents: list[Standing] = []
-        self.specs = _locked_specs(folder)
-        if manager is not None:
-            self._look(manager, everything)
-
-    def look_at(self, root: str, store: str, head: int, now: int) -> None:
-        """Which ledger this is, and at which moment; nothing if there is none."""
-        self.root, self.store, self.head, self.now = root, store, head, now
-        self.off = switched_off(root) if root else None
-
-    def _look(self, manager: LockManager, everything: bool) -> None:
-        with view_of(manager) as view:
-            self.look_at(tree_of(manager).root, manager.store.url, view.head, view.now)
-            draft = Draft(view)
-            live = []
-            for grant in view.grants():
-                why = fate(draft, grant)
-                if not why:
-                    live.append(grant)
-                    witness = grant.holder.witness
-                    if grant.holder.marks and witness is not None and view.dead(witness, ()):
-                        self.orphaned.add(grant.id)
-                if everything or not why or steal_only(grant):
-                    self.grants.append((grant, why, expiry(draft, grant)))
-            for ticket in view.queue():
-                is_dead = waiter_is_dead(draft, ticket)
-                if everything or not is_dead:
-                    # A draft of its own: looking ends what it finds dead, and we only look.
-                    behind = in_the_way(Draft(view), ticket.request, ticket.arrival)
-                    self.waiting.append((ticket, is_dead, behind))
-            self.agents = standings(view, live)
-
-    def of(self, state: str) -> list[Standing]:
-        """The agents that stand so, and towards what."""
-        return [one for one in self.agents if one.state == state]
-
-    @property
-    def strays(self) -> list[Standing]:
-        """Agents that wait and stand in no line."""
-        return [one for one in self.of(RETRY_PENDING) if not one.line]
-
-    def standing(self) -> dict[tuple[str, str], Standing]:
-        """The same by the agent's key and the file."""
-        return {(one.key, one.file): one for one in self.agents}
-
-    def essence(self) -> tuple[Any, ...]:
-        """What must differ for a change to be worth telling."""
-        return (
-            self.off,
-            [(grant.id, why, grant.expires_at) for grant, why, _until in self.grants],
-            [(ticket.id, ticket.reserved, dead) for ticket, dead, _behind in self.waiting],
-            [
-                (one.key, one.file, one.state, one.how, one.owner, one.is_overdue(self.now))
-                for one in self.agents
-            ],
-            [(one.spec_name, one.lock, one.is_stale) for one in self.specs],
-        )
-
-
-def _locked_specs(folder: str) -> list[LockStatus]:
-    """Those of the workspace around a folder. Where there are no specs, nobody pays for them."""
-    from holdfast.specs.names import has_specs, workspace_of
-
-    workspace = workspace_of(folder)
-    if not has_specs(workspace):
-        return []
-    from holdfast.specs.locks import SpecLocks
-
-    return SpecLocks(workspace).get_lock_status()
 
 
 def status(call: Call) -> int:

@@ -99,6 +99,10 @@ class AgentLeases(Leases):
             return None
         return lease
 
+    def is_new(self, lease: Lease) -> bool:
+        """What the agent had before, another command of it may be writing at the same time."""
+        return lease.grant in self._taken or lease.grant in self._passing
+
     def _forget(self, path: str) -> None:
         lease = self.mine.pop(path)
         self._taken.discard(lease.grant)
@@ -255,13 +259,13 @@ class AgentLeases(Leases):
             self._passing.add(self.mine[path].grant)
 
     def free_clean(self, kinds: Kinds) -> None:
-        """The command has ended, and git has changed files: what this command has leased and is
-        clean now is free, as after a commit."""
+        """The command has ended, and git has changed files: what this command has written and is
+        clean now is free, as after a commit, whenever the agent was given it."""
         from holdfast.gate.gitfiles import dirty, put_aside
 
         inside: dict[str, dict[str, Lease]] = {}
         for path, lease in self.mine.items():
-            if lease.grant in self._taken:
+            if lease.grant not in self._passing:
                 _kind, checkout, inner = kinds.rough(path)
                 inside.setdefault(checkout, {})[inner] = lease
         for checkout, names in inside.items():

@@ -136,6 +136,10 @@ class Leases:
         """The lease on a path, if the command has it."""
         return self.mine.get(path)
 
+    def is_new(self, _lease: Lease) -> bool:
+        """Whether the holder did not have a file before this command took it."""
+        return True
+
     def take(self, caller: Caller, found: Found, *, waits: bool = False) -> Lease | None:
         """Have the lease for what a path names, and see that the caller knows what is there.
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 # Not `signal` and `socket`: a command waits until both are imported.
 import _signal as signal  # type: ignore[import-not-found]
 import _socket
+import errno
 import os
+import select
 
 from holdfast.core import codec
 from holdfast.gate.broker.system import adopt_orphans
@@ -118,6 +120,13 @@ class Link:
         self._runner = runner
         #: The process group that the command belongs to.
         self.group = group
+
+    def demand_runner(self) -> None:
+        """See that the runner was not killed. Raises OSError."""
+        poll = select.poll()
+        poll.register(self._line.fileno(), select.POLLHUP)
+        if poll.poll(0):
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
     def started(self, command: int) -> None:
         """The command runs; from now on its exit code counts."""

@@ -11,6 +11,8 @@ the agent's name:
         -> the leases on the files of its last commit were given back, as far as these are clean
     {"ask": "furnish", "root": FOLDER}
         -> a new worktree of this repository has its hooks; what to tell the user
+
+Commands of Holdfast that only look ask too (`holdfast.gate.picture`).
 """
 
 from __future__ import annotations
@@ -65,8 +67,10 @@ def questions(leases: AgentLeases) -> dict[str, Question]:
 
         return {"told": furnished(_folder(wanted))}
 
+    from holdfast.gate.picture import QUESTIONS
+
     return {
-        **of_any_broker(leases, None), "at work": at_work, "committed": committed,
+        **QUESTIONS, **of_any_broker(leases, None), "at work": at_work, "committed": committed,
         "furnish": furnish,
     }  # fmt: skip
 
