@@ -62,7 +62,7 @@ PROJECT = {
         "finally:\n"
         "    open(done, 'w').close()\n"
     ),
-    "tidy.sh": "git stash\ngit reset --hard\ngit checkout -f far\ngit clean -fd\ngit switch main\n",
+    "tidy.sh": "git stash\ngit reset --hard\ngit clean -fd\n",
 }
 
 
