@@ -10,4 +10,5 @@ in an empty home, `recording_hook.py` is a hook that tells what it was told. `ge
 `opencode.py` have all that concerns these two. `gated.py` is a repository with the gate in it,
 `crew.py` the agents at work there. `samples/` has what the real clients sent to it, one file for
 each event. `leased.py` has all four clients without a hook, and every way in which each can write.
+`mcp.py` gives a client the tools of MCP servers, of which `notes_server.py` is one.
 """

@@ -94,12 +94,12 @@ class Agent:
     """A client that was started and follows a script."""
 
     def __init__(self, crew: Crew, script: str, running: Running) -> None:
-        self._crew, self._script, self.running = crew, script, running
+        self._crew, self.script, self.running = crew, script, running
         self.leave: Gateway | None = None
 
     @property
     def session(self) -> str:
-        until(lambda: self.running.said().session, f"{self._script} says which session it is")
+        until(lambda: self.running.said().session, f"{self.script} says which session it is")
         return self.running.said().session
 
     @property
@@ -110,11 +110,11 @@ class Agent:
     @property
     def results(self) -> tuple[str, ...]:
         """What its tools have said to its model."""
-        return self._crew.server.results(self._script)
+        return self._crew.server.results(self.script)
 
     def has_done(self, steps: int) -> None:
         """Wait until it has done so many steps of its script."""
-        self._crew.server.wait_for(self._script, steps)
+        self._crew.server.wait_for(self.script, steps)
 
     def ends(self) -> Result:
         """Wait for its end, which must be a good one."""

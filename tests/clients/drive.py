@@ -50,6 +50,9 @@ CODEX_CODE_MODEL = "gpt-6-astra"
 #: The same, with the earlier tools for sub-agents.
 CODEX_EARLY_MODEL = "gpt-5.6-luna"
 
+#: In Codex's own words.
+NO_SANDBOX, OWN_SANDBOX = "danger-full-access", "workspace-write"
+
 
 class Result(NamedTuple):
     """How a client ended."""
@@ -210,6 +213,7 @@ def start_codex(
     vetted: bool = True,
     as_json: bool = True,
     before: Sequence[str] = (),
+    sandbox: str = NO_SANDBOX,
 ) -> Running:
     """Start `codex exec`; `hooks` goes to the project's hooks file, `before` are the words of
     another program that starts it.
@@ -221,7 +225,11 @@ def start_codex(
     if hooks is not None:
         write_json(repo / ".codex" / "hooks.json", hooks)
     write_codex_config(home, repo)
-    words = [str(program("codex")), "exec", *codex_options(server, model, vetted=vetted)]
+    words = [
+        str(program("codex")),
+        "exec",
+        *codex_options(server, model, vetted=vetted, sandbox=sandbox),
+    ]
     words += options
     if as_json:
         words += ["--json"]
@@ -230,14 +238,16 @@ def start_codex(
     return Running([*before, *words, prompt], repo, home, codex_environment(home, env))
 
 
-def codex_options(server: OpenAIServer, model: str, *, vetted: bool = True) -> list[str]:
+def codex_options(
+    server: OpenAIServer, model: str, *, vetted: bool = True, sandbox: str = NO_SANDBOX
+) -> list[str]:
     """What Codex has to be told on its command line."""
     # Not in the file: that one belongs to the home, and another run there may have another server.
     url = f"model_providers.scripted.base_url={json.dumps(server.url + '/v1')}"
     trust = ["--dangerously-bypass-hook-trust"] if vetted else []
     # Both ask hosts on the internet for news at every start.
     alone = ["-c", "features.plugins=false", "-c", "features.apps=false"]
-    return ["--sandbox", "danger-full-access", *trust, *alone, "-c", url, "--model", model]
+    return ["--sandbox", sandbox, *trust, *alone, "-c", url, "--model", model]
 
 
 def run_codex(

@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
-from typing import Any
 
 from helpers_processes import LINUX_ONLY
 
-from .crew import REFUSED, Claudes, Codexes, Crew
-from .drive import write_codex_config, write_json
+from .crew import REFUSED, Crew
 from .gated import AT_ONCE, Gated
-from .install import program
-from .servers import Call
+from .mcp import started_with, tool
 
 pytestmark = LINUX_ONLY
-
-
-def started_with(crew: Crew) -> dict[str, Any]:
-    """What a client is started with that is to have the tools of the server."""
-    words = [shutil.which("node"), str(program("mcp-files")), str(crew.gated.root)]
-    home = crew.gated.home()
-    if isinstance(crew, Claudes):
-        file = crew.gated.root.parent / "mcp.json"
-        write_json(file, {"mcpServers": {"files": {"command": words[0], "args": words[1:]}}})
-        tools = "mcp__files__write_file,mcp__files__edit_file,mcp__files__read_text_file"
-        options = ["--mcp-config", str(file), "--allowedTools", tools]
-        return {"home": home, "options": options}
-    home.mkdir()
-    write_codex_config(home, crew.gated.root)
-    config = home / "codex" / "config.toml"
-    server = f"\n[mcp_servers.files]\ncommand = {json.dumps(words[0])}\n"
-    config.write_text(
-        f"{config.read_text()}{server}args = {json.dumps(words[1:])}\nrequired = true\n"
-    )
-    return {"home": home}
-
-
-def tool(crew: Crew, name: str, **fields: Any) -> Call:
-    if isinstance(crew, Codexes):
-        return Call(name, fields, namespace="mcp__files")
-    return Call(f"mcp__files__{name}", fields)
 
 
 def test_a_tool_of_a_real_mcp_server_writes_nothing_that_another_holds(

@@ -620,7 +620,10 @@ def _by_broker(root: str, paths: list[str], call: Call) -> Answer:
     refusal is better heard before the write. And the broker hears of an edit that will be made from
     what is in the file then, whatever the client had read before: it is no old one."""
     if call.intent.event == SHELL and call.intent.command:
+        from holdfast.gate.commands.in_force import introducing
+
         _announce(call.intent)
+        return introducing(call.intent, call.data, f"{root}/{LEDGER_FOLDER}")
     if call.intent.event != EDIT:
         return Answer(QUIET)
     from holdfast.gate.sandbox import asking

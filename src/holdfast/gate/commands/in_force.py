@@ -110,6 +110,15 @@ def rewritten(said: Answer, intent: Intent, data: object, folder: str) -> Answer
     )  # fmt: skip
 
 
+def introducing(intent: Intent, data: object, folder: str) -> Answer:
+    """The answer with which a command below the broker of a whole client tells that broker which
+    agent it runs for. A line that our program cannot stand in front of runs without that."""
+    if intent.tool != "Bash":
+        return Answer(QUIET)
+    said = rewritten(Answer(QUIET), intent, data, folder)
+    return Answer(QUIET) if said.kind == DENY else said
+
+
 _NO_LINE = (
     "Refused: this command cannot be run with leases: {0}. Put it into a script, and run that."
 )

@@ -99,6 +99,9 @@ def _for_codex(folder: str, command: str) -> int:
             "run the command itself",
         )
         return _CANNOT
+    if os.environ.get(_SOCKET_VARIABLE):
+        _introduce(slips.digest(command))
+        return _become([shell, *words])
     slip = slips.claim(folder, "", command)
     if slip is None:  # the hook has written this line, and only for a command with a slip
         _complain("no hook has announced this command", "run the command again")
