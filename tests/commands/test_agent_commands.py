@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -35,7 +36,9 @@ def writer(path: str, text: str = "program") -> str:
 # Leased
 
 
-def test_what_a_program_writes_is_the_agent_s(root: Path, ann: ClaudeLike) -> None:
+def test_seed002_01_what_a_program_writes_is_leased_to_its_agent(
+    root: Path, ann: ClaudeLike
+) -> None:
     assert ann.run(writer("new.txt")) == (0, "")
     assert held(root) == {"new.txt": "@claude/ann/"}
     assert (root / "new.txt").read_text() == "program"
@@ -48,7 +51,7 @@ def test_it_ends_as_an_edit_does(root: Path, ann: ClaudeLike) -> None:
     assert held(root) == {}
 
 
-def test_a_program_cannot_write_what_another_agent_holds(
+def test_seed002_01_a_program_cannot_write_what_another_agent_holds(
     root: Path, ann: ClaudeLike, bob: ClaudeLike
 ) -> None:
     ann.edit("a.txt")
@@ -377,3 +380,41 @@ def test_a_commit_frees_what_the_agent_has_edited_before(root: Path, ann: Claude
     until(lambda: "a.txt" not in held(root), "free while the command still runs")
     (root / "go").touch()
     running.communicate(timeout=60)
+
+
+# What switches the gate is closed to programs
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (".holdfast/off", ""),
+        (".holdfast/ledger.db", "x"),
+        (".holdfast/slips/forged", "{}"),
+        (".holdfast/shell-prefix", "#!/bin/sh\n"),
+        (".git/hooks/pre-commit", "#!/bin/sh\n"),
+        (".claude/settings.local.json", "{}"),
+        (".codex/hooks.json", "{}"),
+        ("holdfast.toml", '[gate]\nshell = "off"\n'),
+    ],
+)
+def test_a_program_cannot_switch_the_gate_off(
+    root: Path, ann: ClaudeLike, path: str, text: str
+) -> None:
+    for folder in (".claude", ".codex", ".git/hooks", ".holdfast/slips"):
+        (root / folder).mkdir(exist_ok=True)
+    (root / ".claude/settings.local.json").write_text('{"hooks": {}}')
+    (root / ".codex/hooks.json").write_text('{"hooks": {}}')
+    (root / "holdfast.toml").write_text("[gate]\n")
+    file = root / path
+    before = file.read_bytes() if file.exists() else None
+    for way in (
+        f"open({path!r}, 'w').write({text!r})",
+        f"import os; open('t', 'w').write({text!r}); os.replace('t', {path!r})",
+        f"import os; os.unlink({path!r})",
+    ):
+        ann.run(f"python3 -c {shlex.quote(way)}")
+        if path == ".holdfast/ledger.db":
+            assert file.read_bytes()[:16] == b"SQLite format 3\0"
+        else:
+            assert (file.read_bytes() if file.exists() else None) == before, way
