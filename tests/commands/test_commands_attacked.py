@@ -178,6 +178,29 @@ def test_a_killed_group_leaves_nothing_running(root: Path, ann: ClaudeLike, numb
     ann.after(command, 143)
 
 
+def test_a_command_that_is_killed_while_its_broker_starts_does_not_run(
+    root: Path, ann: ClaudeLike
+) -> None:
+    command = "sleep 30"
+    for number in range(24):
+        ann.before(command)
+        running = ann.start(command)
+        time.sleep(number * 0.008)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate(timeout=10)
+        ann.after(command, 137)
+    until(lambda: not brokers(root), "no broker is left")
+
+
+def test_commands_of_one_agent_may_write_one_file_at_once(root: Path, ann: ClaudeLike) -> None:
+    command = "echo x >> new.txt"
+    for _ in range(6):
+        ann.before(command)
+    for running in [ann.start(command) for _ in range(6)]:
+        assert running.communicate(timeout=60)[0] == ""
+    assert (root / "new.txt").read_text() == 6 * "x\n"
+
+
 def test_no_broker_stays_when_what_was_left_running_has_ended(root: Path, ann: ClaudeLike) -> None:
     ann.run("(until [ -e go ]; do sleep 0.02; done) >/dev/null 2>&1 &")
     assert brokers(root)

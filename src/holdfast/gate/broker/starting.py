@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.committed import Committed
     from holdfast.gate.broker.leases import Leases
     from holdfast.gate.broker.outside import Outside
+    from holdfast.gate.broker.runner import Link
     from holdfast.gate.broker.serving import Broker
     from holdfast.manager.manager import LockManager
 
@@ -120,18 +121,18 @@ class Enclosure:
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        group: int,
+        link: Link,
         *,
         mask: Iterable[int] = (),
         default: Iterable[int] = (),
     ) -> int:
-        """Start the command, in a process group; its pid. Raises as `sandbox.starting.start`."""
+        """Start the command, in the process group of its runner; its pid. If the runner was killed
+        with its group, the command would have been too, so it is not started. Raises as
+        `sandbox.starting.start`."""
 
         def enter() -> None:
-            try:
-                os.setpgid(0, group)
-            except OSError:
-                pass  # the runner was killed
+            os.setpgid(0, link.group)
+            link.demand_runner()
             self._ruleset.enforce()
             listener = self._filter.put_on()
             given = listener.to_bytes(4, sys.byteorder)

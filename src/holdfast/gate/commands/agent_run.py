@@ -55,7 +55,7 @@ class _Serving:
             child = enclosure.start(
                 command,
                 {**os.environ, SOCKET_VARIABLE: socket_path(self._root)},
-                link.group,
+                link,
                 mask=signals.as_given,
                 default=signals.ignored_by_python,
             )
