@@ -15,7 +15,6 @@ import _signal as signal  # type: ignore[import-not-found]
 import _socket
 import errno
 import os
-import select
 
 from holdfast.core import codec
 from holdfast.gate.broker.system import adopt_orphans
@@ -65,6 +64,9 @@ class _Runner:
 
     def attend(self) -> int:
         started = self._hear()
+        if started is not None and "joined" in started:
+            os.write(self._line.fileno(), b"{}")
+            started = self._hear()
         if started is None or "started" not in started:
             _pid, status = os.waitpid(self._broker, 0)
             return os.waitstatus_to_exitcode(status)
@@ -122,15 +124,18 @@ class Link:
         self.group = group
 
     def demand_runner(self) -> None:
-        """See that the runner was not killed. Raises OSError."""
-        poll = select.poll()
-        poll.register(self._line.fileno(), select.POLLHUP)
-        if poll.poll(0):
+        """For the command's process, which has joined the group: see that the runner was not killed
+        before that. Who is about to die by a signal does not answer. Raises OSError."""
+        self._write({"joined": os.getpid()})
+        if not os.read(self._line.fileno(), _MESSAGE_BYTES_MAX):
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
     def started(self, command: int) -> None:
         """The command runs; from now on its exit code counts."""
-        self._write({"started": command})
+        try:
+            self._write({"started": command})
+        except OSError:
+            pass  # the runner was killed, and not its group
 
     def tell(self, status: int, say: list[str]) -> None:
         """What has become of the command, as `waitpid` puts it, with lines for people."""
