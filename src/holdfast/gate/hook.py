@@ -19,6 +19,7 @@ if __name__ == "__main__":
         file = open(made, "rb", 0)  # noqa: SIM115 - it stays open: more may be read from it
         code, *parts = loads(file.read(int(file.read(8))))
         exec(code, names)
+        names["lighten"]()
         names["use"](file, here, *parts)
     except Exception:  # then everything is imported as usual
         pass

@@ -74,7 +74,6 @@ def use(
     for stamp in stamps:
         if not _as_it_was(stamp):
             return False
-    lighten()
     try:
         for name, is_package, source, code in usual:
             _make(name, is_package, source, code)

@@ -27,6 +27,8 @@ from holdfast.manager.realpath import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.gate.broker.committed import Committed
     from holdfast.gate.broker.naming import Naming
     from holdfast.gate.broker.opening import Opening
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 #: How long after a rename in git's folder a commit is looked for: it is renamed more than once.
 _COMMIT_SECONDS = 0.2
+#: A command that calls nothing for so long does something else.
+_QUIET_SECONDS = 0.01
 #: As many calls are answered before other things are seen to.
 _TURN_MAX = 64
 
@@ -62,6 +66,9 @@ class Broker:
         self.ears[performing.controlling.ear] = performing.controlling.hear
         #: Done when the loop is to end: nothing is left below.
         self.is_over = False
+        #: Done once, as soon as nothing is called for a moment, or a while later.
+        self.when_quiet: Callable[[], None] | None = None
+        self._quiet_at_last = monotonic() + 10 * _QUIET_SECONDS
         self._performing = performing
         self._leases = performing.leases
         self._trust = trust
@@ -104,7 +111,13 @@ class Broker:
                     poll.register(fd, select.POLLIN)
                 watched = wanted
             pause = min(self._line.pause, max(0.0, self._look_at - monotonic()))
-            for fd, happened in poll.poll(pause * 1000):
+            if self.when_quiet is not None:
+                pause = min(pause, _QUIET_SECONDS)
+            ready = poll.poll(pause * 1000)
+            if self.when_quiet is not None and (not ready or monotonic() > self._quiet_at_last):
+                due, self.when_quiet = self.when_quiet, None
+                due()
+            for fd, happened in ready:
                 if fd == self._listener.fd:
                     self._take(happened)
                 elif fd in self.ears:

@@ -38,8 +38,9 @@ _SOL_SOCKET, _SCM_RIGHTS = 1, 1
 _YAMA_CLOSED = 2
 
 
-def demand() -> int:
-    """The version of Landlock here. Raises SandboxError if this machine cannot have a broker."""
+def demand(*, is_tried: bool = False) -> int:
+    """The version of Landlock here. Raises SandboxError if this machine cannot have a broker. With
+    `is_tried` the kernel is not asked for a listener: it was, and would say so at the start."""
     machine = os.uname().machine if hasattr(os, "uname") else sys.platform
     lacks = ""
     if sys.platform != "linux":
@@ -49,7 +50,8 @@ def demand() -> int:
     found = support()
     lacks = lacks or _kept_apart() or found.lacks
     if not lacks:
-        lacks = seccomp.lacks() if found.is_enough else "this kernel has no Landlock"
+        lacks = "" if is_tried else seccomp.lacks()
+        lacks = lacks if found.is_enough else "this kernel has no Landlock"
     if lacks:
         hint = "lock what the command writes: holdfast run --write PATH -- COMMAND"
         if asking.address():

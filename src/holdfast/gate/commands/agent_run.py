@@ -6,6 +6,7 @@ needed: a command that writes nothing in the repository does not wait for that.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -19,7 +20,7 @@ from holdfast.manager.opening import ledger_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.gate.broker.agent_leases import AgentLeases
     from holdfast.gate.broker.runner import Link
@@ -34,7 +35,7 @@ CANNOT_EXECUTE = 126
 def run_for(slip: Slip, command: Sequence[str], *, is_server: bool = False) -> int:
     """Run a command in the name of the agent of a slip, and exit as it does. `is_server`: all
     agents of the session use it. Raises SandboxError if no command can run below a broker here."""
-    abi = demand()
+    abi = demand(is_tried=True)  # by `holdfast init`
     with Signals() as signals:
         return run_below(
             signals, say, lambda link: _Serving(slip, is_server).serve(command, abi, signals, link)
@@ -87,18 +88,19 @@ class _Serving:
             broker = enclosure.broker(manager, leases)
             keep_own_umask()
             watch.serve_with(broker)
-            service = None
+            services: list[Service] = []
+            broker.when_quiet = lambda: services.extend(self._service(manager, leases))
+            gc.enable()
             try:
                 if first is not None:
                     broker.answer(first)
-                service = self._service(manager, leases)
                 broker.serve()
             finally:
                 broker.let_go()
                 watch.finish()
                 broker.close()
                 link.close()
-                if service is not None:
+                for service in services:
                     service.close()
                     _remove(service.path)
 
@@ -115,18 +117,18 @@ class _Serving:
         )  # fmt: skip
         return AgentLeases(manager, gate, say, is_server=self._is_server)
 
-    def _service(self, manager: LockManager, leases: AgentLeases) -> Service | None:
-        """Where those below can ask; None if this process may not have a socket, as in the sandbox
-        of Codex. It is there a moment after the command's first write, for which `asking` waits."""
+    def _service(self, manager: LockManager, leases: AgentLeases) -> Iterable[Service]:
+        """Where those below can ask; nothing if this process may not have a socket, as in the
+        sandbox of Codex. `asking` waits a moment for it, and a command's writes do not."""
         from holdfast.gate.commands.below import questions
         from holdfast.gate.sandbox.service import Service
 
         try:
             service = Service(socket_path(self._root), questions(leases))
         except (SandboxError, OSError):
-            return None
+            return
         service.start(manager)
-        return service
+        yield service
 
 
 def _remove(path: str) -> None:

@@ -184,7 +184,10 @@ def _complain(what: str, hint: str) -> None:
 
 
 if __name__ == "__main__":
+    import gc
     from marshal import loads
+
+    gc.disable()  # it would search for garbage among the modules a dozen times
 
     # As `gate.hook` does: all modules from one file, if it is there and true.
     gate = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
