@@ -34,7 +34,7 @@ class _Leases:
     def held(self, path: str) -> _Lease | None:
         return self.mine.get(path)
 
-    def is_new(self, _lease: _Lease) -> bool:
+    def was_another_s(self, _lease: _Lease) -> bool:
         return self.are_new
 
     def take(self, _caller: object, found: Found, *, waits: bool = False) -> _Lease:

@@ -99,9 +99,10 @@ class AgentLeases(Leases):
             return None
         return lease
 
-    def is_new(self, lease: Lease) -> bool:
-        """What the agent had before, another command of it may be writing at the same time."""
-        return lease.grant in self._taken or lease.grant in self._passing
+    def was_another_s(self, lease: Lease) -> bool:
+        """Other commands of the same agent may be writing the file, too: that is not old."""
+        self._follow()
+        return lease.shown in self._theirs
 
     def _forget(self, path: str) -> None:
         lease = self.mine.pop(path)

@@ -136,8 +136,8 @@ class Leases:
         """The lease on a path, if the command has it."""
         return self.mine.get(path)
 
-    def is_new(self, _lease: Lease) -> bool:
-        """Whether the holder did not have a file before this command took it."""
+    def was_another_s(self, _lease: Lease) -> bool:
+        """Whether a file that changed just before it was leased may be another holder's work."""
         return True
 
     def take(self, caller: Caller, found: Found, *, waits: bool = False) -> Lease | None:

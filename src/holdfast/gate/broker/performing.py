@@ -100,7 +100,7 @@ class Performing:
                 fresh.taken_at = self.git_moves
                 if not found.is_still_there():
                     # Its last holder changed it after it was found, and before it was leased.
-                    if self.leases.is_new(fresh):
+                    if self.leases.was_another_s(fresh):
                         fresh.moved_at = time_ns()
                     raise Blocks
                 if not self.waits:
