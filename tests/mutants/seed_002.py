@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.table import Mutant
 
 ABROAD = "tests/gate/test_guard_abroad.py::"
+COMMANDS = "tests/commands/test_agent_commands.py::"
 COMMITS = "tests/install/test_committing.py::"
 CORE = "tests/core/test_seed_002.py::"
 DOOR = "tests/gate/test_gate_door.py::"
@@ -25,6 +26,22 @@ MUTANTS: list[Mutant] = [
         "or _permitted(paths, manager, gate)\n",
         "or Answer(ALLOW)\n",
         (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
+    ),
+    Mutant(
+        "002-01",
+        "a command of an agent leaves no slip",
+        "gate/commands/around.py",
+        "        slips.leave(self.folder, slip, intent.command)\n",
+        "        pass\n",
+        (COMMANDS + "test_seed002_01_what_a_program_writes_is_leased_to_its_agent",),
+    ),
+    Mutant(
+        "002-01",
+        "a refusal of the gate does not keep a program from its write",
+        "gate/broker/agent_leases.py",
+        "        if not isinstance(outcome, Leased):\n            self._deny",
+        "        if not isinstance(outcome, Leased):\n            return []\n            self._deny",
+        (COMMANDS + "test_seed002_01_a_program_cannot_write_what_another_agent_holds",),
     ),
     Mutant(
         "002-01",
@@ -314,8 +331,8 @@ MUTANTS: list[Mutant] = [
         "002-06",
         "a call stays open when its command has returned",
         "gate/door.py",
-        "    else:\n        calls.close_call(root, key, name)\n    said = guard",
-        "    said = guard",
+        "    else:\n        calls.close_call(root, key, name)\n    is_line",
+        "    is_line",
         (HOOK + "test_seed002_06_what_a_client_left_in_the_background_keeps_nothing",),
     ),
     Mutant(
