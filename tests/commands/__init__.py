@@ -1,0 +1,1 @@
+"""Shell commands of agents, leased at the write."""
