@@ -245,7 +245,11 @@ class Post:
 
     def look(self) -> None:
         """Find out again who follows the ledger: the folder has changed."""
-        self._followers = [name for name in os.listdir(self.folder) if name.startswith(FOLLOWER)]
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            names = []  # the ledger was moved away a moment ago, and its followers with it
+        self._followers = [name for name in names if name.startswith(FOLLOWER)]
 
     def sweep(self) -> int:
         """Remove the addresses of the dead. How many there were."""
