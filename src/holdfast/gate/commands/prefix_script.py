@@ -59,7 +59,7 @@ def text(python: str, program: str, folder: str, chained: str = "") -> str:
     words = " ".join(map(quoted, (python, "-I", "-S", program, "claude", folder, behind)))
     return f"""#!/bin/sh
 # Holdfast: what an agent's shell command writes is leased to that agent.
-# Written by `holdfast init`, which takes it away again with --undo.
+# Written by `holdfast init`; with --undo Claude Code is told of it no more.
 {_CHAIN_MARK}{quoted(chained)}
 if [ -n "$CLAUDE_PROJECT_DIR" ] && [ -n "$CLAUDE_PID" ]; then
     {plain}
