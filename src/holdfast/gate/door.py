@@ -618,7 +618,7 @@ def _by_grant(root: str, paths: list[str], call: Call) -> Answer:
 def _by_broker(root: str, paths: list[str], call: Call) -> Answer:
     """Below a broker every write is leased when it is made, so nothing is left to decide; but a
     refusal is better heard before the write. And the broker hears of an edit that will be made from
-    what is in the file then, whatever the client had read before: it is no old one."""
+    what is in the file then, whatever the client had read before: that edit is not stale."""
     if call.intent.event == SHELL and call.intent.command:
         from holdfast.gate.commands.in_force import introducing
 

@@ -9,8 +9,7 @@ Below a runner or a broker the commands that only look ask it, and it answers fr
     {"ask": "blockers"}
         -> the reports on agents that were stopped
 
-Whoever asks may be anybody inside: a question that is no such question is an error, and none of
-them changes anything.
+Any process inside may ask. An unknown question is an error, and no question changes anything.
 """
 
 from __future__ import annotations

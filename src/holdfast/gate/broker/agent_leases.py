@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 
 from holdfast.core import moving, rules
-from holdfast.core.errors import BadKeyError, HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Conflicts, Grant
 from holdfast.gate import busy
 from holdfast.gate.broker.leases import Lease, Leases
@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from holdfast.core.model import ConflictInfo, Event, Holder
+    from holdfast.core.model import ConflictInfo, Event, Holder, Request
     from holdfast.core.view import View
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.finding import Found
@@ -126,25 +126,15 @@ class AgentLeases(Leases):
     def take_ahead(
         self, caller: Caller, wanted: Iterable[tuple[str, os.stat_result | None, int]]
     ) -> list[str]:
-        if self.is_over or self._is_server:
-            return []
-        asked: dict[str, tuple[str, Place, bool]] = {}
-        requests = []
-        for path, status, known in wanted:
-            try:
-                place = self._tree.place_of(path, path, status, known)
-            except BadKeyError:
-                continue
-            requests += self._gate.requests([place])
-            asked[requests[-1].id] = path, place, status is not None
-        grants = self._gate.decide(lambda view: moving.take_free(view, requests))
-        taken = []
-        for grant in grants:
-            path, place, existed = asked[grant.id]
-            self._add(Lease(path, place.path, grant, existed)).is_ahead = True
-            self._taken.add(grant.id)
-            taken.append(path)
-        return taken
+        return [] if self.is_over or self._is_server else super().take_ahead(caller, wanted)
+
+    def _request_ahead(self, _caller: Caller, place: Place) -> Request:
+        return self._gate.requests([place])[0]
+
+    def _take_free(self, requests: list[Request]) -> list[Grant]:
+        grants: list[Grant] = self._gate.decide(lambda view: moving.take_free(view, requests))
+        self._taken.update(grant.id for grant in grants)
+        return grants
 
     def _have(
         self,

@@ -1,13 +1,13 @@
 """Leases that are taken before the write, many in one decision: for a git that changes a tree.
 
 `git checkout BRANCH` of thousands of files would cost a decision in the ledger for each of them.
-Which files it changes is no guess, though: its verb is on its command line, and git says what that
+Which files it changes is known, though: its verb is on its command line, and git says what that
 changes. So when a git process has taken some leases singly, git is asked once for the list; from
 then on each lease that the process takes singly brings those of the next files on the list that
 are free. What another holder has is left, and met at its write like any other file.
 
 Nothing else changes: such a lease counts as taken at its write, and one whose write has not come
-is given back when the process ends. It is no more than a list that can be wrong: a file that is
+is given back when the process ends. The list may be wrong: a file that is
 not on it is leased singly, and one that is on it in vain is held for as long as that git runs. A
 command that waits in line (`--wait`) takes none, for what it holds in vain could close a circle.
 

@@ -415,20 +415,25 @@ class Leases:
         Each is a real path, what is there, and how much of it exists. Those that were taken."""
         asked: dict[str, tuple[str, Place, bool]] = {}
         requests = []
-        why = self._why("written", caller)
         for path, status, known in wanted:
             try:
                 place = self._tree.place_of(path, path, status, known)
             except BadKeyError:
                 continue
-            requests.append(request := self._request(to_write(place), why))
+            requests.append(request := self._request_ahead(caller, place))
             asked[request.id] = path, place, status is not None
         taken = []
-        for grant in self._transact(partial(moving.take_free, requests=requests)):
+        for grant in self._take_free(requests):
             path, place, existed = asked[grant.id]
             self._add(Lease(path, place.path, grant, existed)).is_ahead = True
             taken.append(path)
         return taken
+
+    def _request_ahead(self, caller: Caller, place: Place) -> Request:
+        return self._request(to_write(place), self._why("written", caller))
+
+    def _take_free(self, requests: list[Request]) -> list[Grant]:
+        return self._transact(partial(moving.take_free, requests=requests))
 
     def take_all(
         self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]

@@ -13,8 +13,8 @@ import struct
 
 from holdfast.gate.broker import system
 from holdfast.gate.broker.finding import find, find_descriptor
-from holdfast.gate.broker.performing import fail, signed
-from holdfast.gate.broker.system import AT_FDCWD
+from holdfast.gate.broker.performing import fail
+from holdfast.gate.broker.system import AT_FDCWD, signed
 from holdfast.gate.broker.where import LEASED, LEDGER, OUTSIDE
 
 TYPE_CHECKING = False

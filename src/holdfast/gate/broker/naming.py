@@ -8,8 +8,8 @@ import stat
 
 from holdfast.gate.broker import system
 from holdfast.gate.broker.finding import Found, NotOurs, files_below, find, find_name
-from holdfast.gate.broker.performing import fail, signed
-from holdfast.gate.broker.system import AT_FDCWD
+from holdfast.gate.broker.performing import fail
+from holdfast.gate.broker.system import AT_FDCWD, signed
 from holdfast.gate.broker.where import GITS, LEDGER
 
 TYPE_CHECKING = False

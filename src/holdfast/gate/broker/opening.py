@@ -10,8 +10,8 @@ from fcntl import F_GETFL, F_SETFL, fcntl
 
 from holdfast.gate.broker import system
 from holdfast.gate.broker.finding import Found, NotOurs, find, is_proc
-from holdfast.gate.broker.performing import Blocks, Descriptor, fail, signed
-from holdfast.gate.broker.system import AT_FDCWD
+from holdfast.gate.broker.performing import Blocks, Descriptor, fail
+from holdfast.gate.broker.system import AT_FDCWD, signed
 from holdfast.gate.sandbox.seccomp import WRITING
 
 TYPE_CHECKING = False

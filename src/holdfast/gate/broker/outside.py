@@ -14,7 +14,7 @@ from time import monotonic
 
 from holdfast.gate.broker.caller import Caller, Gone
 from holdfast.gate.broker.finding import NotOurs, find
-from holdfast.gate.broker.system import AT_FDCWD, NAMES
+from holdfast.gate.broker.system import AT_FDCWD, NAMES, signed
 from holdfast.gate.broker.where import OUTSIDE
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ class Outside:
             caller = Caller(thread, lambda: self._listener.is_waiting(id))
             if not self._trust.is_as_begun(caller):
                 return False
-            folder = _signed(given[folder_at]) if folder_at >= 0 else AT_FDCWD
+            folder = signed(given[folder_at]) if folder_at >= 0 else AT_FDCWD
             found = find(caller, folder, caller.text(given[path_at]), follow=follow, makes=makes)
             try:
                 is_outside = self._where.of(found.path)[0] == OUTSIDE
@@ -92,8 +92,3 @@ class Outside:
                 found.close()
         except (OSError, ValueError, NotOurs, Gone):
             return False  # the broker itself says what is wrong with it
-
-
-def _signed(number: int) -> int:
-    half = number & 0xFFFFFFFF
-    return half - (1 << 32) if half & 0x80000000 else half

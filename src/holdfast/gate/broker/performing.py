@@ -52,12 +52,6 @@ def fail(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def signed(number: int) -> int:
-    """A descriptor or a number of flags, as it is in the lower half of an argument."""
-    half = number & 0xFFFFFFFF
-    return half - (1 << 32) if half & 0x80000000 else half
-
-
 class Performing:
     """What all calls need: whether a path is leased, and its lease."""
 

@@ -19,8 +19,8 @@ from holdfast.gate.broker.finding import NotOurs
 from holdfast.gate.broker.leases import Stands
 from holdfast.gate.broker.leftover import command_of, descendants, written_by
 from holdfast.gate.broker.marking import Marking
-from holdfast.gate.broker.performing import Blocks, Descriptor, signed
-from holdfast.gate.broker.system import NAMES, Listener
+from holdfast.gate.broker.performing import Blocks, Descriptor
+from holdfast.gate.broker.system import NAMES, Listener, signed
 from holdfast.gate.broker.waiting import Line
 from holdfast.gate.broker.where import OUTSIDE
 from holdfast.manager.realpath import plain

@@ -135,6 +135,12 @@ def program(machine: Machine) -> bytes:
     return b"".join(steps)
 
 
+def signed(number: int) -> int:
+    """A descriptor or a number of flags, as it is in the lower half of an argument."""
+    half = number & 0xFFFFFFFF
+    return half - (1 << 32) if half & 0x80000000 else half
+
+
 # The listener
 
 _HEAR, _SAY, _IS_VALID, _ADD, _SET_FLAGS = (

@@ -154,8 +154,8 @@ def _remove(file: str) -> bool:
 
 
 def _give_back_like(file: str) -> bool:
-    """A call has returned whose slip nobody claimed: it may have claimed an older one of the same
-    session and text. Then that one can be claimed again. Whether there is such a one."""
+    """A call has returned, and its slip was not claimed: the call may have claimed an older slip of
+    the same session and text. Then that one can be claimed again. Whether there is such a slip."""
     try:
         wanted = _read(file)
         for name in os.listdir(os.path.dirname(file)):

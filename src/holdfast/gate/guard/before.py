@@ -139,7 +139,7 @@ def before(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Ans
 def before_leased(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Answer:
     """What is said to a command that will run below a broker: nothing is leased here. What it
     plainly writes and another holder has is refused before it begins, and so are git verbs with
-    which others would lose something: a command that stops half-way helps nobody."""
+    which others would lose work, so that the command does not stop half-way."""
     assert manager.tree is not None
     writes = inside(reading.writes, manager.tree)
     gate.introduce()
