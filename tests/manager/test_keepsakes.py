@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -16,7 +17,7 @@ import pytest
 
 from holdfast.core.model import Holder
 from holdfast.gate import committing
-from holdfast.manager import keepsakes
+from holdfast.manager import file_restore, keepsakes
 from holdfast.manager.keepsakes import Keepsake, KeepsakeError, marked
 from holdfast.manager.liveness import own_witness
 from holdfast.manager.manager import LockManager
@@ -186,6 +187,32 @@ def test_other_names_of_a_file_that_was_written_in_place_have_its_content_again(
     assert os.stat(root / "bin/run.sh").st_ino == inode
 
 
+@pytest.mark.parametrize("deed", ["replaced", "a link", "a full disk"])
+def test_a_file_that_was_replaced_is_at_no_moment_missing_or_empty_while_it_comes_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch, deed: str
+) -> None:
+    before = picture(root)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["bin/run.sh"])
+    other = root / "other"
+    other.symlink_to("../target") if deed == "a link" else other.write_text("half")
+    os.replace(other, root / "bin/run.sh")
+    seen: list[bool] = []
+    pour = file_restore.pour
+
+    def poured(source: int, target: int) -> None:
+        seen.append(bool((root / "bin/run.sh").read_bytes()))
+        if deed == "a full disk" and "/new" in os.readlink(f"/proc/self/fd/{target}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        pour(source, target)
+
+    monkeypatch.setattr(file_restore, "pour", poured)
+    keepsake.put_back()
+    assert picture(root) == before
+    # Where there is no room for both, to come back is worth more than to be there all the time.
+    assert all(seen) == (deed != "a full disk")
+
+
 def test_nothing_is_put_back_through_a_folder_that_became_a_link(
     root: Path, tmp_path: Path
 ) -> None:
@@ -213,7 +240,7 @@ def test_what_an_agent_had_written_is_left_for_a_person_to_see(root: Path) -> No
 
 def test_what_cannot_be_kept_is_refused_before_anything_begins(root: Path) -> None:
     keepsake = Keepsake(str(root), "item")
-    with pytest.raises(KeepsakeError, match="not a regular file"):
+    with pytest.raises(KeepsakeError, match="it is a folder"):
         keepsake.keep(["empty", "bin"])
     assert not keepsake.is_there
 
@@ -246,7 +273,8 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, after: int) -> list[int]:
 
             return call
 
-    monkeypatch.setattr(keepsakes, "os", System())
+    for module in (keepsakes, file_restore):
+        monkeypatch.setattr(module, "os", System())
     return left
 
 
@@ -404,12 +432,28 @@ def test_what_a_living_owner_works_on_is_not_put_back(manager: LockManager, root
 
 
 @LINUX
+def test_what_a_living_owner_works_on_is_not_put_back_for_a_grant_of_one_before_it(
+    manager: LockManager, root: Path
+) -> None:
+    """Work that is tried again has the same name, and its keepsake too."""
+    assert manager.try_acquire(holder=dead_owner("task-1"), write_paths=["empty"], ttl=None)
+    living = marked(Holder(id="task-1", key="the second attempt", witness=own_witness()))
+    assert manager.try_acquire(holder=living, write_paths=["bin/run.sh"], ttl=None)
+    keepsake = Keepsake(str(root), "task-1")
+    keepsake.keep(["bin/run.sh"])
+    (root / "bin/run.sh").write_bytes(b"under way")
+    manager.try_acquire(holder="ann", write_paths=["empty"])
+    assert (root / "bin/run.sh").read_bytes() == b"under way"
+    assert keepsake.is_there
+
+
+@LINUX
 def test_of_many_who_meet_half_an_edit_at_once_each_finds_what_the_one_before_it_left(
     manager: LockManager, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long putting back takes: nobody puts back what another has written since."""
     left_half_done(manager, root)
-    pour = keepsakes._pour
+    pour = file_restore.pour
 
     first: list[int] = []
 
@@ -419,7 +463,7 @@ def test_of_many_who_meet_half_an_edit_at_once_each_finds_what_the_one_before_it
             time.sleep(0.5)  # it has set half the edit aside, and is about to write the file
         pour(source, target)
 
-    monkeypatch.setattr(keepsakes, "_pour", slowly)
+    monkeypatch.setattr(file_restore, "pour", slowly)
     ready = threading.Barrier(6)
     wrong: list[str] = []
 
@@ -451,3 +495,120 @@ def test_half_an_edit_of_a_dead_owner_is_not_committed(manager: LockManager, roo
     left_half_done(manager, root)
     (held,) = committing._of_others(str(root), ["bin/run.sh", "empty"], {})
     assert (held.name, held.grant.holder.id) == ("bin/run.sh", "blog-posts-7")
+
+
+# One file after the other
+
+
+def test_files_that_are_kept_one_by_one_come_back_as_they_were(root: Path) -> None:
+    before = picture(root)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    for number, path in enumerate(["bin/run.sh", "link", "empty", "missing/deep/new.rb", "closed"]):
+        keepsake.add(str(root / path), f"key{number}")
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).unlink(missing_ok=True)
+        (root / path).write_text("half an edit")
+    again = Keepsake(str(root), "item")  # another process, after the first was killed
+    assert again.put_back() == ["bin/run.sh", "link", "empty", "missing/deep/new.rb", "closed"]
+    assert picture(root) == before
+
+
+def test_a_line_that_was_cut_off_is_a_write_that_never_came(root: Path) -> None:
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    keepsake.add(str(root / "empty"), "empty")
+    (root / "empty").write_text("half")
+    with open(f"{keepsake.folder}/before.json", "ab") as file:
+        file.write(b'{"at":"closed","kin')
+    assert [at for at, _was in keepsake.entries()] == ["empty"]
+    assert keepsake.put_back() == ["empty"]
+    assert (root / "empty").read_text() == ""
+
+
+def test_a_line_that_does_not_fit_on_the_disk_leaves_the_list_readable(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    keepsake.add(str(root / "empty"), "empty")
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", full)
+        with pytest.raises(OSError, match="No space"):
+            keepsake.add(str(root / "closed"), "closed")
+    keepsake.add(str(root / "bin/run.sh"), "bin/run.sh")
+    assert [at for at, _was in keepsake.entries()] == ["empty", "bin/run.sh"]
+
+
+def test_only_what_the_holder_still_has_is_put_back(root: Path) -> None:
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    for path in ("empty", "bin/run.sh"):
+        keepsake.add(str(root / path), path)
+        (root / path).write_text("new")
+    keepsake.put_back(lambda key: key != "empty")
+    assert (root / "empty").read_text() == "new"
+    assert (root / "bin/run.sh").read_bytes() == CONTENT
+
+
+def test_a_folder_comes_back_where_a_file_stands_now(root: Path) -> None:
+    before = picture(root)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    keepsake.add(str(root / "bin/run.sh"), "bin/run.sh")
+    (root / "bin/run.sh").unlink()
+    (root / "bin").rmdir()
+    keepsake.add(str(root / "bin"), "bin")
+    (root / "bin").write_text("a file now")
+    keepsake.put_back()
+    assert picture(root) == before
+
+
+def test_a_folder_that_was_made_goes_again_unless_another_has_a_file_in_it(root: Path) -> None:
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    for name in ("made", "made/inner", "shared"):
+        (root / name).mkdir()
+        keepsake.add_folder(str(root / name))
+    (root / "shared/theirs").touch()
+    keepsake.put_back()
+    assert not (root / "made").exists()
+    assert (root / "shared/theirs").exists()
+
+
+# Work that is accepted
+
+
+@pytest.mark.parametrize("lands", [False, True])
+def test_what_was_accepted_and_cut_off_leaves_no_copies_once_it_has_landed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, lands: bool
+) -> None:
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["bin/run.sh"])
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_words, **_more: None)  # as if it were cut off here
+        assert keepsake.accept(lands=lands)
+    assert keepsake.is_accepted
+    assert (root / ".holdfast/runs/item/before").exists()
+    keepsake.landed()
+    assert keepsake.is_accepted
+    assert os.listdir(root / ".holdfast/runs/item") == ["accepted"]
+
+
+@LINUX
+@pytest.mark.parametrize("lands", [False, True])
+def test_what_lands_is_held_although_its_owner_is_dead_and_nothing_is_put_back(
+    manager: LockManager, root: Path, lands: bool
+) -> None:
+    left_half_done(manager, root)
+    keepsake = Keepsake(str(root), "blog-posts-7")
+    assert keepsake.accept(lands=lands)
+    got = manager.try_acquire(holder="ann", write_paths=["bin/run.sh"])
+    assert (got is None) == lands
+    keepsake.landed()
+    assert got or manager.try_acquire(holder="ann", write_paths=["bin/run.sh"])
+    assert (root / "bin/run.sh").read_bytes() == b"half"

@@ -151,9 +151,12 @@ def heir(
     )
 
 
-def exchange(view: View, moves: Sequence[tuple[str, Request]]) -> Decision[list[Grant] | Refusal]:
+def exchange(
+    view: View, moves: Sequence[tuple[str, Request]], *, leaves: str = ""
+) -> Decision[list[Grant] | Refusal]:
     """Grants change hands without coming free: each ends, and what the requests beside its id
-    want of it begins, with new tokens. All or nothing; what nobody takes over is given back."""
+    want of it begins, with new tokens. All or nothing; what nobody takes over is given back. The
+    holder with the key `leaves` stands in no line any more."""
     from holdfast.core import rules
 
     draft = Draft(view)
@@ -180,6 +183,7 @@ def exchange(view: View, moves: Sequence[tuple[str, Request]]) -> Decision[list[
         grant = draft.live_grant(id)
         assert grant is not None
         made.update((one.id, one) for one in move(draft, grant, requests))
+    _leave_line(draft, leaves)
     hand_over(draft)
     return draft.done([made[request.id] for _id, request in moves])
 
@@ -192,8 +196,9 @@ def move(draft: Draft, grant: Grant, heirs: Sequence[Request]) -> list[Grant]:
     return [draft.admit(request, ticket=False) for request in heirs]
 
 
-def release_each(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
-    """Give several grants back at once. Those that have ended already are no error."""
+def release_each(view: View, ids: Sequence[str], *, leaves: str = "") -> Decision[list[Grant]]:
+    """Give several grants back at once. Those that have ended already are no error. The holder with
+    the key `leaves` stands in no line any more."""
     draft = Draft(view)
     ended = []
     for id in ids:
@@ -201,8 +206,16 @@ def release_each(view: View, ids: Sequence[str]) -> Decision[list[Grant]]:
         if grant is not None:
             draft.end(grant, events.LOCK_RELEASED)
             ended.append(grant)
+    _leave_line(draft, leaves)
     hand_over(draft)
     return draft.done(ended)
+
+
+def _leave_line(draft: Draft, holder_key: str) -> None:
+    """Nobody waits for this holder any more, although its process may not be known to be gone."""
+    if holder_key and draft.view.anybody_waits:
+        for ticket in list(draft.waiting(holder_key)):
+            draft.drop(ticket, "cancelled")
 
 
 def come_to_rest(draft: Draft, holder_key: str, length: int | None) -> list[Grant]:

@@ -133,7 +133,7 @@ class Tree:
         # The root may have a name that a key could not have: only what is below it counts.
         inner = given[len(prefix) :] if given.startswith(prefix) else given
         if len(inner) > 255 or not inner.isascii() or not inner.isprintable():
-            _reject_unusable(inner, given)
+            reject_unusable(inner, given)
         if not given or given.isspace():
             raise _blank(given)
         if ":" in given and isinstance(text, str):
@@ -223,7 +223,7 @@ class Tree:
             real, known = self._respelled(given, real, known)
             inner = real[inside:]
         if len(real) > 255 or not inner.isascii() or not inner.isprintable():
-            _reject_unusable(inner, given)
+            reject_unusable(inner, given)
             if len(os.fsencode(real)) > _REAL_BYTES_MAX:
                 raise bad(given, "leads to a path that is too long", "use shorter names")
 
@@ -318,7 +318,7 @@ class Words:
         given = _text_of(text)
         if not given or given.isspace():
             raise _blank(given)
-        _reject_unusable(given, given)
+        reject_unusable(given, given)
         if isinstance(text, str):
             name = keys.resource(given)
             if name is not None:
@@ -525,7 +525,7 @@ def _unmistakable(inner: str, key: str, given: str) -> str:
     return f"./{inner}" if key.startswith("./") or inner.isspace() else inner
 
 
-def _reject_unusable(part: str, given: str) -> None:
+def reject_unusable(part: str, given: str) -> None:
     """Refuse what no key can contain."""
     keys.reject_unprintable(part, given)
     keys.reject_oversized(part.split("/"), given)

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 #: How the mark of a holder begins whose files are kept. No process carries it.
 MARK = "HOLDFAST_KEPT="
-#: Under the root: a folder for each holder, and in it the list of what is kept.
+#: Under the root: a folder for each holder, and in it the list of what is kept; under its second
+#: name while the work cannot be undone any more and its end is not whole yet.
 FOLDER = f"{LEDGER_FOLDER}/runs"
 LIST = "before.json"
+LANDING = "landing"
 
 
 def dead_in(root: str) -> IsDead:
@@ -54,11 +56,13 @@ def left_running(root: str, marks: tuple[str, ...]) -> list[int]:
 
 
 def is_kept(root: str, marks: tuple[str, ...]) -> bool:
-    """Whether one of these marks is that of a keepsake which is still there."""
+    """Whether one of these marks is that of a keepsake which is still there: its work is to be
+    undone, or to be brought to its end."""
     return any(
-        os.path.lexists(f"{root}/{FOLDER}/{mark[len(MARK) :]}/{LIST}")
+        os.path.lexists(f"{root}/{FOLDER}/{mark[len(MARK) :]}/{name}")
         for mark in marks
         if mark.startswith(MARK)
+        for name in (LIST, LANDING)
     )
 
 

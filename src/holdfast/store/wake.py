@@ -110,17 +110,22 @@ class Mailbox:
 
     def reset(self) -> bool:
         """Forget calls that were meant for an earlier wait. False if nobody can call any more."""
-        if self._socket is None:
+        own = self._socket  # a signal's handler may fork, and its child forgets what is open
+        if own is None:
             return True
         if not os.path.exists(f"{self._folder.folder}/{self.address}"):
-            self._socket.close()
+            own.close()
             return False
-        self._socket.setblocking(False)
         try:
+            own.setblocking(False)
             while True:
-                self._socket.recv(1)
+                own.recv(1)
         except BlockingIOError:
             return True
+        except OSError:
+            if self._socket is not None:
+                raise
+            return False  # this is such a child, and the address is the parent's
 
     def close(self) -> None:
         """Remove the address."""
