@@ -34,6 +34,9 @@ class _Leases:
     def held(self, path: str) -> _Lease | None:
         return self.mine.get(path)
 
+    def refuse_closed(self, _path: str) -> None:
+        pass
+
     def was_another_s(self, _lease: _Lease) -> bool:
         return self.are_new
 

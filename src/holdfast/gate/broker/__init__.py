@@ -23,6 +23,7 @@ Nothing lies between looking and doing, and whatever deceives the broker meets L
     ahead        leases before the write, many at once, for a git that changes a tree
     waiting      calls that stand in line, with --wait
     agent_leases the same for a command of an agent, by the rules of the gate
+    task_leases  the same for a task, which keeps them until it ends and can be undone
     where        where a path lies: outside, the ledger's, git's, or a file of a checkout
     kinds        which of those files git ignores
     controlling  control files: written aside, judged, and published as a copy

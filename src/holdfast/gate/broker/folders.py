@@ -80,6 +80,8 @@ class Folders:
             for inner, status in _names_in(one):
                 old, new = one.path + inner, other.path + inner
                 self._controlling.moves(old, new)
+                for path in (old, new):
+                    self._leases.refuse_closed(path)
                 kinds = self._kinds.of(old), self._kinds.of(new)
                 if LEASED in kinds:
                     for path, kind, state in zip((old, new), kinds, (status, None), strict=True):
@@ -91,6 +93,8 @@ class Folders:
 
     def _forget_made(self, folder: str) -> None:
         """Names that were not there before, and are gone again, need no leases."""
+        if self._leases.keeps_absent:
+            return
         mine = self._leases.mine
         self._leases.drop_all([
             path for path, lease in mine.items()

@@ -108,6 +108,9 @@ class Leases:
         #: What was refused last: path, by whom it is held, and the sentence.
         self.refusals: deque[dict[str, str]] = deque(maxlen=REFUSALS_MAX)
         self.is_over = False
+        #: Whether a name stays leased that was made and is gone again, or was to be removed and is
+        #: not there.
+        self.keeps_absent = False
         assert manager.tree is not None
         self._manager = manager
         self._tree = manager.tree
@@ -158,8 +161,9 @@ class Leases:
 
     def _take(self, caller: Caller, found: Found, waits: bool) -> Lease | None:
         place = self._place(found)
-        if place is None:
-            return None
+        return None if place is None else self._take_place(caller, found, place, waits)
+
+    def _take_place(self, caller: Caller, found: Found, place: Place, waits: bool) -> Lease:
         if self.is_over:
             told = f"{plain(place.path)} was not leased when the command ended; processes that it "
             self._refuse(found.path, "", told + "left running cannot lease it any more")
@@ -250,7 +254,13 @@ class Leases:
         )
         return OSError(errno.EACCES, os.strerror(errno.EACCES))
 
-    # What others hold
+    def made_folder(self, path: str) -> None:
+        """The command has made a folder. Raises OSError if it must not be there."""
+
+    # What is closed, and what others hold
+
+    def refuse_closed(self, path: str) -> None:
+        """Raise OSError for a file that this command may never write, leased or not."""
 
     def demand_free(self, found: Found) -> None:
         """See that no other holder has this path. Raises OSError."""
@@ -391,9 +401,17 @@ class Leases:
         lease = self._add(Lease(path, grant.paths[0], grant, stands.seen is not None))
         if seen_of(status) != stands.seen:
             lease.moved_at = time_ns()
-        elif status is not None and _changed_at(status) >= self._began:
+            return
+        # Its last holder may have removed it before the call came: then it was gone all the time.
+        changed = changed_at(path, status)
+        if changed >= self._began:
             self._follow()
-            lease.moved_at = _changed_at(status) if lease.shown in self._theirs else 0
+            lease.moved_at = changed if lease.shown in self._theirs else 0
+
+    def waits_on(self, _stands: Stands, _refusal: Refusal) -> bool:
+        """Whether a call that was refused its place in line goes on waiting all the same, because
+        another holder will yield."""
+        return False
 
     def refuse_wait(self, stands: Stands, refusal: Refusal | Sequence[ConflictInfo]) -> int:
         """A call stood in line in vain. The number of its error."""
@@ -563,6 +581,17 @@ def seen_of(status: os.stat_result | None) -> tuple[int, ...] | None:
 
 def _changed_at(status: os.stat_result) -> int:
     return max(status.st_ctime_ns, status.st_mtime_ns)
+
+
+def changed_at(path: str, status: os.stat_result | None) -> int:
+    """When a file changed last. One that is not there was removed when its folder changed, or
+    before."""
+    if status is not None:
+        return _changed_at(status)
+    try:
+        return os.stat(os.path.dirname(path)).st_mtime_ns
+    except OSError:
+        return time_ns()
 
 
 def _began_at(process: int) -> int:

@@ -82,6 +82,8 @@ class Naming:
         elif self._performing.kinds.rough(found.path)[0] == LEDGER:
             raise fail(errno.EACCES)
         os.mkdir(found.last, mode & 0o7777, dir_fd=found.folder)
+        if self._performing.is_leased(found):
+            self._performing.leases.made_folder(found.path)
 
     def _make_node(self, caller: Caller, found: Found, mode: int, device: int) -> None:
         with_lease = self._performing.lease(caller, found)
@@ -188,18 +190,26 @@ class Naming:
             if found.is_folder and flags:
                 self._performing.demand_free_folder(found)
             fresh = None
-            if found.is_there and not found.is_folder and not flags and not found.tail:
-                self._performing.controlling.refuse_removal(found)
-                fresh = self._performing.lease(caller, found)
+            if not found.is_folder and not flags and not found.tail:
+                fresh = self._lease_to_remove(caller, found)
             try:
                 (os.rmdir if flags else os.unlink)(found.last, dir_fd=found.folder)
             except OSError:
-                self._performing.undo(fresh)
+                if found.is_there:
+                    self._performing.undo(fresh)
                 raise
             self._performing.forget_made(found.path)
         finally:
             found.close()
         return 0
+
+    def _lease_to_remove(self, caller: Caller, found: Found) -> Lease | None:
+        performing = self._performing
+        if found.is_there:
+            performing.controlling.refuse_removal(found)
+        elif not performing.leases.keeps_absent or performing.controlling.what(found.path, 1):
+            return None
+        return performing.lease(caller, found)
 
     def rename(self, caller: Caller, given: Arguments) -> Answer:
         return self._rename(caller, (AT_FDCWD, given[0]), (AT_FDCWD, given[1]), 0)

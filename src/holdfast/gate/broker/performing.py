@@ -13,7 +13,7 @@ import errno
 import os
 from time import time_ns
 
-from holdfast.gate.broker.where import GITS, LEASED, LEDGER, OUTSIDE
+from holdfast.gate.broker.where import GITS, LEASED, LEDGER, OUTSIDE, PASSING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class Performing:
             known.taken_at = self.git_moves
             return known
         kind = self.kinds.of(found.path)
+        if kind in (LEASED, PASSING):
+            self.leases.refuse_closed(found.path)
         if kind == LEASED:
             fresh = self.leases.take(caller, found, waits=self.waits)
             if fresh is not None:
@@ -114,7 +116,7 @@ class Performing:
     def forget_made(self, path: str) -> None:
         """A name that was not there before, and is gone again, needs no lease."""
         lease = self.leases.mine.get(path)
-        if lease is None or lease.existed:
+        if lease is None or lease.existed or self.leases.keeps_absent:
             return
         if lease.taken_at != self.git_moves and self.kinds.is_in_git(path):
             lease.existed = True  # it was added or committed meanwhile: its removal is a change

@@ -123,9 +123,11 @@ class Link:
         #: The process group that the command belongs to.
         self.group = group
 
-    def demand_runner(self) -> None:
-        """For the command's process, which has joined the group: see that the runner was not killed
-        before that. Who is about to die by a signal does not answer. Raises OSError."""
+    def join(self) -> None:
+        """For the command's process: join the runner's group. If the runner was killed with its
+        group, the command would have been too, so it is not started: a process that is about to die
+        by a signal does not answer. Raises OSError."""
+        os.setpgid(0, self.group)
         self._write({"joined": os.getpid()})
         if not os.read(self._line.fileno(), _MESSAGE_BYTES_MAX):
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))

@@ -87,11 +87,23 @@ class Broker:
             number: getattr(marking, name) for number, name in NAMES.items()
             if hasattr(marking, name)
         }  # fmt: skip
+        #: Called in every round of the loop: how long it may sleep then, in seconds.
+        self.attend: Callable[[], float] | None = None
         self._look_at = monotonic() + _LOOK_SECONDS
         self._committed = committed
         self._is_commit_likely = False
         self._git_moves = 0
         self._has_told_of_others = False
+
+    @property
+    def waited_seconds(self) -> float:
+        """How long at least one call has stood in line, in all."""
+        return self._line.waited_seconds
+
+    @property
+    def wanted(self) -> list[str]:
+        """What calls that stand in line are about to write."""
+        return self._line.wanted
 
     def answer(self, call: Call) -> None:
         """Answer a call that was heard before there was a broker."""
@@ -113,6 +125,10 @@ class Broker:
             pause = min(self._line.pause, max(0.0, self._look_at - monotonic()))
             if self.when_quiet is not None:
                 pause = min(pause, _QUIET_SECONDS)
+            if self.attend is not None:
+                pause = min(pause, self.attend())
+                if self.is_over:
+                    return
             ready = poll.poll(pause * 1000)
             if self.when_quiet is not None and (not ready or monotonic() > self._quiet_at_last):
                 due, self.when_quiet = self.when_quiet, None
@@ -248,15 +264,19 @@ class Broker:
     def end(self) -> list[str]:
         """The command itself has ended. Give back what is not in use any more; what is left, as
         lines for people."""
-        self._performing.controlling.hear()
-        self._leases.is_over = True
-        self._line.refuse_all()
+        self.refuse_all()
         kept = self._give_back()
         return [
             f"still running: pid {process} ({plain(command_of(process))})"
             + (f", with {', '.join(map(self._shown, paths))} open for writing" if paths else "")
             for process, paths in kept.items()
         ]
+
+    def refuse_all(self) -> None:
+        """The command itself has ended: what it left running gets no more leases."""
+        self._performing.controlling.hear()
+        self._leases.is_over = True
+        self._line.refuse_all()
 
     def settle_git(self) -> None:
         """The command has ended, and its runner knows: see to what git has changed for it."""

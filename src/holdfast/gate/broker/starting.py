@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.committed import Committed
     from holdfast.gate.broker.leases import Leases
     from holdfast.gate.broker.outside import Outside
-    from holdfast.gate.broker.runner import Link
     from holdfast.gate.broker.serving import Broker
+    from holdfast.gate.sandbox.spawning import Nursery
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
@@ -38,9 +38,10 @@ _SOL_SOCKET, _SCM_RIGHTS = 1, 1
 _YAMA_CLOSED = 2
 
 
-def demand(*, is_tried: bool = False) -> int:
-    """The version of Landlock here. Raises SandboxError if this machine cannot have a broker. With
-    `is_tried` the kernel is not asked for a listener: it was, and would say so at the start."""
+def demand(*, is_tried: bool = False, what: str = "run --lease") -> int:
+    """The version of Landlock here. Raises SandboxError if this machine cannot have a broker, and
+    so `what` cannot work. With `is_tried` the kernel is not asked for a listener: it was, and would
+    say so at the start."""
     machine = os.uname().machine if hasattr(os, "uname") else sys.platform
     lacks = ""
     if sys.platform != "linux":
@@ -56,7 +57,7 @@ def demand(*, is_tried: bool = False) -> int:
         hint = "lock what the command writes: holdfast run --write PATH -- COMMAND"
         if asking.address():
             hint = "run the command as it is: below a broker its writes are leased already"
-        raise SandboxError(f"run --lease cannot work here: {lacks}", hint=hint, abi=found.abi)
+        raise SandboxError(f"{what} cannot work here: {lacks}", hint=hint, abi=found.abi)
     return found.abi
 
 
@@ -70,11 +71,12 @@ class Enclosure:
         abi: int,
         *,
         until_commit: bool = False,
+        closes_git: bool = False,
         places: Callable[[Places], None] | None = None,
     ) -> None:
         """`root` is that of the repository, `ledger` the folder of its ledger. With `until_commit`
-        it is remembered what is committed now. `places` opens what is open outside, if the outside
-        is closed too."""
+        it is remembered what is committed now. With `closes_git` the command can write nothing of
+        git's own. `places` opens what is open outside, if the outside is closed too."""
         self._root = root
         self._trust = Trust()
         self._filter = seccomp.Filter(system.program)
@@ -87,7 +89,7 @@ class Enclosure:
         own = [folder for folder in _git_folders(root) if not _is_below(folder, roots)]
         for folder in (*roots, *own):
             _refuse_alias(folder)
-        self._where = Where(roots, own, ledger)
+        self._where = Where(roots, own, ledger, closes_git=closes_git)
         self._listener: system.Listener | None = None
         self._committed = _committed(roots) if until_commit else None
         self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
@@ -123,28 +125,50 @@ class Enclosure:
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        link: Link,
+        prepare: Callable[[], None],
         *,
         mask: Iterable[int] = (),
         default: Iterable[int] = (),
     ) -> int:
-        """Start the command, in the process group of its runner; its pid. If the runner was killed
-        with its group, the command would have been too, so it is not started. Raises as
-        `sandbox.starting.start`."""
+        """Start the command; its pid. `prepare` is called in the child before it is restricted.
+        Raises as `sandbox.starting.start`."""
 
         def enter() -> None:
-            os.setpgid(0, link.group)
-            link.demand_runner()
+            prepare()
             self._ruleset.enforce()
             listener = self._filter.put_on()
             given = listener.to_bytes(4, sys.byteorder)
             self._theirs.sendmsg([b"\0"], [(_SOL_SOCKET, _SCM_RIGHTS, given)])
 
-        child = start(command, environment, enter, mask=mask, default=default)
+        return self._begun(start(command, environment, enter, mask=mask, default=default))
+
+    def start_by(
+        self,
+        nursery: Nursery,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: str,
+        streams: tuple[int, int],
+    ) -> int:
+        """Have a nursery start it, which is quicker than to fork a large process. Raises also
+        GoneError: then nothing was started, and it may be tried again."""
+        line = self._theirs.fileno()
+        ruleset = self._ruleset.descriptor
+        return self._begun(
+            nursery.start(command, environment, folder, streams, ruleset, line, self._filter)
+        )
+
+    def _begun(self, child: int) -> int:
         self._theirs.close()
         self._ruleset.close()
         self._trust.command = child
         return child
+
+    def close(self) -> None:
+        """It could not be started, and is not tried again."""
+        self._ours.close()
+        self._theirs.close()
+        self._ruleset.close()
 
     def broker(self, manager: LockManager, leases: Leases, *, wait: float | None = None) -> Broker:
         """The broker of the command that was started. With `wait` a call stands in line for so many

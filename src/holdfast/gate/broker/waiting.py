@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: How often a call that would block is tried again.
 _BLOCKED_SECONDS = 0.02
+#: How often one is that waits for another holder of its circle to yield.
+_YIELDING_SECONDS = 0.05
 
 
 class _Place:
@@ -70,6 +72,9 @@ class Line:
         self._blocked: list[Call] = []
         self._waiter: Waiter | None = None
         self._look_at = float("inf")
+        #: How long at least one call has waited, in all.
+        self.waited_seconds = 0.0
+        self._counted_to = 0.0
 
     @property
     def pause(self) -> float:
@@ -77,6 +82,11 @@ class Line:
         if self._blocked:
             return _BLOCKED_SECONDS
         return max(0.0, self._look_at - monotonic()) if self._places else float("inf")
+
+    @property
+    def wanted(self) -> list[str]:
+        """What the calls in line are about to write."""
+        return [place.stands.request.paths[0] for place in self._places]
 
     @property
     def ears(self) -> list[int]:
@@ -99,8 +109,16 @@ class Line:
 
     def look_if_due(self) -> None:
         """See who can go on, if one was woken or the time has come."""
+        self._count()
         if self._blocked or (self._places and (self._is_called() or monotonic() >= self._look_at)):
             self._look()
+
+    def _count(self) -> None:
+        """Add up how long there was a call in line."""
+        now = monotonic()
+        if self._counted_to:
+            self.waited_seconds += now - self._counted_to
+        self._counted_to = now if self._places else 0.0
 
     def _is_called(self) -> bool:
         return bool(self.ears) and self._waiter is not None and self._waiter.wait(0)
@@ -133,6 +151,9 @@ class Line:
             if outcome.look_in is not None:
                 self._look_at = min(self._look_at, monotonic() + outcome.look_in / SECOND)
             return
+        if isinstance(outcome, Refusal) and self._leases.waits_on(place.stands, outcome):
+            self._look_at = min(self._look_at, monotonic() + _YIELDING_SECONDS)
+            return
         self._places.remove(place)
         if isinstance(outcome, Grant):
             self._go_on(place, outcome)
@@ -156,7 +177,11 @@ class Line:
             status = os.lstat(place.stands.path)
         except OSError:
             status = None
-        self._leases.waited(place.stands, grant, status)
+        try:
+            self._leases.waited(place.stands, grant, status)
+        except OSError as error:
+            self._refuse(place.call[0], error.errno or errno.EIO)
+            return
         self._again(place.call)
 
     def _give_up(self, place: _Place) -> None:

@@ -20,11 +20,19 @@ _REMEMBERED_MAX = 4096
 class Where:
     """Of one repository with all its checkouts."""
 
-    __slots__ = ("_checkouts", "_folders", "_known", "_ledger")
+    __slots__ = ("_checkouts", "_folders", "_git", "_known", "_ledger")
 
-    def __init__(self, checkouts: Iterable[str], git_folders: Iterable[str], ledger: str) -> None:
+    def __init__(
+        self,
+        checkouts: Iterable[str],
+        git_folders: Iterable[str],
+        ledger: str,
+        *,
+        closes_git: bool = False,
+    ) -> None:
         """All of them are real paths; `git_folders` those that lie in no checkout, and `ledger` the
-        folder of the ledger."""
+        folder of the ledger. With `closes_git` git's own files are as closed as the ledger's."""
+        self._git = LEDGER if closes_git else GITS
         self._checkouts = sorted(checkouts, key=len, reverse=True)
         self._folders = tuple(f"{folder}/" for folder in git_folders)
         self._ledger = f"{ledger}/"
@@ -48,11 +56,11 @@ class Where:
             if whole.startswith(f"{checkout}/"):
                 inner = path[len(checkout) + 1 :]
                 if f"/{inner}/".find(f"/{GIT}/") >= 0:
-                    return GITS, checkout, inner
+                    return self._git, checkout, inner
                 if f"/{inner}/".find(f"/{LEDGER_FOLDER}/") >= 0:
                     return LEDGER, checkout, inner
                 return LEASED, checkout, inner
         for folder in self._folders:
             if whole.startswith(folder):
-                return GITS, folder[:-1], f"{GIT}/{path[len(folder) :]}"
+                return self._git, folder[:-1], f"{GIT}/{path[len(folder) :]}"
         return OUTSIDE, "", ""

@@ -56,7 +56,7 @@ class _Serving:
             child = enclosure.start(
                 command,
                 {**os.environ, SOCKET_VARIABLE: socket_path(self._root)},
-                link,
+                link.join,
                 mask=signals.as_given,
                 default=signals.ignored_by_python,
             )

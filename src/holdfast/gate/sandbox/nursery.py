@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
     #: The program, its words, its variables, its folder, the runner's pid, and which descriptors
     #: follow after the first three (where to tell, what it reads, where it writes): a ruleset, and
-    #: a line on which a listener is handed over.
-    Order = tuple[str, list[str], dict[str, str], str, int, bool, bool]
+    #: a line on which a listener is handed over. Last the steps of the filter that it is of, which
+    #: must be put on; empty for the usual one, which is left out where it cannot be.
+    Order = tuple[str, list[str], dict[str, str], str, int, bool, bool, bytes]
 
 #: The system call that makes a process, on the machines where that is known.
 CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
@@ -60,20 +61,23 @@ def main() -> None:
     line = socket(AF_UNIX, SOCK_STREAM, 0, 0)
     call = kernel()
     prctl()  # now, so that the new ones find it
+    filters: dict[bytes, Filter] = {}
     try:
-        filter: Filter | None = Filter()
+        filters[b""] = Filter()
     except OSError:
-        filter = None
+        pass  # not known how that is done on this machine: then nothing is noticed
     clone = CLONE[os.uname().machine]
     while True:
         heard = hear(line)
         if heard is None:
             return
         order, descriptors = heard
-        outlet = socket(fileno=descriptors[-1]) if order[-1] else None
+        outlet = socket(fileno=descriptors[-1]) if order[-2] else None
+        if order[-1] and order[-1] not in filters:
+            filters[order[-1]] = Filter(order[-1])
         try:
             if call(clone, _CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
-                _become(order, descriptors, filter, outlet)
+                _become(order, descriptors, filters.get(order[-1]), outlet)
         except OSError:
             pass  # too many, or not allowed here: whoever wanted it hears nothing, and tries itself
         if outlet is not None:
@@ -86,7 +90,7 @@ def _become(
     order: Order, descriptors: list[int], filter: Filter | None, outlet: socket | None
 ) -> NoReturn:
     """In the new process: never returns."""
-    program, words, variables, folder, runner, has_ruleset, _has_outlet = order
+    program, words, variables, folder, runner, has_ruleset, _has_outlet, steps = order
     stage, number = RESTRICTING, 0
     try:
         os.write(descriptors[0], BORN + b"%d\n" % os.getpid())
@@ -101,7 +105,7 @@ def _become(
         if has_ruleset:
             restrict(descriptors[3])
         if outlet is not None and filter is not None:
-            hand_over(filter, outlet)
+            hand_over(filter, outlet, is_needed=bool(steps))
         stage = EXECUTING
         for one in IGNORED_BY_PYTHON:
             signal(one, SIG_DFL)

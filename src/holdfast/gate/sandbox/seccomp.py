@@ -129,19 +129,20 @@ class Filter:
     """A filter to be put on. Made in the parent, where trouble can still be told; used in the
     child. Raises OSError if it is not known how that is done on this machine."""
 
-    __slots__ = ("_arguments", "_call", "_number", "_prctl", "_steps")
+    __slots__ = ("_arguments", "_call", "_number", "_prctl", "_steps", "steps")
 
-    def __init__(self, make: Callable[[Machine], bytes] = program) -> None:
-        """`make` writes the filter for a machine."""
+    def __init__(self, make: Callable[[Machine], bytes] | bytes = program) -> None:
+        """`make` writes the filter for a machine, or is what another one has as `steps`."""
         import ctypes
 
         name = os.uname().machine
         machine = MACHINES.get(name)
         if machine is None:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-        steps = _programs.get(make)
-        if steps is None:
-            steps = _programs[make] = make(machine)
+        if not isinstance(make, bytes) and make not in _programs:
+            _programs[make] = make(machine)
+        steps = make if isinstance(make, bytes) else _programs[make]
+        self.steps: Final = steps
         self._call = kernel()
         self._prctl = prctl()
         self._number = machine.seccomp
@@ -157,12 +158,15 @@ class Filter:
         return self._call(self._number, _SET_MODE_FILTER, flags, self._arguments)
 
 
-def hand_over(filter: Filter, line: socket) -> None:
-    """Put a filter on, and send its listener through a socket. What the kernel cannot is left out:
-    then nobody is told of anything, and all else is as it would be."""
+def hand_over(filter: Filter, line: socket, *, is_needed: bool = False) -> None:
+    """Put a filter on, and send its listener through a socket. If the kernel refuses, it is left
+    out: then nobody is told of anything, and all else is as it would be. One that is needed is not
+    left out: raises OSError."""
     try:
         fd = filter.put_on()
     except OSError:
+        if is_needed:
+            raise
         return
     line.sendmsg([b"\0"], [(_SOL_SOCKET, _SCM_RIGHTS, fd.to_bytes(4, sys.byteorder))])
 

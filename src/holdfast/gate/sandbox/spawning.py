@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from holdfast.gate.sandbox.seccomp import Filter
+
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from {0} import main; main()"
 
 
@@ -40,14 +42,17 @@ class Nursery(Helper):
         streams: tuple[int, int],
         ruleset: int = -1,
         line: int = -1,
+        filter: Filter | None = None,
     ) -> int:
         """Have a command started that reads and writes there; its pid. `ruleset` restricts it, on
-        `line` it hands over a listener. Raises as `starting.start`, and GoneError if the nursery
-        is gone, or not allowed to make a process: then nothing was started."""
+        `line` it hands over a listener: of `filter`, or else of the one that only notices, if the
+        kernel can. Raises as `starting.start`, and GoneError if the nursery is gone, or not allowed
+        to make a process: then nothing was started."""
         words, variables = list(command), for_agents(environment)
         refuse_null(words, variables)
         program = likely_program(words[0], variables)
-        order = (program, words, variables, folder, os.getpid(), ruleset >= 0, line >= 0)
+        steps = b"" if filter is None else filter.steps
+        order = (program, words, variables, folder, os.getpid(), ruleset >= 0, line >= 0, steps)
         more = [one for one in (ruleset, line) if one >= 0]
         heard, told = os.pipe()
         try:
