@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -215,10 +216,24 @@ class Desk:
         process.communicate()
 
     def close(self) -> None:
-        for process in self._started:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+        left = [process for process in self._started if process.poll() is None]
+        for process in left:
+            process.kill()
+        if left:  # a person's command is a grandchild, and keeps what we read from open
+            for pid in working_in(self.root):
+                os.kill(pid, signal.SIGKILL)
+        for process in left:
+            process.communicate(timeout=PATIENCE_SECONDS)
+
+
+def working_in(folder: Path) -> list[int]:
+    """The processes whose folder this is."""
+    found = []
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():
+        with suppress(OSError):
+            if name.isdigit() and os.readlink(f"/proc/{name}/cwd") == str(folder):
+                found.append(int(name))
+    return found
 
 
 def states(answer: Answer) -> dict[str, str]:

@@ -12,7 +12,8 @@ from helpers_processes import Crowd
 from holdfast import LockManager
 from holdfast.manager import services
 from holdfast.work import assignment, states
-from holdfast.work.assignment import AssignmentError, assign, forget, present, unfinished
+from holdfast.work.assignment import assign, forget, present, unfinished
+from holdfast.work.errors import WorkError
 from holdfast.work.flows import Flows
 from holdfast.work.manifest import ScreenManifest
 
@@ -43,14 +44,14 @@ def finish(manager: LockManager, to: str = states.COMPLETED) -> None:
 def test_of_many_who_begin_at_the_same_moment_one_does(repository: Path) -> None:
     barrier = threading.Barrier(6)
     begun: list[assignment.Assignment] = []
-    refused: list[AssignmentError] = []
+    refused: list[WorkError] = []
 
     def begin() -> None:
         with LockManager.open(repository) as manager:
             barrier.wait(30)
             try:
                 begun.append(assign(manager, manifest(), review=False))
-            except AssignmentError as error:
+            except WorkError as error:
                 refused.append(error)
 
     threads = [threading.Thread(target=begin) for _ in range(6)]
@@ -70,9 +71,9 @@ def test_who_cannot_begin_for_long_is_told(
 ) -> None:
     monkeypatch.setattr(assignment, "TURN_SECONDS", 0.1)
     with LockManager.open(repository) as manager, assignment._alone(manager):
-        with pytest.raises(AssignmentError, match="somebody else is about to"):
+        with pytest.raises(WorkError, match="somebody else is about to"):
             assign(manager, manifest(), review=False)
-        with pytest.raises(AssignmentError, match="somebody else is about to"):
+        with pytest.raises(WorkError, match="somebody else is about to"):
             forget(manager)
 
 
@@ -80,7 +81,7 @@ def test_work_that_nobody_has_begun_yet_is_not_done(repository: Path) -> None:
     with LockManager.open(repository) as manager:
         assign(manager, manifest(), review=False)
         assert unfinished(manager) == ["blog/posts", "blog/users"]
-        with pytest.raises(AssignmentError, match="blog/posts and 1 more"):
+        with pytest.raises(WorkError, match="blog/posts and 1 more"):
             assign(manager, manifest(), review=False)
 
 
@@ -101,7 +102,7 @@ def test_work_that_was_never_begun_is_forgotten_with_whoever_wanted_it(
     with Crowd(tmp_path) as crowd, LockManager.open(repository) as manager:
         child = crowd.start(ASSIGNER, repository, TEXT.decode())
         child.wait_for("begun")
-        with pytest.raises(AssignmentError):
+        with pytest.raises(WorkError):
             assign(manager, manifest(), review=False)
         child.kill()
         assert unfinished(manager) == []
@@ -130,6 +131,6 @@ def test_what_is_forgotten_can_be_begun_again(repository: Path) -> None:
         assign(manager, manifest(), review=False)
         forget(manager)
         assert services.noted(manager, assignment.NOTE) is None
-        with pytest.raises(AssignmentError, match="no work to go on with"):
+        with pytest.raises(WorkError, match="no work to go on with"):
             present(manager)
         assign(manager, manifest(), review=False)

@@ -259,7 +259,7 @@ def test_an_agent_cannot_approve_a_merge_and_the_operator_can(place: Place) -> N
     assert state() == "awaiting_decisions"
     assert secret is not None, url
     answer = _asked(int(port), "/decide/blog/posts", secret=secret[1])
-    assert answer["state"] == "queued", answer
+    assert answer["state"] in ("queued", "applying"), answer  # a dispatcher may be that quick
     said = [one["data"]["data"].get("decision") for one in place.events("work_state")]
     assert {bool(re.fullmatch(r"approved by .+, on the page", one)) for one in said if one} == {
         True

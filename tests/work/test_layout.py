@@ -99,7 +99,7 @@ def test_the_guide_has_every_key_with_its_default() -> None:
     defaults = {key: tomllib.loads(f"x = {text}")["x"] for key, text in shown.items()}
     for key, default in defaults.items():
         assert getattr(Layout(), key) == (tuple(default) if isinstance(default, list) else default)
-    assert set(defaults) == set(Layout.__slots__) - {"model_names", "phases"}
+    assert set(defaults) == set(Layout.__slots__) - {"model_names", "phases", "agent"}
 
 
 def test_the_guide_has_every_word_for_prompts() -> None:

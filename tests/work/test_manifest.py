@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.cli import exit_code
@@ -149,6 +149,7 @@ def test_reads_from_never_leads_out_of_the_repository(path: Any, told: str) -> N
 
 
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from("./~:\0"), max_size=40))
+@example("\U0010ffff")  # which no key can contain
 def test_a_path_that_is_taken_stays_inside_and_tidied_means_the_same(path: str) -> None:
     if not path_problem(path):
         place = Words().place(tidy(path))

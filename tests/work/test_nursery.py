@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +18,10 @@ from conftest import until
 from helpers_launcher import PYTHON, Bench, before_launchers, is_running, pid_in
 from helpers_processes import Crowd, state_of
 from helpers_sandbox import NEEDS_LANDLOCK
-from holdfast.gate.sandbox import landlock, noticing, seccomp, spawning
+from holdfast.gate.broker import system
+from holdfast.gate.broker.starting import demand
+from holdfast.gate.sandbox import SandboxError, landlock, noticing, seccomp, spawning
+from holdfast.work.runs import Run
 from holdfast.work.slots import AgentError, Ended
 
 pytestmark = pytest.mark.skipif(
@@ -62,10 +67,13 @@ def bench(
 
 
 only_with_one = pytest.mark.parametrize("bench", ["nursery"], indirect=True)
-#: For agents without a sandbox, and in one if there can be one.
-FREE_AND_SANDBOXED: tuple[tuple[str, ...] | None, ...] = (
-    (None, ()) if landlock.support().is_enough else (None,)
-)
+#: An agent without a sandbox, in one if there can be one, and below a broker if there can be one.
+WAYS: list[dict[str, object]] = [{"write": None}]
+if landlock.support().is_enough:
+    WAYS.append({"write": ()})
+with suppress(SandboxError):
+    demand()
+    WAYS.append({"write": (), "lease": {}})
 
 
 # What an agent finds
@@ -81,13 +89,13 @@ for number in range(1024):
         continue
     print(number)
 """
-    for write in FREE_AND_SANDBOXED:
-        assert bench.python(script, write=write).split() == ["0", "1", "2"]
+    for way in WAYS:
+        assert bench.python(script, **way).split() == ["0", "1", "2"]
 
 
 def test_no_signal_is_kept_from_an_agent(bench: Bench) -> None:
-    for write in FREE_AND_SANDBOXED:
-        said = bench.shell("exec grep ^Sig[BI] /proc/self/status", write=write)
+    for way in WAYS:
+        said = bench.shell("exec grep ^Sig[BI] /proc/self/status", **way)
         masks = {line.split(":")[0]: int(line.split()[1], 16) for line in said.splitlines()}
         assert masks["SigBlk"] == 0
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
@@ -137,24 +145,24 @@ WRONG: tuple[tuple[list[str], dict[str, object], str], ...] = (
 
 
 def test_what_cannot_be_started_is_told_and_costs_nothing(bench: Bench) -> None:
-    for write in FREE_AND_SANDBOXED:
-        bench.shell("true", write=write)
+    for way in WAYS:
+        bench.shell("true", **way)
         # Two may come at any moment, and stay: a watch on the process that holds its files, and a
         # socket. What each of these attempts left would be more.
         before = len(os.listdir(f"/proc/{bench.pid}/fd")) + 2
         for _ in range(3):
-            _start_in_vain(bench, write)
+            _start_in_vain(bench, way)
         # Who has said how an agent ended cleans up after it, and then hears what is next.
         until(partial(_has_at_most, bench.pid, before), "all is closed")
     assert [pid for pid in bench.children if not is_running(pid)] == []
 
 
-def _start_in_vain(bench: Bench, write: tuple[str, ...] | None) -> None:
+def _start_in_vain(bench: Bench, way: dict[str, object]) -> None:
     for command, more, said in WRONG:
         with pytest.raises(AgentError) as caught:
-            bench.run(*command, write=write, **more)
+            bench.run(*command, **way, **more)
         assert caught.value.message.endswith(said)
-    assert bench.shell("echo well", write=write) == "well\n"
+    assert bench.shell("echo well", **way) == "well\n"
 
 
 def _has_at_most(pid: int, descriptors: int) -> bool:
@@ -238,8 +246,9 @@ def test_an_agent_is_started_once_even_if_the_nursery_is_killed_at_that_moment(
     dies = "return real(number, *arguments) and os._exit(9)"
     before_launchers(OTHER_KERNEL.format(dies), tmp_path, monkeypatch)
     bench = Bench(repository)
-    for count, write in enumerate(FREE_AND_SANDBOXED, 1):
-        assert bench.sh("echo $PPID >> app/x.rb", write=write).code == 0
+    Run(str(repository), bench.item.id).begin()
+    for count, way in enumerate(WAYS, 1):
+        assert bench.sh("echo $PPID >> app/x.rb", **way).code == 0
         assert (repository / "app/x.rb").read_text() == "old\n" + f"{bench.pid}\n" * count
     bench.close()
 
@@ -257,7 +266,7 @@ def test_where_a_nursery_may_make_nothing_the_launcher_does_it(
 
 SPARED = """
 from holdfast.gate.sandbox.spawning import Nursery
-from holdfast.work.launcher import kill_all
+from holdfast.work.descendants import kill_all
 nursery = Nursery()
 pid = nursery.pid
 kill_all(nursery)
@@ -276,6 +285,27 @@ def test_only_the_nursery_itself_is_spared_and_not_who_has_its_pid_next(tmp_path
         child = crowd.start(SPARED).done()
         assert child.words("spared") == [["True", "True"]]
         assert child.words("gone") == [["0", "False"]]
+
+
+# A filter that is needed
+
+
+@pytest.mark.skipif(bool(seccomp.lacks()), reason=f"needs a listener: {seccomp.lacks()}")
+def test_what_needs_a_filter_is_not_started_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below another listener the kernel refuses a second one."""
+    below = "from holdfast.gate.sandbox.seccomp import Filter; Filter().put_on(); main()"
+    monkeypatch.setattr(spawning, "_PROGRAM", spawning._PROGRAM.replace("main()", below))
+    nursery = spawning.Nursery()
+    ours, theirs = socket.socketpair()
+
+    def start(filter: seccomp.Filter | None) -> int:
+        return nursery.start(["/bin/true"], {}, "/", (0, 2), line=theirs.fileno(), filter=filter)
+
+    with ours, theirs:
+        assert os.waitpid(start(None), 0)[1] == 0
+        with pytest.raises(SandboxError):
+            start(seccomp.Filter(system.program))
+    nursery.close()
 
 
 # A new process that is held up by nobody

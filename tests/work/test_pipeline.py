@@ -325,6 +325,37 @@ def test_seed004_35_an_undeclared_file_is_refused_and_the_agent_completes_what_i
     assert gap.screens == ("blog/posts/index",)
 
 
+@NEEDS_LANDLOCK
+def test_seed004_15_even_a_bug_in_the_scheduler_cannot_produce_an_unprotected_write(
+    small: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent is told to write a file that was never locked for it, and which another holds."""
+    locked = Layout.merge_request
+
+    def forgetful(self: Layout, screens: Any, write_targets: Any) -> Any:
+        kept = [path for path in write_targets if path != "app/shared.rb"]
+        return locked(self, screens, kept)
+
+    monkeypatch.setattr(Layout, "merge_request", forgetful)
+    small.order("analyze", FOUND)
+    small.order(
+        "apply",
+        "for file in sorted(files):\n"
+        "    try:\n        Path(file).write_text('x')\n"
+        "    except OSError as error:\n        print('refused', file, error)\n",
+    )
+    small.write("app/shared.rb", "bob's")
+    pipeline = small.open()
+    assert small.manager is not None
+    assert small.manager.try_acquire(holder="bob", write_paths=["app/shared.rb"]) is not None
+    pipeline.start()
+    small.when(pipeline.is_done, "all is done")
+    assert small.states() == {"blog/posts": "completed"}, small.reason("blog/posts")
+    assert small.read("app/shared.rb") == "bob's"
+    assert small.read("app/index.rb") == "x"
+    assert [gap.path for gap in report(small.manager).gaps] == ["app/shared.rb"]
+
+
 def test_seed004_19_a_merge_that_is_out_is_given_no_more_files(small: Application) -> None:
     small.order("apply", "while not (home / 'go').exists(): time.sleep(0.01)")
     pipeline = small.open()
@@ -514,7 +545,7 @@ def test_files_are_put_back_as_they_were(tmp_path: Path) -> None:
     (root / "new").mkdir()
     (root / "new/made.rb").write_text("x")
     (root / "link").unlink()
-    assert run.put_back() == ["a.sh", "new/made.rb", "link"]
+    assert sorted(run.put_back()) == ["a.sh", "link", "new/made.rb"]
     assert (root / "a.sh").read_text() == "old\n"
     assert (root / "a.sh").stat().st_mode & 0o777 == 0o755
     assert not (root / "new/made.rb").exists()
@@ -583,6 +614,41 @@ def test_seed004_25_the_pipeline_is_made_with_its_collaborators(
         }
     assert tuple(log.read_text().split()) in granted
     assert small.read("app/shared.rb") == "blog/posts\n"
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_seed004_25_the_constructor_of_the_document_works_as_it_stands(
+    app: Application, in_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a semaphore that other parts of the program use as well: no more agents are out than
+    it has permits, and they come back."""
+    monkeypatch.chdir(app.root)
+    lock_manager = LockManager() if in_memory else LockManager.open(".")
+    claude_semaphore = threading.Semaphore(2)
+    pipeline = Pipeline(
+        lock_manager=lock_manager,
+        scheduler=Scheduler(lock_manager=lock_manager, claude_semaphore=claude_semaphore),
+        screen_manifest=ScreenManifest.load("screens.json"),
+    )
+    assert claude_semaphore.acquire(blocking=False), "somebody else has one of the two"
+    try:
+        pipeline.start()
+        app.when(pipeline.is_done, "all is done")
+        assert pipeline.flows is not None
+        reached = {flow.name: (flow.state, flow.reason) for flow in pipeline.flows.all().values()}
+        assert reached == {"blog/posts": ("completed", ""), "shop/carts": ("completed", "")}
+        events = list(lock_manager.events())
+    finally:
+        pipeline.stop()
+        lock_manager.close()
+    out, most = 0, 0
+    for event in events:
+        out += {"work_dispatched": 1, "work_ended": -1}.get(event.type, 0)
+        most = max(most, out)
+    assert (most, out) == (1, 0)
+    claude_semaphore.release()
+    taken = [claude_semaphore.acquire(blocking=False) for _ in range(3)]
+    assert taken == [True, True, False], "every agent has given its permit back"
 
 
 def test_a_pipeline_with_a_scheduler_of_its_callers_puts_back_what_a_failed_merge_wrote(

@@ -370,4 +370,7 @@ def test_the_manifest_is_found_from_where_the_caller_is(shop: Repository) -> Non
 @pytest.mark.parametrize("words", [[], ["a.json", "b.json"]])
 def test_the_command_takes_one_manifest(shop: Repository, words: list[str]) -> None:
     answer = shop.hold("plan", *words)
-    assert (answer.code, answer.err.splitlines()[0]) == (2, "holdfast: plan takes one manifest")
+    assert (answer.code, answer.err.splitlines()[0]) == (
+        2,
+        "holdfast: plan takes one list of tasks, or tasks one by one",
+    )

@@ -14,6 +14,7 @@ from holdfast import InvalidInput, OverLockError
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.testing.conformance import Scene
+from holdfast.work.callbacks import NoWork
 from holdfast.work.desk import ITEM_WAITS, Desk
 from holdfast.work.items import LockRequest, WorkItem
 from holdfast.work.scheduler import TROUBLE, Again, Failed, Here, Next, Scheduler
@@ -83,9 +84,20 @@ def status(scheduler: Scheduler, item: WorkItem) -> str:
 
 def go_round(scheduler: Scheduler) -> None:
     """Wait until the loop has seen to all that is due by now, and sent out all that can be."""
-    for _ in range(2):  # when the second round begins, the first is over
+    for _ in range(2):  # one look may have begun already
+        looks = scheduler._snapshot.looks
         scheduler.look()
-        until(lambda: scheduler._look_at > 0, "it goes round")
+        until(lambda: scheduler._snapshot.looks > looks, "it goes round")  # noqa: B023
+
+
+class Undoing(NoWork):
+    """Remembers which items were undone."""
+
+    def __init__(self, undone: list[str]) -> None:
+        self._undone = undone
+
+    def undo(self, item: WorkItem) -> None:
+        self._undone.append(item.id)
 
 
 def ends(scheduler: Scheduler) -> None:
@@ -174,7 +186,7 @@ def test_seed004_23_and_24_what_an_item_tells(
     assert scheduler.queue_depth == 0
     (grant,) = manager.active_grants()
     assert (grant.read_paths, grant.write_paths) == (("docs/",), ("a.py",))
-    same = active.but(status="queued", dispatched=0, grant_id="", token=0)
+    same = active.but(status="queued", dispatched=0, grant_id="", token=0, holder="")
     assert same == item, "all else is as it was when it came"
     assert (active.status, active.grant_id, grant.holder) == ("dispatched", grant.id, item.id)
     assert active.dispatched_at is not None
@@ -195,7 +207,7 @@ def test_seed004_23_stop_waits_for_those_that_are_out_and_sends_nobody_more(
     until(lambda: stop.came == ["a"], "the first is out")
     stopper = threading.Thread(target=scheduler.stop)
     stopper.start()
-    until(lambda: scheduler._stopping, "it sends nobody out any more", 10)
+    until(lambda: scheduler._snapshot.is_stopping, "it sends nobody out any more", 10)
     stopper.join(0.1)
     assert stopper.is_alive(), "it waits for the first"
     stop.let()
@@ -223,7 +235,7 @@ def test_after_a_drain_nobody_is_just_about_to_be_sent_out(
     assert asked.wait(60)
     drainer = threading.Thread(target=scheduler.drain)
     drainer.start()
-    until(lambda: scheduler._stopping, "it is told")
+    until(lambda: scheduler._mailbox.has_mail, "it is told")
     assert drainer.is_alive()
     go_on.set()
     drainer.join(60)
@@ -304,12 +316,12 @@ def test_one_that_asks_to_be_tried_again_is_from_its_old_place(
             raise Again("not yet")
 
     recovered: list[str] = []
-    scheduler = make(recover=lambda item: recovered.append(item.workflow))
+    scheduler = make(work=Undoing(recovered))
     item = put(scheduler, "a", fail_twice, "a.py")
     scheduler.start()
     ends(scheduler)
     assert tries == [0, 1, 2]
-    assert recovered == ["a", "a"]
+    assert recovered == [item.id, item.id]
     done = scheduler.desk.item(item.id)
     assert done is not None
     assert (done.status, done.arrival) == ("completed", item.arrival)
@@ -372,6 +384,32 @@ def test_seed004_32_an_item_has_what_somebody_leaked_when_its_ttl_is_over(
     ends(scheduler)
 
 
+def test_seed004_32_a_scheduler_reaps_what_leaked_though_nobody_wants_it(
+    make: Callable[..., Scheduler], manager: LockManager, scene: Scene
+) -> None:
+    """Only what has run out, and not once it is stopped."""
+    leaked = manager.acquire(holder="somebody", write_paths=["a.py"])
+    kept = manager.acquire(holder="somebody", write_paths=["b.py"], ttl=None)
+    scheduler = make(reap_seconds=0.01)
+    scheduler.start()
+    scene.clock.advance(30 * 60 - 1)
+    assert not leaked.released
+    scene.clock.advance(1)
+    until(lambda: scene.history()[-1].type == "lock_reaped", "it is reaped", 10)
+    reaped = scene.history()[-1]
+    assert (reaped.data["grant"], reaped.data["why"]) == (leaked.id, "expired")
+    assert not kept.released
+    scheduler.stop()
+    last = manager.acquire(holder="somebody", write_paths=["c.py"])
+    scene.clock.advance(30 * 60)
+    assert [name for name in threads() if "reaper" in name] == []
+    assert scene.history()[-1].data.get("id") == last.id
+
+
+def threads() -> list[str]:
+    return [one.name for one in threading.enumerate()]
+
+
 def test_waiting_for_a_slot_uses_up_no_retries(
     make: Callable[..., Scheduler], stop: Stop, scene: Scene
 ) -> None:
@@ -421,12 +459,13 @@ def test_the_ledger_s_clock_is_read_when_something_may_be_due_and_not_in_every_r
     scheduler.start()
     until(lambda: stop.came == ["a"], "the first is out")
     put(scheduler, "b", stop, "b.py")
-    until(lambda: not scheduler._stirred, "it has heard of the second")
+    go_round(scheduler)
     del counted[:]
     for number in range(20):
+        rounds = scheduler._snapshot.rounds
         held = manager.acquire(holder="somebody", write_paths=[f"{number}.py"])
         manager.release(held.id)
-        until(lambda: not scheduler._freed, "the loop has gone round")
+        until(lambda: scheduler._snapshot.rounds > rounds, "it has gone round")  # noqa: B023
     assert len(counted) <= 1
     stop.let()
     ends(scheduler)
@@ -519,7 +558,7 @@ def test_seed004_34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_not
     scheduler = make(slots=1)
     put(scheduler, "a", stop, "a.py")
     with monkeypatch.context() as broken:
-        broken.setattr(scheduler, "_dispatch", lambda: 1 / 0)
+        broken.setattr(scheduler.desk, "claim", lambda *_: 1 / 0)
         scheduler.start()
         until(lambda: bool(scheduler.error), "it broke")
     assert scheduler.error == "ZeroDivisionError: division by zero"
@@ -552,7 +591,7 @@ def test_what_a_dead_dispatcher_had_sent_out_is_recovered_and_done_again(
     item = theirs.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     assert isinstance(theirs.claim(item, scene.holder("theirs")), tuple)
     recovered: list[str] = []
-    mine = make(recover=lambda one: recovered.append(one.id))
+    mine = make(work=Undoing(recovered))
     mine.handle("apply", stop)
     stop.let()
     mine.start()

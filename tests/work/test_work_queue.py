@@ -146,3 +146,15 @@ def test_whatever_happens_nobody_is_lost_and_nobody_is_tried_in_vain(data: st.Da
         held.discard(freed)
         queue.wake([freed])
     assert len(queue) == 0
+
+
+def test_a_folder_and_its_name_without_a_slash_are_one_place() -> None:
+    """A folder that is not there yet is held under a name without a slash."""
+    queue = Queue()
+    one = item("one")
+    queue.add(one)
+    queue.block(one, in_the_way("doc/", "r", held="doc"))
+    queue.wake(["doc"])
+    assert queue.next() == one
+    queue.remove("one")
+    assert len(queue) == 0

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from holdfast.core import codec
-from holdfast.core.errors import Refused
 from holdfast.core.model import Event
 from holdfast.manager import services
 from holdfast.manager.liveness import is_dead, own_witness
@@ -17,24 +16,22 @@ from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import LEDGER_FOLDER
 from holdfast.work import merged, states
 from holdfast.work.desk import Desk
+from holdfast.work.errors import WorkError
 from holdfast.work.flows import Flow, Flows
 from holdfast.work.items import WorkItem
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.runs import Run
 
 NOTE = "work:assignment"
+#: The dispatcher that took the work up last: `{"by": WITNESS}`.
+DISPATCHER = "work:dispatcher"
 #: Who has locked this file may begin work or forget it. How long one waits for that.
 TURN = f"{LEDGER_FOLDER}/dispatch.turn"
 TURN_SECONDS = 30.0
 LOOK_SECONDS = 0.02
 ASSIGNED = "work_assigned"
+TAKEN_UP = "work_taken_up"
 FORGOTTEN = "work_forgotten"
-
-
-class AssignmentError(Refused):
-    """There is no work to go on with, or there is some and it is another."""
-
-    code = "E_WORK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +44,10 @@ class Assignment:
 
 
 def present(manager: LockManager) -> Assignment:
-    """The work of a repository. Raises AssignmentError if there is none."""
+    """The work of a repository. Raises WorkError if there is none."""
     event = services.noted(manager, NOTE)
     if event is None:
-        raise AssignmentError(
-            "there is no work to go on with", hint="begin some: holdfast dispatch screens.json"
-        )
+        raise WorkError("there is no work to go on with", hint="begin some: holdfast dispatch LIST")
     manifest = _manifest(event)
     return Assignment(manifest, bool(event.data["review"]), event.seq)
 
@@ -85,7 +80,7 @@ def _alone(manager: LockManager) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= end:
-                    raise AssignmentError(
+                    raise WorkError(
                         "somebody else is about to begin or forget work",
                         hint="look for a holdfast dispatch that stands still, and try again",
                     ) from None
@@ -97,7 +92,7 @@ def _assign(manager: LockManager, manifest: ScreenManifest, review: bool) -> Ass
     left = unfinished(manager)
     if left:
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        raise AssignmentError(
+        raise WorkError(
             f"there is work that is not done: {left[0]}{more}",
             hint="go on with it: holdfast dispatch --resume; or forget it: holdfast dispatch "
             "--forget",
@@ -110,6 +105,12 @@ def _assign(manager: LockManager, manifest: ScreenManifest, review: bool) -> Ass
     }  # fmt: skip
     event = services.note(manager, ASSIGNED, data, name=NOTE)
     return Assignment(manifest, review, event.seq)
+
+
+def take_up(manager: LockManager) -> None:
+    """This process goes on with the work from now on: if it dies, others can tell."""
+    data = {"by": codec.witness_to_list(own_witness())}
+    services.note(manager, TAKEN_UP, data, name=DISPATCHER)
 
 
 def unfinished(manager: LockManager) -> list[str]:
@@ -133,7 +134,7 @@ def _is_gone(event: Event) -> bool:
 
 def forget(manager: LockManager) -> None:
     """Forget all work, also what waits, and what was merged. Files that were half done are put
-    back. Raises AssignmentError if some is out right now."""
+    back. Raises WorkError if some is out right now."""
     with _alone(manager):
         _forget(manager)
         merged.forget(manager)
@@ -145,7 +146,7 @@ def _forget(manager: LockManager) -> None:
     out = [item for item in items if item.grant_id and not item.is_over]
     alive = [item for item in out if not desk.is_abandoned(item)]
     if alive:
-        raise AssignmentError(
+        raise WorkError(
             f"{alive[0].workflow} is being worked on right now",
             hint="stop its dispatcher first; holdfast status shows who that is",
         )
@@ -154,6 +155,8 @@ def _forget(manager: LockManager) -> None:
         _put_back(manager, desk, item)
     if services.noted(manager, NOTE) is not None:  # first: half forgotten work is not gone on with
         services.note(manager, FORGOTTEN, {}, name=NOTE, over=True)
+    if services.noted(manager, DISPATCHER) is not None:
+        services.note(manager, FORGOTTEN, {}, name=DISPATCHER, over=True)
     for item in items:
         if not item.is_over:
             desk.leave_line(item)
@@ -171,7 +174,7 @@ def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
     if not item.grant_id or not desk.holds(item):
         return
     if not desk.is_abandoned(item):
-        raise AssignmentError(
+        raise WorkError(
             f"the files of {item.workflow} are not put back yet, and its dispatcher still runs",
             hint="stop that dispatcher first; holdfast status shows who it is",
         )

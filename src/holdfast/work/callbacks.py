@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.core.model import Holder
+from holdfast.core.model import Decision, Holder
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.keepsakes import marked
 from holdfast.manager.liveness import own_witness
-from holdfast.work.items import WorkItem
+from holdfast.work.items import LockRequest, WorkItem
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
+    from holdfast.work.slots import Ended
 
 #: Called with the item and its grant, in a thread of its own.
 Callback = Callable[[WorkItem, LockGrant], Any]
@@ -23,6 +29,14 @@ class Next:
         self.data = dict(data or {})
 
 
+class Hold:
+    """What a callback returns whose item gives back its slot, keeps its locks, and waits until
+    `Scheduler.go_on` names its next phase."""
+
+    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
+        self.data = dict(data or {})
+
+
 class Failed(Exception):
     """Raised by a callback whose item is in error; the text is for the operator."""
 
@@ -32,7 +46,52 @@ class Failed(Exception):
 
 
 class Again(Exception):
-    """Raised by a callback whose item is to be tried once more, from the beginning."""
+    """Raised by a callback whose item is to be tried once more, from the beginning.
+
+    `request` replaces what the item needs from now on, and `data` is merged into its own. With
+    `counts=False` it uses up none of its retries. It is not tried before `pause_seconds` have
+    passed, whoever tries it.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        request: LockRequest | None = None,
+        data: Mapping[str, Any] | None = None,
+        counts: bool = True,
+        pause_seconds: float = 0.0,
+    ) -> None:
+        super().__init__(reason)
+        self.request = request
+        self.data = dict(data or {})
+        self.counts = counts
+        self.pause_seconds = pause_seconds
+
+
+class Accepted(Exception):
+    """Raised by `Work.undo` for an item that cannot be undone any more. It is to be finished by a
+    phase of its own, with its locks held until then. That phase must take no slot: those that have
+    one may wait for these locks."""
+
+    def __init__(self, phase: str) -> None:
+        super().__init__(phase)
+        self.phase = phase
+
+
+def accepts_all(_item: WorkItem) -> bool:
+    """Every item of the phase."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What is done for the items of a phase. Those that `accepts` refuses are left in line for
+    another dispatcher. Without `takes_slot` they are sent out although no slot is free."""
+
+    callback: Callback
+    takes_slot: bool = True
+    accepts: Callable[[WorkItem], bool] = accepts_all
 
 
 class Host(Protocol):
@@ -41,14 +100,35 @@ class Host(Protocol):
     #: Whether it still does.
     is_well: bool
 
-    def holder(self, item: WorkItem) -> Holder: ...
+    def holder(self, item: WorkItem) -> Holder:
+        """Who holds the item's locks."""
 
     def leave(self) -> None:
         """The item is over, or back in line without locks."""
 
+    def run(
+        self,
+        item: WorkItem,
+        command: Sequence[str],
+        *,
+        folder: str,
+        output: str,
+        environment: Mapping[str, str],
+        stdin: str = "",
+        write: Sequence[str] | None = (),
+        output_bytes_max: int = ...,
+        timeout_seconds: float = ...,
+    ) -> Ended:
+        """Run an agent with the locks of an item, until it has ended."""
+
+    def stop(self, why: str) -> None:
+        """Make the agent end that is running; if the item has none yet, it gets none before its
+        locks are taken again."""
+
 
 class Here:
-    """This process holds them, for callbacks that do all the work themselves."""
+    """This process holds them, for callbacks that do all the work themselves. Agents run right
+    below this process, outside of any sandbox."""
 
     is_well = True
 
@@ -58,6 +138,15 @@ class Here:
     def leave(self) -> None:
         pass
 
+    def run(self, item: WorkItem, command: Sequence[str], **options: Any) -> Ended:
+        from holdfast.work.slots import Unguarded  # which needs this module
+
+        return Unguarded().run(item, command, **options)
+
+    def stop(self, why: str) -> None:
+        """Nothing can be stopped here: a callback returns when it is done, and an agent ends with
+        its time limit."""
+
 
 class KeptHere(Here):
     """The same, where the files of each item are kept: its locks are held until they were put
@@ -65,3 +154,46 @@ class KeptHere(Here):
 
     def holder(self, item: WorkItem) -> Holder:
         return marked(super().holder(item))
+
+
+class Work(Protocol):
+    """What a scheduler's items are part of, and what has to happen beside them. A scheduler may
+    have several; each is asked about every item, and leaves alone those that are not its own."""
+
+    def undo(self, item: WorkItem) -> None:
+        """Put back the files of an item that was abandoned, is tried again or has failed. Its locks
+        are still held. Raises KeepsakeError if that cannot be done; then the locks stay. Raises
+        Accepted if that must not be done any more."""
+
+    def finishing(self, item: WorkItem) -> AbstractContextManager[None]:
+        """An item that is done is ended within this. It may raise `Again`."""
+
+    def changed(self, item: WorkItem, *, here: bool) -> None:
+        """An item changed, here or by another dispatcher. Called in a thread that may take its
+        time."""
+
+    def amended(self, item: WorkItem) -> LockRequest | None:
+        """What an item in line needs, of which something cannot be locked any more; None if there
+        is nothing else that it could do with. Called by the loop: it must be quick."""
+
+    def beside(self, view: View, item: WorkItem, decision: Decision[Any]) -> Decision[Any]:
+        """A decision in which an item changes, with what else that means, in one transaction."""
+
+
+class NoWork:
+    """Items that stand for nothing but themselves."""
+
+    def undo(self, item: WorkItem) -> None:
+        pass
+
+    def finishing(self, item: WorkItem) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def changed(self, item: WorkItem, *, here: bool) -> None:
+        pass
+
+    def amended(self, item: WorkItem) -> LockRequest | None:
+        return None
+
+    def beside(self, view: View, item: WorkItem, decision: Decision[Any]) -> Decision[Any]:
+        return decision

@@ -23,6 +23,7 @@ from holdfast.core import keys
 from holdfast.core.errors import BadKeyError, InvalidInput
 from holdfast.gate.settingsfile import shown
 from holdfast.manager.controls import CLOSED
+from holdfast.manager.paths import reject_unusable
 
 #: How many mistakes of one document are told; the rest is counted.
 TOLD_MAX = 20
@@ -285,6 +286,7 @@ def _path_problem(text: str) -> str:
             return f"{shown(text)} is inside {part}, which is {CLOSED[part.lower()]}'s own"
     try:
         keys.lexical(text)
+        reject_unusable(text, text)
     except BadKeyError as error:
         return error.message
     return ""

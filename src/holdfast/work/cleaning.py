@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from holdfast.manager.keepsakes import KeepsakeError, marked
-from holdfast.work.callbacks import Here, Host
+from holdfast.work.callbacks import Accepted, Here, Host
 from holdfast.work.desk import Desk
 from holdfast.work.items import WorkItem
 
@@ -25,6 +25,15 @@ class Unsettled(Exception):
         self.item = item
 
 
+class Unfinished(Exception):
+    """An item cannot be undone any more and is to be finished; it still has its locks."""
+
+    def __init__(self, item: WorkItem, phase: str) -> None:
+        super().__init__(item.id)
+        self.item = item
+        self.phase = phase
+
+
 def kill_orphans(desk: Desk, item: WorkItem) -> None:
     """Kill what an item's launcher left running when it was killed itself."""
     for pid in desk.orphans(item):
@@ -35,11 +44,11 @@ def kill_orphans(desk: Desk, item: WorkItem) -> None:
 
 
 def settled(
-    desk: Desk, item: WorkItem, host: Host | None, recover: Callable[[WorkItem], None]
+    desk: Desk, item: WorkItem, host: Host | None, undo: Callable[[WorkItem], None]
 ) -> WorkItem | None:
     """An item after which was cleaned up, with its locks held meanwhile. None if somebody else
     does that. Nothing is touched before all that it had started is gone. `host` is who holds its
-    locks, if that is one of ours. Raises Unsettled."""
+    locks, if that is one of ours. Raises Unsettled, and Unfinished."""
     if host is None or not host.is_well:
         while not desk.is_abandoned(item):
             kill_orphans(desk, item)
@@ -49,7 +58,9 @@ def settled(
             return None
         item = mine
     try:
-        recover(item)
+        undo(item)
     except KeepsakeError as error:
         raise Unsettled(item, error) from error
+    except Accepted as accepted:
+        raise Unfinished(item, accepted.phase) from accepted
     return item

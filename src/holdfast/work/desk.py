@@ -4,6 +4,9 @@ Each item is a note, the last word on it, which every change replaces in one tra
 else it means: taking the locks and sending it out is one step, and so are giving them back and
 being done. Whoever looks sees one or the other. So a dispatcher may die at any moment, and any
 number of them may serve one repository: an item that two of them want goes to one.
+
+The holder of an item's grant may take further grants while the item is out (files that are leased
+at the write). They share its fate: given back, kept and taken over in the same transaction.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import moving, rules
-from holdfast.core.draft import reach
+from holdfast.core.conflicts import EXPIRED, IDLE, fate
+from holdfast.core.draft import Draft, reach
 from holdfast.core.model import (
     SECOND,
     WRITE,
@@ -31,7 +35,23 @@ from holdfast.manager.keepsakes import is_marked
 from holdfast.manager.liveness import carriers, is_dead
 from holdfast.manager.manager import LockManager
 from holdfast.manager.settling import MARK
-from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED, LockRequest, Order, WorkItem
+from holdfast.work.items import (
+    DISPATCHED,
+    DONE,
+    FAILED,
+    HELD,
+    NEXT_PHASE,
+    PUT_ON_HOLD,
+    QUEUED,
+    RETRIED,
+    SENT_OUT,
+    TAKEN_OVER,
+    WENT_ON,
+    LockRequest,
+    Order,
+    WorkItem,
+    after,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.model import Ending, Witness
@@ -53,6 +73,12 @@ ITEM_RETRIED = "work_retried"
 ITEM_FORGOTTEN = "work_forgotten"
 #: Those that say how an item stands.
 ITEM_EVENTS = (ITEM_QUEUED, ITEM_DISPATCHED, ITEM_WAITS, ITEM_ENDED, ITEM_RETRIED)
+
+#: A note that asks the dispatcher of an item to end its agent, because it is the youngest of a
+#: deadlock: `{"item": ID, "why": TEXT}` under YIELD_NOTES + ID. It is over when the item ends or is
+#: tried again.
+YIELD = "work_yield"
+YIELD_NOTES = "work:yield:"
 
 #: How much of a workflow's name is in that of its items.
 NAME_MAX = 80
@@ -91,18 +117,7 @@ class Desk:
 
     def is_abandoned(self, item: WorkItem) -> bool:
         """Whether an item was sent out by somebody who is gone, with all that it had started."""
-        if not item.grant_id:  # lost to somebody else, and whoever cleaned up after it died at that
-            return item.status == DISPATCHED
-
-        def gone(view: View) -> bool:
-            grant = view.grant(item.grant_id)
-            if not isinstance(grant, Grant) or not rules.is_live(view, grant):
-                return True
-            # A grant outlives its owner while files are kept for it; the question is the owner.
-            owner = grant.holder.witness
-            return owner is not None and is_dead(owner, grant.holder.marks) is True
-
-        return services.look(self.manager, gone)
+        return services.look(self.manager, lambda view: is_abandoned_in(view, item))
 
     def orphans(self, item: WorkItem) -> list[int]:
         """What an item's launcher left running when it was killed."""
@@ -139,14 +154,17 @@ class Desk:
         (item,) = self.enqueue_all([Order(workflow, phase, request, dict(data or {}))])
         return item
 
+    def check(self, wanted: LockRequest) -> None:
+        """Raises for paths that cannot be locked."""
+        self.manager.request("work", wanted.read_paths, wanted.write_paths)
+
     def enqueue_all(
         self, orders: Sequence[Order], together: Together | None = None
     ) -> list[WorkItem]:
         """Several, all in one step. `together` is decided in the same step: if it says None,
         nothing is queued."""
         for order in orders:
-            wanted = order.lock_request
-            self.manager.request("work", wanted.read_paths, wanted.write_paths)
+            self.check(order.lock_request)
 
         def put(view: View) -> Decision[list[WorkItem]]:
             items = [_new(view, order, number) for number, order in enumerate(orders, 1)]
@@ -168,8 +186,8 @@ class Desk:
         request = self._request(item, holder)
 
         def decide(view: View) -> Decision[tuple[WorkItem, Grant] | list[ConflictInfo] | None]:
-            known = _known(view, item.id)
-            if known is None or known.status != QUEUED:
+            known = known_item(view, item.id)
+            if known is None or known.status != QUEUED or known.not_before > view.now:
                 return Decision(None)
             if known.grant_id:
                 return self._again(view, known)
@@ -198,7 +216,54 @@ class Desk:
         def decide(view: View) -> Decision[WorkItem]:
             known = self._mine(view, item)
             new = known.but(
-                status=QUEUED, phase=phase, queued=view.now, escalated=False,
+                status=after(known.status, NEXT_PHASE), phase=phase, queued=view.now,
+                escalated=False, data={**known.data, **(data or {})},
+            )  # fmt: skip
+            return self._changed(view, Decision(new), ITEM_WAITS)
+
+        return services.decide(self.manager, decide)
+
+    def finish_later(
+        self, item: WorkItem, phase: str, pause_seconds: float = 0.0
+    ) -> WorkItem | None:
+        """Back into the line for its last phase, with its locks held on: it cannot be undone any
+        more. It is not tried before `pause_seconds` have passed. None if it does not stand as it
+        was when this was decided."""
+
+        def decide(view: View) -> Decision[WorkItem | None]:
+            known = known_item(view, item.id)
+            if known is None or known.is_over or known.grant_id != item.grant_id:
+                return Decision(None)
+            pause = round(pause_seconds * SECOND)
+            new = known.but(
+                status=after(known.status, NEXT_PHASE), phase=phase, queued=view.now,
+                escalated=False, not_before=view.now + pause if pause else 0,
+            )  # fmt: skip
+            return self._changed(view, _without_yield(view, Decision(new), known), ITEM_WAITS)
+
+        return services.decide(self.manager, decide)
+
+    def hold(self, item: WorkItem, data: Mapping[str, Any] | None = None) -> WorkItem:
+        """Out of the line, with its locks held, until `go_on`."""
+
+        def decide(view: View) -> Decision[WorkItem]:
+            known = self._mine(view, item)
+            status = after(known.status, PUT_ON_HOLD)
+            new = known.but(status=status, data={**known.data, **(data or {})})
+            return self._changed(view, Decision(new), ITEM_WAITS)
+
+        return services.decide(self.manager, decide)
+
+    def go_on(self, id: str, phase: str, data: Mapping[str, Any] | None = None) -> WorkItem | None:
+        """An item that is held goes back into the line for a phase, with its locks held on. None if
+        it is not held."""
+
+        def decide(view: View) -> Decision[WorkItem | None]:
+            known = known_item(view, id)
+            if known is None or known.status != HELD:
+                return Decision(None)
+            new = known.but(
+                status=after(known.status, WENT_ON), phase=phase, queued=view.now, escalated=False,
                 data={**known.data, **(data or {})},
             )  # fmt: skip
             return self._changed(view, Decision(new), ITEM_WAITS)
@@ -218,21 +283,21 @@ class Desk:
         locks stay, because its files could not be put back."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
-            known = _known(view, item.id)
+            known = known_item(view, item.id)
             if known is None or known.is_over or known.grant_id != item.grant_id:
                 return Decision(None)
             new = known.but(
-                status=ERROR if reason else COMPLETED, reason=reason,
+                status=after(known.status, FAILED if reason else DONE), reason=reason,
                 data={**known.data, **(data or {})},
             )  # fmt: skip
             given = Decision(new) if hold else _released(view, known, new)
-            return self._changed(view, given, ITEM_ENDED)
+            return self._changed(view, _without_yield(view, given, known), ITEM_ENDED)
 
         return services.decide(self.manager, decide)
 
     def let_go(self, item: WorkItem) -> None:
         """The locks of an item that is over, and whose files are put back at last."""
-        services.release_each(self.manager, [item.grant_id])
+        services.decide(self.manager, lambda view: _released(view, item, item))
 
     def take_over(self, item: WorkItem, holder: Holder) -> WorkItem | None:
         """The locks of an abandoned item go to whoever cleans up after it, without coming free in
@@ -240,37 +305,60 @@ class Desk:
         somebody else cleans up."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
-            known = _known(view, item.id)
+            known = known_item(view, item.id)
             if known is None or known.is_over or known.grant_id != item.grant_id:
                 return Decision(None)
-            grant = view.grant(known.grant_id)
-            if not isinstance(grant, Grant):
-                lost = known.but(status=DISPATCHED, grant_id="", token=0)
-                return self._changed(view, Decision(lost), ITEM_DISPATCHED)
-            moved = moving.exchange(view, [(grant.id, moving.heir(grant, holder, new))])
+            status = after(known.status, TAKEN_OVER)
+            own = view.grant(known.grant_id)
+            if not isinstance(own, Grant):
+                lost = known.but(status=status, grant_id="", token=0, holder="")
+                return self._changed(view, _released(view, known, lost), ITEM_DISPATCHED)
+            moves = [
+                (grant.id, moving.heir(grant, holder, ids.setdefault(grant.id, new_id())))
+                for grant in _held_with(view, known)
+                if grant.id == own.id or fate(Draft(view), grant) not in (EXPIRED, IDLE)
+            ]
+            moved = moving.exchange(view, moves, leaves=own.holder.key)
             if isinstance(moved.outcome, Refusal):
                 return Decision(None, moved.events, moved.wake, moved.hint)
-            heir = moved.outcome[0]
-            mine = known.but(status=DISPATCHED, grant_id=heir.id, token=heir.token)
+            (heir,) = [grant for grant in moved.outcome if grant.id == ids[own.id]]
+            mine = known.but(status=status, grant_id=heir.id, token=heir.token, holder=holder.key)
             said = Decision(mine, moved.events, moved.wake, moved.hint)
             return self._changed(view, said, ITEM_DISPATCHED)
 
-        new = new_id()
+        ids: dict[str, str] = {}  # the same however often this is decided
         return services.decide(self.manager, decide)
 
-    def retry(self, item: WorkItem, reason: str) -> WorkItem | None:
+    def retry(
+        self,
+        item: WorkItem,
+        reason: str,
+        *,
+        request: LockRequest | None = None,
+        data: Mapping[str, Any] | None = None,
+        counts: bool = True,
+        pause_seconds: float = 0.0,
+    ) -> WorkItem | None:
         """Back to its old place in line and its first phase, with one try more on its account; its
-        locks are free. None if it does not stand as it was when this was decided."""
+        locks are free. `request` is what it needs from now on; it is not tried before
+        `pause_seconds` have passed. None if it does not stand as it was when this was decided.
+        Raises for paths that cannot be locked."""
+        if request is not None:
+            self.check(request)
 
         def decide(view: View) -> Decision[WorkItem | None]:
-            known = _known(view, item.id)
+            known = known_item(view, item.id)
             if known is None or known.is_over or known.grant_id != item.grant_id:
                 return Decision(None)
             new = known.but(
-                status=QUEUED, phase=known.first_phase, reason=reason, retries=known.retries + 1,
-                grant_id="", token=0, dispatched=0, ticket="",
+                status=after(known.status, RETRIED), phase=known.first_phase, reason=reason,
+                retries=known.retries + (1 if counts else 0),
+                lock_request=request or known.lock_request, data={**known.data, **(data or {})},
+                not_before=view.now + round(pause_seconds * SECOND) if pause_seconds > 0 else 0,
+                grant_id="", token=0, holder="", dispatched=0, ticket="",
             )  # fmt: skip
-            return self._changed(view, _released(view, known, new), ITEM_RETRIED)
+            given = _without_yield(view, _released(view, known, new), known)
+            return self._changed(view, given, ITEM_RETRIED)
 
         return services.decide(self.manager, decide)
 
@@ -283,7 +371,7 @@ class Desk:
             request = asked_for.impatient(asked_for.ttl)
 
         def decide(view: View) -> Decision[WorkItem | None]:
-            known = _known(view, item.id)
+            known = known_item(view, item.id)
             if known is None or known.status != QUEUED:
                 return Decision(None)
             if request is None or known.grant_id or known.ticket:
@@ -302,10 +390,13 @@ class Desk:
             services.release_each(self.manager, [item.ticket])
 
     def renew(self, item: WorkItem) -> bool:
-        """Extend the lease of an item's locks. False if they are lost."""
-        outcome = services.decide(
-            self.manager, lambda view: rules.renew(view, item.grant_id, holder_key=None)
-        )
+        """Extend the leases of all that an item's holder has. False if the item's own is lost."""
+        held = services.look(self.manager, lambda view: _held_with(view, item))
+        live = {id for id in (item.grant_id, *(grant.id for grant in held)) if self._renewed(id)}
+        return item.grant_id in live
+
+    def _renewed(self, id: str) -> bool:
+        outcome = services.decide(self.manager, lambda view: rules.renew(view, id, holder_key=None))
         return not isinstance(outcome, Refusal)
 
     def forget(self, ids: list[str]) -> None:
@@ -313,7 +404,7 @@ class Desk:
         for id in ids:
 
             def decide(view: View, id: str = id) -> Decision[bool]:
-                known = _known(view, id)
+                known = known_item(view, id)
                 if known is None or not known.is_over:
                     return Decision(False)
                 return moving.with_note(
@@ -343,8 +434,8 @@ class Desk:
         self, view: View, known: WorkItem, grant: Grant, taken: Decision[Any]
     ) -> Decision[tuple[WorkItem, Grant] | list[ConflictInfo] | None]:
         new = known.but(
-            status=DISPATCHED, grant_id=grant.id, token=grant.token, dispatched=view.now,
-            reason="", ticket="",
+            status=after(known.status, SENT_OUT), grant_id=grant.id, holder=grant.holder.key,
+            token=grant.token, dispatched=view.now, reason="", ticket="", not_before=0,
         )  # fmt: skip
         said = Decision(new, taken.events, taken.wake, taken.hint)
         done = self._changed(view, said, ITEM_DISPATCHED)
@@ -367,7 +458,7 @@ class Desk:
         return not isinstance(found, Grant)
 
     def _mine(self, view: View, item: WorkItem) -> WorkItem:
-        known = _known(view, item.id)
+        known = known_item(view, item.id)
         if known is None or known.status != DISPATCHED or known.grant_id != item.grant_id:
             raise LookupError(f"item {item.id} is not held with grant {item.grant_id} any more")
         return known
@@ -378,6 +469,7 @@ def _new(view: View, order: Order, number: int) -> WorkItem:
     return WorkItem(
         f"{_plain(order.workflow)}-{place}", order.workflow, order.phase, order.lock_request,
         arrival=place, queued=view.now, first_phase=order.phase, data=dict(order.data),
+        priority=order.priority,
     )  # fmt: skip
 
 
@@ -398,9 +490,22 @@ def _item(event: Event) -> WorkItem:
     return WorkItem.from_data(event.data)
 
 
-def _known(view: View, id: str) -> WorkItem | None:
+def known_item(view: View, id: str) -> WorkItem | None:
+    """An item as the ledger has it."""
     event = view.note(f"{NOTES}{id}")
     return _item(event) if event is not None else None
+
+
+def is_abandoned_in(view: View, item: WorkItem) -> bool:
+    """Whether the process that has an item's locks is dead, with all that it had started."""
+    if not item.grant_id:  # another holder took its files, and the one that cleaned up died at that
+        return item.status == DISPATCHED
+    grant = view.grant(item.grant_id)
+    if not isinstance(grant, Grant) or not rules.is_live(view, grant):
+        return True
+    # A grant outlives its owner while files are kept for it; the question is the owner.
+    owner = grant.holder.witness
+    return owner is not None and is_dead(owner, grant.holder.marks) is True
 
 
 def _unsettled(view: View, request: Request) -> list[ConflictInfo]:
@@ -411,8 +516,10 @@ def _unsettled(view: View, request: Request) -> list[ConflictInfo]:
         grant = view.grant(id)
         if not isinstance(grant, Grant) or mode != WRITE or rules.is_live(view, grant):
             continue
-        left = _known(view, grant.holder.id)
-        if left is not None and left.grant_id == id and not left.is_over:
+        left = known_item(view, grant.holder.id)
+        if left is None or left.is_over:
+            continue
+        if left.grant_id == id or left.holder == grant.holder.key:
             path = grant.paths[grant.modes.index(WRITE)]
             found.append(
                 ConflictInfo(
@@ -424,8 +531,38 @@ def _unsettled(view: View, request: Request) -> list[ConflictInfo]:
     return found
 
 
+def _holder_key(view: View, known: WorkItem) -> str:
+    """Who has an item's own grant, or had it."""
+    own = view.grant(known.grant_id) if known.grant_id else None
+    return own.holder.key if isinstance(own, Grant) else known.holder
+
+
+def _held_with(view: View, known: WorkItem) -> list[Grant]:
+    """All grants of the holder that has an item's own, that one first."""
+    own = view.grant(known.grant_id) if known.grant_id else None
+    key = _holder_key(view, known)
+    more = [one for one in view.held_by(key) if one.id != known.grant_id] if key else []
+    return [own, *more] if isinstance(own, Grant) else more
+
+
 def _released(view: View, known: WorkItem, new: WorkItem) -> Decision[WorkItem]:
-    if not known.grant_id:
+    """All that the holder of an item has is given back. Nor does it stand in line any more: what a
+    launcher that was killed waited for would come to an owner that nobody asks."""
+    held, key = _held_with(view, known), _holder_key(view, known)
+    waits = bool(key) and view.anybody_waits and bool(view.waiting(key))
+    if not held and not waits:
         return Decision(new)
-    given = rules.release(view, known.grant_id, None)
+    given: Decision[Any]
+    if len(held) == 1 and not waits:
+        given = rules.release(view, held[0].id, None)  # which has a short way to this
+    else:
+        given = moving.release_each(view, [grant.id for grant in held], leaves=key)
     return Decision(new, given.events, given.wake, given.hint)
+
+
+def _without_yield(view: View, decision: Decision[WorkItem], known: WorkItem) -> Decision[WorkItem]:
+    """A decision that ends an item or its try: nothing is left to be ended by another."""
+    name = f"{YIELD_NOTES}{known.id}"
+    if view.note(name) is None:
+        return decision
+    return moving.with_note(view, decision, YIELD, {"item": known.id}, name=name, over=True)

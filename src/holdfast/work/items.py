@@ -1,16 +1,40 @@
-"""Work items: what is to be done, what it needs, how it stands; and the order of a queue."""
+"""Work items: what is to be done, what it needs, how it stands; and the order of a queue.
+
+    queued      it waits: for its locks, for a slot, or until `not_before`
+    dispatched  a dispatcher has sent it out, with its locks
+    held        it keeps its locks and waits for a decision, without a slot
+    completed   it is done
+    error       it failed, and `reason` says why
+
+There are no other transitions than those of `EDGES`: `after` raises for anything else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.work.transitions import Edge, Transitions
+
 QUEUED = "queued"
 DISPATCHED = "dispatched"
+HELD = "held"
 COMPLETED = "completed"
 ERROR = "error"
+STATUSES = (QUEUED, DISPATCHED, HELD, COMPLETED, ERROR)
+#: Something may still happen to it.
+OPEN = (QUEUED, DISPATCHED, HELD)
+
+SENT_OUT = "its locks and a slot are free"
+NEXT_PHASE = "its callback wants another phase, with its locks held"
+PUT_ON_HOLD = "its callback waits for a decision, with its locks held"
+WENT_ON = "the decision has been made"
+RETRIED = "it is tried again, without its locks"
+TAKEN_OVER = "its dispatcher is gone, and another cleans up after it"
+DONE = "its work is done"
+FAILED = "its work failed, or was called off"
 
 ANALYZE = "analyze"
 APPLY = "apply"
@@ -21,6 +45,24 @@ VERIFY = "verify"
 #: What is closest to its end comes first, so that as few as possible hold something at a time.
 _ORDER = {VERIFY: 0, CI: 0, TEST: 1, FIX: 1, APPLY: 2, "merge": 2, ANALYZE: 3}
 LAST = 4
+
+#: The place of an item among those that wait; the smallest comes first.
+Rank = tuple[bool, int, int, int]
+
+
+EDGES = (
+    Edge(QUEUED, DISPATCHED, SENT_OUT),
+    Edge(DISPATCHED, QUEUED, NEXT_PHASE),
+    Edge(DISPATCHED, HELD, PUT_ON_HOLD),
+    Edge(HELD, QUEUED, WENT_ON),
+    *(Edge(before, QUEUED, RETRIED) for before in OPEN),
+    *(Edge(before, DISPATCHED, TAKEN_OVER) for before in OPEN),
+    *(Edge(before, COMPLETED, DONE) for before in OPEN),
+    *(Edge(before, ERROR, FAILED) for before in OPEN),
+)
+
+TRANSITIONS = Transitions(*EDGES)
+after = TRANSITIONS.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +80,13 @@ class LockRequest:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An item that is to be: what is to be done, and what for."""
+    """An item that is to be: what is to be done, and what for. A higher priority comes first."""
 
     workflow: str
     phase: str
     lock_request: LockRequest
     data: Mapping[str, Any] = field(default_factory=dict)
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +95,10 @@ class WorkItem:
 
     Times are microseconds of ledger time. `arrival` is its place in line, which it keeps whatever
     happens to it; `first_phase` is where it begins again after a crash. `grant_id` is set from its
-    dispatch on, and also while it waits for a slot with its locks held; `ticket` is its place in
-    the kernel's line, if it has one. `data` is what the one who queued it wants back.
+    dispatch on, and also while it waits with its locks held; `holder` is the key of the holder that
+    has that grant, and may take further ones while the item is out. `ticket` is its place in the
+    kernel's line, if it has one. It is not tried before `not_before`. `data` is what the one who
+    queued it wants back.
     """
 
     id: str
@@ -72,6 +117,9 @@ class WorkItem:
     ticket: str = ""
     first_phase: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
+    priority: int = 0
+    not_before: int = 0
+    holder: str = ""
 
     @property
     def queued_at(self) -> datetime:
@@ -84,10 +132,11 @@ class WorkItem:
         return _time(self.dispatched) if self.dispatched else None
 
     @property
-    def rank(self) -> tuple[bool, int, int]:
-        """Its place among those that wait: the escalated, then by phase, then first come first
-        served."""
-        return (not self.escalated, _ORDER.get(self.phase, LAST), self.arrival)
+    def rank(self) -> Rank:
+        """Its place among those that wait: the escalated, then by priority, then by phase, then
+        first come first served."""
+        order = _ORDER.get(self.phase, LAST)
+        return (not self.escalated, -self.priority, order, self.arrival)
 
     @property
     def is_over(self) -> bool:
@@ -118,29 +167,21 @@ class WorkItem:
             "ticket": self.ticket,
             "first_phase": self.first_phase,
             "data": dict(self.data),
+            "priority": self.priority,
+            "not_before": self.not_before,
+            "holder": self.holder,
         }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> WorkItem:
-        """The item that `to_data` wrote."""
-        return cls(
-            id=data["id"],
-            workflow=data["workflow"],
-            phase=data["phase"],
-            lock_request=LockRequest(tuple(data["read_paths"]), tuple(data["write_paths"])),
-            arrival=data["arrival"],
-            queued=data["queued"],
-            status=data["status"],
-            dispatched=data["dispatched"],
-            grant_id=data["grant_id"],
-            token=data["token"],
-            retries=data["retries"],
-            reason=data["reason"],
-            escalated=data["escalated"],
-            ticket=data["ticket"],
-            first_phase=data["first_phase"],
-            data=data["data"],
-        )
+        """The item that `to_data` wrote, in this version or an earlier one: a field that was not
+        known then has its default."""
+        wanted = LockRequest(tuple(data["read_paths"]), tuple(data["write_paths"]))
+        given = {name: data[name] for name in _PLAIN_FIELDS if name in data}
+        return cls(lock_request=wanted, **given)
+
+
+_PLAIN_FIELDS = tuple(one.name for one in fields(WorkItem) if one.name != "lock_request")
 
 
 def _time(microseconds: int) -> datetime:

@@ -8,7 +8,7 @@ the item back as they were, and goes as well; the agent dies with it even if it 
 
 It hears lines of JSON and answers with them:
 
-    {"run": {…}}    start an agent: see `Job`
+    {"run": {…}}    start an agent: see `Job`; below a broker, if it has leases (`brokered`)
     {"stop": WHY}   kill it, with all that it started
     -> {"gaps": [PATH, …]}, when it tried to write what its grant does not cover
     -> {"code": N, "why": "", "bytes": N, "seconds": N}, when nothing of it is left
@@ -26,30 +26,36 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError, LockNotHeldError
-from holdfast.core.model import Grant
+from holdfast.core.model import Grant, Holder
 from holdfast.gate.sandbox.box import Sandbox
-from holdfast.gate.sandbox.landlock import prctl, support
-from holdfast.gate.sandbox.nursery import IGNORED_BY_PYTHON, SET_DEATH_SIGNAL
+from holdfast.gate.sandbox.landlock import support
+from holdfast.gate.sandbox.nursery import IGNORED_BY_PYTHON
 from holdfast.gate.sandbox.quarters import Quarters
 from holdfast.gate.sandbox.spawning import Nursery, is_possible
 from holdfast.gate.sandbox.starting import start
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
-from holdfast.manager.keepsakes import Keepsake
+from holdfast.manager.keepsakes import Keepsake, is_held_by
 from holdfast.manager.liveness import own_witness
 from holdfast.manager.manager import LockManager
 from holdfast.manager.orders import GoneError
 from holdfast.manager.settling import FOLDER
+from holdfast.work.agent_output import READ_BYTES, Output
+from holdfast.work.descendants import be_reaper, die_with, kill_all, signal_group
 
-PR_SET_CHILD_SUBREAPER = 36
+if TYPE_CHECKING:
+    from holdfast.gate.broker.starting import Enclosure
+    from holdfast.work.brokered import Brokered
+
 #: From asking an agent to end to making it.
 GRACE_SECONDS = 5.0
-READ_BYTES = 1 << 16
+#: How the reason begins for which an agent is ended whose task has to yield.
+DEADLOCK = "deadlock"
 
 
 class Job:
@@ -67,11 +73,13 @@ class Job:
         self.output: str = said["output"]
         self.output_bytes_max: int = said["output_bytes_max"]
         self.timeout_seconds: float = said["timeout_seconds"]
+        #: For a task: whether it writes only what its grant names, and what is closed to it.
+        self.lease: dict[str, Any] | None = said.get("lease")
 
 
 def main(root: str) -> int:
     """Serve until the parent is gone."""
-    _be_reaper()
+    be_reaper()
     with LockManager.open(root) as manager:
         return Launcher(manager, 0, 1).serve()
 
@@ -81,15 +89,17 @@ class Launcher:
 
     def __init__(self, manager: LockManager, ear: int, mouth: int) -> None:
         self._manager = manager
-        self._ear = ear
+        self.ear = ear
         self._mouth = mouth
         self._heard = b""
         self._deaf = False
         self._stop = ""
         self._abi = support().abi
         self._quarters: Quarters | None = None
-        self._nursery = _nursery()
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        #: The task whose agents run here.
+        self._task: Brokered | None = None
+        self.nursery = _nursery()
+        self.wake, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
@@ -112,8 +122,8 @@ class Launcher:
     def _leave(self) -> None:
         if self._quarters is not None:
             self._quarters.close()
-        if self._nursery is not None:
-            self._nursery.close()
+        if self.nursery is not None:
+            self.nursery.close()
 
     def _put_back(self) -> None:
         """Our dispatcher is gone. If that was in the middle of an item, its files are put back at
@@ -134,7 +144,7 @@ class Launcher:
                     continue
                 with keepsake.alone():
                     if desk.owner(item) == own_witness():
-                        keepsake.put_back()
+                        keepsake.put_back(is_held_by(self._manager, name))
 
     # One agent
 
@@ -142,6 +152,9 @@ class Launcher:
         begun = time.monotonic()
         self._stop = ""
         os.makedirs(os.path.dirname(job.output), exist_ok=True)
+        if job.lease is not None:
+            self._say(self._ended_leased(job, begun))
+            return
         sandbox = self._sandbox(job)
         try:
             self._say(self._ended(job, sandbox, begun))
@@ -156,7 +169,7 @@ class Launcher:
             pid = self._start(job, sandbox, output)
             status = self._attend(pid, output, sandbox, begun + job.timeout_seconds)
         finally:
-            kill_all(self._nursery)
+            kill_all(self.nursery)
             output.close()
             if sandbox is not None:
                 sandbox.shut()
@@ -173,15 +186,69 @@ class Launcher:
                 f"grant {job.grant} is not held any more", hint="send the item out again"
             )
         grant = LockGrant(found, lambda _id: False)
+        return Sandbox(
+            self._manager, grant, abi=self._abi, write=job.write, git=job.git, notice=True,
+            quarters=self._ready_quarters(grant.owner),
+        )  # fmt: skip
+
+    def _ready_quarters(self, holder: Holder) -> Quarters:
         if self._quarters is not None and not self._quarters.is_ready:
             self._quarters.close()
             self._quarters = None
         if self._quarters is None:
-            self._quarters = Quarters(grant.owner)
-        return Sandbox(
-            self._manager, grant, abi=self._abi, write=job.write, git=job.git, notice=True,
-            quarters=self._quarters,
-        )  # fmt: skip
+            self._quarters = Quarters(holder)
+        return self._quarters
+
+    # One agent of a task
+
+    def _ended_leased(self, job: Job, begun: float) -> dict[str, Any]:
+        """The same for an agent below a broker, which is this process."""
+        from holdfast.work.brokered import Brokered, task_grant
+
+        grant = task_grant(self._manager, job.grant)
+        if self._task is None or self._task.grant.id != grant.id:
+            self._task = Brokered(self._manager, grant, self._abi, job.lease or {})
+        task, quarters = self._task, self._ready_quarters(grant.holder)
+        source = _text_to_read(job.stdin)
+        output = Output(job.output, job.output_bytes_max)
+        streams = source, output.inner
+
+        def begin(enclosure: Enclosure, variables: Mapping[str, str]) -> int:
+            command, folder = job.command, job.folder
+            return self._by_nursery(
+                lambda nursery: enclosure.start_by(nursery, command, variables, folder, streams),
+                lambda: enclosure.start(
+                    command, variables, _preparing(folder, streams), default=IGNORED_BY_PYTHON
+                ),
+            )
+
+        try:
+            pid = task.start(job.environment, begin, quarters, job.write or ())
+        except BaseException:
+            output.let_go()
+            output.close()
+            quarters.clear()
+            raise
+        finally:
+            os.close(source)
+        output.let_go()
+        attending = _Attending(self, task, pid, output, quarters, begun + job.timeout_seconds)
+        waited = 0.0
+        try:
+            status = attending.attend()
+        finally:
+            waited = task.waited_seconds
+            task.end()
+            kill_all(self.nursery)
+            output.close()
+            quarters.clear()
+        self.say_gaps(task.gaps())
+        code = os.waitstatus_to_exitcode(status)
+        return {
+            "code": code, "why": self._stop, "bytes": output.seen,
+            "seconds": round(time.monotonic() - begun, 3), "waited": round(waited, 3),
+            **task.told(),
+        }  # fmt: skip
 
     def _start(self, job: Job, sandbox: Sandbox | None, output: Output) -> int:
         try:
@@ -194,15 +261,22 @@ class Launcher:
             output.let_go()
 
     def _started(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
+        return self._by_nursery(
+            lambda nursery: self._have_started(nursery, job, sandbox, source, output),
+            lambda: self._start_here(job, sandbox, source, output),
+        )
+
+    def _by_nursery(self, start: Callable[[Nursery], int], start_here: Callable[[], int]) -> int:
+        """Start a command by the nursery, or where there is none here."""
         is_new = False
-        while self._nursery is not None:
+        while self.nursery is not None:
             try:
-                return self._have_started(self._nursery, job, sandbox, source, output)
+                return start(self.nursery)
             except GoneError:  # somebody killed it; or, if that happens again, it is of no use here
-                self._nursery.close()
-                self._nursery = None if is_new else _nursery()
+                self.nursery.close()
+                self.nursery = None if is_new else _nursery()
                 is_new = True
-        return self._start_here(job, sandbox, source, output)
+        return start_here()
 
     def _have_started(
         self, nursery: Nursery, job: Job, sandbox: Sandbox | None, source: int, output: int
@@ -219,15 +293,7 @@ class Launcher:
 
     def _start_here(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
         """Where there is no nursery."""
-        launcher = os.getpid()
-
-        def prepare() -> None:
-            die_with(launcher, signal.SIGKILL)
-            os.setsid()
-            os.chdir(job.folder)
-            for target, one in enumerate((source, output, output)):
-                os.dup2(one, target)
-
+        prepare = _preparing(job.folder, (source, output))
         command, variables = job.command, job.environment
         if sandbox is None:
             return start(command, variables, prepare, default=IGNORED_BY_PYTHON)
@@ -246,10 +312,10 @@ class Launcher:
             if not self._stop and (self._deaf or now >= deadline):
                 self._stop = "the dispatcher is gone" if self._deaf else "timeout"
             if self._stop and not killed_at:
-                _signal_group(pid, signal.SIGTERM)
+                signal_group(pid, signal.SIGTERM)
                 killed_at = now
             elif killed_at and now >= killed_at + GRACE_SECONDS:
-                kill_all(self._nursery, but_wait_for=pid)
+                kill_all(self.nursery, but_wait_for=pid)
             until = killed_at + GRACE_SECONDS if killed_at else deadline
             self._listen(output, sandbox, max(0.0, min(until - now, 3600.0)))
 
@@ -257,9 +323,9 @@ class Launcher:
         noticing = sandbox.noticing if sandbox is not None else None
         calls = noticing.ears if noticing is not None else []
         knock = sandbox.knock if sandbox is not None else -1
-        ears = [self._wake_read, *output.ears, *calls]
+        ears = [self.wake, *output.ears, *calls]
         if not self._deaf:
-            ears.append(self._ear)
+            ears.append(self.ear)
         if knock >= 0:
             ears.append(knock)
         ready, _, _ = select.select(ears, [], [], seconds)
@@ -269,13 +335,39 @@ class Launcher:
                 self._say({"gaps": gaps})
         if sandbox is not None and knock in ready:
             sandbox.serve()
-        if self._wake_read in ready:
-            _empty(self._wake_read)
-        if self._ear in ready:
-            self._hear()
+        if self.wake in ready:
+            _empty(self.wake)
+        if self.ear in ready:
+            self.hear()
         for ear in output.ears:
             if ear in ready:
                 output.take()
+
+    def told_to_stop(self, victim: str, *, is_late: bool) -> str:
+        """Why the agent has to end, if it has to."""
+        self._obey()
+        if not self._stop:
+            if self._deaf:
+                self._stop = "the dispatcher is gone"
+            elif victim:
+                self._stop = f"{DEADLOCK}: {victim}"
+            elif is_late:
+                self._stop = "timeout"
+        return self._stop
+
+    def say_gaps(self, paths: list[str]) -> None:
+        """Tell what an agent tried to write and may not."""
+        if paths:
+            self._say({"gaps": paths})
+
+    def empty_wake(self) -> None:
+        """A child has ended; whoever waits for it looks."""
+        _empty(self.wake)
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the dispatcher is gone."""
+        return self._deaf
 
     def _obey(self) -> None:
         for said in self._lines():
@@ -290,11 +382,12 @@ class Launcher:
                 return said
             if self._deaf:
                 return None
-            select.select([self._ear], [], [])
-            self._hear()
+            select.select([self.ear], [], [])
+            self.hear()
 
-    def _hear(self) -> None:
-        data = os.read(self._ear, READ_BYTES)
+    def hear(self) -> None:
+        """Take what the dispatcher has said."""
+        data = os.read(self.ear, READ_BYTES)
         self._heard += data
         self._deaf = self._deaf or not data
 
@@ -312,47 +405,69 @@ class Launcher:
             self._deaf = True
 
 
-class Output:
-    """What an agent says, in a file, up to a limit; the rest is read and thrown away, so that an
-    agent which talks without end is slow to nobody but itself."""
+class _Attending:
+    """A launcher while it is the broker of an agent."""
 
-    def __init__(self, path: str, bytes_max: int) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        self._left = bytes_max
-        self.seen = 0
-        self._outer, self.inner = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._outer, False)
-        self.ears = [self._outer]
+    def __init__(
+        self,
+        launcher: Launcher,
+        task: Brokered,
+        pid: int,
+        output: Output,
+        quarters: Quarters,
+        deadline: float,
+    ) -> None:
+        self._launcher = launcher
+        self._task = task
+        self._pid = pid
+        self._output = output
+        self._quarters = quarters
+        self._deadline = deadline
+        self._killed_at = 0.0
+        self._status: int | None = None
 
-    def let_go(self) -> None:
-        """The agent has its end of it."""
-        os.close(self.inner)
+    def attend(self) -> int:
+        """Until the agent has ended: its status."""
+        self._task.serve(self._look, self._ears)
+        if self._status is None:
+            self._status = os.waitpid(self._pid, 0)[1]
+        self._output.drain()
+        return self._status
 
-    def take(self) -> bool:
-        """Take what is there. False if there is nothing now, or nothing will come any more."""
-        try:
-            data = os.read(self._outer, READ_BYTES)
-        except BlockingIOError:
-            return False
-        if not data:
-            self.ears = []
-            return False
-        self.seen += len(data)
-        kept = data[: self._left]
-        self._left -= len(kept)
-        while kept:
-            kept = kept[os.write(self._file, kept) :]
-        return True
+    def _ears(self) -> dict[int, Callable[[], object]]:
+        """What else there is to hear."""
+        launcher = self._launcher
+        found: dict[int, Callable[[], object]] = {
+            launcher.wake: launcher.empty_wake,
+            **dict.fromkeys(self._output.ears, self._output.take),
+        }
+        if not launcher.is_deaf:
+            found[launcher.ear] = launcher.hear
+        if self._quarters.knock >= 0:
+            found[self._quarters.knock] = lambda: self._quarters.serve(self._task.manager)
+        return found
 
-    def drain(self) -> None:
-        """Take what an agent had said when it ended."""
-        for _ in range(1024):  # something that it left running may never be silent
-            if not self.take():
-                return
-
-    def close(self) -> None:
-        os.close(self._outer)
-        os.close(self._file)
+    def _look(self) -> float | None:
+        """What is due: how long one may sleep then; None if the agent has ended."""
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if pid:
+            self._status = status
+            return None
+        launcher, now = self._launcher, time.monotonic()
+        launcher.say_gaps(self._task.gaps())
+        # The agent does not work while it waits for the files of others.
+        deadline = self._deadline + self._task.waited_seconds
+        why = launcher.told_to_stop(self._task.victim, is_late=now >= deadline)
+        # Other tasks wait for what is undone next, or the dispatcher is gone.
+        is_urgent = launcher.is_deaf or why.startswith(DEADLOCK)
+        if not why:
+            return max(0.0, deadline - now)
+        if not self._killed_at:
+            self._killed_at = now - (GRACE_SECONDS if is_urgent else 0)
+            signal_group(self._pid, signal.SIGTERM)
+        if now >= self._killed_at + GRACE_SECONDS:
+            kill_all(launcher.nursery, but_wait_for=self._pid)
+        return max(0.01, self._killed_at + GRACE_SECONDS - now)
 
 
 def _names(folder: str) -> list[str]:
@@ -370,107 +485,20 @@ def _nursery() -> Nursery | None:
         return None
 
 
-def _be_reaper() -> None:
-    """Whatever our children leave behind becomes a child of ours."""
-    prctl()(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def _preparing(folder: str, streams: tuple[int, int]) -> Callable[[], None]:
+    """What a forked child does before it is restricted: it dies with us, leads a session, and reads
+    and writes there."""
+    launcher = os.getpid()
+    source, output = streams
 
+    def prepare() -> None:
+        die_with(launcher, signal.SIGKILL)
+        os.setsid()
+        os.chdir(folder)
+        for target, one in enumerate((source, output, output)):
+            os.dup2(one, target)
 
-def die_with(parent: int, number: int) -> None:
-    """Get this signal when our parent is gone. Who that is, it must have said before the fork."""
-    prctl()(SET_DEATH_SIGNAL, number, 0, 0, 0)
-    if os.getppid() != parent:  # it went before the kernel knew what to do then
-        os._exit(1)
-
-
-def kill_all(spared: Nursery | None = None, but_wait_for: int = 0) -> None:
-    """Kill everything below us but the nursery, until nothing is left. What becomes of one of them
-    is still asked for."""
-    while but_wait_for or _has_children(spared):
-        for pid in descendants(os.getpid()):
-            try:
-                if spared is None or pid != spared.pid:
-                    os.kill(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
-        if but_wait_for:
-            return
-        _reap(spared, 0)
-
-
-def _reap(spared: Nursery | None, options: int) -> bool:
-    """Take one that has ended off the list. False if there is none now."""
-    pid = os.waitpid(-1, options)[0]
-    if spared is not None and pid == spared.pid:
-        spared.pid = 0  # somebody killed it: whoever has that pid next is not to be spared
-    return pid != 0
-
-
-def _has_children(spared: Nursery | None) -> bool:
-    """Whether anything but the nursery is left below us; those that have ended are not.
-
-    Nobody is overlooked: what loses its parent becomes a child of ours, and nobody but us takes one
-    off the list. What was forked by one that has ended since is seen in the next round, for then
-    there is somebody who has ended.
-    """
-    while True:
-        try:
-            while _reap(spared, os.WNOHANG):
-                pass
-        except ChildProcessError:
-            return False
-        if spared is None or not spared.pid:
-            return True
-        if any(pid != spared.pid for pid in _children()):
-            return True
-        try:
-            if not _reap(spared, os.WNOHANG):
-                return False
-        except ChildProcessError:
-            return False
-
-
-def _children() -> list[int]:
-    """The children of this process, also those that have ended and were not asked for."""
-    found: list[int] = []
-    try:
-        for task in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{task}/children", "rb") as file:
-                found += map(int, file.read().split())
-    except FileNotFoundError:  # a kernel without this list
-        return _families().get(os.getpid(), [])
-    return found
-
-
-def descendants(pid: int) -> list[int]:
-    """All processes below one, whatever sessions and groups they made."""
-    children = _families()
-    found: list[int] = []
-    front = [pid]
-    while front:
-        front = [child for one in front for child in children.get(one, ())]
-        found += front
-    return found
-
-
-def _families() -> dict[int, list[int]]:
-    """The children of every process that has any."""
-    found: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            found.setdefault(int(fields[1]), []).append(int(entry))
-    return found
-
-
-def _signal_group(pid: int, number: int) -> None:
-    try:
-        os.killpg(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
+    return prepare
 
 
 def _text_to_read(text: str) -> int:

@@ -16,6 +16,12 @@
     command = ["claude", "-p", "{prompt}"]
     timeout_seconds = 1800
 
+    [work.agent]                     # who does plain tasks; else the client that is installed
+    command = ["my-agent", "{prompt}"]
+    stdin = false                    # or true: the prompt is its standard input
+    timeout_seconds = 3600
+    environment = { MY_MODEL = "large" }
+
 What is misspelled is an error with its line, like everything in that file. Whether the files and
 the commands are there is not looked at here.
 """
@@ -50,6 +56,21 @@ SLOTS_MAX = 1000
 #: What a screen reads, by where it comes from.
 CONTROLLER, VIEWS, MODEL, DECLARED = "controller", "views", "model", "reads_from"
 
+AGENT = "agent"
+#: What the command of `[work.agent]` may say.
+AGENT_WORDS = ("prompt", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """`[work.agent]`: who does plain tasks, word by word, with `{prompt}` in it or with the prompt
+    as its standard input. `environment` are variables that it gets in addition."""
+
+    command: tuple[str, ...]
+    stdin: bool = False
+    timeout_seconds: float | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -64,6 +85,7 @@ class Layout:
     retries: int = 12
     model_names: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, Phase] = field(default_factory=default_phases)
+    agent: AgentSettings | None = None
 
     @classmethod
     def load(cls, root: str, environ: Mapping[str, str]) -> Layout:
@@ -221,6 +243,13 @@ def _is_table(value: object) -> bool:
     return isinstance(value, dict)
 
 
+def _is_variables(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        name and "=" not in name and "\0" not in name and _is_text(text)
+        for name, text in value.items()
+    )
+
+
 def _is_switch(value: object) -> bool:
     return isinstance(value, bool)
 
@@ -235,7 +264,7 @@ _WORK_KEYS: dict[str, tuple[str, Any, str]] = {
     "queue_seconds": ("queue_seconds", number(0.01, 86400), "seconds, up to 86400"),
     "retries": ("retries", number(0, 1000, whole=True), "a whole number, up to 1000"),
     "model": ("model_names", _is_table, 'a table with lines such as staff = "employee"'),
-    **dict.fromkeys(PHASES, ("", _is_table, "a table")),
+    **dict.fromkeys((*PHASES, AGENT), ("", _is_table, "a table")),
 }
 _PHASE_KEYS: dict[str, tuple[str, Any, str]] = {
     "command": ("command", _is_command, 'a list of words, such as ["claude", "-p", "{prompt}"]'),
@@ -243,6 +272,10 @@ _PHASE_KEYS: dict[str, tuple[str, Any, str]] = {
     "stdin": ("stdin", _is_switch, "true or false"),
     "timeout_seconds": ("timeout_seconds", number(0.01, 604800), "seconds, up to 604800"),
     "output_bytes_max": ("output_bytes_max", number(1, 1 << 40, whole=True), "a number of bytes"),
+}
+_AGENT_KEYS: dict[str, tuple[str, Any, str]] = {
+    **{key: _PHASE_KEYS[key] for key in ("command", "stdin", "timeout_seconds")},
+    "environment": ("environment", _is_variables, 'a table with lines such as MODEL = "large"'),
 }
 _OWN_KEYS: dict[str, dict[str, tuple[str, Any, str]]] = {
     ANALYZE: {"output": ("outputs", _is_output, 'a file, or a list, such as "findings.json"')},
@@ -275,9 +308,10 @@ class _Reading:
         for name, values in work.items() if isinstance(work, dict) else ():
             if name in PHASES and isinstance(values, dict):
                 found[name] = self._phase(found[name], values)
+        agent = self._agent(work[AGENT]) if isinstance(work, dict) and AGENT in work else None
         if self._problems:
             raise self._error()
-        return Layout(**fields, phases=found)
+        return Layout(**fields, phases=found, agent=agent)
 
     def _checked(self, table: str, values: object, keys: Any) -> dict[str, Any]:
         if not isinstance(values, dict):
@@ -305,6 +339,25 @@ class _Reading:
             self._add(table, "prompt", f"{table}.prompt goes nowhere",
                       "for a command with {prompt} in it, or with stdin = true")  # fmt: skip
         return found
+
+    def _agent(self, values: object) -> AgentSettings | None:
+        if not isinstance(values, dict):
+            return None  # which is told already
+        table = f"{WORK}.{AGENT}"
+        before = len(self._problems)
+        fields = self._checked(table, values, _AGENT_KEYS)
+        command = fields.get("command", ())
+        for word in command:
+            problem = gap_problem(word, AGENT_WORDS)
+            self._tell(table, "command", problem, f"words with {braced(AGENT_WORDS)}")
+        if command and gaps(command[0]):
+            self._tell(table, "command", f"{shown(command[0])} is no program", "a program first")
+        if command and not fields.get("stdin") and not _asks_for_prompt(command):
+            self._tell(table, "command", "the prompt goes nowhere",
+                       "words with {prompt} in one of them, or any with stdin = true")  # fmt: skip
+        if "command" not in values:
+            self._add(table, "command", f"{table} has no command", _AGENT_KEYS["command"][2])
+        return None if len(self._problems) > before else AgentSettings(**fields)
 
     def _path(self, key: str, template: str) -> str:
         problem = place_problem(template, PATH_WORDS)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +54,12 @@ from holdfast.work.layout import Layout
 from holdfast.work.manifest import Screen, ScreenManifest
 from holdfast.work.runs import Run
 from holdfast.work.scheduler import Again, Failed, Next, Scheduler
-from holdfast.work.slots import Ended, Launcher, Launchers, Unguarded, run_here
+from holdfast.work.slots import Ended, Launchers, run_here
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.work.desk import Together
+    from holdfast.work.items import LockRequest
 
 #: What comes after a merge was applied.
 AFTER_APPLY = (TEST, CI, VERIFY)
@@ -110,9 +111,11 @@ class Pipeline:
         self._out: dict[str, WorkItem] = {}
         self.flows = Flows(lock_manager) if lock_manager is not None else None
         self.desk = Desk(lock_manager) if lock_manager is not None else None
+        #: Told of what this dispatcher changes itself.
+        self._watch: Callable[[WorkItem], None] | None = None
         if scheduler is not None:
             self.use(scheduler)
-            scheduler.serve(changed=self.follow, recover=self.recover, finishing=self.finishing)
+            scheduler.serve(self)
 
     @classmethod
     def open(
@@ -136,25 +139,19 @@ class Pipeline:
             launchers=launchers, settings=Settings.of(file, text), best_effort=best_effort,
         )  # fmt: skip
 
-        def tell(item: WorkItem) -> None:
-            made.follow(item)
-            if changed is not None:
-                changed(item)
-
         made.use(
             Scheduler(
                 lock_manager=manager, slots=layout.slots, queue_seconds=layout.queue_seconds,
-                retries=layout.retries, host=launchers.lend, recover=made.recover,
-                finishing=made.finishing, changed=tell, heard=made.follow,
+                retries=layout.retries, host=launchers.lend, work=made,
             )
         )  # fmt: skip
+        made._watch = changed
         return made
 
     def use(self, scheduler: Scheduler) -> None:
         """Let this scheduler do the work."""
         self.scheduler = scheduler
         self.desk = scheduler.desk
-        self.desk.beside = self._move_along
         scheduler.handle(ANALYZE, self._analyze)
         for phase in (APPLY, TEST, FIX, CI, VERIFY):
             scheduler.handle(phase, self._merge)
@@ -178,7 +175,7 @@ class Pipeline:
         scheduler = self._need_scheduler()
         if scheduler.error:
             return True
-        if scheduler.queue_depth or scheduler.active_items:
+        if scheduler.queue_depth or scheduler.active_items or scheduler.held_items:
             return False
         known = self.flows.all()
         return all(group in known and known[group].state in states.OVER for group in self._groups)
@@ -188,10 +185,7 @@ class Pipeline:
         scheduler = self._need_scheduler()
         scheduler.drain()
         for item in scheduler.active_items:
-            with suppress(KeyError):  # it has just ended
-                host = scheduler.host_of(item)
-                if isinstance(host, Launcher):
-                    host.stop(HALTED)
+            scheduler.stop_item(item.id, HALTED)
 
     def stop(self) -> None:
         """Wait for the agents that are out, and send no more."""
@@ -299,13 +293,19 @@ class Pipeline:
 
     # What happens to items
 
-    def follow(self, item: WorkItem) -> None:
+    def changed(self, item: WorkItem, *, here: bool) -> None:
         """An item changed, here or elsewhere: its controller's merge may begin."""
         group = str(item.data.get("group", ""))
         if group in self._groups and item.phase == ANALYZE and item.status == COMPLETED:
             self._see_to(group)
+        if here and self._watch is not None:
+            self._watch(item)
 
-    def _move_along(self, view: View, item: WorkItem, decision: Decision[Any]) -> Decision[Any]:
+    def amended(self, _item: WorkItem) -> LockRequest | None:
+        """A screen needs exactly what its manifest says."""
+        return None
+
+    def beside(self, view: View, item: WorkItem, decision: Decision[Any]) -> Decision[Any]:
         """The state of a workflow changes in one step with its item: no crash comes between."""
         group = str(item.data.get("group", ""))
         if group not in self._groups:
@@ -385,7 +385,7 @@ class Pipeline:
         found = [self.desk.item(id) for id in self.flows.get(group).data.get("analyses", ())]
         return [item for item in found if item is not None]
 
-    def recover(self, item: WorkItem) -> None:
+    def undo(self, item: WorkItem) -> None:
         """Put things back as they were before an item was sent out. Its locks are held."""
         run = Run(self.root, item.id)
         if item.grant_id:
@@ -487,10 +487,8 @@ class Pipeline:
                 command, folder=self.root, output=log, environment=self._environment, stdin=typed,
                 timeout_seconds=settings.timeout_seconds,
             )  # fmt: skip
-        host = self._need_scheduler().host_of(item)
-        runner = host if isinstance(host, Launcher) else Unguarded()
         write = self._settings.sandbox_write if self._has_sandbox else None
-        ended = runner.run(
+        ended = self._need_scheduler().host_of(item).run(
             item, command, folder=self.root, environment=self._environment, stdin=typed,
             output=Run(self.root, item.id).log(phase, item.data.get("round", 0)), write=write,
             output_bytes_max=settings.output_bytes_max, timeout_seconds=settings.timeout_seconds,

@@ -1,4 +1,7 @@
-"""What came of it: read from the ledger alone, by whoever asks, as often as they like."""
+"""What came of it: read from the ledger alone, by whoever asks, as often as they like.
+
+Of screens and controllers only: a task has a record of its own (`holdfast.work.tasks.records`).
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,7 @@ class _Reading:
         for event in history:
             if event.type == GAP:
                 self._gap(event)
-            elif event.type in events.ITEM_EVENTS:
+            elif event.type in events.ITEM_EVENTS and "list" not in event.data["data"]:
                 self._item(event, WorkItem.from_data(event.data))
         return self._report
 

@@ -4,6 +4,7 @@
 .holdfast/runs/<item>/before*        the files that it may write, as they were: see
                                      `holdfast.manager.keepsakes`
 .holdfast/runs/<item>/left/          what an agent that failed had made of them
+.holdfast/runs/<item>/changes.patch  what a task has changed
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from holdfast.manager.keepsakes import Keepsake
 from holdfast.manager.settling import FOLDER
+
+if TYPE_CHECKING:
+    from holdfast.manager.keepsakes import IsHeld
 
 
 class Run:
@@ -21,6 +26,7 @@ class Run:
 
     def __init__(self, root: str, item: str) -> None:
         self.folder = f"{root}/{FOLDER}/{item}"
+        self.root = root
         self._keepsake = Keepsake(root, item)
 
     def log(self, phase: str, round: int = 0) -> str:
@@ -33,14 +39,38 @@ class Run:
         with self._keepsake.alone():
             self._keepsake.keep(paths)
 
-    def put_back(self, if_so: Callable[[], bool] = lambda: True) -> list[str]:
+    def begin(self) -> None:
+        """From now on each file is kept before it is written. The caller holds the locks."""
+        with self._keepsake.alone():
+            self._keepsake.begin()
+
+    @property
+    def keepsake(self) -> Keepsake:
+        """The files as they were."""
+        return self._keepsake
+
+    def put_back(
+        self, if_so: Callable[[], bool] = lambda: True, is_held: IsHeld | None = None
+    ) -> list[str]:
         """Put the files back as they were, and forget how that was. Which of them had changed.
         A caller that does not hold the locks itself gives the condition, which is checked while no
-        other process can put them back."""
+        other process can put them back. `is_held`: see `Keepsake.put_back`."""
         if not self._keepsake.is_there:
             return []  # nothing had begun
         with self._keepsake.alone():
-            return self._keepsake.put_back() if if_so() else []
+            return self._keepsake.put_back(is_held) if if_so() else []
+
+    def accept(self, *, lands: bool = False) -> bool:
+        """From now on the work cannot be undone; with `lands` its files are held until `landed`.
+        False if another process has undone it already."""
+        with self._keepsake.alone():
+            return self._keepsake.accept(lands=lands)
+
+    def landed(self) -> None:
+        """Nothing is left to do of what was accepted."""
+        if self._keepsake.is_accepted:
+            with self._keepsake.alone():
+                self._keepsake.landed()
 
     def forget(self) -> None:
         """The files as they were are not needed any more."""

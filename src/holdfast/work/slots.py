@@ -55,6 +55,12 @@ class Ended:
     why: str
     bytes: int
     seconds: float
+    #: For a task: whether a write was refused because the file was old, which files it was about to
+    #: write when it ended, how long it waited for files in all, and what was refused.
+    is_stale: bool = False
+    wanted: tuple[str, ...] = ()
+    waited_seconds: float = 0.0
+    refused: tuple[str, ...] = ()
 
     @property
     def is_well(self) -> bool:
@@ -123,14 +129,17 @@ class Launcher:
         git: bool = False,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         timeout_seconds: float = 3600.0,
+        lease: Mapping[str, Any] | None = None,
     ) -> Ended:
         """Run an agent with the locks of an item, until nothing of it is left. `write` is what it
-        may write beside them; None for no sandbox. What it tries to write and may not is recorded.
+        may write beside them; None for no sandbox. With `lease` it runs below a broker, as a task
+        does (`brokered`). What it tries to write and may not is recorded.
         Raises AgentError if it cannot start, `Again` if the launcher is gone."""
-        told = {
-            **environment, **self._variables,
-            GRANT_VARIABLE: item.grant_id, TOKEN_VARIABLE: str(item.token),
-        }  # fmt: skip
+        told = {**environment, **self._variables}
+        if lease is None:
+            # Below a broker each file has a lease of its own: a client's hook that found this grant
+            # would refuse every edit that it does not cover.
+            told |= {GRANT_VARIABLE: item.grant_id, TOKEN_VARIABLE: str(item.token)}
         is_told = self._tell(
             {
                 "run": {
@@ -138,6 +147,7 @@ class Launcher:
                     "stdin": stdin, "grant": item.grant_id, "git": git, "output": output,
                     "write": None if write is None else list(write),
                     "output_bytes_max": output_bytes_max, "timeout_seconds": timeout_seconds,
+                    "lease": None if lease is None else dict(lease),
                 }
             },
             unless_stopped=True,
@@ -154,7 +164,12 @@ class Launcher:
                 raise AgentError(error["message"], hint=error["hint"], command=command[0])
             if "code" in heard:
                 gaps.record(self._pool.manager, item.grant_id, item.token, unrecorded)
-                return Ended(heard["code"], heard["why"], heard["bytes"], heard["seconds"])
+                return Ended(
+                    heard["code"], heard["why"], heard["bytes"], heard["seconds"],
+                    heard.get("stale", False),
+                    tuple(heard.get("wanted", ())), heard.get("waited", 0.0),
+                    tuple(heard.get("refused", ())),
+                )  # fmt: skip
 
     def _recorded(self, item: WorkItem, paths: list[str]) -> list[str]:
         """Record gaps while the agent goes on. Those that are left, if the ledger is in trouble:

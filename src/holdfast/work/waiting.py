@@ -9,13 +9,12 @@ that path again. So a dispatch costs what it starts, and not what waits.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heappop, heappush
 
 from holdfast.core.model import ConflictInfo
-from holdfast.work.items import WorkItem
+from holdfast.work.items import Rank, WorkItem
 
-Rank = tuple[bool, int, int]
 #: A path that is wanted, and in which mode.
 Want = tuple[str, str]
 #: The whole repository.
@@ -32,8 +31,9 @@ class Group:
         self.ranks: list[tuple[Rank, str]] = []
         #: Whether something came free since the first in line was refused.
         self.awake = False
-        #: The paths that were in the way: its own, or another name of it, or a folder around it.
-        self.places: set[str] = {want[0]}
+        #: The paths that were in the way, each in one spelling: its own, or another name of it, or
+        #: a folder around it.
+        self.places: set[str] = set()
 
 
 class Queue:
@@ -98,8 +98,7 @@ class Queue:
         if group is None:
             group = self._groups[want] = Group(want)
             self._listen(group, first.path)
-        if first.held_path not in group.places:
-            self._listen(group, first.held_path)
+        self._listen(group, first.held_path)
         if self._group_of.get(item.id) is group:
             self._sleep(group)  # the first of them was refused, and so would be the others
             return
@@ -149,7 +148,7 @@ class Queue:
 
     def _listen(self, group: Group, place: str) -> None:
         plain = _plain(place)
-        group.places.add(place)
+        group.places.add(plain)
         if plain not in self._by_place:
             insort(self._places, plain)
             self._by_place[plain] = set()
@@ -163,8 +162,7 @@ class Queue:
     def _forget(self, group: Group) -> None:
         del self._groups[group.want]
         self._awake.pop(group.want, None)
-        for place in group.places:
-            plain = _plain(place)
+        for plain in group.places:
             wants = self._by_place[plain]
             wants.discard(group.want)
             if not wants:
@@ -174,6 +172,61 @@ class Queue:
     def _below(self, folder: str) -> list[str]:
         start, end = f"{folder}/", f"{folder}0"  # 0 comes after the slash
         return self._places[bisect_left(self._places, start) : bisect_left(self._places, end)]
+
+
+class Lines:
+    """Two queues: for items that need a slot, and for those that do without one. When all slots are
+    taken, only the second is looked at."""
+
+    def __init__(self) -> None:
+        self._with_slot = Queue()
+        self._without_slot = Queue()
+        self._both = (self._with_slot, self._without_slot)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._both))
+
+    def __contains__(self, id: str) -> bool:
+        return any(id in queue for queue in self._both)
+
+    def __iter__(self) -> Iterator[WorkItem]:
+        """All that wait, as they come."""
+        return iter(sorted((item for queue in self._both for item in queue), key=_rank))
+
+    def get(self, id: str) -> WorkItem | None:
+        """One that waits."""
+        return self._with_slot.get(id) or self._without_slot.get(id)
+
+    def add(self, item: WorkItem, *, takes_slot: bool) -> None:
+        """Put an item in line, to be tried; or change what is known of it and try it again."""
+        self.remove(item.id)
+        (self._with_slot if takes_slot else self._without_slot).add(item)
+
+    def remove(self, id: str) -> None:
+        """Take an item out of the line."""
+        for queue in self._both:
+            queue.remove(id)
+
+    def next(self, *, slot_is_free: bool) -> WorkItem | None:
+        """The item to try next; see `Queue.next`."""
+        queues = self._both if slot_is_free else (self._without_slot,)
+        found = [item for queue in queues if (item := queue.next()) is not None]
+        return min(found, key=_rank, default=None)
+
+    def block(self, item: WorkItem, conflicts: Iterable[ConflictInfo]) -> None:
+        """It was tried, and this is in its way."""
+        (self._with_slot if item.id in self._with_slot else self._without_slot).block(
+            item, conflicts
+        )
+
+    def wake(self, paths: Collection[str]) -> None:
+        """These came free."""
+        for queue in self._both:
+            queue.wake(paths)
+
+
+def _rank(item: WorkItem) -> Rank:
+    return item.rank
 
 
 def _plain(path: str) -> str:
