@@ -31,9 +31,9 @@ MANY = min(PROCESSORS + 1, 9)
 #: For every stage: its tests, its processes, and the minutes that it takes on two quiet cores.
 STAGES: dict[str, tuple[list[str], int, int]] = {
     "tests": (["tests"], MANY, 5),
-    "fights": (["tests/fights"], 1, 17),
+    "fights": (["tests/fights"], PROCESSORS, 20),
     "long": (["tests/fights"], 1, 60),
-    "clients": (["tests/clients"], 1, 9),
+    "clients": (["tests/clients"], MANY, 8),
     "browser": (["tests/browser"], 1, 1),
 }
 #: Folders with tests that take long, or need what not everybody has.

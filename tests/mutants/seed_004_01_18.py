@@ -30,6 +30,18 @@ OPERATOR = f"{PIPELINE}::test_seed004_18_one_that_never_gets_its_files_is_an_err
 FOLDER = (
     "tests/core/test_rules_keys.py::test_a_folder_on_disk_is_not_written_with_or_without_its_slash"
 )
+WITHOUT_LANDLOCK = (
+    "tests/work/test_dispatch_inside.py::"
+    "test_without_landlock_a_dispatcher_refuses_and_nothing_begins"
+)
+NO_TASK = "tests/tasks/test_task_attacked.py::test_without_landlock_no_task_begins"
+NO_BUG = (
+    f"{PIPELINE}::test_seed004_15_even_a_bug_in_the_scheduler_cannot_produce_an_unprotected_write"
+)
+NO_TASK_BUG = (
+    "tests/tasks/test_seed_004_tasks.py::"
+    "test_seed004_15_even_a_bug_in_the_scheduler_cannot_let_a_task_write_what_it_did_not_lock"
+)
 READ_ONLY = (
     "tests/gate/test_seed_004_gate.py::test_seed004_15_what_a_grant_only_reads_is_not_written"
 )
@@ -205,8 +217,12 @@ MUTANTS: list[Mutant] = [
         "004-06",
         "the locks are given back between two phases",
         "work/desk.py",
+        "                escalated=False, data={**known.data, **(data or {})},\n"
+        "            )  # fmt: skip\n"
         "            return self._changed(view, Decision(new), ITEM_WAITS)",
-        '            free = new.but(grant_id="", token=0)\n'
+        "                escalated=False, data={**known.data, **(data or {})},\n"
+        "            )  # fmt: skip\n"
+        '            free = new.but(grant_id="", token=0, holder="")\n'
         "            return self._changed(view, _released(view, known, free), ITEM_WAITS)",
         (BETWEEN,),
     ),
@@ -216,6 +232,14 @@ MUTANTS: list[Mutant] = [
         "work/pipeline.py",
         "AFTER_APPLY = (TEST, CI, VERIFY)",
         "AFTER_APPLY = (TEST, CI)",
+        (MERGE,),
+    ),
+    Mutant(
+        "004-06",
+        "there is no continuous integration between test and verification",
+        "work/pipeline.py",
+        "AFTER_APPLY = (TEST, CI, VERIFY)",
+        "AFTER_APPLY = (TEST, VERIFY)",
         (MERGE,),
     ),
     Mutant(
@@ -322,18 +346,17 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-10",
         "one more is sent out than there are slots",
-        "work/scheduler.py",
-        "len(self._active) >= self.slots:",
-        "len(self._active) > self.slots:",
+        "work/loop.py",
+        "is_free = used < self._limits.slots and",
+        "is_free = used <= self._limits.slots and",
         (f"{SCHEDULER}::test_seed004_10_an_item_is_sent_out_when_its_locks_and_a_slot_are_free",),
     ),
     Mutant(
         "004-10",
         "one that cannot start holds up all behind it",
-        "work/scheduler.py",
-        "            if item is None:\n                return\n            self._try(item)\n",
-        "            if item is None or self._blocked.keys() - {item.id}:\n                return\n"
-        "            self._try(item)\n",
+        "work/loop.py",
+        "            if item is None:\n                break\n",
+        "            if item is None or self._blocked.keys() - {item.id}:\n                break\n",
         (f"{SCHEDULER}::test_seed004_10_one_that_cannot_start_does_not_hold_up_the_next",),
     ),
     Mutant(
@@ -372,24 +395,24 @@ MUTANTS: list[Mutant] = [
         "004-12",
         "what has just begun comes first",
         "work/items.py",
-        "return (not self.escalated, _ORDER.get(self.phase, LAST), self.arrival)",
-        "return (not self.escalated, -_ORDER.get(self.phase, LAST), self.arrival)",
+        "return (not self.escalated, -self.priority, order, self.arrival)",
+        "return (not self.escalated, -self.priority, -order, self.arrival)",
         (f"{PIPELINE}::test_seed004_12_a_later_phase_gets_the_slot_first",),
     ),
     Mutant(
         "004-12",
         "of one phase the last come is served first",
         "work/items.py",
-        "return (not self.escalated, _ORDER.get(self.phase, LAST), self.arrival)",
-        "return (not self.escalated, _ORDER.get(self.phase, LAST), -self.arrival)",
+        "return (not self.escalated, -self.priority, order, self.arrival)",
+        "return (not self.escalated, -self.priority, order, -self.arrival)",
         (ORDER,),
     ),
     Mutant(
         "004-13",
         "the escalated have no priority",
         "work/items.py",
-        "return (not self.escalated, _ORDER.get(self.phase, LAST), self.arrival)",
-        "return (False, _ORDER.get(self.phase, LAST), self.arrival)",
+        "return (not self.escalated, -self.priority, order, self.arrival)",
+        "return (False, -self.priority, order, self.arrival)",
         (f"{QUEUE}::test_seed004_13_the_escalated_come_before_all_others",),
     ),
     Mutant(
@@ -411,9 +434,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-13",
         "the escalated get no reservation",
-        "work/scheduler.py",
-        "self.desk.escalate(item, host.holder(item) if host is not None else None)",
-        "self.desk.escalate(item, None)",
+        "work/loop.py",
+        "self._desk.escalate(item, host.holder(item) if host is not None else None)",
+        "self._desk.escalate(item, None)",
         (PATIENCE,),
     ),
     Mutant(
@@ -525,6 +548,41 @@ MUTANTS: list[Mutant] = [
         (KILLED,),
     ),
     Mutant(
+        "004-15",
+        "an agent may write the whole tree, whatever was locked for it",
+        "gate/sandbox/box.py",
+        "            places.add_targets(root, grant.write_paths)\n",
+        "            places.add_folder(root)\n",
+        (NO_BUG,),
+    ),
+    Mutant(
+        "004-15",
+        "a task that declares a file may write it, locked or not",
+        "gate/broker/task_leases.py",
+        "        if self._declared:\n            if found.is_there or",
+        "        if self._declared and found.is_there:\n            return self._add(\n"
+        "                Lease(found.path, place.path, self._grant, found.is_there)\n"
+        "            )\n        if self._declared:\n            if found.is_there or",
+        (NO_TASK_BUG,),
+    ),
+    Mutant(
+        "004-15",
+        "where the kernel keeps nobody in, agents are sent out all the same",
+        "gate/sandbox/box.py",
+        "    if not found.is_enough:\n        raise SandboxError(\n",
+        "    if found.is_enough:\n        return found\n    if found.abi < 0:\n"
+        "        raise SandboxError(\n",
+        (WITHOUT_LANDLOCK,),
+    ),
+    Mutant(
+        "004-15",
+        "where there can be no broker, tasks are begun all the same",
+        "work/tasks/dispatcher.py",
+        '        demand(what="a list of tasks")',
+        "        pass",
+        (NO_TASK,),
+    ),
+    Mutant(
         "004-16",
         "without a grant id nothing is written",
         "gate/writing.py",
@@ -578,7 +636,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-17",
         "an item that cannot have its locks is ended",
-        "work/scheduler.py",
+        "work/loop.py",
         "            self._block(item, claimed)\n",
         '            self.cancel(item.id, "not free")\n',
         (f"{SCHEDULER}::test_seed004_17_all_locks_or_none",),
@@ -619,7 +677,7 @@ MUTANTS: list[Mutant] = [
         "004-18",
         "retries are not counted",
         "work/desk.py",
-        "retries=known.retries + 1,",
+        "retries=known.retries + (1 if counts else 0),",
         "retries=known.retries,",
         (RETRIED, GIVEN_UP),
     ),
@@ -627,22 +685,22 @@ MUTANTS: list[Mutant] = [
         "004-18",
         "one that is tried again goes to the end of the line",
         "work/desk.py",
-        "retries=known.retries + 1,",
-        "retries=known.retries + 1, arrival=view.head + 1,",
+        "retries=known.retries + (1 if counts else 0),",
+        "retries=known.retries + (1 if counts else 0), arrival=view.head + 1,",
         (RETRIED,),
     ),
     Mutant(
         "004-18",
         "there is one try more than was said",
-        "work/scheduler.py",
-        "        if item.retries >= self._retries:\n            self.cancel(",
-        "        if item.retries > self._retries:\n            self.cancel(",
+        "work/loop.py",
+        "        if item.retries >= self._limits.retries:\n            tries",
+        "        if item.retries > self._limits.retries:\n            tries",
         (GIVEN_UP,),
     ),
     Mutant(
         "004-18",
         "the operator is not told who was in the way",
-        "work/scheduler.py",
+        "work/loop.py",
         'times {seconds:g} s: {why}")',
         'times {seconds:g} s: it is locked")',
         (GIVEN_UP, OPERATOR),

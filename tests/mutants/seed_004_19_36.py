@@ -14,6 +14,9 @@ AMENDED = (
     "tests/work/test_cli_dispatch.py::"
     "test_what_an_agent_could_not_write_is_listed_and_amended_with_another_grant"
 )
+IN_TASKS = "tests/tasks/test_seed_004_tasks.py::test_seed004_"
+TRANSACTION = "tests/tasks/test_task_transactions.py::test_"
+CONTROLS = "tests/tasks/test_task_attacked.py::test_no_task_changes_a_control_file_or_its_own_list"
 WRITES = (
     "tests/gate/test_safe_write.py::"
     "test_seed004_27_a_made_up_released_expired_or_foreign_grant_id_is_refused"
@@ -59,6 +62,25 @@ MUTANTS: list[Mutant] = [
         'if item is None or (item.id, data["path"]) in self._told:',
         'if item is None or data["path"] not in item.lock_request.write_paths:',
         (AMENDED,),
+    ),
+    Mutant(
+        "004-19",
+        "a task leases what it does not declare",
+        "gate/broker/task_leases.py",
+        "            if found.is_there or not self._stands_in(found.path):\n",
+        "            if not found.path:\n",
+        (
+            f"{TRANSACTION}seed004_19_what_a_task_does_not_declare_is_refused_and_is_a_gap",
+            f"{IN_TASKS}19_a_task_that_declares_its_writes_is_given_no_lease_beside_them",
+        ),
+    ),
+    Mutant(
+        "004-19",
+        "a task that moves a folder leases what is in it, declared or not",
+        "gate/broker/task_leases.py",
+        "            if self._declared and place.key not in self._first:\n",
+        "            if self._declared and not place.key:\n",
+        (f"{IN_TASKS}19_a_task_that_declares_its_writes_is_given_no_lease_beside_them",),
     ),
     Mutant(
         "004-20",
@@ -156,25 +178,24 @@ MUTANTS: list[Mutant] = [
         "004-23",
         "stop does not wait for those that are out",
         "work/scheduler.py",
-        "        self._hands.finish()  # last: until now the loop may have sent something out\n",
-        "",
+        "        self._pool.finish()\n        if self._following is not None:\n",
+        "        if self._following is not None:\n",
         (f"{IN_SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
     ),
     Mutant(
         "004-23",
         "stop lets all be done that waits",
         "work/scheduler.py",
-        "        self.drain()\n        with self._lock:\n            loop, following",
-        "        self.wait_until_idle()\n        self.drain()\n"
-        "        with self._lock:\n            loop, following",
+        "        self.drain()\n        if self._thread is None:\n",
+        "        self.wait_until_idle()\n        self.drain()\n        if self._thread is None:\n",
         (f"{IN_SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
     ),
     Mutant(
         "004-23",
         "those that are out count as waiting",
-        "work/scheduler.py",
-        "return len(self._queue)\n",
-        "return len(self._queue) + len(self._active)\n",
+        "work/loop.py",
+        "queue_depth=len(self._lines) + len(self._later),",
+        "queue_depth=len(self._lines) + len(self._later) + len(self._out),",
         (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
     ),
     Mutant(
@@ -197,8 +218,8 @@ MUTANTS: list[Mutant] = [
         "004-24",
         "one that is done stays dispatched",
         "work/desk.py",
-        "status=ERROR if reason else COMPLETED, reason=reason,",
-        "status=ERROR if reason else known.status, reason=reason,",
+        "status=after(known.status, FAILED if reason else DONE), reason=reason,",
+        "status=after(known.status, FAILED) if reason else known.status, reason=reason,",
         (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
     ),
     Mutant(
@@ -225,6 +246,22 @@ MUTANTS: list[Mutant] = [
         '        lock_manager = lock_manager or LockManager.open(root or ".")\n'
         "        tree = lock_manager.tree\n",
         (f"{IN_PIPELINE}16_and_25_without_a_lock_manager_nothing_is_locked",),
+    ),
+    Mutant(
+        "004-25",
+        "the semaphore is not asked",
+        "work/scheduler.py",
+        "                claude_semaphore,\n            ),\n",
+        "                None,\n            ),\n",
+        (f"{IN_PIPELINE}25_the_constructor_of_the_document_works_as_it_stands",),
+    ),
+    Mutant(
+        "004-25",
+        "a permit is given back twice",
+        "work/loop.py",
+        "        if has_permit and self._limits.permits is not None:\n",
+        "        if self._limits.permits is not None:\n",
+        (f"{IN_PIPELINE}25_the_constructor_of_the_document_works_as_it_stands",),
     ),
     Mutant(
         "004-26",
@@ -412,7 +449,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-31",
         "a callback that exits takes the scheduler down",
-        "work/scheduler.py",
+        "work/performing.py",
         "        except BaseException as error:\n            return self._failed(",
         "        except Exception as error:\n            return self._failed(",
         (f"{IN_SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
@@ -435,6 +472,30 @@ MUTANTS: list[Mutant] = [
         "item.retries < CRASHES_MAX)",
         "item.retries <= CRASHES_MAX)",
         (f"{IN_PIPELINE}31_an_agent_that_is_always_killed_is_an_error_in_the_end",),
+    ),
+    Mutant(
+        "004-31",
+        "a task has one attempt more than it may",
+        "work/tasks/attempt.py",
+        "        if failures >= self._task.tries:\n",
+        "        if failures > self._task.tries:\n",
+        (f"{IN_TASKS}31_a_task_whose_agent_crashes_fails_in_the_end_and_holds_nothing",),
+    ),
+    Mutant(
+        "004-31",
+        "only the first grant of a task is released",
+        "work/desk.py",
+        "    return [own, *more] if isinstance(own, Grant) else more\n",
+        "    return [own] if isinstance(own, Grant) else more\n",
+        (f"{IN_TASKS}31_a_task_whose_agent_crashes_fails_in_the_end_and_holds_nothing",),
+    ),
+    Mutant(
+        "004-32",
+        "nothing starts a reaper",
+        "work/scheduler.py",
+        "self._reaper.enter_context(self._manager.reaper(self._reap_seconds))",
+        "self._manager.reaper(self._reap_seconds)",
+        (f"{IN_SCHEDULER}32_a_scheduler_reaps_what_leaked_though_nobody_wants_it",),
     ),
     Mutant(
         "004-32",
@@ -510,28 +571,35 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     Mutant(
+        "004-33",
+        "in a circle the oldest task has to yield",
+        "work/brokered.py",
+        "victim = max(ages,",
+        "victim = min(ages,",
+        (f"{TRANSACTION}in_a_circle_the_younger_task_yields_and_both_are_done",),
+    ),
+    Mutant(
         "004-34",
         "a scheduler that broke cannot be started again",
         "work/scheduler.py",
-        "if self._loop is not None and self._loop.is_alive():\n                return",
-        "if self._loop is not None:\n                return",
+        "if self._thread is not None and self._thread.is_alive():\n            return",
+        "if self._thread is not None:\n            return",
         (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
         "004-34",
         "when the loop breaks what waits is dropped",
-        "work/scheduler.py",
-        '            self.error = f"{type(error).__name__}: {error}"\n',
-        '            self.error = f"{type(error).__name__}: {error}"\n'
-        "            self._queue = Queue()\n",
+        "work/loop.py",
+        "                self._error = error\n",
+        "                self._error = error\n                self._lines = Lines()\n",
         (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
         "004-34",
         "nobody else is told that the loop broke",
         "work/scheduler.py",
-        'services.note(self._manager, BROKEN, {"error": self.error}, name=TROUBLE)',
-        'services.note(self._manager, BROKEN, {"error": self.error})',
+        'services.note(self._manager, BROKEN, {"error": said}, name=TROUBLE)',
+        'services.note(self._manager, BROKEN, {"error": said})',
         (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
@@ -582,6 +650,30 @@ MUTANTS: list[Mutant] = [
         '                unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])\n'
         '                return Ended(1, "it wrote what it may not", 0, 0.0)\n',
         (f"{IN_PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
+    ),
+    Mutant(
+        "004-35",
+        "what a task is refused is recorded nowhere",
+        "gate/broker/task_leases.py",
+        "            self.gaps.append(path)\n",
+        "",
+        (f"{IN_TASKS}35_a_task_completes_what_it_can_and_its_gaps_are_told",),
+    ),
+    Mutant(
+        "004-35",
+        "the gaps of a task are told for ever",
+        "work/tasks/undeclared.py",
+        "    if path in (record.task.writes or ()) or (record.item, path) in told:\n",
+        "    if (record.item, path) in told:\n",
+        (f"{IN_TASKS}35_a_task_completes_what_it_can_and_its_gaps_are_told",),
+    ),
+    Mutant(
+        "004-35",
+        "a task may have a control file, as long as that says the same",
+        "gate/broker/task_leases.py",
+        "        if control is not None:\n",
+        "        if control is not None and not control.judge:\n",
+        (CONTROLS,),
     ),
     Mutant(
         "004-36",

@@ -22,8 +22,10 @@
     planning     plan
     signals      what passes between a runner and its command
     proof        proof …
-    demo         demo; beside it what it is made of: demo_stage, _agent, _story,
-                 _show and _audit
+    demo         demo: which one is shown
+    demo_tasks   the demo of tasks; beside it demo_tasks_stage, _agent, _story and _audit
+    demo_screens the demo of screens; beside it demo_stage, _agent, _story, _show and _audit
+    demo_process the folder and the dispatcher of a demo; demo_words and demo_checks are for both
     completion   for bash, zsh and fish, made from the same table
     tables       columns that fit the terminal
     printing     what goes to which stream, and what must never reach a terminal

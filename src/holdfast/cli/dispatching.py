@@ -18,6 +18,14 @@ from holdfast.cli.person import person
 from holdfast.cli.printing import colours, document, out, plain, talk
 from holdfast.cli.sandboxing import is_best_effort, version
 from holdfast.cli.tables import Cell, Column, render, terminal_width
+from holdfast.cli.task_deciding import (
+    decide_on_task,
+    show_undecided,
+    task_to_decide,
+    unknown_task,
+)
+from holdfast.cli.task_dispatch import dispatch_tasks, forget_tasks, is_for_tasks
+from holdfast.cli.task_gaps import show_task_gaps
 from holdfast.core.words import duration
 from holdfast.gate.sandbox import seccomp
 from holdfast.manager import services
@@ -28,6 +36,7 @@ from holdfast.work.items import ANALYZE, COMPLETED, DISPATCHED, ERROR, WorkItem
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.pipeline import Pipeline
 from holdfast.work.report import Gap, Report, report
+from holdfast.work.tasks.undeclared import undeclared
 
 _MARKS = {DISPATCHED: "->", COMPLETED: "ok", ERROR: "!!"}
 
@@ -36,7 +45,9 @@ def dispatch(call: Call) -> int:
     """Send out agents for all that a manifest names, until everything is done."""
     desk = Desk(call)
     if call.flag("forget"):
-        return _forget(call, desk.open([]))
+        return _forget(call, desk, desk.open([]))
+    if is_for_tasks(call, desk.find([])):
+        return dispatch_tasks(call, desk, desk.open([]))
     best_effort = _sandboxed(call)
     manager = desk.open([])
     by = _person("have a merge amended", manager) if call.flag("amend") else ""
@@ -63,12 +74,20 @@ def dispatch(call: Call) -> int:
 
 
 def decide(call: Call) -> int:
-    """Say what becomes of the findings for a controller."""
+    """Say what becomes of the findings for a controller, or of the changes of a task."""
+    manager = Desk(call).open([])
+    if not call.words:
+        return show_undecided(call, manager)
+    record = task_to_decide(manager, call.words[0])
+    if record is not None and call.words[1:] in ([], ["approve"], ["reject"]):
+        return decide_on_task(call, manager, record, lambda: _person("decide on a task", manager))
+    if record is None and len(call.words) == 1:
+        raise unknown_task(manager, call.words[0])
     if len(call.words) != 2 or call.words[1] not in ("approve", "reject"):
         raise UsageError(
-            "decide needs a controller and what to do", hint="holdfast decide blog/posts approve"
+            "decide needs the name of a task or a controller, and what to do",
+            hint="holdfast decide NAME approve; for a task, holdfast decide NAME shows its diff",
         )
-    manager = Desk(call).open([])
     by = _person("decide on findings", manager)
     work = assignment.present(manager)
     pipeline = Pipeline(lock_manager=manager, screen_manifest=work.manifest, review=True)
@@ -86,11 +105,16 @@ def gaps(call: Call) -> int:
     """Show the files that agents wanted to write and were not given."""
     manager = Desk(call).find([])
     found = _gaps(manager) if manager is not None else []
+    of_tasks = undeclared(manager) if manager is not None else []
     if call.flag("json"):
-        document({"gaps": [{**gap.to_data(), "missing": missing} for gap, missing in found]})
-    elif not found:
+        gaps = [{**gap.to_data(), "missing": missing} for gap, missing in found]
+        document({"gaps": gaps, "tasks": [one.to_data() for one in of_tasks]})
+        return DONE
+    if not found and not of_tasks:
         out("no gaps")
-    else:
+    if of_tasks:
+        show_task_gaps(of_tasks)
+    if found:
         columns = [
             Column("file", 20), Column("workflow"), Column("phase"),
             Column("missed by", 12, prose=True), Column("", 12, prose=True),
@@ -149,22 +173,46 @@ def _assigned(call: Call, desk: Desk, manager: LockManager) -> assignment.Assign
             "there is a manifest already, in the ledger", hint="holdfast dispatch --resume"
         )
     if goes_on:
-        return assignment.present(manager)
+        work = assignment.present(manager)
+        assignment.take_up(manager)
+        return work
     if len(call.words) != 1:
         raise UsageError(
-            "dispatch needs a manifest", hint="holdfast dispatch screens.json, or --resume"
+            "dispatch needs a list of tasks or a manifest",
+            hint="holdfast dispatch tasks.toml, TODO.md, or --task TEXT; or --resume",
         )
+    _refuse_other(call.words[0])
     manifest = ScreenManifest.load(os.path.join(desk.folder, call.words[0]))
     return assignment.assign(manager, manifest, review=call.flag("review"))
 
 
-def _forget(call: Call, manager: LockManager) -> int:
+def _refuse_other(path: str) -> None:
+    """A file that is neither kind of work. Raises UsageError."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4096).lstrip()[:1]
+    except OSError:
+        return  # the one who reads it says why it cannot be read
+    if not path.endswith(".json") and start not in (b"{", b"["):
+        raise UsageError(
+            f"{path} is not a list of tasks",
+            hint="a list is a .toml file or a Markdown checklist (.md): holdfast dispatch --help",
+        )
+
+
+def _forget(call: Call, desk: Desk, manager: LockManager) -> int:
     _person("have work forgotten", manager)
-    assignment.forget(manager)
+    tasks = forget_tasks(call, desk, manager)
+    is_all = not (call.words or call.flag("only") or call.flag("task"))
+    if is_all:
+        assignment.forget(manager)
     if call.flag("json"):
-        document({"forgotten": True})
-    else:
+        document({"forgotten": True, "tasks": tasks})
+    elif is_all:
         out("all work is forgotten; what was half done is put back, other files stay as they are")
+    else:
+        out(f"{'1 task is' if tasks == 1 else f'{tasks} tasks are'} forgotten; files stay as they "
+            "are")  # fmt: skip
     return DONE
 
 

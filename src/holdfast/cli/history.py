@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.cli import DONE, agentwords
+from holdfast.cli import DONE, agentwords, taskwords
 from holdfast.cli.opening import Desk, view_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, listed, local, out, plain, talk
@@ -37,12 +37,14 @@ _WORK = {
     "gate_off": "{by} switched the gate off",
     "gate_on": "{by} switched the gate on",
     "work_assigned": "work began, by {source}",
+    "work_taken_up": "a dispatcher goes on with the work",
     "work_queued": "{workflow} waits for {phase}",
     "work_dispatched": "{workflow} was sent out for {phase}",
     "work_waits": "{workflow} waits for {phase}",
     "work_retried": "{workflow} goes back to its place in line",
     "work_ended": "{workflow} ended its {phase}: {status}",
     "work_state": "{workflow} is {state} now",
+    "work_merged": "the findings for {workflow} are merged",
     "work_forgotten": "work is forgotten",
     "work_broken": "the scheduler broke: {error}",
     "work_mended": "the scheduler works again",
@@ -157,7 +159,7 @@ class Teller:
             damage = _damage(type, data)
             if damage:
                 return damage
-        said = agentwords.sentence(type, data)
+        said = agentwords.sentence(type, data) or taskwords.sentence(type, data)
         if said:
             return said
         told = _WORK.get(type)

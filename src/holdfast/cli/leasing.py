@@ -86,7 +86,7 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
         child = enclosure.start(
             command,
             environment,
-            link,
+            link.join,
             mask=signals.as_given,
             default=signals.ignored_by_python,
         )

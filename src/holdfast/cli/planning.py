@@ -1,4 +1,4 @@
-"""plan: what depends on what, before any agent is sent out."""
+"""plan: what depends on what, before any agent is sent out: of tasks, or of screens."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from holdfast.manager.paths import Tree, home_root
 from holdfast.work.layout import CONTROLLER, DECLARED, Layout
 from holdfast.work.manifest import ScreenManifest
 from holdfast.work.plan import Plan, counted
+from holdfast.work.tasks.exclusion import Exclusions
+from holdfast.work.tasks.reading import from_command_line, is_list, read_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,12 +22,16 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parser import Call
     from holdfast.work.plan import Group
+    from holdfast.work.tasks.exclusion import Excluded
+    from holdfast.work.tasks.task import Task, TaskList
 
 #: How many lines of a table are shown before the rest is counted.
 LINES_MAX = 40
 SHARED_MAX = 12
 #: How many screens are named in one line.
 NAMES_MAX = 6
+#: How many paths or tasks are named in one cell.
+CELL_NAMES_MAX = 3
 _MISTAKES = (
     (CONTROLLER, "no such controllers", "controller in [work] of holdfast.toml says where to look"),
     (DECLARED, "in reads_from, but not there", "correct them in the manifest, if they are meant"),
@@ -33,10 +39,64 @@ _MISTAKES = (
 
 
 def plan(call: Call) -> int:
-    """Show the plan for a manifest."""
-    if len(call.words) != 1:
-        raise UsageError("plan takes one manifest", hint="holdfast plan screens.json")
+    """Show the plan for a list of tasks, or for a manifest."""
+    prompts = call.many("task")
+    if len(call.words) + bool(prompts) != 1:
+        raise UsageError(
+            "plan takes one list of tasks, or tasks one by one",
+            hint='holdfast plan tasks.toml, or --task "rename User to Account"',
+        )
     root = home_root(Desk(call).folder)
+    if prompts:
+        return _plan_tasks(call, root, from_command_line(prompts))
+    if is_list(call.words[0]):
+        return _plan_tasks(call, root, read_tasks(call.words[0], root))
+    return _plan_screens(call, root)
+
+
+# Tasks
+
+
+def _plan_tasks(call: Call, root: str, tasks: TaskList) -> int:
+    found = Exclusions.of(tasks, Tree(root))
+    if call.flag("json"):
+        document({"root": root, **found.to_data()})
+        return DONE
+    width, coloured = terminal_width(), colours()
+    if not len(tasks):
+        out("every item is ticked: there is nothing to do")
+        return DONE
+    columns = [Column("TASK", 12), Column("WRITES", 10), Column("READS", 10), Column("LOCKS", 8),
+               Column("AFTER", 8), Column("EXCLUDES", 8)]  # fmt: skip
+    shown = tasks.tasks[:LINES_MAX]
+    rows = [_task_row(task, found.excluded_by(task.name)) for task in shown]
+    lines = render(columns, rows, width=width, colours=coloured)
+    lines += _rest(len(tasks) - len(shown), "task", width)
+    out("\n".join([*lines, "", found.headline()]))
+    return DONE
+
+
+def _task_row(task: Task, excluded: Excluded) -> list[Cell]:
+    writes = "not declared" if task.writes is None else _few(task.writes) or "nothing"
+    excludes = _few(excluded.names, excluded.count)
+    return [
+        Cell(task.name, BOLD), Cell(writes, DIM if task.writes is None else ""),
+        Cell(_few(task.reads)), Cell(_few(task.locks)), Cell(_few(task.after)),
+        Cell(excludes, YELLOW),
+    ]  # fmt: skip
+
+
+def _few(names: Sequence[str], count: int = 0) -> str:
+    """The first names, and how many more there are."""
+    more = max(count, len(names)) - CELL_NAMES_MAX
+    told = ", ".join(names[:CELL_NAMES_MAX])
+    return f"{told} and {more} more" if more > 0 else told
+
+
+# Screens
+
+
+def _plan_screens(call: Call, root: str) -> int:
     manifest = ScreenManifest.load(call.words[0])
     found = Plan.of(manifest, Layout.load(root, os.environ), Tree(root))
     if call.flag("json"):

@@ -119,11 +119,26 @@ def _told(error: HoldfastError) -> list[str]:
     return lines + [f"  and {count - len(problems)} more"] * (count > len(problems))
 
 
+#: Characters that Python takes for printable, and that show nothing: fillers, joiners, selectors.
+_BLANK = (
+    range(0x34F, 0x350), range(0x115F, 0x1161), range(0x17B4, 0x17B6), range(0x180B, 0x1810),
+    range(0x2800, 0x2801), range(0x3164, 0x3165), range(0xFE00, 0xFE10), range(0xFFA0, 0xFFA1),
+    range(0xE0100, 0xE01F0),
+)  # fmt: skip
+
+
 def plain(text: str) -> str:
-    """The text with everything that a terminal could obey spelled out."""
-    if text.isprintable():
+    """The text with everything spelled out that a terminal could obey, or that cannot be seen."""
+    if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return "".join(c if _is_seen(c) else ascii(c)[1:-1] for c in text)
+
+
+def _is_seen(character: str) -> bool:
+    if not character.isprintable():
+        return False
+    code = ord(character)
+    return code < 0x34F or not any(code in blank for blank in _BLANK)
 
 
 def listed(texts: Iterable[str], most: int = 5) -> str:

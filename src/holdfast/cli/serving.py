@@ -37,7 +37,7 @@ def serve(call: Call) -> int:
     return DONE
 
 
-def beside(call: Call, manager: LockManager, pipeline: Pipeline) -> Server:
+def beside(call: Call, manager: LockManager, pipeline: Pipeline | None) -> Server:
     """The page of a dispatcher in the same process, on a ledger of its own: the dispatcher never
     waits for those who watch."""
     assert manager.tree is not None

@@ -1,0 +1,231 @@
+"""dispatch and decide, for plain lists of tasks."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from holdfast.cli import DONE, FAILED, INTERRUPTED
+from holdfast.cli.parser import Call, UsageError
+from holdfast.cli.printing import document, listed, out, plain, talk
+from holdfast.cli.sandboxing import is_best_effort
+from holdfast.cli.task_gaps import sentence
+from holdfast.cli.task_report import Watch, print_table
+from holdfast.manager import services
+from holdfast.manager.manager import LockManager
+from holdfast.work import stopping
+from holdfast.work.errors import WorkError
+from holdfast.work.tasks import records, states
+from holdfast.work.tasks.dispatcher import TaskDispatcher
+from holdfast.work.tasks.forgetting import forget
+from holdfast.work.tasks.reading import from_command_line, is_list, list_name, read_tasks
+from holdfast.work.tasks.records import ListRecord, TaskRecord
+from holdfast.work.tasks.task import COMMAND_LINE, TaskList
+from holdfast.work.tasks.undeclared import undeclared
+
+if TYPE_CHECKING:
+    from holdfast.cli.opening import Desk
+
+#: Said of tasks only; manifests have none of them.
+OPTIONS = ("task", "only", "retry-failed", "keep-failed", "slots")
+
+
+def is_for_tasks(call: Call, manager: LockManager | None) -> bool:
+    """Whether a line is about tasks: it says so, or what it goes on with are tasks."""
+    if any(call.flag(name) for name in OPTIONS) or (call.words and is_list(call.words[0])):
+        return True
+    goes_on = call.flag("resume") and not call.words
+    return goes_on and manager is not None and _is_newest(manager)
+
+
+def _is_newest(manager: LockManager) -> bool:
+    """Whether the last work that was begun here is a list of tasks."""
+    from holdfast.work.assignment import NOTE
+
+    last = _last_list(manager)
+    screens = services.noted(manager, NOTE)
+    return last is not None and (screens is None or screens.at < last.began)
+
+
+def dispatch_tasks(call: Call, desk: Desk, manager: LockManager) -> int:
+    """Do the tasks of a list, as many at once as there are slots."""
+    is_best_effort(call)  # which changes nothing here, but is not to be misspelt
+    tasks = _tasks(call, desk, manager)
+    watch = Watch(quiet=call.flag("json"))
+    work = TaskDispatcher(
+        manager, tasks, slots=_slots(call), only=call.many("only"),
+        review=call.flag("review") or _was_in_review(manager, tasks.name),
+        keep_failed=call.flag("keep-failed"), changed=watch.see,
+    )  # fmt: skip
+    began = monotonic()
+    done = work.begin(command=_command(tasks), retry_failed=call.flag("retry-failed"))
+    if not call.flag("json"):
+        _introduce(work, tasks, done)
+    with _page(call, manager):
+        interrupted = _run(manager, work, watch)
+    found = work.flow.records()
+    refused = undeclared(manager, tasks.name)
+    if call.flag("json"):
+        gaps = [one.to_data() for one in refused]
+        document({**_data(tasks, found, work.error), "gaps": gaps})
+    else:
+        wanted = [one for one in found if work.flow.wants(one.name)]
+        print_table(wanted, monotonic() - began, command=_command(tasks), error=work.error)
+        if refused:
+            out(sentence(refused))
+    if interrupted:
+        talk(f"holdfast: interrupted; go on with: {_command(tasks)}")
+        if held := work.in_review():
+            talk(f"  in review, put back, and to be done again: {listed(held)}")
+        return INTERRUPTED
+    is_well = all(one.state == states.DONE for one in found if work.flow.wants(one.name))
+    return DONE if is_well and not work.error else FAILED
+
+
+def forget_tasks(call: Call, desk: Desk, manager: LockManager) -> int:
+    """Forget the tasks of one list, or of all; how many."""
+    name = None
+    if call.words:
+        assert manager.tree is not None
+        name = list_name(os.path.join(desk.folder, call.words[0]), manager.tree.root)
+    elif call.flag("task"):
+        name = COMMAND_LINE
+    return forget(manager, name, call.many("only"))
+
+
+# What is to be done
+
+
+def _tasks(call: Call, desk: Desk, manager: LockManager) -> TaskList:
+    prompts = call.many("task")
+    if prompts and call.words:
+        raise UsageError(
+            "a list and --task were given", hint="give one or the other: both are lists of tasks"
+        )
+    assert manager.tree is not None
+    if prompts:
+        return from_command_line(prompts)
+    if len(call.words) == 1:
+        return read_tasks(call.words[0], manager.tree.root)  # the desk has entered its folder
+    if call.words:
+        raise UsageError("dispatch takes one list", hint="holdfast dispatch tasks.toml")
+    last = _last_list(manager)
+    if last is None:
+        raise WorkError(
+            "there is no list of tasks to go on with",
+            hint="begin one: holdfast dispatch tasks.toml",
+        )
+    found = services.look(manager, lambda view: records.tasks_in(view, last.name))
+    known = [one.task for one in found if one.name in last.tasks]
+    return TaskList(last.name, tuple(known), last.slots, last.is_checklist)
+
+
+def _last_list(manager: LockManager) -> ListRecord | None:
+    found = services.look(manager, records.lists_in)
+    return found[-1] if found else None
+
+
+def _was_in_review(manager: LockManager, name: str) -> bool:
+    found = services.look(manager, records.lists_in)
+    return any(one.review for one in found if one.name == name)
+
+
+def _slots(call: Call) -> int | None:
+    from holdfast.work.layout import SLOTS_MAX
+
+    given = call.number("slots")
+    if given is not None and not 1 <= given <= SLOTS_MAX:
+        raise UsageError(f"--slots {given} is not possible", hint=f"give 1 to {SLOTS_MAX}")
+    return given
+
+
+def _command(tasks: TaskList) -> str:
+    """What a person types to go on with a list."""
+    if tasks.name == COMMAND_LINE:
+        return "holdfast dispatch --resume"
+    return f"holdfast dispatch {shlex.quote(tasks.name)}"
+
+
+def _introduce(work: TaskDispatcher, tasks: TaskList, done: list[TaskRecord]) -> None:
+    """The call of the agent, before anything is started."""
+    wanted = [task for task in tasks if work.flow.wants(task.name)]
+    count = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+    part = f"{len(wanted)} of the " if len(wanted) < len(tasks) else ""
+    talk(f"{part}{count} of {plain(tasks.title)}, up to {work.slots} at once")
+    for agent, task in {work.agents.of(task).program: task for task in reversed(wanted)}.items():
+        call = work.agents.of(task).shown(task.name)
+        talk(f"  agent: {plain(call)}")
+        talk(f"         {plain(agent)}, below holdfast run --sandbox --lease")
+    before = [one for one in done if work.flow.wants(one.name)]
+    if before:
+        talk(f"  {len(before)} done before, and not done again")
+    ended = (states.FAILED, states.SKIPPED)
+    left = [one for one in work.flow.records() if one.state in ended and work.flow.wants(one.name)]
+    if left:
+        talk(f"  {len(left)} failed or skipped before; to try again: --retry-failed")
+
+
+# While it runs
+
+
+@contextmanager
+def _page(call: Call, manager: LockManager) -> Iterator[None]:
+    if not call.flag("serve"):
+        yield
+        return
+    from holdfast.cli.serving import beside
+
+    server = beside(call, manager, None)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def _run(manager: LockManager, work: TaskDispatcher, watch: Watch) -> bool:
+    """Work until all is done. True if it was interrupted, or asked to stop."""
+    stopped = threading.Event()
+    asked = stopping.asked_at(manager)
+    with _interrupts(work, stopped):
+        work.start()
+        while not stopped.is_set() and not work.is_done():
+            work.wait_for_change(1.0)
+            watch.waits_for(work.undecided())
+            if stopping.asked_at(manager) != asked:
+                stopped.set()
+        work.stop()
+    return stopped.is_set()
+
+
+@contextmanager
+def _interrupts(work: TaskDispatcher, stopped: threading.Event) -> Iterator[None]:
+    """The first interrupt lets the agents finish that are out, the second ends them."""
+
+    def heard(number: int, frame: object) -> None:
+        if stopped.is_set():
+            threading.Thread(target=work.halt, daemon=True).start()
+            return
+        stopped.set()
+        talk("holdfast: waiting for the agents that are out; once more to end and undo them")
+
+    before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _data(tasks: TaskList, found: list[TaskRecord], error: str) -> dict[str, object]:
+    return {
+        "list": tasks.name,
+        "tasks": [one.to_data() for one in found],
+        "counts": {state: sum(one.state == state for one in found) for state in states.STATES},
+        "error": error,
+    }

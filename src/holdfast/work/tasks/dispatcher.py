@@ -1,0 +1,197 @@
+"""A dispatcher for one list: its tasks, a scheduler, and the launchers in which agents run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.core.model import Event
+from holdfast.gate.broker.starting import demand
+from holdfast.gate.sandbox import SandboxError
+from holdfast.gate.settings import FILE, Settings, text_of
+from holdfast.manager import services
+from holdfast.manager.manager import LockManager
+from holdfast.work.brokered import WAIT_SECONDS
+from holdfast.work.following import Following
+from holdfast.work.layout import Layout
+from holdfast.work.scheduler import Scheduler
+from holdfast.work.slots import Launchers
+from holdfast.work.tasks import landing
+from holdfast.work.tasks.agent import Agent, AgentMissingError, agent_of, find_agent
+from holdfast.work.tasks.attempt import PAUSE_SECONDS, Setting
+from holdfast.work.tasks.flow import TaskFlow
+from holdfast.work.tasks.records import TaskRecord
+from holdfast.work.tasks.task import COMMAND_LINE, Task, TaskList
+
+if TYPE_CHECKING:
+    from holdfast.work.items import WorkItem
+
+#: Why an agent ended whose dispatcher was told to.
+HALTED = "halted"
+
+
+class Agents:
+    """The agent of each task: the one that it names, or the one that is set or installed."""
+
+    def __init__(self, root: str, environ: Mapping[str, str]) -> None:
+        self._root = root
+        self._environ = environ
+        self._found: dict[tuple[str, ...], Agent] = {}
+
+    def of(self, task: Task) -> Agent:
+        """Raises AgentMissingError, with the name of the program that is missing."""
+        known = self._found.get(task.command)
+        if known is None:
+            known = self._named(task) if task.command else find_agent(self._root, self._environ)
+            self._found[task.command] = known
+        return known
+
+    def _named(self, task: Task) -> Agent:
+        try:
+            return agent_of(task.command, self._root, self._environ)
+        except AgentMissingError as error:
+            raise AgentMissingError(
+                f"{task.name}: {error.message}", hint=error.hint, task=task.name, **error.fields
+            ) from error
+
+
+class TaskDispatcher:
+    """Made, then `begin`, `start`, and `stop` at the end."""
+
+    def __init__(
+        self,
+        manager: LockManager,
+        tasks: TaskList,
+        *,
+        slots: int | None = None,
+        only: Iterable[str] = (),
+        review: bool = False,
+        keep_failed: bool = False,
+        changed: Callable[[TaskRecord], None] | None = None,
+        environ: Mapping[str, str] | None = None,
+        pause_seconds: float = PAUSE_SECONDS,
+    ) -> None:
+        """Everything that can be known to be wrong is raised here, before anything is begun:
+        SandboxError if this machine cannot have a broker, AgentMissingError, SettingsError, and
+        CommitError if a task is to be committed and git cannot."""
+        assert manager.tree is not None
+        _demand_broker()
+        self.manager = manager
+        self.root = manager.tree.root
+        environment = dict(os.environ if environ is None else environ)
+        file = f"{self.root}/{FILE}"
+        text = text_of(file)
+        layout, settings = Layout.of(file, text, environment), Settings.of(file, text)
+        self.agents = Agents(self.root, environment)
+        wanted = [task for task in tasks if not only or task.name in only]
+        for task in wanted:
+            _make_writable(self.agents.of(task))
+        if any(task.commit for task in wanted):
+            landing.demand_identity(self.root)
+        is_file = tasks.name != COMMAND_LINE
+        closed = (os.path.realpath(os.path.join(self.root, tasks.name)),) if is_file else ()
+        setting = Setting(
+            manager, self.root, environment, tuple(settings.sandbox_write), closed, self.agents.of,
+            pause_seconds,
+        )  # fmt: skip
+        self.slots = slots or tasks.slots or layout.slots
+        self.flow = TaskFlow(
+            manager, tasks, setting, only=only, review=review, keep_failed=keep_failed,
+            changed=changed,
+        )  # fmt: skip
+        self._launchers = Launchers(manager, self.slots)
+        self.scheduler = Scheduler(
+            lock_manager=manager, slots=self.slots, queue_seconds=WAIT_SECONDS,
+            retries=layout.retries, host=self._launchers.lend, work=self.flow,
+        )  # fmt: skip
+        self.flow.serve(self.scheduler)
+        self._following: Following | None = None
+        self._error = ""
+
+    @property
+    def error(self) -> str:
+        """Why it broke; empty as long as it did not."""
+        return self.scheduler.error or self._error
+
+    def begin(self, *, command: str, retry_failed: bool = False) -> list[TaskRecord]:
+        """Record the list; which tasks are done already. `command` is how a person goes on with
+        it."""
+        return self.flow.begin(slots=self.slots, command=command, retry_failed=retry_failed)
+
+    def start(self) -> None:
+        """Take up what the ledger has, and queue what can be begun."""
+        self._launchers.warm(len(self.flow.tasks))
+        head = services.look(self.manager, lambda view: view.head)
+        self.scheduler.start()
+        self._following = Following(self.manager, head, self._hear, self._broke)
+        self.flow.tick_all()
+        self.flow.queue_ready()
+
+    def _hear(self, event: Event) -> None:
+        self.flow.heard(event)
+
+    def _broke(self, error: BaseException) -> None:
+        self._error = f"{type(error).__name__}: {error}"
+
+    def is_done(self) -> bool:
+        """Whether nothing is left to do here, or the scheduler broke."""
+        return bool(self.error) or self.flow.is_done()
+
+    def wait_for_change(self, seconds: float) -> None:
+        """Wait until something happened, or for so long."""
+        self.scheduler.wait_for_change(seconds)
+
+    def undecided(self) -> list[str]:
+        """The tasks in review, if all that is left to do here waits for a person."""
+        is_busy = self.scheduler.active_items or self.scheduler.queue_depth
+        return [] if is_busy else self.in_review()
+
+    def in_review(self) -> list[str]:
+        """The tasks that a person has to decide on, of those whose files are held here."""
+        return [str(item.data["task"]) for item in self.scheduler.held_items]
+
+    def halt(self) -> None:
+        """End the agents that are out; their tasks are undone and stay in line."""
+        self.scheduler.drain()
+        for item in [*self.scheduler.active_items, *self.scheduler.held_items]:
+            self.scheduler.stop_item(item.id, HALTED)
+
+    def stop(self) -> None:
+        """Wait for the agents that are out, and send no more."""
+        if self._following is not None:
+            self._following.end()
+        if self.scheduler.error:
+            # A task whose end could not be recorded keeps its files, and a call that waits for one
+            # of them would wait for ever.
+            self.halt()
+        self.scheduler.stop()  # whose last word wakes the one who follows the ledger
+        if self._following is not None:
+            self._following.join()
+        self._launchers.close()
+
+    def active(self) -> list[WorkItem]:
+        """What is worked on here."""
+        return self.scheduler.active_items
+
+
+def _demand_broker() -> None:
+    """Raises SandboxError if agents cannot be run below a broker here."""
+    try:
+        demand(what="a list of tasks")
+    except SandboxError as error:
+        raise SandboxError(
+            error.message,
+            hint="run the list on Linux on x86_64 with Landlock and seccomp, outside any sandbox",
+            **error.fields,
+        ) from error
+
+
+def _make_writable(agent: Agent) -> None:
+    """A file that an agent needs and that is not there yet is made, empty: a sandbox can only open
+    what exists."""
+    for path in agent.writes:
+        full = os.path.expanduser(path)
+        if not path.endswith("/") and not os.path.lexists(full):
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            os.close(os.open(full, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -1,0 +1,84 @@
+"""How tasks are forgotten: a later run of their list does them anew.
+
+Only what no dispatcher works on is forgotten, together with its place in line. A task that was cut
+off by the death of its dispatcher has to be gone on with first: its files are put back then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import moving
+from holdfast.core.model import Decision
+from holdfast.manager import services
+from holdfast.manager.liveness import is_dead
+from holdfast.manager.manager import LockManager
+from holdfast.work.desk import ITEM_FORGOTTEN, NOTES, Desk, known_item
+from holdfast.work.errors import WorkError
+from holdfast.work.items import WorkItem
+from holdfast.work.tasks import records, states
+from holdfast.work.tasks.beginning import listed
+from holdfast.work.tasks.progress import is_abandoned
+from holdfast.work.tasks.records import TaskRecord
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
+
+
+def forget(manager: LockManager, list: str | None = None, only: Sequence[str] = ()) -> int:
+    """Forget the tasks of a list, or of all; how many. Raises WorkError if one of them is worked
+    on."""
+
+    def decide(view: View) -> Decision[tuple[int, Sequence[WorkItem]]]:
+        found = [one for one in records.tasks_in(view, list) if not only or one.name in only]
+        _refuse_at_work(view, found)
+        # They stand in line: a later dispatcher would do them beside the tasks that are begun anew.
+        items = [item for one in found if (item := _item_in_line(view, one)) is not None]
+        decision: Decision[Any] = Decision((len(found), items))
+        for record in found:
+            decision = _over(view, decision, record.note, list=record.list, task=record.name)
+        for item in items:
+            decision = moving.with_note(
+                view, decision, ITEM_FORGOTTEN, {"id": item.id}, name=f"{NOTES}{item.id}", over=True
+            )
+        for one in records.lists_in(view) if not only else ():
+            if list is None or one.name == list:
+                decision = _over(view, decision, one.note, list=one.name)
+        return decision
+
+    count, items = services.decide(manager, decide)
+    for item in items:
+        Desk(manager).leave_line(item)
+    return count
+
+
+def _refuse_at_work(view: View, found: Sequence[TaskRecord]) -> None:
+    begun = {one.name: one for one in records.lists_in(view)}
+    out = [one for one in found if one.state in states.HOLDING]
+    gone = [
+        one for one in out
+        if one.list in begun
+        and is_abandoned(begun[one.list], [one], lambda witness: is_dead(witness, ()))
+    ]  # fmt: skip
+    names = [one.name for one in out if one not in gone]
+    if names:
+        raise WorkError(
+            f"{listed(names)}: being worked on right now",
+            hint="stop its dispatcher first; holdfast status shows who that is", tasks=names,
+        )  # fmt: skip
+    if gone:
+        names = [one.name for one in gone]
+        raise WorkError(
+            f"{listed(names)}: cut off when its dispatcher died",
+            hint=f"go on with it first: {begun[gone[0].list].command}", tasks=names,
+        )  # fmt: skip
+
+
+def _item_in_line(view: View, record: TaskRecord) -> WorkItem | None:
+    item = known_item(view, record.item)
+    return None if item is None or item.is_over else item
+
+
+def _over(view: View, decision: Decision[Any], note: str, **said: str) -> Decision[Any]:
+    return moving.with_note(view, decision, records.TASK_FORGOTTEN, said, name=note, over=True)

@@ -1,0 +1,274 @@
+"""How the changes of a task become one commit, with exactly its files in it.
+
+The commit is made beside git's index and work tree, with git's own plumbing: an index of our own
+that begins as the last commit, in which only the task's files are replaced. The branch is moved by
+compare-and-swap, so a commit that a person or another task makes at the same moment is never
+undone: then the same files are put on top of that one. At the end the same files are brought up to
+date in the index that people use.
+
+Git's hooks do not run: a hook looks at the whole work tree, where other tasks are half done. What
+it would check belongs into the task's `check`.
+
+`plan` writes everything to git's object database and changes nothing else. It is recorded in the
+ledger before the branch moves, so a dispatcher that dies at any moment in between leaves enough for
+the next one to finish it (`land`), and nothing is committed twice.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+from holdfast.core.errors import HoldfastError
+from holdfast.gate.gitfiles import outside
+
+GIT_SECONDS = 60.0
+#: How often the branch may move under our hands before we give up.
+MOVES_MAX = 50
+INDEX_SECONDS = 10.0
+LOOK_SECONDS = 0.05
+#: Between attempts to make a commit that has to be made, in seconds.
+PAUSES = (0.1, 0.4, 1.5, 5.0)
+#: The mode of what is not there.
+_ABSENT = "000000"
+_NOTHING = (_ABSENT, "")
+#: How many commits are looked at to find one that was made before.
+LOOKED_AT_MAX = 100
+
+
+class CommitError(HoldfastError):
+    """Git did not make a commit. The message says why, in git's words."""
+
+    code = "E_COMMIT"
+
+
+def demand_identity(root: str) -> None:
+    """See that git can make commits here: there is a repository, and it knows by whom they are.
+    Raises CommitError."""
+    missing = "git init"
+    try:
+        _git(root, "rev-parse", "--git-dir")
+        missing = "git config user.name and user.email"
+        _git(root, "var", "GIT_AUTHOR_IDENT")
+        _git(root, "var", "GIT_COMMITTER_IDENT")
+    except CommitError as error:
+        raise CommitError(
+            f"commits cannot be made here: {error.message}",
+            hint=f"{missing}, or leave commit = true out of the list",
+        ) from error
+
+
+def plan(root: str, files: Sequence[str], message: str, room: str) -> dict[str, Any]:
+    """What is to be committed, with the content in git's object database. `room` is a folder for an
+    index of our own. Raises CommitError."""
+    index = {"GIT_INDEX_FILE": f"{room}/plan.index"}
+    _forget(index)
+    try:
+        head = _head(root)
+        if head:
+            _git(root, "read-tree", head, variables=index)
+        given = b"".join(os.fsencode(path) + b"\0" for path in files)
+        _git(root, "update-index", "--add", "--remove", "--replace", "-z", "--stdin",
+             variables=index, input=given)  # fmt: skip
+        # Not needed yet: but if there is no room for it, that is known while all can be undone.
+        _git(root, "write-tree", variables=index)
+        base = head or _git(root, "hash-object", "-t", "tree", "--stdin", "-w")
+        words = ("diff-index", "--cached", "--raw", "--no-renames", "-z", base)
+        raw = _answer(root, words, index)
+    finally:
+        _forget(index)
+    return {"entries": _entries(raw), "message": message}
+
+
+def land(root: str, planned: Mapping[str, Any], room: str) -> str:
+    """Make the commit, unless it is there already; its id. Empty if nothing differs from the last
+    commit, or a later commit has these files already. Raises CommitError."""
+    entries: Sequence[Mapping[str, str]] = planned["entries"]
+    if not entries:
+        return ""
+    for _ in range(MOVES_MAX):
+        head = _head(root)
+        if not _still_fits(root, head, entries):
+            return ""
+        commit = _commit(root, head, entries, planned["message"], room)
+        if not commit:  # it was cut off after the branch had moved
+            _bring_index_up_to_date(root, entries)
+            return ""
+        said = f"commit: {planned['message'].splitlines()[0][:200]}"
+        moved = _run(root, ("update-ref", "-m", said, "HEAD", commit, head))
+        if moved.returncode == 0:
+            _bring_index_up_to_date(root, entries)
+            return commit
+        if _head(root) == head:
+            raise CommitError(_said(moved), hint="make room for the commit, then run it again")
+    raise CommitError("the branch moved again and again", hint="run the list again later")
+
+
+def land_patiently(root: str, planned: Mapping[str, Any], room: str, turns: Lock) -> str:
+    """The commit of a task, made now or before; empty if there is none. The task cannot be undone
+    any more, so a disk that is full or a branch that another git has locked are worth some
+    patience. Only one thread at a time has the turn. Raises CommitError."""
+    for pause in (*PAUSES, None):
+        try:
+            with turns:
+                return land(root, planned, room) or find(root, planned)
+        except CommitError:
+            if pause is None:
+                raise
+            time.sleep(pause)
+    raise AssertionError("the last pause is None")
+
+
+def find(root: str, planned: Mapping[str, Any]) -> str:
+    """The commit that has these files, if a dispatcher died right after it was made. Empty if there
+    is none."""
+    entries: Sequence[Mapping[str, str]] = planned.get("entries", ())
+    if not entries:
+        return ""
+    limit = f"-{LOOKED_AT_MAX}"
+    words = ("--literal-pathspecs", "log", limit, "--format=%H", "--", entries[0]["path"])
+    found = _run(root, words)
+    commits = found.stdout.decode().split() if found.returncode == 0 else []
+    return next((one for one in commits if _has(root, one, entries)), "")
+
+
+def _head(root: str) -> str:
+    """The last commit; empty on a branch without any."""
+    found = _run(root, ("rev-parse", "--verify", "--quiet", "HEAD^{commit}"))
+    return found.stdout.decode().strip() if found.returncode == 0 else ""
+
+
+def _entries(raw: bytes) -> list[dict[str, str]]:
+    """What `diff-index --raw -z` says: a line of facts, then a path."""
+    parts = raw.split(b"\0")
+    found = []
+    for facts, path in zip(parts[0:-1:2], parts[1::2], strict=True):
+        old_mode, mode, old, new, _status = facts.decode().lstrip(":").split()
+        found.append({"path": os.fsdecode(path), "mode": mode, "id": new,
+                      "old_mode": old_mode, "old_id": old})  # fmt: skip
+    return found
+
+
+def _still_fits(root: str, head: str, entries: Sequence[Mapping[str, str]]) -> bool:
+    """Whether the last commit has these files as they were when this was planned, or as they are to
+    be. If not, a later task has changed and committed them, with what this one wrote."""
+    now = _listed(root, head, entries) if head else {}
+    return all(
+        now.get(one["path"], _NOTHING) in (_fact(one["old_mode"], one["old_id"]), _new(one))
+        for one in entries
+    )
+
+
+def _has(root: str, commit: str, entries: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a commit has these files as they are to be."""
+    now = _listed(root, commit, entries)
+    return all(now.get(one["path"], _NOTHING) == _new(one) for one in entries)
+
+
+def _new(entry: Mapping[str, str]) -> tuple[str, str]:
+    return _fact(entry["mode"], entry["id"])
+
+
+def _fact(mode: str, id: str) -> tuple[str, str]:
+    return _NOTHING if mode == _ABSENT else (mode, id)
+
+
+def _listed(
+    root: str, commit: str, entries: Sequence[Mapping[str, str]]
+) -> dict[str, tuple[str, str]]:
+    """The mode and the id of each of these files in a commit, but for those that it has not."""
+    paths = [one["path"] for one in entries]
+    listed = _answer(root, ("--literal-pathspecs", "ls-tree", "-z", commit, "--", *paths))
+    found: dict[str, tuple[str, str]] = {}
+    for line in filter(None, listed.split(b"\0")):
+        facts, _, path = line.partition(b"\t")
+        mode, _kind, id = facts.decode().split()
+        found[os.fsdecode(path)] = (mode, id)
+    return found
+
+
+def _commit(
+    root: str, head: str, entries: Sequence[Mapping[str, str]], message: str, room: str
+) -> str:
+    """A commit on top of the last one; empty if it would change nothing."""
+    index = {"GIT_INDEX_FILE": f"{room}/land.index"}
+    _forget(index)
+    try:
+        if head:
+            _git(root, "read-tree", head, variables=index)
+        lines = b"".join(
+            f"{one['mode'] if one['mode'] != _ABSENT else '0'} {one['id']}\t".encode()
+            + os.fsencode(one["path"]) + b"\0"
+            for one in entries
+        )  # fmt: skip
+        _git(root, "update-index", "-z", "--index-info", variables=index, input=lines)
+        tree = _git(root, "write-tree", variables=index)
+    finally:
+        _forget(index)
+    if head and tree == _git(root, "rev-parse", f"{head}^{{tree}}"):
+        return ""
+    signed = _run(root, ("config", "--type=bool", "commit.gpgsign")).stdout.strip() == b"true"
+    words = ["commit-tree", tree, *(("-p", head) if head else ()), *(("-S",) if signed else ())]
+    return _git(root, *words, input=message.encode("utf-8", "surrogateescape"))
+
+
+def _bring_index_up_to_date(root: str, entries: Sequence[Mapping[str, str]]) -> None:
+    """In the index that people use, these files are as they were committed. Another git may have it
+    locked for a moment; if it stays locked, `git status` shows them as changed, and that is all."""
+    given = b"".join(os.fsencode(one["path"]) + b"\0" for one in entries)
+    end = time.monotonic() + INDEX_SECONDS
+    words = ("update-index", "--add", "--remove", "--replace", "-q", "-z", "--stdin")
+    while _run(root, words, input=given).returncode and time.monotonic() < end:
+        time.sleep(LOOK_SECONDS)
+
+
+def _forget(index: Mapping[str, str]) -> None:
+    for path in (index["GIT_INDEX_FILE"], f"{index['GIT_INDEX_FILE']}.lock"):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            continue
+
+
+def _git(
+    root: str, *words: str, variables: Mapping[str, str] | None = None, input: bytes = b""
+) -> str:
+    return _answer(root, words, variables, input).decode().strip()
+
+
+def _answer(
+    root: str,
+    words: Sequence[str],
+    variables: Mapping[str, str] | None = None,
+    input: bytes = b"",
+) -> bytes:
+    done = _run(root, words, variables, input)
+    if done.returncode:
+        raise CommitError(_said(done), hint="see to it, then run the list again")
+    return done.stdout
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return said[-1] if said else f"git ended with {done.returncode}"
+
+
+def _run(
+    root: str,
+    words: Sequence[str],
+    variables: Mapping[str, str] | None = None,
+    input: bytes = b"",
+) -> subprocess.CompletedProcess[bytes]:
+    try:
+        # In a session of its own: if our whole group is killed, a git that is just writing goes on
+        # to its end, and leaves none of its lock files behind.
+        return subprocess.run(
+            ["git", "-C", root, *words], input=input, capture_output=True, check=False,
+            env={**outside(), **(variables or {})}, timeout=GIT_SECONDS, start_new_session=True,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CommitError(f"git cannot be run: {error}", hint="install git") from error

@@ -1,0 +1,92 @@
+"""The guide to lists of tasks shows what happens: its lists are read, and its tables compared."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import fields as fields_of
+from pathlib import Path
+
+import pytest
+
+from helpers_cli import QuickRepository
+from holdfast.work.layout import AgentSettings, Layout
+from holdfast.work.tasks.agent import KNOWN
+from holdfast.work.tasks.fields import KEYS
+from holdfast.work.tasks.reading import read_tasks
+from holdfast.work.tasks.task import TIMEOUT_SECONDS, Task
+
+GUIDE = (Path(__file__).parents[2] / "docs/tasks.md").read_text()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+#: What the guide says of a key that has no value of its own to stand for "none".
+IN_WORDS = {"writes": "not declared", "command": "the client that is found"}
+
+
+def block(kind: str, begins: str) -> str:
+    """The block of a kind that begins so."""
+    found = [text for name, text in BLOCK.findall(GUIDE) if (name, text.find(begins)) == (kind, 0)]
+    assert len(found) == 1, found
+    return str(found[0])
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> QuickRepository:
+    made = QuickRepository(tmp_path / "project")
+    (made.root / "tasks.toml").write_text(block("toml", "# tasks.toml"))
+    return made
+
+
+def test_the_plan_of_the_guides_list_is_the_one_that_it_shows(repository: QuickRepository) -> None:
+    command, _, shown = block("text", "$ holdfast plan").partition("\n")
+    answer = repository.hold(*shlex.split(command)[2:])
+    lines = [line.rstrip() for line in answer.out.splitlines()]
+    assert lines == shown.splitlines()
+
+
+def test_a_list_with_mistakes_is_refused_as_the_guide_says(repository: QuickRepository) -> None:
+    (repository.root / "app").mkdir(exist_ok=True)
+    text = '[[task]]\nname = "one"\npromt = "x"\nwrites = ["app/"]\n'
+    (repository.root / "tasks.toml").write_text(text)
+    answer = repository.hold("plan", "tasks.toml")
+    assert answer.err == block("text", "holdfast: tasks.toml: 3 errors")
+
+
+def test_the_checklist_of_the_guide_has_two_tasks(repository: QuickRepository) -> None:
+    file = repository.root / "TODO.md"
+    file.write_text(block("markdown", "- [ ] rename"))
+    found = read_tasks(str(file), str(repository.root))
+    assert [task.name for task in found] == ["rename User to Account", "make the seed data smaller"]
+
+
+def test_the_guide_has_every_key_with_its_default() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|\s*(.*?)\s*\| .* \|$", GUIDE, re.M)
+    shown = dict(rows)
+    assert tuple(sorted(shown)) == tuple(sorted(KEYS))
+    for field in fields_of(Task):
+        if field.name in ("name", "prompt", "check", "line"):
+            continue
+        said = shown[field.name]
+        default = TIMEOUT_SECONDS if field.name == "timeout_seconds" else field.default
+        if field.name in IN_WORDS:
+            assert said == IN_WORDS[field.name]
+        elif isinstance(default, bool):
+            assert said == f"`{str(default).lower()}`"
+        elif isinstance(default, tuple):
+            assert said == "`[]`"
+        elif isinstance(default, str):
+            assert said == f'`"{default}"`'
+        else:
+            assert isinstance(default, int | float)
+            assert said == f"`{default:g}`"
+
+
+def test_the_guide_shows_how_each_client_is_called() -> None:
+    for name, words in KNOWN.values():
+        assert f"| {name} | `{shlex.join(words)}` |" in GUIDE
+
+
+def test_the_settings_of_the_guide_are_understood() -> None:
+    found = Layout.of("/r/holdfast.toml", block("toml", "[work.agent]"), {}).agent
+    assert found == AgentSettings(
+        ("my-agent", "--yes", "{prompt}"), timeout_seconds=1800, environment={"MY_MODEL": "large"}
+    )

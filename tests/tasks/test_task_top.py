@@ -1,0 +1,187 @@
+"""Lists of tasks in `holdfast top`: how far each is, who waits for whom, what is to be decided."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers_cli import COMMAND, Repository, Terminal
+from helpers_processes import until
+from holdfast.cli.sheet import Sheet
+from holdfast.cli.top import View, drawn
+from holdfast.core import codec
+from holdfast.core.model import SECOND
+from holdfast.manager import services
+from holdfast.manager.liveness import own_witness, witness_of
+from holdfast.manager.manager import LockManager
+from holdfast.work.tasks import records, states
+from holdfast.work.tasks.records import ListRecord, TaskRecord
+from holdfast.work.tasks.task import Task
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "repo")
+
+
+@pytest.fixture
+def manager(repo: Repository) -> Iterator[LockManager]:
+    with LockManager.open(str(repo.root)) as found:
+        yield found
+
+
+def task(name: str, state: str, *, after: tuple[str, ...] = (), **terms: Any) -> TaskRecord:
+    return TaskRecord("tasks.toml", Task(name, "do it", after=after), state, **terms)
+
+
+def begin(manager: LockManager, *tasks: TaskRecord, pid: int = 0, **terms: Any) -> None:
+    """A list with these tasks in the ledger, begun by this process or by another."""
+    witness = witness_of(pid) if pid else own_witness()
+    given = {"slots": 2, "began": manager.now(), "command": "holdfast dispatch tasks.toml", **terms}
+    made = ListRecord(
+        "tasks.toml", tuple(one.name for one in tasks),
+        by=tuple(codec.witness_to_list(witness) or ()), **given,
+    )  # fmt: skip
+    services.note(manager, records.LIST_BEGUN, made.to_data(), name=made.note)
+    for one in tasks:
+        services.note(manager, records.TASK_CHANGED, one.to_data(), name=one.note)
+
+
+def shown(manager: LockManager, width: int | None = None) -> list[str]:
+    return drawn(View(manager).look(), Sheet(width, False, 1000))
+
+
+def line(manager: LockManager, begins: str) -> str:
+    (found,) = [one for one in shown(manager) if one.startswith(begins)]
+    return found
+
+
+def test_a_list_shows_how_far_it_is_and_how_long_it_will_take(manager: LockManager) -> None:
+    now = manager.now()
+    begin(
+        manager, task("a", states.DONE, worked_microseconds=120 * SECOND, tries=1),
+        task("b", states.QUEUED), task("c", states.QUEUED), task("d", states.WAITING, after=("c",)),
+        began=now - 60 * SECOND,
+    )  # fmt: skip
+    assert re.fullmatch(
+        r"tasks.toml: 1 of 4 tasks done, 2 queued, 1 waiting, 6\d s elapsed, about 4 min left",
+        line(manager, "tasks.toml: "),
+    )
+    assert shown(manager)[0] == "repo · 0 held · 3 waiting"
+
+
+def test_each_task_has_its_state_its_tries_and_its_reason(manager: LockManager) -> None:
+    began = manager.now() - 5 * SECOND
+    begin(
+        manager, task("ok", states.DONE, tries=1, files=("a.txt", "b.txt"), commit="c" * 40),
+        task("bad", states.FAILED, tries=3, reason="the agent failed with code 2", log="x/y.log"),
+        task("not", states.SKIPPED, reason="it comes after bad, which failed"),
+        task("now", states.CHECKING, tries=2, began=began),
+    )  # fmt: skip
+    assert re.fullmatch(r"now +checking +[5-9] s +2", line(manager, "now"))
+    assert re.fullmatch(r"ok +done +1 +a.txt and 1 more +commit c{10}", line(manager, "ok"))
+    assert re.fullmatch(
+        r"bad +failed +3 +the agent failed with code 2; its output: x/y.log",
+        line(manager, "bad"),
+    )
+    assert re.fullmatch(r"not +skipped +it comes after bad, which failed", line(manager, "not"))
+    names = [one.split()[0] for one in shown(manager)[4:8]]
+    assert names == ["now", "bad", "not", "ok"], "what is at work comes first"
+
+
+def test_who_waits_for_whom_is_a_chain(manager: LockManager, repo: Repository) -> None:
+    begin(
+        manager, task("one", states.WORKING, item="one-1", tries=1),
+        task("two", states.WORKING, item="two-2", tries=1),
+        task("three", states.WAITING, after=("two",)),
+    )  # fmt: skip
+    held = manager.acquire(holder="one-1", write_paths=["app/x.rb"])
+    manager.acquire(holder="two-2", write_paths=["app/y.rb"])
+
+    def wait() -> None:
+        with LockManager.open(str(repo.root)) as other:
+            other.acquire(holder="two-2", write_paths=["app/x.rb"], timeout=60)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    until(lambda: "waits for one (app/x.rb)" in line(manager, "two"), "the task waits for the file")
+    assert line(manager, "three").endswith("waits for two, which waits for one (app/x.rb)")
+    assert re.fullmatch(r"one +working +1 +app/x.rb", line(manager, "one"))
+    assert shown(manager)[0] == "repo · 2 held · 2 waiting"
+    assert not any(one.startswith(("AT WORK", "WAITING")) for one in shown(manager)), "told once"
+    manager.release(held.id)
+    waiting.join()
+
+
+def test_what_a_person_has_to_decide_is_said_with_the_command(manager: LockManager) -> None:
+    begin(manager, task("rename it", states.REVIEWING), task("b", states.REVIEWING))
+    assert "to decide: holdfast decide 'rename it' (and 1 more)" in shown(manager)
+
+
+def test_a_list_of_the_command_line_is_called_so(manager: LockManager) -> None:
+    made = ListRecord("--task", ("a",), 1)
+    services.note(manager, records.LIST_BEGUN, made.to_data(), name=made.note)
+    one = TaskRecord("--task", Task("a", "do it"), states.DONE)
+    services.note(manager, records.TASK_CHANGED, one.to_data(), name=one.note)
+    assert line(manager, "the command line: ").endswith("1 of 1 tasks done")
+
+
+def test_characters_that_cannot_be_seen_are_spelled_out(manager: LockManager) -> None:
+    begin(manager, task("a\u200bb\u202ec\u3164d\ufe0fe\x1b[2J", states.WORKING))
+    assert line(manager, "a").startswith(r"a\u200bb\u202ec\u3164d\ufe0fe\x1b[2J")
+
+
+def test_a_long_list_fits_a_narrow_screen(manager: LockManager) -> None:
+    begin(manager, *(task(f"task {one} " + "with a long name " * 5, states.QUEUED)
+                     for one in range(60)))  # fmt: skip
+    for width in (20, 40, 80):
+        found = shown(manager, width)
+        assert all(len(one) <= width for one in found)
+        assert len(found) > 60
+
+
+def test_what_is_said_of_a_task_is_never_cut_on_a_narrow_screen(manager: LockManager) -> None:
+    reason = "the agent failed with code 2, and it printed nothing that would say why"
+    begin(manager, task("bad", states.FAILED, reason=reason, log="runs/bad-1/task.log"),
+          task("b", states.QUEUED))  # fmt: skip
+    for width in (12, 20, 40, 80):
+        found = shown(manager, width)
+        assert all(len(one) <= width for one in found)
+        text = "".join(one.strip() for one in found).replace(" ", "")
+        assert f"{reason}; its output: runs/bad-1/task.log".replace(" ", "") in text
+
+
+def test_a_task_whose_dispatcher_is_gone_is_not_said_to_go_on(manager: LockManager) -> None:
+    with subprocess.Popen(["sleep", "600"]) as dispatcher:
+        begin(manager, task("a", states.WORKING, began=manager.now()), pid=dispatcher.pid)
+        dispatcher.kill()
+        dispatcher.wait()
+        assert re.fullmatch(r"a +working +cut off: its dispatcher is gone", line(manager, "a  "))
+        assert line(manager, "tasks.toml: ") == "tasks.toml: 0 of 1 tasks done, 1 working"
+
+
+def test_where_nothing_is_there_to_see_it_says_how_to_begin(manager: LockManager) -> None:
+    assert any("holdfast dispatch tasks.toml" in one for one in shown(manager))
+
+
+def test_a_dead_dispatcher_is_said_within_seconds_with_the_command_that_goes_on(
+    repo: Repository, manager: LockManager
+) -> None:
+    with subprocess.Popen(["sleep", "600"]) as dispatcher:
+        begin(manager, task("a", states.WORKING, began=manager.now()), pid=dispatcher.pid)
+        terminal = Terminal(repo)
+        try:
+            terminal.type(f"{' '.join(COMMAND)} top\n")
+            terminal.shows("0 of 1 tasks done, 1 working")
+            assert b"is gone" not in terminal.read()
+            dispatcher.kill()
+            dispatcher.wait()
+            terminal.shows("its dispatcher is gone; go on with: holdfast dispatch tasks.toml")
+        finally:
+            terminal.close()

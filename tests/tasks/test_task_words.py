@@ -1,0 +1,363 @@
+"""What a person reads of `holdfast dispatch` for tasks, and of `holdfast decide`."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers_cli import COMMAND, Repository, Terminal
+from helpers_processes import PATIENCE_SECONDS, until
+from helpers_tasks import AGENT, IDENTITY, Checkout, until_file
+from holdfast.cli.task_report import Watch
+from holdfast.gate.broker.starting import demand
+from holdfast.gate.sandbox import SandboxError
+from holdfast.manager import services
+from holdfast.manager.manager import LockManager
+from holdfast.work.errors import WorkError
+from holdfast.work.tasks import records, states
+from holdfast.work.tasks.records import TaskRecord
+from holdfast.work.tasks.task import COMMAND_LINE, Task
+
+
+def _cannot() -> str:
+    try:
+        demand()
+    except SandboxError as error:
+        return error.message
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(_cannot()), reason=f"no broker here: {_cannot()}")
+
+
+class Shop(Repository):
+    """A repository whose agent runs its prompt as a script."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "shop")
+        (folder / "agent.py").write_text(AGENT)
+        command = [sys.executable, "-S", str(folder / "agent.py"), "{prompt}"]
+        (self.root / "holdfast.toml").write_text(f"[work.agent]\ncommand = {_toml(command)}\n")
+        for words in (["add", "-A"], ["commit", "-qm", "first"]):
+            subprocess.run(["git", "-C", self.root, *words], check=True, env={**IDENTITY})
+
+    def list(self, *tasks: dict[str, Any], name: str = "tasks.toml", top: str = "tries = 1") -> str:
+        lines = [top]
+        for task in tasks:
+            lines += ["[[task]]", *(f"{key} = {_toml(value)}" for key, value in task.items())]
+        (self.root / name).write_text("\n".join(lines) + "\n")
+        return name
+
+    def records(self) -> dict[str, TaskRecord]:
+        with LockManager.open(str(self.root)) as manager:
+            return {one.name: one for one in services.look(manager, records.tasks_in)}
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+# What went wrong
+
+
+def test_a_failed_task_is_told_with_its_last_lines_and_the_file_with_the_rest(shop: Shop) -> None:
+    script = "for i in $(seq 40); do echo line $i; done; echo it broke >&2; exit 9"
+    name = shop.list({"name": "one", "prompt": script}, {"name": "two", "prompt": "exit 1"})
+    answer = shop.hold("dispatch", name)
+    assert answer.code == 1
+    for said in (answer.err, answer.out):
+        assert re.search(r"\| line 40\n +\| it broke\n +all of its output: (\S+)\n", said)
+        assert "it printed nothing" in said
+    assert re.search(r"^one +failed +0 s +1 +the agent failed with code 9$", answer.out, re.M)
+    (log,) = set(re.findall(r"all of its output: (\S+)", answer.out))
+    assert (shop.root / log).read_text().startswith("line 1\n")
+    assert f"to try again: holdfast dispatch {name} --retry-failed\n" in answer.out
+
+
+def test_a_missing_command_is_named_in_the_reason(shop: Shop) -> None:
+    name = shop.list(
+        {"name": "agent", "prompt": "no-such-tool"},
+        {"name": "check", "prompt": "true", "check": "no-such-check", "rounds": 0},
+    )
+    answer = shop.hold("dispatch", name)
+    assert re.search(
+        r"the agent failed with code 127: \S+ \d+: no-such-tool: not found", answer.out
+    )
+    assert re.search(r"the check failed with code 127: \S+ \d+: no-such-check: not", answer.out)
+
+
+def test_a_missing_agent_is_told_with_the_task_that_names_it(shop: Shop) -> None:
+    name = shop.list({"name": "one", "prompt": "x", "command": ["no-such-agent", "{prompt}"]})
+    answer = shop.hold("dispatch", name)
+    assert answer.code == 2
+    assert answer.err.startswith("holdfast: one: there is no program 'no-such-agent'")
+
+
+def test_an_attempt_that_is_repeated_says_why_and_that_it_is_repeated(shop: Shop) -> None:
+    script = "[ -e app/done.rb ] || { echo not yet; exit 3; }"
+    name = shop.list({"name": "one", "prompt": script}, top="tries = 2")
+    with shop.start("dispatch", name) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        said = next(line for line in lines if "queued" in line)
+        assert said.endswith("one: the agent failed with code 3; it is tried again\n")
+        assert next(lines).strip() == "| not yet"
+        (shop.root / "app/done.rb").touch()
+        process.communicate()
+    assert process.returncode == 0
+
+
+def test_the_changes_of_a_failed_task_are_named_at_the_end(shop: Shop) -> None:
+    name = shop.list({"name": "one", "prompt": "echo x > app/x.rb; exit 1"})
+    answer = shop.hold("dispatch", name, "--keep-failed")
+    (patch,) = re.findall(r"its changes are in (\S+)", answer.out)
+    assert "+x" in (shop.root / patch).read_text()
+
+
+def test_a_reason_is_not_cut_in_a_narrow_terminal(shop: Shop) -> None:
+    name = shop.list(
+        {"name": "a task with quite a long name", "prompt": "exit 1"},
+        {"name": "after", "prompt": "x", "after": ["a task with quite a long name"]},
+    )
+    answer = shop.hold("dispatch", name, env={"COLUMNS": "40"})
+    flat = " ".join(answer.out.split())
+    assert "it comes after a task with quite a long name, which failed" in flat
+
+
+def test_every_line_of_a_wrong_list_is_named_under_the_name_that_was_typed(shop: Shop) -> None:
+    name = shop.list({"name": "a", "promt": "x"}, {"name": "b", "prompt": "y", "after": ["c"]})
+    answer = shop.hold("dispatch", name)
+    assert answer.code == 2
+    first, *rest = answer.err.splitlines()
+    assert first == "holdfast: tasks.toml: 3 errors"
+    assert [line.split(":")[0].strip() for line in rest[:3]] == ["line 2", "line 4", "line 8"]
+
+
+def test_a_file_of_another_kind_is_refused_without_a_word_of_screens(shop: Shop) -> None:
+    (shop.root / "todo.txt").write_text("- [ ] do it\n")
+    answer = shop.hold("dispatch", "todo.txt")
+    assert (answer.code, answer.out) == (2, "")
+    assert "todo.txt is not a list of tasks" in answer.err
+    assert "Markdown checklist" in answer.err
+    assert "screen" not in answer.err
+
+
+def test_a_circle_is_told_with_the_names_of_the_tasks(shop: Shop) -> None:
+    marks = shop.root.parent / "marks"
+    marks.mkdir()
+    with (shop.root / "holdfast.toml").open("a") as settings:
+        settings.write(f'[sandbox]\nwrite = ["{marks}/"]\n')
+
+    def script(mine: str, other: str) -> str:
+        seen = [f"touch {marks}/{mine}", until_file(marks / other)]
+        return "; ".join([f"echo x >> app/{mine}.rb", *seen, f"echo y >> app/{other}.rb"])
+
+    name = shop.list(
+        {"name": "the left", "prompt": script("left", "right")},
+        {"name": "the right", "prompt": script("right", "left")}, top="slots = 2",
+    )  # fmt: skip
+    answer = shop.hold("dispatch", name)
+    assert answer.code == 0
+    right = r"the right would wait for the left \(app/left.rb\)"
+    left = r"the left would wait for the right \(app/right.rb\)"
+    told = rf"it yielded to an older task: ({right}, {left}|{left}, {right})"
+    assert re.search(told, answer.err)  # it begins with the one that closed the circle
+
+
+def test_attempts_that_were_broken_off_use_up_none_of_the_tries(checkout: Checkout) -> None:
+    mark = checkout.home / "marks"
+    mark.mkdir()
+    checkout.write({"holdfast.toml": f'[sandbox]\nwrite = ["{mark}/"]\n'})
+    script = f"n=$(ls {mark} | wc -l); touch {mark}/$n; [ $n -gt 0 ] || sleep 60; [ $n -gt 1 ]"
+    task = checkout.task("one", script, tries=2)
+
+    def is_halted(work: Any) -> bool:
+        if not (mark / "0").exists():
+            return False
+        work.halt()
+        return True
+
+    checkout.dispatch(task, until=is_halted)
+    found = checkout.dispatch(task)["one"]
+    assert (found.state, found.tries, found.failures) == (states.DONE, 3, 1)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+# What is said while it runs
+
+
+class Writes(io.StringIO):
+    """Every write to a stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.texts.append(text)
+        return len(text)
+
+
+def test_what_is_said_of_a_task_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Writes()
+    monkeypatch.setattr(sys, "stderr", stream)
+    failed = TaskRecord(
+        "l", Task("one", "x"), states.FAILED, reason="no", tail=("a", "b"), log="task.log"
+    )
+    Watch(quiet=False).see(failed)
+    (text,) = stream.texts
+    assert text.endswith("| b\n              all of its output: task.log\n")
+    assert "\x1b" not in text
+
+
+def test_only_what_is_named_is_introduced_and_listed(shop: Shop) -> None:
+    name = shop.list(*({"name": one, "prompt": "true"} for one in ("a", "b", "c")))
+    shop.hold("dispatch", name, "--only", "a")
+    answer = shop.hold("dispatch", name, "--only", "b")
+    assert answer.code == 0
+    assert "1 of the 3 tasks of tasks.toml" in answer.err
+    assert "done before" not in answer.err
+    assert [line.split()[0] for line in answer.out.splitlines()[1:2]] == ["b"]
+    assert "1 of 1 task done" in answer.out
+    unknown = shop.hold("dispatch", name, "--only", "d")
+    assert unknown.err == "holdfast: there is no task d in tasks.toml\n  -> it has: a, b, c\n"
+
+
+def test_a_changed_task_of_the_command_line_is_refused_with_a_command_that_works(
+    checkout: Checkout,
+) -> None:
+    def listed(script: str) -> Any:
+        return checkout.tasks(checkout.task("it's one", script), name=COMMAND_LINE)
+
+    checkout.dispatch(tasklist=listed("true"))
+    with pytest.raises(WorkError) as caught:
+        checkout.dispatch(tasklist=listed("echo x"))
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith("""holdfast dispatch --forget --only 'it'"'"'s one'""")
+
+
+# Deciding
+
+
+@contextmanager
+def reviewing(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A dispatcher that waits for a decision on one task, and at the end has heard of it."""
+    name = shop.list({"name": "rename it", "prompt": "echo x > app/x.rb; echo n > app/n.rb"})
+    with shop.start("dispatch", name, "--review", *words) as process:
+        try:
+            until(
+                lambda: [one.state for one in shop.records().values()] == [states.REVIEWING],
+                "it is in review",
+            )
+            yield process
+            process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            process.kill()  # or a test that fails would wait for a decision
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_task_in_review_is_told_with_its_files_and_the_command(
+    shop: Shop, words: list[str]
+) -> None:
+    with reviewing(shop, *words) as process:
+        assert process.stderr is not None
+        said = ""
+        while "all that is left" not in said or "holdfast decide shows" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        assert re.search(
+            r"reviewing rename it: app/n.rb, app/x.rb\n +holdfast decide 'rename", said
+        )
+        assert "all that is left waits for a decision: rename it" in said
+        assert shop.hold("decide", "rename it", "approve").code == 0
+    assert process.returncode == 0
+
+
+def test_decide_shows_what_waits_and_the_diff(shop: Shop) -> None:
+    assert shop.hold("decide").out == "no task waits for a decision\n"
+    with reviewing(shop):
+        assert "holdfast decide 'rename it'    # app/n.rb, app/x.rb\n" in shop.hold("decide").out
+        unknown = shop.hold("decide", "nope")
+        assert unknown.code == 2
+        assert "there is no task 'nope'" in unknown.err
+        assert "these wait for a decision: rename it" in unknown.err
+        shown = shop.hold("decide", "rename it").out
+        assert "-old\n+x\n" in shown
+        assert "holdfast decide 'rename it' approve, or reject" in shown
+        shop.hold("decide", "rename it", "reject")
+
+
+def test_a_person_decides_in_the_terminal_after_the_diff_and_is_recorded(shop: Shop) -> None:
+    with reviewing(shop) as process:
+        terminal = Terminal(shop)
+        try:
+            terminal.type(f"{' '.join(COMMAND)} decide 'rename it'\n")
+            terminal.shows("approve, reject or later?")
+            assert b"+x" in terminal.read()
+            terminal.type("what\n")
+            until(lambda: terminal.read().count(b"or later?") == 2, "it asks again")
+            terminal.type("\x04")
+            terminal.shows("nothing is decided")
+            terminal.type(f"{' '.join(COMMAND)} decide 'rename it'\n")
+            until(lambda: terminal.read().count(b"or later?") == 3, "it asks")
+            terminal.type("reject\n")
+            terminal.shows("rename it: rejected")
+        finally:
+            terminal.close()
+    assert process.returncode == 1
+    found = shop.records()["rename it"]
+    assert re.fullmatch(r"rejected by \S+, at the command line", found.reason)
+    assert (shop.root / "app/x.rb").read_text() == "old\n"
+
+
+def test_an_agent_in_a_terminal_is_not_asked(shop: Shop) -> None:
+    with reviewing(shop):
+        terminal = Terminal(shop, HOLDFAST_HOLDER="an-agent")
+        try:
+            terminal.type(f"{' '.join(COMMAND)} decide 'rename it'\n")
+            terminal.shows("only a person may decide on a task")
+            assert b"or later?" not in terminal.read()
+        finally:
+            terminal.close()
+        assert shop.records()["rename it"].state == states.REVIEWING
+        shop.hold("decide", "rename it", "approve")
+
+
+def test_what_was_in_review_when_its_dispatcher_ended_is_not_decided_on(shop: Shop) -> None:
+    name = shop.list({"name": "rename it", "prompt": "echo x > app/x.rb"})
+    with shop.start("dispatch", name, "--review") as process:
+        until(
+            lambda: [one.state for one in shop.records().values()] == [states.REVIEWING],
+            "it is in review",
+        )
+        process.send_signal(signal.SIGINT)
+        _out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert "put back, and to be done again: rename it" in err
+    until(lambda: (shop.root / "app/x.rb").read_text() == "old\n", "its changes are put back")
+    answer = shop.hold("decide", "rename it", "approve")
+    assert answer.code == 3
+    assert "its dispatcher is gone, and its changes have been put back" in answer.err
+    assert "go on with: holdfast dispatch tasks.toml" in answer.err
+    assert "go on with: holdfast dispatch tasks.toml" in shop.hold("decide", "rename it").err
+    assert shop.hold("decide").out == "no task waits for a decision\n"
+    assert "to decide" not in shop.hold("top").out
