@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +19,8 @@ import pytest
 from browser.scenes import analysed, crowd, workshop
 from conftest import until
 from helpers_agents import Agent, blocked
-from helpers_cli import COMMAND, as_a_person, environment
+from helpers_cli import COMMAND, environment
+from helpers_server import PATIENCE_SECONDS, Far, Serving, Stream, ask, own_headers, post
 from holdfast.core.errors import InvalidInput
 from holdfast.core.events import ENDINGS
 from holdfast.gate.door import GAP
@@ -38,97 +38,6 @@ from holdfast.work.manifest import ScreenManifest
 from holdfast.work.pipeline import Pipeline
 from holdfast.work.runs import Run
 from holdfast.work.scheduler import Here
-
-PATIENCE_SECONDS = 30.0
-
-
-class Answer:
-    """What a server said."""
-
-    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.status, self.headers, self.body = status, headers, body
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def code(self) -> str:
-        """The code of the error in it."""
-        error = self.json["error"]
-        assert error["message"], error
-        assert error["hint"], error
-        return str(error["code"])
-
-
-def ask(
-    site: Server,
-    path: str,
-    method: str = "GET",
-    body: bytes | None = None,
-    headers: dict[str, str] | None = None,
-) -> Answer:
-    """One request, as another program makes it."""
-    line = http.client.HTTPConnection("127.0.0.1", site.port, timeout=PATIENCE_SECONDS)
-    try:
-        line.request(method, path, body, headers or {})
-        answer = line.getresponse()
-        return Answer(answer.status, dict(answer.getheaders()), answer.read())
-    finally:
-        line.close()
-
-
-def post(site: Server, path: str, value: Any = None, **headers: str) -> Answer:
-    """As the page does, with its secret."""
-    body = json.dumps({} if value is None else value).encode()
-    return ask(site, path, "POST", body, {**own_headers(site), **headers})
-
-
-def own_headers(site: Server) -> dict[str, str]:
-    secret = site.url.partition("#secret=")[2]
-    return {"Content-Type": "application/json", "Authorization": f"Bearer {secret}"}
-
-
-class Stream:
-    """A stream of events, as a browser reads it."""
-
-    def __init__(self, site: Server, path: str, **headers: str) -> None:
-        self.line = http.client.HTTPConnection("127.0.0.1", site.port, timeout=PATIENCE_SECONDS)
-        self.line.request("GET", path, headers={"Accept": "text/event-stream", **headers})
-        self.answer = self.line.getresponse()
-        assert self.answer.status == 200, self.answer.read()
-        assert self.answer.getheader("Content-Type", "").startswith("text/event-stream")
-
-    def next(self) -> dict[str, str]:
-        """The next event that says something, with its id and its name."""
-        found: dict[str, str] = {}
-        while True:
-            line = self.answer.readline().decode()
-            assert line, "the stream has ended"
-            if line == "\n":
-                if "data" in found:
-                    return found
-                found = {}
-            elif not line.startswith(":"):
-                name, _, value = line.rstrip("\n").partition(": ")
-                found[name] = value
-
-    def events(self, count: int) -> list[dict[str, Any]]:
-        """So many events of the ledger; their ids are their numbers."""
-        told = [self.next() for _ in range(count)]
-        events = [json.loads(one["data"]) for one in told]
-        assert [int(one["id"]) for one in told] == [event["seq"] for event in events]
-        return events
-
-    def close(self) -> None:
-        self.answer.close()
-        self.line.close()
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @pytest.fixture
@@ -962,29 +871,6 @@ def test_metrics_are_in_the_format_of_prometheus(site: Server, manager: LockMana
 # The command
 
 
-class Serving:
-    """The real command, which serves until it is ended."""
-
-    def __init__(self, root: Path, *words: str, **env: str) -> None:
-        self.process = subprocess.Popen(
-            as_a_person(*COMMAND, *words), cwd=root, env=environment(**env), text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-
-    def end(self) -> tuple[int, str]:
-        self.process.send_signal(signal.SIGTERM)
-        _, said = self.process.communicate(timeout=PATIENCE_SECONDS)
-        return self.process.returncode, said
-
-
-class Far:
-    """A server in another process, by its address."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.port = int(url.split(":")[2].split("/")[0])
-
-
 def test_serve_prints_its_address_and_ends_when_it_is_told(root: Path) -> None:
     serving = Serving(root, "serve", "--port", "0", "--json")
     assert serving.process.stdout is not None
@@ -1048,6 +934,16 @@ def test_a_dispatcher_shows_its_page_and_stops_when_it_is_asked_to(tmp_path: Pat
         assert manager.active_grants() == []
         statuses = {item.status for item in Desk(manager).items()}
     assert statuses <= {"completed", "queued"}
+
+
+def test_a_dispatcher_that_goes_on_with_screens_says_who_it_is(root: Path) -> None:
+    with LockManager.open(str(root)) as manager:
+        for words in (["screens.json"], ["--resume"]):
+            before = services.noted(manager, assignment.DISPATCHER)
+            assert before is None
+            command = [*COMMAND, "dispatch", *words, "--json"]
+            subprocess.run(command, cwd=root, env=environment(), check=True, capture_output=True)
+        assert services.noted(manager, assignment.DISPATCHER) is not None
 
 
 def test_starting_the_page_costs_a_lock_nothing(tmp_path: Path) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import sys
+import termios
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,11 @@ import pytest
 from browser.scenes import analysed, crowd, workshop
 from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, Repository, Terminal
-from holdfast.cli.top import View, drawn
+from helpers_processes import until
+from holdfast.cli.pager import Pager
+from holdfast.cli.sheet import Sheet
+from holdfast.cli.tables import wide
+from holdfast.cli.top import ROWS, View, drawn
 from holdfast.gate.door import GAP
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
@@ -33,8 +42,8 @@ def manager(root: Path) -> Iterator[LockManager]:
         yield found
 
 
-def shown(manager: LockManager, width: int | None = None, height: int | None = None) -> str:
-    return "\n".join(drawn(View(manager).look(), width, height, False))
+def shown(manager: LockManager, width: int | None = None) -> str:
+    return "\n".join(drawn(View(manager).look(), Sheet(width, False, ROWS)))
 
 
 def busy(manager: LockManager) -> str:
@@ -96,10 +105,11 @@ def test_it_shows_how_agents_stand_towards_files(manager: LockManager) -> None:
 
 def test_it_fits_the_screen_whatever_there_is(tmp_path: Path) -> None:
     with crowd(tmp_path / "crowd", items=120, events=300, out=6) as manager:
-        for width, height in ((40, 12), (80, 24), (200, 60)):
-            lines = shown(manager, width, height).splitlines()
-            assert len(lines) < height
-            assert all(len(line) <= width for line in lines)
+        for width, height in ((20, 1), (20, 2), (30, 6), (40, 12), (80, 24), (200, 60)):
+            first, *rest = drawn(View(manager).look(), Sheet(width, False, 1000))
+            lines = Pager().frame(first, rest, width, height)
+            assert len(lines) == height
+            assert all(wide(line) <= width for line in lines)
         assert "and 94 more" in shown(manager)
 
 
@@ -141,6 +151,85 @@ def test_in_a_terminal_it_is_drawn_when_something_changes_and_q_ends_it(repo: Re
         terminal.shows(" icanon", "the terminal is as it was")
     finally:
         terminal.close()
+
+
+@contextmanager
+def at_top(repo: Repository, columns: int = 80, lines: int = 24) -> Iterator[Terminal]:
+    """A terminal of that size in which top runs; then it has ended, and with 0."""
+    terminal = Terminal(repo, TERM="xterm")
+    try:
+        termios.tcsetwinsize(terminal.master, (lines, columns))
+        terminal.type(f"{' '.join(COMMAND)} top; echo ended with $?\n")
+        terminal.shows("q quits", "the keys are shown")
+        yield terminal
+        assert b"\x1b[?1049l" not in terminal.read(), "no other key has ended it"
+        terminal.type("q")
+        terminal.shows("ended with 0")
+    finally:
+        terminal.close()
+
+
+def many(repo: Repository, count: int) -> None:
+    for one in range(count):
+        repo.hold("lock", f"app/f{one:02}.rb", "--holder", f"holder{one:02}")
+
+
+def until_at(terminal: Terminal, place: str) -> None:
+    """Wait until these lines are shown, as the last line says."""
+
+    def is_there() -> bool:
+        found: list[bytes] = re.findall(rb"(\d+-\d+) of \d+", terminal.read())
+        return found[-1:] == [place.encode()]
+
+    until(is_there, f"it shows the lines {place}")
+
+
+#: What is typed, each text as a write of its own, and the lines that are shown then.
+WALK = [
+    (["\x1b[B"], "2-9"), (["\x1bOB"], "3-10"), (["j", "j", "k"], "4-11"), (["\x1b[A"], "3-10"),
+    (["\x1b[6~"], "10-17"), (["\x1b[5~"], "3-10"), (["\x1b[F"], "15-22"), (["\x1b[H"], "1-8"),
+    (["\x1b[4~"], "15-22"), (["\x1b[1~"], "1-8"), (["\x1b[1;5B"], "2-9"),
+    (["\x1b", "[", "B"], "3-10"), (["\x1b[", "6", "~"], "10-17"), (["\x1b", "[A"], "9-16"),
+    (["\x1b", "j"], "10-17"), (["\x1b[D", "\x1b[C", "\x1bOP", "x", "k"], "9-16"),
+]  # fmt: skip
+
+
+def test_keys_scroll_also_in_pieces_and_none_but_q_quits(repo: Repository) -> None:
+    many(repo, 20)
+    with at_top(repo, lines=10) as terminal:
+        until_at(terminal, "1-8")
+        for keys, then in WALK:
+            for key in keys:
+                terminal.type(key)
+                until(lambda: _unread(terminal) == 0, "top has read the key")
+            until_at(terminal, then)
+
+
+def _unread(terminal: Terminal) -> int:
+    """How many bytes were typed that no process has read."""
+    slave = os.open(f"/proc/{terminal.pid}/fd/0", os.O_RDWR | os.O_NOCTTY)
+    try:
+        return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
+    finally:
+        os.close(slave)
+
+
+def test_a_lone_escape_does_not_quit(repo: Repository) -> None:
+    with at_top(repo) as terminal:
+        terminal.type("\x1b")
+        until(lambda: _unread(terminal) == 0, "top has read the key")
+        repo.hold("lock", "app/y.rb", "--holder", "ben")
+        terminal.shows("ben", "it goes on")
+
+
+def test_it_is_drawn_anew_when_the_terminal_gets_another_size(repo: Repository) -> None:
+    many(repo, 20)
+    with at_top(repo, lines=10) as terminal:
+        until_at(terminal, "1-8")
+        termios.tcsetwinsize(terminal.master, (16, 80))
+        until_at(terminal, "1-14")
+        termios.tcsetwinsize(terminal.master, (5, 30))
+        until_at(terminal, "1-3")
 
 
 def test_an_interrupt_gives_the_terminal_back(repo: Repository) -> None:

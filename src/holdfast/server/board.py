@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core import rules
 from holdfast.core.conflicts import in_the_way
 from holdfast.core.draft import Draft
 from holdfast.core.model import ConflictInfo, Conflicts
@@ -25,12 +24,17 @@ from holdfast.gate.switch import switched_off
 from holdfast.manager import services
 from holdfast.manager.data import conflict_data, grant_data, ticket_data
 from holdfast.manager.manager import LockManager
-from holdfast.work import assignment, desk, flows, scheduler, states
+from holdfast.server import chains, progress, tally, tasks
+from holdfast.server.chains import Chains
+from holdfast.server.moment import Moment, task_of, without_anchors
+from holdfast.server.visible import visible
+from holdfast.work import states
 from holdfast.work.desk import Desk
-from holdfast.work.items import ANALYZE, COMPLETED, DISPATCHED, ERROR, QUEUED, WorkItem
+from holdfast.work.items import ANALYZE, COMPLETED, ERROR, QUEUED, WorkItem
+from holdfast.work.tasks import states as task_states
 
 if TYPE_CHECKING:
-    from holdfast.core.model import Event, Grant, Ticket
+    from holdfast.core.model import Grant, Ticket
     from holdfast.core.view import View
     from holdfast.gate.standing import Standing
 
@@ -47,47 +51,6 @@ REASONS = 60
 LOCKS, SLOT, DISPATCHER = "locks", "slot", "dispatcher"
 
 
-class Moment:
-    """What one view of the ledger says."""
-
-    def __init__(self, view: View) -> None:
-        self.head, self.now = view.head, view.now
-        self.grants: list[Grant] = [one for one in view.grants() if rules.is_live(view, one)]
-        self.tickets: list[Ticket] = [
-            one for one in view.queue() if rules.is_waited_with(view, one)
-        ]
-        found = [WorkItem.from_data(event.data) for event in view.notes(desk.NOTES)]
-        self.items = {item.id: item for item in sorted(found, key=lambda item: item.arrival)}
-        ids = ((id, item) for item in found for id in (item.grant_id, item.ticket))
-        self._items = {id: item for id, item in ids if id}
-        self.flows = {event.data["workflow"]: event.data for event in view.notes(flows.NOTES)}
-        self.assignment: Event | None = view.note(assignment.NOTE)
-        trouble = view.note(scheduler.TROUBLE)
-        self.trouble: str = "" if trouble is None else trouble.data["error"]
-        self.agents = standings(view, self.grants)
-
-    @property
-    def active(self) -> list[WorkItem]:
-        """Those that are worked on, in the order in which they were sent out."""
-        found = [item for item in self.items.values() if item.status == DISPATCHED]
-        return sorted(found, key=lambda item: item.dispatched)
-
-    @property
-    def queued(self) -> list[WorkItem]:
-        """Those that wait, as they come."""
-        found = [item for item in self.items.values() if item.status == QUEUED]
-        return sorted(found, key=lambda item: item.rank)
-
-    def item_of(self, id: str) -> WorkItem | None:
-        """The item that a grant or a place in line belongs to."""
-        return self._items.get(id)
-
-    def name(self, conflict: ConflictInfo) -> str:
-        """What people call whoever is in the way: an item by its workflow."""
-        item = self.item_of(conflict.grant_id)
-        return conflict.holder if item is None else item.workflow
-
-
 class Board:
     """How the things of one repository stand, for whoever asks."""
 
@@ -96,36 +59,77 @@ class Board:
         self._desk = Desk(manager)
         self._questions: dict[str, Question] = {}
 
-    def state(self, reasons: int = REASONS) -> dict[str, Any]:
-        """Everything but history. `reasons` is for how many of those that wait it is said why."""
+    def state(self, reasons: int = REASONS, gaps: int = 0) -> dict[str, Any]:
+        """Everything but history. `reasons` is for how many of those that wait it is said why;
+        `gaps` is how many gaps history has."""
 
         def look(view: View) -> dict[str, Any]:
             now = Moment(view)
             self._forget(now)
             active, queued = now.active, now.queued
-            tickets = _tickets_of_others(now)
+            found = Chains(now, view, lambda item: self._question(item)(view))
             return {
-                "phase": phase(now),
+                **self._summary(now, found, reasons, gaps),
                 "controllers": _controllers(now),
                 "workflows": now.flows,
                 "locks": {
                     "active_grants": [_grant(now, grant) for grant in now.grants],
                     "queue_depth": len(queued),
                     "active_items": [item_data(item) for item in active],
+                    "held_items": [item_data(item) for item in now.held],
                 },
                 "waiting": [
-                    *(self._waits(now, view, item) for item in queued[:reasons]),
+                    *(self._waits(now, view, item, found) for item in queued[:reasons]),
                     *(item_data(item) for item in queued[reasons:WAITING_MAX]),
                 ],
-                "tickets": [_ticket(now, view, one) for one in tickets[:reasons]],
+                "tickets": [_ticket(now, view, one, found) for one in now.strangers[:reasons]],
                 "items": dict(Counter(item.status for item in now.items.values())),
                 **_agents(now.agents, now.now),
-                "trouble": now.trouble,
-                "head": now.head,
-                "now": iso(now.now),
             }
 
         return {**services.look(self._manager, look), **self._surroundings()}
+
+    def summary(self, reasons: int = REASONS, gaps: int = 0) -> dict[str, Any]:
+        """How far all the work is, with every task, and what is counted."""
+
+        def look(view: View) -> dict[str, Any]:
+            now = Moment(view)
+            self._forget(now)
+            found = Chains(now, view, lambda item: self._question(item)(view))
+            return self._summary(now, found, reasons, gaps)
+
+        return services.look(self._manager, look)
+
+    def _summary(self, now: Moment, found: Chains, reasons: int, gaps: int) -> dict[str, Any]:
+        work = progress.progress(now)
+        cut_off = progress.cut_off(now, work)
+        return {
+            "phase": phase(now, work),
+            "counts": tally.counts(now, gaps, cut_off),
+            "failures": tally.failures(now),
+            "undecided": tally.undecided(now, cut_off),
+            "progress": work,
+            "tasks": tasks.rows(now, found, reasons),
+            "cut_off": sorted(cut_off),
+            "trouble": now.trouble,
+            "guidance": tasks.guidance(now),
+            "head": now.head,
+            "now": iso(now.now),
+        }
+
+    def gone(self) -> tuple[str, ...]:
+        """The work whose dispatcher has died. Nothing in the ledger says so."""
+        return services.look(self._manager, progress.gone)
+
+    def task(self, list: str, name: str) -> dict[str, Any] | None:
+        """One task, with all that its record says; None if there is none of that name."""
+
+        def look(view: View) -> dict[str, Any] | None:
+            now = Moment(view)
+            found = Chains(now, view, lambda item: self._question(item)(view))
+            return tasks.one(now, found, list, name)
+
+        return services.look(self._manager, look)
 
     def agents(self) -> dict[str, Any]:
         """How agents stand towards files: a part of the state that changes often."""
@@ -143,10 +147,11 @@ class Board:
             now = Moment(view)
             waiting = (now.items.get(id) for id in dict.fromkeys(ids))
             found = [item for item in waiting if item is not None and item.status == QUEUED]
+            chained = Chains(now, view, lambda item: self._question(item)(view))
             return {
                 "head": now.head,
                 "now": iso(now.now),
-                "waiting": {item.id: self._reason(now, view, item) for item in found},
+                "waiting": {item.id: self._reason(now, view, item, chained) for item in found},
             }
 
         return services.look(self._manager, look)
@@ -159,7 +164,10 @@ class Board:
             item = now.items.get(id)
             if item is None:
                 return None
-            return self._waits(now, view, item) if item.status == QUEUED else item_data(item)
+            if item.status != QUEUED:
+                return item_data(item)
+            found = Chains(now, view, lambda item: self._question(item)(view))
+            return self._waits(now, view, item, found)
 
         return services.look(self._manager, look)
 
@@ -179,6 +187,8 @@ class Board:
                 "tickets": len(now.tickets),
                 "items": Counter(item.status for item in now.items.values()),
                 "workflows": Counter(flow["state"] for flow in now.flows.values()),
+                "tasks": Counter(task.state for task in now.tasks),
+                "failed": len(tally.failures(now)),
                 "retries": sum(item.retries for item in now.items.values()),
                 "agents": Counter(one.state for one in now.agents),
                 "overdue": sum(one.is_overdue(now.now) for one in now.agents),
@@ -191,17 +201,18 @@ class Board:
 
     # Why
 
-    def _waits(self, now: Moment, view: View, item: WorkItem) -> dict[str, Any]:
-        return {**item_data(item), **self._reason(now, view, item)}
+    def _waits(self, now: Moment, view: View, item: WorkItem, found: Chains) -> dict[str, Any]:
+        return {**item_data(item), **self._reason(now, view, item, found)}
 
-    def _reason(self, now: Moment, view: View, item: WorkItem) -> dict[str, Any]:
+    def _reason(self, now: Moment, view: View, item: WorkItem, found: Chains) -> dict[str, Any]:
         """What keeps an item waiting: locks of others, or else that nobody is free to do it."""
         conflicts = [] if item.grant_id else self._question(item)(view)
         if conflicts:
-            return _behind(now, conflicts)
+            return _behind(now, conflicts, item.workflow, found)
         waits_for = SLOT if now.active else DISPATCHER
         said = "a free slot" if now.active else "a dispatcher; none seems to be at work"
-        return {"waits_for": waits_for, "why": [], "why_more": 0, "for": [], "sentence": said}
+        return {"waits_for": waits_for, "why": [], "why_more": 0, "for": [], "sentence": said,
+                "chain": []}  # fmt: skip
 
     def _question(self, item: WorkItem) -> Question:
         """Finding out what a path really is costs more than asking who has it, so that is kept."""
@@ -228,47 +239,58 @@ class Board:
         }
 
 
-def phase(now: Moment) -> str:
+def phase(now: Moment, work: list[dict[str, Any]]) -> str:
     """All the work in one word. `ready` if there is none."""
     if now.trouble:
         return "error"
     found = {flow["state"] for flow in now.flows.values()}
-    if not found - {states.IDLE} and not now.items:
+    if not found - {states.IDLE} and not now.items and not now.tasks:
         return "ready"
-    merging = {item.phase for item in now.items.values() if not item.is_over}
+    if any(one["gone"] for one in work):
+        return "stopped"
+    merging = {item.phase for item in now.items.values()
+               if not item.is_over and task_of(item) is None}  # fmt: skip
     if merging:
         return "analyzing" if merging == {ANALYZE} else "merging"
     if states.AWAITING_DECISIONS in found:
         return states.AWAITING_DECISIONS
-    return "error" if states.ERROR in found else "completed"
+    if any(not one.is_over for one in now.tasks):
+        is_review = all(one.is_over or one.state == task_states.REVIEWING for one in now.tasks)
+        return task_states.REVIEWING if is_review else task_states.WORKING
+    return "error" if tally.failures(now) else "completed"
 
 
 def item_data(item: WorkItem) -> dict[str, Any]:
     """An item with the times as people write them."""
-    dispatched = item.dispatched_at
+    dispatched, data = item.dispatched_at, item.to_data()
     return {
-        **item.to_data(),
+        **data,
+        "write_paths": without_anchors(data["write_paths"]),
         "queued_at": item.queued_at.isoformat(),
         "dispatched_at": None if dispatched is None else dispatched.isoformat(),
     }
 
 
-def _behind(now: Moment, conflicts: list[ConflictInfo]) -> dict[str, Any]:
+def _behind(now: Moment, conflicts: list[ConflictInfo], name: str, found: Chains) -> dict[str, Any]:
     shown = conflicts[:WHY_MAX]
     more = conflicts.more if isinstance(conflicts, Conflicts) else 0
+    chain = found.after(conflicts)
     return {
         "waits_for": LOCKS,
         "why": [{**conflict_data(one), "name": now.name(one)} for one in shown],
         "why_more": len(conflicts) - len(shown) + more,
         "for": list(dict.fromkeys(now.name(one) for one in conflicts))[:WHY_MAX],
-        "sentence": conflict_sentences(conflicts, now.now, more=more),
+        "sentence": visible(conflict_sentences(conflicts, now.now, more=more)),
+        "chain": chain,
+        "chain_sentence": chains.sentence(name, chain),
     }
 
 
 def _grant(now: Moment, grant: Grant) -> dict[str, Any]:
-    item = now.item_of(grant.id)
+    item, data = now.item_of(grant.id, grant.holder.id), grant_data(grant)
     return {
-        **grant_data(grant),
+        **data,
+        "write_paths": without_anchors(data["write_paths"]),
         "name": grant.holder.id if item is None else item.workflow,
         "item": "" if item is None else item.id,
         "phase": "" if item is None else item.phase,
@@ -283,15 +305,10 @@ def _agents(found: list[Standing], now: int) -> dict[str, Any]:
     }
 
 
-def _ticket(now: Moment, view: View, ticket: Ticket) -> dict[str, Any]:
+def _ticket(now: Moment, view: View, ticket: Ticket, found: Chains) -> dict[str, Any]:
     conflicts = in_the_way(Draft(view), ticket.request, ticket.arrival)
-    return {**ticket_data(ticket, ()), **_behind(now, conflicts)}
-
-
-def _tickets_of_others(now: Moment) -> list[Ticket]:
-    """Those who wait in the kernel's line and are no items."""
-    own = {item.ticket for item in now.items.values() if item.ticket}
-    return [ticket for ticket in now.tickets if ticket.id not in own]
+    name = ticket.request.holder.id
+    return {**ticket_data(ticket, ()), **_behind(now, conflicts, name, found)}
 
 
 def _controllers(now: Moment) -> list[dict[str, Any]]:

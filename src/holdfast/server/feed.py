@@ -1,8 +1,11 @@
 """The ledger as it grows, read once for all who watch.
 
-One thread waits for the ledger; each who watches waits for that thread. What an event is as text is
-made once. The last of them are kept; who is further behind reads the ledger itself, so that nobody
-misses an event, however slow they are.
+One thread waits for the ledger, and says when there is something new. What an event is as text is
+made once. The last of them are kept; a reader that is further behind reads the ledger itself, so
+that none misses an event, however slow it is.
+
+Some of what is shown changes without an event: a dispatcher that is killed writes nothing. So the
+same thread looks every few seconds, and raises `beat` if there is news of that kind.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
+from collections.abc import Callable
 from itertools import takewhile
+from time import monotonic
 from typing import Any
 
 from holdfast.core import events
@@ -27,6 +32,8 @@ KEPT_MAX = 5000
 BATCH_MAX = 500
 #: How long the thread waits before it looks whether it should end.
 WAIT_SECONDS = 0.25
+#: How often it looks for what changes without an event.
+PULSE_SECONDS = 2.0
 
 #: An event's number, and the event as text.
 Line = tuple[int, str]
@@ -35,27 +42,35 @@ Line = tuple[int, str]
 class Feed:
     """Follows the ledger. `epoch` is another one if the ledger was replaced by another."""
 
-    def __init__(self, manager: LockManager) -> None:
+    def __init__(self, manager: LockManager, pulse: Callable[[], object] = lambda: None) -> None:
+        """`pulse` is what is looked at every few seconds; it is compared with what it was."""
         self._manager = manager
+        self._pulse = pulse
+        self._last_pulse: object = None
+        self._pulse_due = 0.0
+        #: Called, in the thread of the feed, when there is something new.
+        self.changed: Callable[[], None] = lambda: None
         self._kept: deque[Line] = deque(maxlen=KEPT_MAX)
-        self._change = threading.Condition()
+        self._change = threading.Lock()
         self._is_over = False
         self._head = services.look(manager, lambda view: view.head)
         self.history = History()
         self.epoch = 0
+        #: How often something changed without an event.
+        self.beat = 0
         #: Why it does not follow any more; empty as long as it does.
         self.error = ""
         self._thread = threading.Thread(target=self._follow, name="holdfast feed", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Begin to follow. What changes from now on is told, however late the thread begins."""
+        self._last_pulse = self._pulse()
         self._thread.start()
 
     def close(self) -> None:
         """Follow no more, and let everybody go who waits."""
         with self._change:
             self._is_over = True
-            self._change.notify_all()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -99,14 +114,6 @@ class Feed:
                 return list(newest_first)[::-1][:BATCH_MAX]
         return [_line(event) for event in self._manager.events(seq, BATCH_MAX)]
 
-    def wait(self, seq: int, epoch: int, timeout: float) -> bool:
-        """Wait until there is an event after one, or nothing to wait for. False if it took too
-        long."""
-        with self._change:
-            return self._change.wait_for(
-                lambda: self._head > seq or self.epoch != epoch or self.is_over, timeout
-            )
-
     # The thread
 
     def _follow(self) -> None:
@@ -118,10 +125,21 @@ class Feed:
                     self._take()
                 elif head < self._head:
                     self._begin()
+                self._look()
         except HoldfastError as error:
-            with self._change:
-                self.error = error.message
-                self._change.notify_all()
+            self.error = error.message
+            self.changed()
+
+    def _look(self) -> None:
+        """Look for what changes without an event, every few seconds."""
+        if monotonic() < self._pulse_due:
+            return
+        self._pulse_due = monotonic() + PULSE_SECONDS
+        found = self._pulse()
+        if found != self._last_pulse:
+            self._last_pulse = found
+            self.beat += 1
+            self.changed()
 
     def _begin(self) -> None:
         """Read what there is, or what there is now that the ledger is another one."""
@@ -142,7 +160,7 @@ class Feed:
                 self._kept.extend(lines)
                 if some:
                     self._head = some[-1].seq
-                self._change.notify_all()
+            self.changed()
             if len(some) < BATCH_MAX or self._is_over:
                 return
 

@@ -16,8 +16,9 @@ from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND, Event
 from holdfast.core.time import iso
 from holdfast.gate.door import GAP
+from holdfast.server.moment import without_anchors
 from holdfast.work import desk
-from holdfast.work.items import ANALYZE, QUEUED
+from holdfast.work.items import ANALYZE, OPEN, QUEUED
 from holdfast.work.report import Gap
 
 #: How many spans and gaps are kept of what is over, and of how many paths.
@@ -106,6 +107,8 @@ class History:
         self._traffic: dict[str, Traffic] = {}
         self._waiting: dict[str, tuple[list[str], list[str]]] = {}
         self._gaps: list[Gap] = []
+        #: The items that are not over, by their ids: what their holders are called.
+        self._items: dict[str, tuple[str, str]] = {}
         #: The analyses of each controller.
         self._screens: dict[str, dict[str, None]] = {}
 
@@ -158,7 +161,10 @@ class History:
         data = event.data
         reads, writes = covered(data)
         self._want(data["id"], [], [])  # it may have waited in line
-        span = Span(data["id"], data["holder"]["id"], reads, writes, event.at)
+        holder = data["holder"]["id"]
+        span = Span(data["id"], holder, reads, writes, event.at)
+        if holder in self._items:  # a file that a task has leased at the write
+            span.item, (span.holder, span.phase) = holder, self._items[holder]
         self._live[span.grant] = span
         for path in reads:
             self._at(path).readers += 1
@@ -184,8 +190,13 @@ class History:
     def _item(self, data: Mapping[str, Any]) -> None:
         if data["phase"] == ANALYZE:
             self._screens.setdefault(data["data"].get("group", ""), {})[data["workflow"]] = None
+        if data["status"] in OPEN:
+            self._items[data["id"]] = (data["workflow"], data["phase"])
+        else:
+            self._items.pop(data["id"], None)
         waits = data["status"] == QUEUED and not data["grant_id"]
-        wanted = (data["read_paths"], data["write_paths"]) if waits else ([], [])
+        writes = without_anchors(data["write_paths"])
+        wanted = (data["read_paths"], writes) if waits else ([], [])
         self._want(data["id"], *wanted)
         span = self._live.get(data["grant_id"]) or self._over.get(data["grant_id"])
         if span is not None:
@@ -245,4 +256,4 @@ def covered(data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     for key, mode, path in zip(keys, data["modes"], paths, strict=True):
         if kind(key) != INODE:
             found[mode != READ][path] = None
-    return list(found[0]), list(found[1])
+    return list(found[0]), without_anchors(list(found[1]))

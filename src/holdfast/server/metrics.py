@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.core.model import SECOND
 from holdfast.gate.rulebook.states import BLOCKED, OWNED, RETRY_PENDING
 from holdfast.work import states
-from holdfast.work.items import COMPLETED, DISPATCHED, ERROR, QUEUED
+from holdfast.work.items import STATUSES
+from holdfast.work.tasks import states as task_states
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -16,14 +17,18 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def text(figures: Mapping[str, Any], *, gaps: int, watchers: int) -> str:
     """All of them."""
     items = {f'status="{one}"': figures["items"][one]
-             for one in (QUEUED, DISPATCHED, COMPLETED, ERROR)}  # fmt: skip
+             for one in STATUSES}  # fmt: skip
     flows = {f'state="{one}"': figures["workflows"][one] for one in states.STATES}
+    tasks = {f'state="{one}"': figures["tasks"][one] for one in task_states.STATES}
     agents = {f'state="{one}"': figures["agents"][one] for one in (OWNED, RETRY_PENDING, BLOCKED)}
     lines = [
         *_metric("grants", "gauge", "Grants that are held", figures["grants"]),
         *_metric("tickets", "gauge", "Requests in the kernel's line", figures["tickets"]),
         *_metric("items", "gauge", "Work items that are not forgotten", items),
         *_metric("workflows", "gauge", "Workflows by their state", flows),
+        *_metric("tasks", "gauge", "Tasks by their state", tasks),
+        *_metric("failed", "gauge", "Controllers, tasks and other items that failed",
+                 figures["failed"]),
         *_metric("retries", "gauge", "Tries made again by the items there are", figures["retries"]),
         *_metric("wait_seconds_max", "gauge", "How long the one has waited that waits longest",
                  figures["longest_wait"] / SECOND),

@@ -1,4 +1,5 @@
-"""The few things that can be asked for: analyse a controller, decide on its findings, stop.
+"""The few things that can be asked for: analyse a controller, decide on its findings or on the
+changes of a task, stop.
 
 Where a pipeline runs in this process they go to it, and so to its scheduler; or, if it has no locks
 at all, to be done at once as in the old days. Elsewhere they go into the ledger, where whichever
@@ -8,6 +9,7 @@ dispatcher runs finds them. There is none for giving or taking locks.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.manager.manager import LockManager
@@ -15,6 +17,7 @@ from holdfast.server.guarding import WebError
 from holdfast.server.output import NotThereError
 from holdfast.work import assignment, states, stopping
 from holdfast.work.pipeline import Pipeline
+from holdfast.work.tasks.decisions import decide_task
 
 APPROVE, REJECT = "approve", "reject"
 
@@ -63,6 +66,23 @@ class Orders:
                 )  # fmt: skip
             pipeline.decide(group, approve=decision == APPROVE, by=self._by)
             return self._flow(pipeline, group)
+
+    def decide_task(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A task in review lands, or is undone. The body names the attempt whose diff the person
+        has seen; a decision on another one is refused."""
+        decision = str(body.get("decision", ""))
+        if decision not in (APPROVE, REJECT):
+            raise WebError(
+                f"{decision[:100]!r} is no decision", hint='send {"decision": "approve"}, or reject'
+            )
+        tries = body.get("tries")
+        if not isinstance(tries, int):
+            raise WebError("which attempt?", hint="send item and tries as GET /api/task tells them")
+        made = decide_task(
+            self._manager, str(body.get("list", "")), str(body.get("task", "")),
+            decision == APPROVE, self._by, attempt=(str(body.get("item", "")), tries),
+        )  # fmt: skip
+        return {"list": made.list, "task": made.task, "approve": made.approve, "by": made.by}
 
     def stop(self) -> dict[str, Any]:
         """Send nobody out any more, and let those finish who are out."""

@@ -1,5 +1,8 @@
-"""What the agents printed, as it lies on disk. A log is named by an item and a phase, never by a
-path: what is no name of a log is not looked for, and no link is followed."""
+"""What the agents printed and what tasks have changed, as it lies on disk.
+
+A log is named by an item and a phase, never by a path: what is no name of a log is not looked for,
+and no link is followed.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from typing import Any
 
 from holdfast.server.guarding import WebError
 from holdfast.work.runs import Run
+from holdfast.work.tasks.changes import PATCH
 
 #: How much is read at a time.
 CHUNK_BYTES = 256 << 10
 
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
-_LOG = re.compile(r"[a-z]{1,20}(-[0-9]{1,4})?\.log")
+_LOG = re.compile(r"[a-z]{1,20}(\.try[0-9]{1,4})?(-[0-9]{1,4})?\.log")
 
 
 class NotThereError(WebError):
@@ -41,13 +45,11 @@ def logs(root: str, item: str) -> list[dict[str, Any]]:
     return [data for _time, data in sorted(found, key=lambda pair: pair[0])]
 
 
-class Log:
-    """One log, to be read from any place on. Also while it grows."""
+class Kept:
+    """One file of an item, to be read from any place on. Also while it grows."""
 
     def __init__(self, root: str, item: str, name: str) -> None:
         """Raises NotThereError."""
-        if not _LOG.fullmatch(name):
-            raise _missing(name)
         path = f"{_folder(root, item)}/{name}"
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
@@ -76,6 +78,36 @@ class Log:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         text = decoder.decode(data, is_whole and offset + len(data) >= size)
         return text, offset + len(data) - len(decoder.getstate()[0])
+
+
+class Log(Kept):
+    """What an agent or a check printed."""
+
+    def __init__(self, root: str, item: str, name: str) -> None:
+        """Raises NotThereError."""
+        if not _LOG.fullmatch(name):
+            raise _missing(name)
+        super().__init__(root, item, name)
+
+
+class Patch(Kept):
+    """What a task has changed."""
+
+    def __init__(self, root: str, item: str) -> None:
+        """Raises NotThereError."""
+        super().__init__(root, item, PATCH)
+
+
+def size_of_patch(root: str, item: str) -> int | None:
+    """How long the patch of an item is; None if there is none."""
+    try:
+        patch = Patch(root, item)
+    except NotThereError:
+        return None
+    try:
+        return patch.size
+    finally:
+        patch.close()
 
 
 def _folder(root: str, item: str) -> str:

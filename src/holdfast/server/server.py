@@ -1,9 +1,11 @@
 """The server: where it listens, and how it begins and ends.
 
-The standard library's threading server, because everything below it waits and blocks: the store,
-the files, the agents. Those who watch are few, and each may have a thread. What is bounded:
-connections, streams, bodies, and for how long a client may say or take nothing. A connection above
-the bound is closed at once, so that those who have one keep it.
+The standard library's threading server answers requests, because everything below it waits and
+blocks: the store, the files, the agents. A stream needs no thread: once its headers are sent, its
+connection goes to the one thread that serves all streams (`holdfast.server.streams`), and its place
+among the connections comes free. What is bounded: connections, streams, bodies, and for how long a
+client may say or take nothing. A connection above the bound is closed at once, so that those who
+have one keep it; long before that, connections are closed after each answer instead of being kept.
 """
 
 from __future__ import annotations
@@ -12,8 +14,7 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.server import ThreadingHTTPServer
 from time import monotonic
 from typing import Any
@@ -25,6 +26,7 @@ from holdfast.server.board import REASONS, Board
 from holdfast.server.feed import Feed, as_json
 from holdfast.server.guarding import Guard, is_loopback
 from holdfast.server.orders import Orders
+from holdfast.server.streams import Streams
 from holdfast.server.web import Handler
 from holdfast.work.desk import NOTES
 from holdfast.work.items import DISPATCHED
@@ -32,8 +34,11 @@ from holdfast.work.pipeline import Pipeline
 
 HOST = "127.0.0.1"
 PORT = 4747
-CONNECTIONS_MAX = 128
-STREAMS_MAX = 48
+CONNECTIONS_MAX = 256
+STREAMS_MAX = 1000
+#: Descriptors that are left for everything else, where the system allows only a few.
+DESCRIPTORS_KEPT = 256
+STREAMS_LEAST = 16
 #: How long an answer is as good as a new one if nothing was written since: what dies says nothing.
 FRESH_SECONDS = 1.0
 
@@ -71,15 +76,17 @@ class Server:
         self.watching = 0
         self._watchers = threading.Lock()
         self._manager = manager
-        self._state: tuple[int, float, bytes] = (-1, 0.0, b"")
-        self._state_lock = threading.Lock()
-        self._over = threading.Event()
+        self._state = _Fresh(self._made_state)
+        self._summary = _Fresh(self._made_summary)
         self._listener = _listen(host, port, self)
         self._host = host
         self.port: int = self._listener.server_address[1]
         secret = secrets.token_urlsafe(24) if changes else ""
         self.guard = Guard(host, self.port, token, secret)
-        self.feed = Feed(manager)
+        self.feed = Feed(manager, self.board.gone)
+        self.streams = Streams(self.give_place_back)
+        self.feed.changed = self.streams.changed
+        self._room = _room()
         self._thread = threading.Thread(
             target=self._listener.serve_forever, args=(0.1,), name="holdfast server", daemon=True
         )
@@ -97,16 +104,17 @@ class Server:
 
     def start(self) -> None:
         """Begin, in threads of its own."""
+        self.streams.start()
         self.feed.start()
         self._thread.start()
 
     def close(self) -> None:
         """End: no connection is taken any more, and those that are open end."""
-        self._over.set()
         if self._thread.is_alive():
             self._listener.shutdown()
         self._listener.server_close()
         self.feed.close()
+        self.streams.close()
 
     def __enter__(self) -> Server:
         self.start()
@@ -120,36 +128,76 @@ class Server:
     def state(self, reasons: int = REASONS) -> bytes:
         """How things stand, as JSON. Made once for all who ask at the same moment."""
         if reasons != REASONS:
-            return as_json({**self.board.state(reasons), "gaps": self.feed.gaps()}).encode()
-        with self._state_lock:
-            head = services.look(self._manager, lambda view: view.head)
-            known, made, text = self._state
-            if head != known or monotonic() - made > FRESH_SECONDS:
-                found = {**self.board.state(), "gaps": self.feed.gaps()}
-                text = as_json(found).encode()
-                self._state = (found["head"], monotonic(), text)
-            return text
+            return as_json(self._made_state(reasons)).encode()
+        return self._state.text(self._head())
+
+    def summary(self) -> bytes:
+        """How far the work is, and what is counted; likewise."""
+        return self._summary.text(self._head())
+
+    def _made_state(self, reasons: int = REASONS) -> dict[str, Any]:
+        gaps = self.feed.gaps()
+        return {**self.board.state(reasons, len(gaps)), "gaps": gaps}
+
+    def _made_summary(self) -> dict[str, Any]:
+        return self.board.summary(gaps=len(self.feed.gaps()))
+
+    def _head(self) -> tuple[int, int]:
+        """What an answer is as good as a new one for: the last event, and the last news of what
+        changes without one."""
+        return services.look(self._manager, lambda view: view.head), self.feed.beat
 
     def is_out(self, item: str) -> bool:
         """Whether somebody works on an item."""
         note = services.noted(self._manager, f"{NOTES}{item}")
         return note is not None and note.data["status"] == DISPATCHED
 
-    def pause(self, seconds: float) -> bool:
-        """Wait a moment. True if it is all over."""
-        return self._over.wait(seconds)
-
-    @contextmanager
-    def place(self) -> Iterator[bool]:
-        """A place among those who watch, for a while; False if there is none."""
+    def take_place(self) -> bool:
+        """A place among the streams; False if there is none."""
         with self._watchers:
-            is_free = self.watching < STREAMS_MAX
+            is_free = self.watching < min(STREAMS_MAX, self._room)
             self.watching += is_free
-        try:
-            yield is_free
-        finally:
-            with self._watchers:
-                self.watching -= is_free
+            return is_free
+
+    def give_place_back(self) -> None:
+        """A stream is over."""
+        with self._watchers:
+            self.watching -= 1
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many connections are open that none is kept after its answer."""
+        return self._listener.open > CONNECTIONS_MAX // 2
+
+
+class _Fresh:
+    """An answer that is made once for all who ask at the same moment."""
+
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: tuple[tuple[int, int], float, bytes] = ((-1, 0), 0.0, b"")
+
+    def text(self, head: tuple[int, int]) -> bytes:
+        """As JSON, as new as `head` at least."""
+        with self._lock:
+            known, made, text = self._made
+            if head != known or monotonic() - made > FRESH_SECONDS:
+                found = self._make()
+                text = as_json(found).encode()
+                self._made = ((found["head"], head[1]), monotonic(), text)
+            return text
+
+
+def _room() -> int:
+    """How many streams there may be with the descriptors that this process may have. The limit is
+    left as it is: programs that are started here would inherit it."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return STREAMS_MAX
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return STREAMS_MAX if limit < 0 else max(STREAMS_LEAST, limit - DESCRIPTORS_KEPT)
 
 
 class _Listener(ThreadingHTTPServer):
@@ -157,24 +205,40 @@ class _Listener(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
-    request_queue_size = 64
+    request_queue_size = 512
 
     def __init__(self, address: tuple[str, int], site: Server) -> None:
         self.site = site
-        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        #: How many connections are open that are not streams.
+        self.open = 0
+        #: Descriptors of connections that live on as streams.
+        self.handed_over: set[int] = set()
+        self._places = threading.Lock()
         super().__init__(address, Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
+        with self._places:
+            is_free = self.open < CONNECTIONS_MAX
+            self.open += is_free
+        if is_free:
+            super().process_request(request, client_address)
+        else:
             self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            with self._places:
+                self.open -= 1
+
+    def shutdown_request(self, request: Any) -> None:
+        """A connection that was handed over as a stream lives on by another descriptor."""
+        if request.fileno() in self.handed_over:
+            self.handed_over.discard(request.fileno())
+            self.close_request(request)
+        else:
+            super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is no news. A mistake of ours is told where the server runs."""

@@ -9,6 +9,7 @@ import hashlib
 import json
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,13 +21,15 @@ from holdfast.server import metrics, output, streaming
 from holdfast.server.board import REASONS, WAITING_MAX
 from holdfast.server.feed import as_json
 from holdfast.server.guarding import WebError
-from holdfast.server.output import Log, NotThereError
+from holdfast.server.output import Log, NotThereError, Patch
 
 if TYPE_CHECKING:
     from holdfast.server.server import Server
 
 #: How long a connection may say nothing, or take nothing.
 SILENCE_SECONDS = 20.0
+#: How long a connection is kept on which the next request may come.
+KEPT_SECONDS = 5.0
 BODY_BYTES_MAX = 64 << 10
 #: How many items can be asked for at once.
 WHY_MAX = 200
@@ -39,7 +42,17 @@ _ASSETS = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     **{
         f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("page", "detail", "ledger", "lists", "timeline", "views")
+        for name in (
+            "page",
+            "detail",
+            "ledger",
+            "lists",
+            "progress",
+            "tasks",
+            "timeline",
+            "views",
+            "visible",
+        )
     },
 }
 #: The page takes nothing from anywhere else, is shown in nobody's frame, and sends nothing away.
@@ -126,6 +139,9 @@ class Handler(BaseHTTPRequestHandler):
         self, routes: dict[str, Callable[[Handler, list[str]], None]], *, changes: bool
     ) -> None:
         self._begun = False
+        self.connection.settimeout(self.timeout)
+        if self.site.is_crowded:
+            self.close_connection = True
         try:
             self._route(routes, changes=changes)
         except HoldfastError as error:
@@ -187,30 +203,41 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+        self.connection.settimeout(min(KEPT_SECONDS, self.timeout))
 
     def _json(self, value: Any) -> None:
         self._send(200, as_json(value).encode())
 
-    def _stream(self, watch: Callable[[streaming.Sink], None]) -> None:
-        """Send something as it happens. Everybody has a thread; there are only so many."""
-        with self.site.place() as is_free:
-            if not is_free:
-                raise BusyError("too many watch already", hint="close a page, or try again later")
-            self.close_connection = True
-            self._begun = True
-            self.send_response(200)
-            for name, value in {"Content-Type": STREAM, "Cache-Control": "no-store",
-                                "Connection": "close", **_HEADERS}.items():  # fmt: skip
-                self.send_header(name, value)
-            self.end_headers()
+    def _stream(self, source: streaming.Source) -> None:
+        """Send something as it happens: the headers here, the rest in the thread of all streams."""
+        self.close_connection = True
+        if self.command == "HEAD":
+            source.close()
+            self._send_stream_headers()
+            return
+        if not self.site.take_place():
+            source.close()
+            raise BusyError("too many streams are open", hint="close a page, or try again later")
+        self._begun = True
+        try:
+            self._send_stream_headers()
             # A reader that is slow must not make us keep much: what it has not taken waits in the
             # ledger, not in the system's buffers.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 << 10)
-            if self.command != "HEAD":
-                watch(self._write)
+            own = self.connection.dup()
+        except OSError:
+            source.close()
+            self.site.give_place_back()
+            raise
+        self.server.handed_over.add(self.connection.fileno())  # type: ignore[attr-defined]
+        self.site.streams.add(own, source, self.timeout)
 
-    def _write(self, text: str) -> None:
-        self.wfile.write(text.encode())
+    def _send_stream_headers(self) -> None:
+        self.send_response(200)
+        for name, value in {"Content-Type": STREAM, "Cache-Control": "no-store",
+                            "Connection": "close", **_HEADERS}.items():  # fmt: skip
+            self.send_header(name, value)
+        self.end_headers()
 
     # The page
 
@@ -242,6 +269,28 @@ class Handler(BaseHTTPRequestHandler):
         reasons = min(self._number("why", None), WAITING_MAX) if "why" in self.query else REASONS
         self._send(200, self.site.state(reasons))
 
+    def _summary(self, words: list[str]) -> None:
+        _no_more(words)
+        self._send(200, self.site.summary())
+
+    def _task(self, words: list[str]) -> None:
+        _no_more(words)
+        found = self.site.board.task(self._one("list"), self._one("name"))
+        if found is None:
+            raise NotThereError("there is no such task", hint="GET /api/summary names them")
+        item = found["item"]
+        kept = {"logs": output.logs(self.site.root, item), "diff": output.size_of_patch(
+            self.site.root, item)} if item else {"logs": [], "diff": None}  # fmt: skip
+        self._json({**found, **kept})
+
+    def _diff(self, words: list[str]) -> None:
+        if len(words) != 1 or self.site.board.item(words[0]) is None:
+            raise NotThereError("there is no such diff", hint="GET /api/task names its item")
+        with closing(Patch(self.site.root, words[0])) as patch:
+            text, after = patch.read(self._number("offset", None))
+            more = {"Holdfast-Offset": str(after), "Holdfast-Size": str(patch.size)}
+        self._send(200, text.encode(), "text/plain; charset=utf-8", more)
+
     def _history(self, words: list[str]) -> None:
         _no_more(words)
         self._json(self.site.feed.seen(spans=self._one("spans") != "0"))
@@ -269,16 +318,16 @@ class Handler(BaseHTTPRequestHandler):
         log = Log(self.site.root, *words)
         try:
             offset = self._number("offset", self.headers.get("Last-Event-ID"))
-            if "text/event-stream" in self.headers.get("Accept", ""):
-                self._stream(lambda send: streaming.output(
-                    log, offset, send, lambda: self.site.is_out(words[0]), self.site.pause
-                ))  # fmt: skip
-                return
+        except WebError:
+            log.close()
+            raise
+        if "text/event-stream" in self.headers.get("Accept", ""):
+            self._stream(streaming.Output(log, offset, lambda: self.site.is_out(words[0])))
+            return
+        with closing(log):
             text, after = log.read(offset, is_whole=not self.site.is_out(words[0]))
             more = {"Holdfast-Offset": str(after), "Holdfast-Size": str(log.size)}
-            self._send(200, text.encode(), "text/plain; charset=utf-8", more)
-        finally:
-            log.close()
+        self._send(200, text.encode(), "text/plain; charset=utf-8", more)
 
     def _events(self, words: list[str]) -> None:
         _no_more(words)
@@ -286,7 +335,7 @@ class Handler(BaseHTTPRequestHandler):
         known = last is not None or "after" in self.query
         # Before the answer begins: a client that has read its first line misses nothing.
         after = self._number("after", last) if known else self.site.feed.head
-        self._stream(lambda send: streaming.events(self.site.feed, after, send))
+        self._stream(streaming.Events(self.site.feed, after))
 
     def _metrics(self, words: list[str]) -> None:
         _no_more(words)
@@ -303,6 +352,10 @@ class Handler(BaseHTTPRequestHandler):
         self._json(self.site.orders.analyze(_group(words)))
 
     def _decide(self, words: list[str]) -> None:
+        """Of a controller that the path names, or of a task that the body does."""
+        if not words:
+            self._json(self.site.orders.decide_task(self._body()))
+            return
         group, body = _group(words), self._body()
         self._json(self.site.orders.decide(group, str(body.get("decision", ""))))
 
@@ -355,6 +408,9 @@ class Handler(BaseHTTPRequestHandler):
 
 Handler.gets = {
     "api/state": Handler._state,
+    "api/summary": Handler._summary,
+    "api/task": Handler._task,
+    "api/diff": Handler._diff,
     "api/history": Handler._history,
     "api/agents": Handler._agents,
     "api/why": Handler._why,

@@ -1,14 +1,16 @@
 // What there is to know about one thing: an agent's work with what it prints, a grant, a file, a controller.
 
 import { button, h, length, stands, who } from "./lists.js";
+import { chainOf, commitOf, decisionOf, diffOf, factsOf, keyOf, taskChip, troubleOf } from "./tasks.js";
 import { decisionButtons, reason, stateChip } from "./views.js";
+import { visible } from "./visible.js";
 
 // How much of an output is kept on the page.
 const TEXT_MAX = 200_000;
 const PATHS_MAX = 60;
 const REFRESH_MS = 1000;
-// What a terminal would obey: colours and the like.
-const CONTROL = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b[\]P][^\u0007\u001b]*(?:\u0007|\u001b\\)|[\u0000-\u0008\u000b-\u001f\u007f]/g;
+// What a terminal would obey: colours and the like. What is left of controls is spelled out.
+const CONTROL = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b[\]P][^\u0007\u001b]*(?:\u0007|\u001b\\)|\r(?=\n)/g;
 
 export class Detail {
   constructor(box, orders, closed) {
@@ -37,12 +39,13 @@ export class Detail {
     const isSame = this.about && this.about.kind === about.kind && this.about.id === about.id;
     if (!isSame) this.stop();
     this.about = about;
-    const body = await this[about.kind](about.id, ledger);
-    if (this.about !== about) return;
+    const body = await this[about.kind](about.id, ledger, isSame);
+    if (this.about !== about || body === null) return;
     const close = button("×", () => this.close(), "close");
     close.setAttribute("aria-label", "Close");
     const { scrollTop } = this.box;
     this.box.replaceChildren(close, ...body);
+    this.box.classList.toggle("wide", Boolean(this.box.querySelector(".diff")));
     this.box.hidden = false;
     this.box.scrollTop = isSame ? scrollTop : 0;
     this.drawn = Date.now();
@@ -50,11 +53,37 @@ export class Detail {
 
   // It changed: draw it anew, but not under somebody's finger, and leave an output alone that somebody reads.
   refresh(ledger) {
+    const task = this.about?.kind === "task" && ledger.tasks.find((one) => keyOf(one) === this.about.id);
+    if (this.isOpen && task && task.state !== this.state) {
+      this.stop();
+      this.open({ ...this.about }, ledger);
+      return;
+    }
     const isBusy = this.stream || this.box.matches(":active") || this.box.contains(document.activeElement);
     if (this.isOpen && !isBusy && Date.now() - this.drawn > REFRESH_MS) this.open({ ...this.about }, ledger);
   }
 
-  async item(id, ledger) {
+  async task(key, ledger, isSame) {
+    const [list, name] = key.split("\n");
+    const answer = await fetch(`/api/task?list=${encodeURIComponent(list)}&name=${encodeURIComponent(name)}`);
+    if (!answer.ok) return [h("h2", "", name), h("p", "muted", "It was forgotten.")];
+    const task = await answer.json();
+    // Drawn anew only if it changed: somebody may be reading a long diff.
+    const look = JSON.stringify([task, this.orders.may, ledger.cutOff.has(task.item)]);
+    if (isSame && this.look === look && this.isOpen) return null;
+    Object.assign(this, { look, state: task.state });
+    const diff = await diffOf(task);
+    return [
+      h("h2", "", who(task.name)), h("p", "", taskChip(task.state)), ...decisionOf(task, this.orders, ledger.cutOff.has(task.item)), list_(factsOf(task, ledger)),
+      ...troubleOf(task), ...chainOf(task), ...commitOf(task), ...diff,
+      h("h3", "", "Prompt"), h("pre", "output prompt", task.prompt),
+      ...this.output({ id: task.item, logs: task.logs }), ...files("Files", task.files),
+    ];
+  }
+
+  async item(id, ledger, isSame) {
+    const task = ledger.ofTask.get(id);
+    if (task) return this.task(keyOf(task), ledger, isSame);
     const answer = await fetch(`/api/items/${encodeURIComponent(id)}`);
     if (!answer.ok) return [h("h2", "", id), h("p", "muted", "It is not known any more.")];
     const item = await answer.json();
@@ -65,7 +94,7 @@ export class Detail {
       ["tries", item.retries ? String(item.retries + 1) : ""], ["reason", item.reason], ["item", item.id],
     ];
     return [
-      h("h2", "", who(item.workflow)), list(facts), ...(item.status === "queued" ? this.waits(item, ledger) : []),
+      h("h2", "", who(item.workflow)), list_(facts), ...(item.status === "queued" ? this.waits(item, ledger) : []),
       ...this.output(item), ...files("Writes", item.write_paths), ...files("Reads", item.read_paths),
     ];
   }
@@ -98,7 +127,7 @@ export class Detail {
     this.stream = stream;
     stream.onmessage = (event) => {
       const isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
-      box.append(JSON.parse(event.data).replace(CONTROL, ""));
+      box.append(visible(JSON.parse(event.data).replace(CONTROL, "")));
       if (box.textContent.length > 2 * TEXT_MAX) box.textContent = box.textContent.slice(-TEXT_MAX);
       if (isAtEnd) box.scrollTop = box.scrollHeight;
     };
@@ -119,7 +148,7 @@ export class Detail {
       ["process", owner.pid ? String(owner.pid) : ""], ["session", owner.session],
       ["lease ends in", grant.until ? length(grant.until - ledger.now) : "its owner's end"], ["grant", grant.id],
     ];
-    return [h("h2", "", who(grant.name)), list(facts), ...files("Writes", grant.writes), ...files("Reads", grant.reads)];
+    return [h("h2", "", who(grant.name)), list_(facts), ...files("Writes", grant.writes), ...files("Reads", grant.reads)];
   }
 
   async ticket(id, ledger) {
@@ -131,7 +160,7 @@ export class Detail {
       ["waiting", length(ledger.now - ticket.since)], ["reason", ticket.reason],
     ];
     return [
-      h("h2", "", who(ticket.holder)), list(facts),
+      h("h2", "", who(ticket.holder)), list_(facts),
       ...this.waits({ ...ticket, sentence: ticket.sentence || "its turn" }, ledger),
       ...files("To write", ticket.write_paths), ...files("To read", ticket.read_paths),
     ];
@@ -178,13 +207,13 @@ export class Detail {
     const targets = one.targets.length ? one.targets : [...new Set(items.flatMap((item) => item.data.write_targets || []))];
     return [
       h("h2", "", name), h("p", "", stateChip(one.state), " ", decisionButtons(one, this.orders)),
-      list([["screens", one.screens.join(", ")], ["decision", one.decision], ["reason", one.reason]]),
+      list_([["screens", one.screens.join(", ")], ["decision", one.decision], ["reason", one.reason]]),
       ...section("Work", rows, "nothing yet"), ...files("Its merge writes", targets),
     ];
   }
 }
 
-function list(facts) {
+function list_(facts) {
   const made = h("dl", "");
   for (const [name, value] of facts) if (value) made.append(h("dt", "", name), h("dd", "", value));
   return made;

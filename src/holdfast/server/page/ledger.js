@@ -18,17 +18,14 @@ const GAPS_MAX = 500;
 export class Ledger {
   constructor(state) {
     this.head = state.head;
-    this.phase = state.phase;
     this.name = state.name;
     this.root = state.root;
     this.off = state.off;
-    this.trouble = state.trouble;
-    this.counts = { queued: 0, dispatched: 0, completed: 0, error: 0, ...state.items };
     // How far the ledger's clock is ahead of the browser's.
     this.ahead = milliseconds(state.now) - Date.now();
     this.items = new Map();
     this.why = new Map();
-    for (const item of state.locks.active_items) this.items.set(item.id, item);
+    for (const item of [...state.locks.active_items, ...state.locks.held_items]) this.items.set(item.id, item);
     for (const item of state.waiting) {
       this.items.set(item.id, item);
       this.why.set(item.id, item);
@@ -40,6 +37,8 @@ export class Ledger {
     this.gaps = state.gaps;
     this.standHead = 0;
     this.stand(state);
+    this.toldHead = 0;
+    this.tell(state);
     this.spans = new Map();
     this.spansHead = 0;
     this.contention = [];
@@ -56,6 +55,21 @@ export class Ledger {
     this.standHead = told.head;
     this.agents = told.agents;
     this.standing = new Map(told.agents.map((one) => [`${one.key}\n${one.file}`, one]));
+  }
+
+  // What only the server counts: how far the work is, every task, what has failed, and how many there are of each.
+  tell(told) {
+    if (told.head < this.toldHead) return;
+    this.toldHead = told.head;
+    this.toldAt = milliseconds(told.now);
+    for (const name of ["phase", "counts", "failures", "undecided", "progress", "tasks", "trouble", "guidance"]) this[name] = told[name];
+    this.cutOff = new Set(told.cut_off);
+    this.ofTask = new Map(this.tasks.map((one) => [one.item, one]));
+  }
+
+  // Those in line who are no items: an item says itself what it waits for.
+  get strangers() {
+    return [...this.tickets.values()].filter((one) => !this.items.has(one.holder));
   }
 
   // How the owner of a grant or a ticket stands towards its first file; nothing if that is no agent.
@@ -134,12 +148,9 @@ export class Ledger {
         if (this.gaps.length > GAPS_MAX) this.gaps.shift();
         return ["trouble"];
       }
-      case "work_broken":
-        this.trouble = data.error;
-        return ["trouble"];
-      case "work_mended":
-        this.trouble = "";
-        return ["trouble"];
+      case "work_broken": case "work_mended": case "work_taken_up":
+      case "task_list_begun": case "task_changed": case "task_decided": case "task_forgotten":
+        return ["summary"];
       case "work_assigned": case "work_forgotten":
       case "gate_on": case "gate_off":
         return ["reload"];
@@ -177,9 +188,6 @@ export class Ledger {
   }
 
   item(data) {
-    const known = this.items.get(data.id);
-    if (known) this.counts[known.status] -= 1;
-    this.counts[data.status] = (this.counts[data.status] || 0) + 1;
     const isOver = data.status === "completed" || data.status === "error";
     if (isOver) this.items.delete(data.id);
     else this.items.set(data.id, data);
@@ -215,27 +223,19 @@ export class Ledger {
     return [...this.items.values()].filter((one) => one.status === "dispatched").sort((a, b) => a.dispatched - b.dispatched);
   }
 
-  get waiting() {
-    return [...this.items.values()].filter((one) => one.status === "queued").sort(byRank);
+  get inReview() {
+    return [...this.items.values()].filter((one) => one.status === "held").sort((a, b) => a.dispatched - b.dispatched);
   }
 
-  // What all the work is doing, in one word.
-  get doing() {
-    if (this.trouble) return "error";
-    const live = [...this.items.values()];
-    if (live.some((one) => one.phase !== "analyze")) return "merging";
-    if (live.length) return "analyzing";
-    const states = new Set([...this.controllers.values()].map((one) => one.state));
-    if (states.has("awaiting_decisions")) return "awaiting decisions";
-    if (states.has("error")) return "error";
-    return states.has("completed") ? "completed" : "ready";
+  get waiting() {
+    return [...this.items.values()].filter((one) => one.status === "queued").sort(byRank);
   }
 }
 
 const ORDER = { verify: 0, ci: 0, test: 1, fix: 1, apply: 2, merge: 2, analyze: 3 };
 
 function byRank(a, b) {
-  return b.escalated - a.escalated || (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4) || a.arrival - b.arrival;
+  return b.escalated - a.escalated || b.priority - a.priority || (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4) || a.arrival - b.arrival;
 }
 
 function ofAgent(grant) {

@@ -1,10 +1,15 @@
 // Long lists of which only what is seen is drawn, and small helpers for drawing.
 
-// An element with a class and children. Texts are texts, whatever is in them.
+import { visible } from "./visible.js";
+
+// An element with a class and children. Texts are texts, whatever is in them, and all of them can be seen.
 export function h(tag, look, ...children) {
   const made = document.createElement(tag);
   if (look) made.className = look;
-  for (const child of children) if (child !== null && child !== undefined && child !== "") made.append(child);
+  for (const child of children) {
+    if (child === null || child === undefined || child === "") continue;
+    made.append(child instanceof Node ? child : visible(child));
+  }
   return made;
 }
 
@@ -28,8 +33,18 @@ export function hue(name) {
 export function who(name) {
   const made = h("span", "who", h("i", "dot"), h("span", "", name));
   made.style.setProperty("--h", hue(name));
-  made.title = name;
+  made.title = visible(name);
   return made;
+}
+
+// Who waits for whom: each waits for the next.
+export function chain(steps) {
+  const found = [];
+  for (const [at, one] of steps.entries()) {
+    found.push(at ? h("span", "arrow", ", which waits for ") : h("span", "arrow", "waits for "), who(one.name));
+    if (one.path) found.push(" (", path(one.path), ")");
+  }
+  return h("span", "chain", ...found);
 }
 
 // A path that is too long for a line loses its middle: its name is at the end.
@@ -37,7 +52,7 @@ export function path(full) {
   const parts = full.split("/");
   const isLong = full.length > 44 && parts.length > 3;
   const made = h("code", "", isLong ? `${parts[0]}/…/${parts.slice(full.endsWith("/") ? -3 : -2).join("/")}` : full);
-  made.title = full;
+  made.title = visible(full);
   return made;
 }
 
@@ -78,7 +93,7 @@ export class List {
   constructor(box, { height, draw, open, fold, empty, key = (row) => row.key }) {
     Object.assign(this, { box, height, draw, opens: open, fold, key, rows: [], at: -1, atKey: null });
     this.inner = h("div", "rows");
-    this.empty = h("p", "empty", empty);
+    this.empty = h("div", "empty", empty);
     this.made = new Map();
     box.append(this.inner, this.empty);
     box.addEventListener("scroll", () => this.paint(), { passive: true });

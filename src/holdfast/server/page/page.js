@@ -3,16 +3,22 @@
 import { Detail } from "./detail.js";
 import { Ledger } from "./ledger.js";
 import { List, h } from "./lists.js";
+import { drawProgress } from "./progress.js";
+import { drawTask, taskRows } from "./tasks.js";
 import { Timeline } from "./timeline.js";
 import * as views from "./views.js";
+import { visible } from "./visible.js";
 
 const $ = (id) => document.getElementById(id);
-const TABS = ["files", "queue", "controllers", "timeline", "contention", "trouble"];
+const TABS = ["tasks", "files", "queue", "controllers", "timeline", "contention", "trouble"];
 // How soon after an event the page is drawn, how soon reasons are asked for again, and all of it.
 const DRAW_MS = 80;
 const WHY_MS = 400;
 const HISTORY_MS = 2000;
 const AGENTS_MS = 300;
+const SUMMARY_MS = 250;
+const SUMMARY_MS_MAX = 2000;
+const FORECAST_MS = 5000;
 const ALL_MS = 60_000;
 const REST_MS = 30_000;
 
@@ -62,12 +68,13 @@ const place = (name) => name.split("/").map(encodeURIComponent).join("/");
 const orders = {
   get may() { return Boolean(secret); },
   decide: (name, decision, pressed) => order(`/decide/${place(name)}`, { decision }, pressed),
+  decideTask: (task, decision, pressed) => order("/decide", { list: task.list, task: task.name, item: task.item, tries: task.tries, decision }, pressed),
   analyze: (name, pressed) => order(`/analyze/${place(name)}`, {}, pressed),
 };
 
 let toasting = 0;
 function toast(text) {
-  $("toast").textContent = text;
+  $("toast").textContent = visible(text);
   $("toast").hidden = false;
   clearTimeout(toasting);
   toasting = setTimeout(() => ($("toast").hidden = true), 8000);
@@ -75,11 +82,15 @@ function toast(text) {
 
 // Views
 
-const timeline = new Timeline($("timeline-by"), $("timeline-span"), $("axis"));
+const timeline = new Timeline($("timeline-by"), $("timeline-span"), $("axis"), $("legend"));
 const detail = new Detail($("detail"), orders, () => $(`list-${tab()}`).focus());
 const show = (kind, id) => detail.open({ kind, id }, ledger);
 
 const lists = {
+  tasks: new List($("list-tasks"), {
+    height: 54, draw: (row, made) => drawTask(row, made, ledger, orders, (one) => show("task", one.key)), empty: "There are no tasks: holdfast dispatch tasks.toml",
+    open: (row) => show("task", row.key),
+  }),
   files: new List($("list-files"), {
     height: 30, draw: views.drawFile, empty: "Nothing is held.",
     open: (row) => (row.kind === "folder" ? fold(row, !row.isFolded) : show("file", row.path)), fold,
@@ -102,18 +113,25 @@ const lists = {
   }),
   trouble: new List($("list-trouble"), {
     height: 54, draw: views.drawTrouble, empty: "No errors, no gaps, and nobody is blocked.",
-    open: (row) => (row.controller ? show("controller", row.controller) : row.path ? show("file", row.path) : null),
+    open: (row) => (row.of ? showFailed(row.of) : row.path ? show("file", row.path) : null),
   }),
 };
 
+function showFailed(one) {
+  if (one.kind === "task") show("task", `${one.list}\n${one.name}`);
+  else show(one.kind, one.kind === "item" ? one.item : one.name);
+}
+
 function fold(row, isFolded) {
   if (!row || row.kind !== "folder") return;
-  if (isFolded) folded.add(row.path);
+  // Which are not as they are at first: hidden folders are closed then, and all others open.
+  if (isFolded !== (row.depth === 0 && row.path.startsWith("."))) folded.add(row.path);
   else folded.delete(row.path);
   lists.files.show(views.fileRows(ledger, folded, matcher()));
 }
 
 const tab = () => document.body.dataset.tab;
+const tabs = () => TABS.filter((one) => !$(`tab-${one}`).hidden);
 const isWide = () => matchMedia("(min-width: 1000px)").matches;
 // On a wide screen files and queue stand side by side.
 const shown = () => (isWide() && ["files", "queue"].includes(tab()) ? ["files", "queue"] : [tab()]);
@@ -142,14 +160,17 @@ function draw() {
   const matches = matcher();
   drawHeader();
   for (const name of shown()) {
+    if (name === "tasks") lists.tasks.show(taskRows(ledger, matches));
     if (name === "files") lists.files.show(views.fileRows(ledger, folded, matches));
     if (name === "queue") lists.queue.show(views.queueRows(ledger, matches));
     if (name === "controllers") lists.controllers.show(views.controllerRows(ledger, matches));
     if (name === "contention") lists.contention.show(views.contentionRows(ledger, matches));
     if (name === "trouble") lists.trouble.show(views.troubleRows(ledger, matches));
     if (name === "timeline") {
+      const rows = timeline.rows(ledger, matches);
+      timeline.drawLegend(rows);
       timeline.drawAxis(ledger);
-      lists.timeline.show(timeline.rows(ledger, matches));
+      lists.timeline.show(rows);
     }
   }
   askWhy();
@@ -157,24 +178,39 @@ function draw() {
 
 function drawHeader() {
   const { counts } = ledger;
-  const waiting = counts.queued + ledger.tickets.size + ledger.strays.length;
-  const doing = ledger.doing;
-  $("name").textContent = ledger.name;
-  $("name").title = ledger.root;
-  $("phase").textContent = doing;
-  $("phase").className = `chip ${doing.replaceAll(" ", "_")}`;
+  $("name").textContent = visible(ledger.name);
+  $("name").title = visible(ledger.root);
+  $("phase").textContent = ledger.phase.replaceAll("_", " ");
+  $("phase").className = `chip ${ledger.phase}`;
   $("phase").hidden = false;
-  const said = [`${ledger.grants.size} held`, `${waiting} waiting`, counts.completed ? `${counts.completed} done` : "", counts.error ? `${counts.error} failed` : ""];
+  const said = [`${counts.held} held`, `${counts.waiting} waiting`, counts.done ? `${counts.done} done` : "", counts.failed ? `${counts.failed} failed` : ""];
   $("figures").textContent = said.filter(Boolean).join(" · ");
-  $("stop").hidden = counts.dispatched === 0 || !orders.may;
-  document.title = `${ledger.grants.size} held, ${waiting} waiting · ${ledger.name}`;
-  const decisions = [...ledger.controllers.values()].filter((one) => one.state === "awaiting_decisions");
-  const errors = [...ledger.controllers.values()].filter((one) => one.state === "error").length + (ledger.trouble ? 1 : 0);
-  count("files", ledger.grants.size);
-  count("queue", counts.dispatched + waiting);
-  count("controllers", decisions.length, true);
-  count("trouble", errors + ledger.gaps.length + ledger.blocked.length, true);
-  drawBanners(decisions);
+  $("mode").textContent = orders.may ? "read and write" : "read only";
+  $("mode").title = orders.may ? "This page can decide and stop." : "This page only shows. To decide, open the whole address that was printed where the server was started.";
+  $("mode").hidden = false;
+  $("stop").hidden = !orders.may || !ledger.progress.some((one) => one.runs);
+  document.title = visible(`${counts.held} held, ${counts.waiting} waiting · ${ledger.name}`);
+  $("tab-tasks").hidden = !ledger.progress.some((one) => one.kind === "tasks");
+  $("tab-controllers").hidden = !$("tab-tasks").hidden && !ledger.controllers.size;
+  const undecided = (kind) => ledger.undecided.filter((one) => one.kind === kind);
+  count("tasks", undecided("task").length, true);
+  count("files", counts.held);
+  count("queue", counts.at_work + counts.waiting);
+  count("controllers", undecided("controller").length, true);
+  count("trouble", counts.trouble, true);
+  drawProgress($("progress"), ledger);
+  drawGuidance();
+  drawBanners();
+}
+
+// What to type, where there is nothing yet.
+let guided = "";
+function drawGuidance() {
+  const look = JSON.stringify(ledger.guidance);
+  if (look === guided) return;
+  guided = look;
+  const rows = ledger.guidance.flatMap((one) => [h("dt", "", h("code", "", one.command)), h("dd", "muted", one.does)]);
+  lists.files.empty.replaceChildren("Nothing is held.", rows.length ? h("div", "guide", h("p", "", "There is nothing here yet. Type, in this repository:"), h("dl", "", ...rows)) : "");
 }
 
 function count(name, number, isUrgent = false) {
@@ -183,18 +219,23 @@ function count(name, number, isUrgent = false) {
 }
 
 let bannersDrawn = "";
-function drawBanners(decisions) {
+function drawBanners() {
   const found = [];
   if (ledger.trouble) found.push(["wrong", `The scheduler broke: ${ledger.trouble}. Its queue is kept; start it again with holdfast dispatch --resume.`, null]);
+  for (const one of ledger.progress) if (one.gone) found.push(["wrong", `${one.gone} Go on: `, null, one.command]);
   if (ledger.off) found.push(["careful", ledger.off, null]);
-  if (decisions.length) found.push(["careful", (decisions.length === 1 ? `${decisions[0].name} waits for a decision.` : `${decisions.length} controllers wait for a decision.`)
-    + (orders.may ? "" : " Here it can only be seen: open the whole address that was printed where the server was started."), orders.may ? "controllers" : null]);
+  for (const [kind, name, to] of [["controller", "controllers", "controllers"], ["task", "tasks", "tasks"]]) {
+    const waiting = ledger.undecided.filter((one) => one.kind === kind);
+    if (!waiting.length) continue;
+    const text = waiting.length === 1 ? `${waiting[0].name} waits for a decision.` : `${waiting.length} ${name} wait for a decision.`;
+    found.push(["careful", text + (orders.may ? "" : " Here it can only be seen: open the whole address that was printed where the server was started."), to]);
+  }
   const look = JSON.stringify([found, tab()]);
   if (look === bannersDrawn) return;
   bannersDrawn = look;
-  $("banners").replaceChildren(...found.filter(([, , to]) => to !== tab()).map(([kind, text, to]) => {
-    const made = h("p", `banner ${kind}`, h("span", "", text));
-    if (to) {
+  $("banners").replaceChildren(...found.filter(([, , to]) => to !== tab() || !orders.may).map(([kind, text, to, command]) => {
+    const made = h("p", `banner ${kind}`, h("span", "", text, command ? h("code", "", command) : ""));
+    if (to && to !== tab()) {
       const go = h("button", "quiet", "Look");
       go.addEventListener("click", () => turnTo(to, { focus: true }));
       made.append(go);
@@ -216,7 +257,7 @@ function askWhy() {
       const { waiting } = await answer.json();
       let isNew = false;
       for (const [id, said] of Object.entries(waiting || {})) {
-        isNew ||= JSON.stringify(ledger.why.get(id)?.why) !== JSON.stringify(said.why);
+        isNew ||= JSON.stringify([ledger.why.get(id)?.why, ledger.why.get(id)?.chain]) !== JSON.stringify([said.why, said.chain]);
         ledger.why.set(id, said);
       }
       if (isNew) lists.queue.paint();
@@ -243,6 +284,27 @@ function askAgents() {
       return; // as above
     }
   }, AGENTS_MS);
+}
+
+// What is counted, how far the work is, and the tasks: only the server says. The longer that takes, the less often it
+// is asked: for hundreds of tasks it has some work to do.
+let askingSummary = 0;
+let summaryTook = 0;
+function askSummary(wait = Math.min(SUMMARY_MS_MAX, Math.max(SUMMARY_MS, 8 * summaryTook))) {
+  askingSummary ||= setTimeout(async () => {
+    askingSummary = 0;
+    const began = performance.now();
+    try {
+      const answer = await fetch("/api/summary");
+      if (!answer.ok) return;
+      ledger.tell(await answer.json());
+      summaryTook = performance.now() - began;
+      draw();
+      detail.refresh(ledger);
+    } catch {
+      return; // as above
+    }
+  }, wait);
 }
 
 // What happened before the page was opened is asked for once; contention is the server's to count.
@@ -274,7 +336,9 @@ async function load() {
   }
   const before = ledger;
   ledger = new Ledger(state);
-  if (late.flatMap((event) => ledger.apply(event)).includes("agents")) askAgents();
+  const missed = late.flatMap((event) => ledger.apply(event));
+  if (missed.includes("agents")) askAgents();
+  if (missed.length) askSummary();
   if (before) {
     for (const span of before.spans.values()) if (span.until) ledger.spans.set(span.grant, span);
     ledger.contention = before.contention;
@@ -292,6 +356,7 @@ function soon() {
       for (const what of ledger.apply(event)) changed.add(what);
     }
     if (changed.has("agents")) askAgents();
+    if (changed.size) askSummary();
     if (changed.has("reload")) load().catch(() => link("gone"));
     draw();
     if (changed.size && tab() === "contention") askHistory();
@@ -311,9 +376,14 @@ function rest() {
 function follow() {
   clearTimeout(resting);
   if (stream || !ledger) return;
-  if (pending.splice(0).flatMap((event) => ledger.apply(event)).includes("agents")) askAgents();
+  const missed = pending.splice(0).flatMap((event) => ledger.apply(event));
+  if (missed.includes("agents")) askAgents();
+  if (missed.length) askSummary();
   stream = new EventSource(`/api/events?after=${ledger.head}`);
-  stream.onopen = () => link("live");
+  stream.onopen = () => {
+    link("live");
+    askSummary(0); // a dispatcher may have died between the first answer and this stream
+  };
   stream.onerror = () => link("gone");
   stream.onmessage = (event) => {
     pending.push(JSON.parse(event.data));
@@ -322,6 +392,7 @@ function follow() {
   const again = () => load().catch(() => link("gone"));
   stream.addEventListener("reset", again);
   stream.addEventListener("trimmed", again);
+  stream.addEventListener("changed", () => askSummary(0)); // a dispatcher has died: nothing else says so
 }
 
 function link(how) {
@@ -339,6 +410,7 @@ async function begin() {
   }
   // The second frame begins when the first was painted. Nothing else is asked for before.
   requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("holdfast-shown")));
+  if (!TABS.includes(asked) && !$("tab-tasks").hidden) turnTo("tasks");
   document.body.dataset.ready = "yes";
   follow();
 }
@@ -346,8 +418,8 @@ async function begin() {
 // Keyboard and mouse
 
 function ask(title, text, yes) {
-  $("ask-title").textContent = title;
-  $("ask-text").textContent = text;
+  $("ask-title").textContent = visible(title);
+  $("ask-text").textContent = visible(text);
   $("ask-yes").onclick = () => {
     $("ask").close();
     yes();
@@ -356,8 +428,11 @@ function ask(title, text, yes) {
   $("ask").showModal();
 }
 
+// What goes on with the work that runs.
+const commands = () => [...new Set(ledger.progress.filter((one) => one.runs).map((one) => one.command))].join("; ") || "holdfast dispatch --resume";
+
 $("stop").addEventListener("click", () =>
-  ask("Stop?", "No agent is sent out any more. Those that are out finish their work, and what waits stays in line.", () => order("/stop", {}, $("stop"))));
+  ask("Stop?", `No agent is sent out any more. Those that are out finish their work, and what waits stays in line. Go on later: ${commands()}`, () => order("/stop", {}, $("stop"))));
 $("filter").addEventListener("input", draw);
 $("timeline-by").addEventListener("change", draw);
 $("timeline-span").addEventListener("change", draw);
@@ -365,7 +440,7 @@ for (const name of TABS) $(`tab-${name}`).addEventListener("click", () => turnTo
 document.querySelector("nav").addEventListener("keydown", (event) => {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!step) return;
-  const name = TABS.at((TABS.indexOf(tab()) + step) % TABS.length);
+  const name = tabs().at((tabs().indexOf(tab()) + step) % tabs().length);
   turnTo(name);
   $(`tab-${name}`).focus();
 });
@@ -377,7 +452,8 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.target.matches("input, select, textarea")) return;
-  if (event.key >= "1" && event.key <= "6") turnTo(TABS[event.key - 1], { focus: true });
+  const wanted = event.key >= "1" && event.key <= "9" ? tabs()[event.key - 1] : "";
+  if (wanted) turnTo(wanted, { focus: true });
   else if (event.key === "/") $("filter").focus();
   else if (event.key === "?") $("keys").showModal();
   else return;
@@ -396,6 +472,7 @@ document.addEventListener("visibilitychange", () => {
 addEventListener("pagehide", rest);
 addEventListener("pageshow", follow);
 setInterval(() => !document.hidden && draw(), 1000);
+setInterval(() => !document.hidden && stream && ledger?.progress.some((one) => one.left) && askSummary(0), FORECAST_MS);
 setInterval(() => !document.hidden && ledger && load().catch(() => link("gone")), ALL_MS);
 
 turnTo(TABS.includes(asked) ? asked : "files");

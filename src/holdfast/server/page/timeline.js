@@ -1,24 +1,30 @@
 // Grants over time: a row for each file, or for each agent. Each row that is seen is a small drawing.
 
-import { h, hue, length } from "./lists.js";
+import { h, hue, length, who } from "./lists.js";
+import { visible } from "./visible.js";
 
 const LABEL = () => (innerWidth < 700 ? 130 : 280);
+// How much of the width lies beyond the present moment, so that its line is seen.
+const BEYOND = 0.03;
+// How many names the legend has.
+const NAMES_MAX = 8;
 
 export class Timeline {
-  constructor(by, span, axis) {
-    Object.assign(this, { by, span, axis });
+  constructor(by, span, axis, legend) {
+    Object.assign(this, { by, span, axis, legend, drawn: "" });
   }
 
   // From when to when is shown.
   range(ledger) {
     const now = ledger.now;
     const seconds = Number(this.span.value) || 0;
-    if (seconds) return [now - seconds * 1000, now];
+    const until = (first) => [first, now + (now - first) * BEYOND];
+    if (seconds) return until(now - seconds * 1000);
     // As far back as there is anything; of what is lately, at most an hour.
     const oldest = this.span.value === "lately" ? now - 3_600_000 : 0;
     let first = now - 30_000;
     for (const span of ledger.spans.values()) if (span.since >= oldest) first = Math.min(first, span.since);
-    return [first - (now - first) * 0.02, now];
+    return until(first - (now - first) * 0.02);
   }
 
   rows(ledger, matches) {
@@ -52,11 +58,12 @@ export class Timeline {
       label = h("span", "path", "");
       made.replaceChildren(label, canvas);
     }
-    if (label.textContent !== row.key) label.textContent = row.key;
+    const name = visible(row.key);
+    if (label.textContent !== name) label.textContent = name;
     const holders = new Set(row.spans.map((one) => one.span.holder));
     const held = row.spans.reduce((sum, one) => sum + (one.span.until || ledger.now) - one.span.since, 0);
-    made.setAttribute("aria-label", `${row.key}: held ${row.spans.length} times by ${holders.size}, ${length(held)} in all`);
-    made.title = `${row.key}\n${[...holders].slice(0, 8).join("\n")}`;
+    made.setAttribute("aria-label", visible(`${row.key}: held ${row.spans.length} times by ${holders.size}, ${length(held)} in all`));
+    made.title = visible(`${row.key}\n${[...holders].slice(0, 8).join("\n")}`);
     this.paint(canvas, row, ledger, made);
   }
 
@@ -74,7 +81,7 @@ export class Timeline {
       for (const { span, mode } of row.spans) {
         if (mode !== wantedMode) continue;
         const left = Math.max(0, (span.since - from) * scale);
-        const right = Math.min(width, ((span.until || to) - from) * scale);
+        const right = Math.min(width, ((span.until || ledger.now) - from) * scale);
         if (right < 0 || left > width) continue;
         pen.fillStyle = `hsl(${hue(this.by.value === "agent" ? span.writes[0] || span.reads[0] || "" : span.holder)} 48% ${light})`;
         pen.globalAlpha = mode === "write" ? 1 : 0.35;
@@ -85,6 +92,24 @@ export class Timeline {
       }
     }
     pen.globalAlpha = 1;
+    pen.fillStyle = style.getPropertyValue("--red");
+    pen.fillRect(Math.round((ledger.now - from) * scale), 0, 1.5, height);
+  }
+
+  // What the marks mean, and whose the colours are.
+  drawLegend(rows) {
+    const isByFile = this.by.value !== "agent";
+    const counted = new Map();
+    for (const row of rows) for (const { span } of row.spans) counted.set(span.holder, (counted.get(span.holder) || 0) + 1);
+    const names = isByFile ? [...counted].sort((a, b) => b[1] - a[1]).map(([name]) => name) : [];
+    const look = JSON.stringify([isByFile, names]);
+    if (look === this.drawn) return;
+    this.drawn = look;
+    const mark = (kind, text) => h("span", "mark-of", h("i", `sample ${kind}`), text);
+    this.legend.replaceChildren(
+      mark("write", "writes"), mark("read", "reads"), mark("now", "now"),
+      ...(isByFile ? names.slice(0, NAMES_MAX).map(who) : [h("span", "muted", "a colour for each file")]),
+      names.length > NAMES_MAX ? h("span", "muted", `and ${names.length - NAMES_MAX} more`) : "");
   }
 
   // The times above the rows.
@@ -96,12 +121,17 @@ export class Timeline {
     const style = getComputedStyle(this.axis);
     pen.fillStyle = style.color;
     pen.font = `11px ${style.fontFamily}`;
+    const nowAt = ((ledger.now - from) / (to - from)) * width;
     for (const at of moments) {
       const x = ((at - from) / (to - from)) * width;
       pen.fillRect(x, 16, 1, 6);
       const text = new Date(at - ledger.ahead).toLocaleTimeString([], { hour12: false, hour: "2-digit", minute: "2-digit", ...(step < 60_000 ? { second: "2-digit" } : {}) });
-      if (x + 60 < width) pen.fillText(text, x + 4, 14);
+      if (x + 60 < nowAt - 20) pen.fillText(text, x + 4, 14);
     }
+    pen.fillStyle = style.getPropertyValue("--red");
+    pen.fillRect(Math.round(nowAt), 8, 1.5, 14);
+    pen.textAlign = "right";
+    pen.fillText("now", nowAt - 4, 14);
   }
 }
 

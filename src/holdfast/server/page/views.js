@@ -1,6 +1,7 @@
 // The rows of the lists: what each is about, and how it is drawn.
 
-import { button, h, length, many, path, stands, who } from "./lists.js";
+import { button, chain, h, length, many, path, stands, who } from "./lists.js";
+import { visible } from "./visible.js";
 
 // Who waits for each path, of those that have no locks yet.
 function wanted(ledger) {
@@ -11,7 +12,7 @@ function wanted(ledger) {
     item.write_paths.forEach(add);
     item.read_paths.forEach(add);
   }
-  for (const ticket of ledger.tickets.values()) [...ticket.write_paths, ...ticket.read_paths].forEach(add);
+  for (const ticket of ledger.tickets.values()) if (ledger.items.get(ticket.holder)?.status !== "queued") [...ticket.write_paths, ...ticket.read_paths].forEach(add);
   for (const stray of ledger.strays) add(stray.file);
   return found;
 }
@@ -68,7 +69,8 @@ function flatten(node, depth, above, folded, rows, waits) {
       const [[next, only]] = inner.folders;
       [name, inner, full] = [`${name}/${next}`, only, `${full}/${next}`];
     }
-    const isFolded = folded.has(full);
+    // What tools keep for themselves is closed until it is opened: there may be thousands.
+    const isFolded = folded.has(full) !== (depth === 0 && full.startsWith("."));
     rows.push({ key: `folder ${full}`, kind: "folder", name, path: full, depth, count: inner.count, isFolded });
     if (!isFolded) flatten(inner, depth + 1, `${full}/`, folded, rows, waits);
   }
@@ -93,7 +95,7 @@ export function drawFile(row, made) {
   const waits = row.waits ? h("span", "waits", `${row.waits} waiting`) : "";
   const state = shown.stands ? h("span", "stands muted", shown.stands) : "";
   made.replaceChildren(h("span", "path", row.name), h("span", "holders", waits, state, mode, who(shown.name), more));
-  made.title = `${row.path}: ${row.holders.map((one) => `${one.mode === "write" ? "written" : "read"} by ${one.name}${one.stands ? ` (${one.stands})` : ""}`).join(", ")}`;
+  made.title = visible(`${row.path}: ${row.holders.map((one) => `${one.mode === "write" ? "written" : "read"} by ${one.name}${one.stands ? ` (${one.stands})` : ""}`).join(", ")}`);
 }
 
 // The queue
@@ -106,16 +108,18 @@ export function queueRows(ledger, matches) {
     .sort((a, b) => a.since - b.since)
     .map((grant) => ({ key: grant.id, kind: "grant", grant }));
   const waiting = ledger.waiting.filter(fits).map((item) => ({ key: item.id, kind: "waiting", item }));
-  const tickets = [...ledger.tickets.values()].filter(fits).map((ticket) => ({ key: ticket.id, kind: "ticket", ticket }));
+  const review = ledger.inReview.filter(fits).map((item) => ({ key: item.id, kind: "review", item }));
+  const tickets = ledger.strangers.filter(fits).map((ticket) => ({ key: ticket.id, kind: "ticket", ticket }));
   const strays = ledger.strays.filter((one) => matches(one.agent, one.file))
     .map((one) => ({ key: `stray ${one.key} ${one.file}`, kind: "stray", one }));
   return [
-    ...group("At work", [...working, ...others]),
+    ...group("Cut off: the dispatcher is gone", [...review, ...working].filter((row) => ledger.cutOff.has(row.key))),
+    ...group("At work", [...[...review, ...working].filter((row) => !ledger.cutOff.has(row.key)), ...others]),
     ...group("Waiting", [...tickets, ...strays, ...waiting]),
   ];
 }
 
-function group(name, rows) {
+export function group(name, rows) {
   return rows.length ? [{ key: `heading ${name}`, isHeading: true, name, count: rows.length }, ...rows] : [];
 }
 
@@ -129,16 +133,20 @@ export function drawQueue(row, made, ledger) {
   made.className = `line two ${row.kind}${at}`;
   const [name, phase, since, second] = told(row, ledger);
   made.replaceChildren(
-    h("span", "first", who(name), phase ? h("span", `chip ${phase}`, phase) : "", h("span", "since muted", since ? length(ledger.now - since) : "")),
+    h("span", "first", who(name), phase ? h("span", `chip ${phase.replace(" ", "_")}`, phase) : "", h("span", "since muted", since ? length(ledger.now - since) : "")),
     h("span", "second", ...second),
   );
 }
 
 // A row in words: whose, which phase, since when, and what there is to say.
 function told(row, ledger) {
-  if (row.kind === "active") {
+  if (row.kind === "active" || row.kind === "review") {
     const { item } = row;
-    return [item.workflow, item.phase, item.dispatched / 1000, [covers(item.write_paths, item.read_paths), again(item)]];
+    const task = ledger.ofTask.get(item.id);
+    const steps = task?.chain || [];
+    const said = steps.length ? chain(steps) : covers(item.write_paths, item.read_paths, leased(item, ledger));
+    const phase = ledger.cutOff.has(item.id) ? "cut off" : task ? task.state : item.phase;
+    return [item.workflow, phase, item.dispatched / 1000, [said, again(item)]];
   }
   if (row.kind === "grant") {
     const { grant } = row;
@@ -153,8 +161,12 @@ function told(row, ledger) {
     const { one } = row;
     return [one.agent, "", Date.parse(one.since), waits(one, ledger)];
   }
-  return [row.item.workflow, row.item.phase, row.item.queued / 1000, [...reason(row.item, ledger), again(row.item)]];
+  const task = ledger.ofTask.get(row.item.id);
+  return [row.item.workflow, task ? task.state : row.item.phase, row.item.queued / 1000, [...reason(row.item, ledger), again(row.item)]];
 }
+
+// The files that a task has leased so far.
+const leased = (item, ledger) => [...ledger.grants.values()].filter((one) => one.holder === item.id).flatMap((one) => one.writes);
 
 const also = (text) => (text ? ` · ${text}` : "");
 
@@ -164,7 +176,9 @@ function waits(one, ledger) {
   return [...whose, path(one.file), also(stands(one, ledger.now))];
 }
 
-function covers(writes, reads) {
+function covers(wanted, reads, more_writes = []) {
+  const writes = [...new Set([...wanted, ...more_writes])];
+  if (!writes.length && !reads.length) return h("span", "covers", "has no file yet");
   const [first] = writes.length ? writes : reads;
   const more = writes.length + reads.length - 1;
   const verb = writes.length ? "writes " : "reads ";
@@ -184,6 +198,7 @@ export function reason(waiter, ledger) {
   if (!first) return [known.sentence ? `waits for ${known.sentence}` : "waits"];
   const verb = first.kind === "reservation" ? "has reserved" : first.held_mode === "write" ? "writes" : "reads";
   const more = known.why.length - 1 + (known.why_more || 0);
+  if (known.chain?.length > 1) return [chain(known.chain), more > 0 ? `, and ${more} more` : ""];
   return [who(first.name || first.holder), ` ${verb} `, path(first.path), more > 0 ? `, and ${more} more` : ""];
 }
 
@@ -255,8 +270,7 @@ export function drawContention(row, made, most) {
 
 export function troubleRows(ledger, matches) {
   const broken = ledger.trouble ? [{ key: "broken", kind: "error", name: "the scheduler", text: ledger.trouble }] : [];
-  const failed = [...ledger.controllers.values()].filter((one) => one.state === "error")
-    .map((one) => ({ key: `error ${one.name}`, kind: "error", name: one.name, text: one.reason, controller: one.name }));
+  const failed = ledger.failures.map((one) => ({ key: `error ${one.kind} ${one.list} ${one.name} ${one.item || ""}`, kind: "error", name: one.name, text: one.reason || "it failed", of: one }));
   const gaps = ledger.gaps.map((gap, at) => ({ key: `gap ${at} ${gap.path}`, kind: "gap", name: gap.workflow, path: gap.path, text: gap.why + missed(gap) })).reverse();
   const blockers = ledger.blocked.map((one) => ({
     key: `blocked ${one.key} ${one.file}`, kind: "blocked", name: one.agent, path: one.file,
@@ -287,5 +301,5 @@ export function drawTrouble(row, made) {
     h("span", "first", who(row.name), row.path ? h("code", "path", row.path) : ""),
     h("span", "second", row.text),
   );
-  made.title = row.text;
+  made.title = visible(row.text);
 }
