@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -35,6 +35,9 @@ from holdfast.gate.rulebook import records as remembered
 from holdfast.gate.rulebook import states
 from holdfast.gate.settings import Settings
 from holdfast.manager.ids import new_id
+from holdfast.work import assignment, desk, flows, merged, scheduler, stopping
+from holdfast.work.tasks import decisions
+from holdfast.work.tasks import records as task_records
 
 DOCS = Path(__file__).parents[2] / "docs"
 UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -392,6 +395,39 @@ def test_every_event_of_the_gate_is_a_sentence() -> None:
              records.UNDONE, records.FORGOTTEN, switches.COMMAND_REFUSED,
              switches.EDIT_REFUSED]  # fmt: skip
     assert set(known) <= set(types)
+    _are_sentences(types)
+
+
+def test_every_event_of_the_dispatcher_is_documented_and_a_sentence() -> None:
+    text = (DOCS / "ledger.md").read_text(encoding="utf-8")
+    table = text.partition("### Events of the dispatcher")[2].partition("\n## ")[0]
+    types = {type for line in re.findall(r"^\| (`.*?) \|", table, re.M)
+             for type in re.findall(r"`(\w+)`", line)}  # fmt: skip
+    known = {
+        *desk.ITEM_EVENTS, desk.YIELD, scheduler.BROKEN, scheduler.MENDED, scheduler.STOPPED,
+        stopping.ASKED, flows.STATE_CHANGED, merged.MERGED, assignment.ASSIGNED,
+        task_records.LIST_BEGUN, task_records.TASK_CHANGED, task_records.TASK_FORGOTTEN,
+        decisions.TASK_DECIDED,
+    }  # fmt: skip
+    assert known <= types
+    _are_sentences(types)
+
+
+def test_what_happens_to_a_task_is_told_with_its_name() -> None:
+    def told(type: str, **data: object) -> str:
+        return Teller().line(Event(seq=1, type=type, at=0, data=data)).split("  ")[-1]
+
+    failed = told("task_changed", name="one", state="failed", reason="no luck")
+    assert failed == "task one is failed now: no luck"
+    assert told("task_list_begun", name="tasks.toml").endswith("began with the list tasks.toml")
+    assert told("task_forgotten", list="t.toml", task="one") == "task one of t.toml is forgotten"
+    assert told("task_forgotten", list="t.toml") == "the list t.toml is forgotten"
+    assert told("task_decided", task="one", approve=True, by="ann") == "ann approved task one"
+    assert told("work_yield", item="one-4", why="a circle").endswith("an older task: a circle")
+    assert told("work_yield", item="one-4", over=True) == "one-4 has yielded"
+
+
+def _are_sentences(types: Iterable[str]) -> None:
     for type in types:
         line = Teller().line(Event(seq=1, type=type, at=0, data={}))
         assert "does not know" not in line, line

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 GAP = "  "
 MORE = "…"
 
-BOLD, DIM, RED, YELLOW = "1", "2", "31", "33"
+BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 
 
 class Cell:
