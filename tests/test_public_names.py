@@ -249,6 +249,17 @@ def test_a_lock_on_disk_brings_in_nothing_costly(tmp_path: Path) -> None:
     assert imported_by(code) & COSTLY <= ALLOWED | {"functools", "collections"}
 
 
+def test_a_refused_lock_does_not_bring_in_what_puts_files_back(tmp_path: Path) -> None:
+    code = (
+        "from holdfast import LockManager\n"
+        f"with LockManager.open({str(tmp_path)!r}) as m:\n"
+        "    m.try_acquire(holder='a', write_paths=['x'])\n"
+        "    assert m.try_acquire(holder='b', write_paths=['x']) is None"
+    )
+    late = {"holdfast.manager.keepsakes", "holdfast.manager.file_restore"}
+    assert imported_by(code) & late == set()
+
+
 def test_the_tests_own_helpers_are_not_imported_with_the_package() -> None:
     assert not any(name.startswith("holdfast.testing") for name in imported_by(
         "from holdfast import LockManager"
@@ -258,7 +269,7 @@ def test_the_tests_own_helpers_are_not_imported_with_the_package() -> None:
 @pytest.mark.parametrize("room", ["core", "store", "manager", "specs"])
 def test_no_file_on_the_way_imports_something_costly_by_itself(room: str) -> None:
     # Types only; a thread for those who hold; and what is imported where files were left half done.
-    allowed = {"contract.py", "keeper.py", "keepsakes.py"}
+    allowed = {"contract.py", "keeper.py", "keepsakes.py", "file_restore.py"}
     for file in sorted((SOURCE / room).glob("*.py")):
         if file.name in allowed:
             continue

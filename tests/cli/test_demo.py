@@ -1,9 +1,9 @@
-"""The demo: it runs anywhere, tells the truth, and would say so if the locks did not hold."""
+"""The demo of screens, and which demo is shown: it runs anywhere, tells the truth, and would say so
+if the locks did not hold."""
 
 from __future__ import annotations
 
 import errno
-import os
 import re
 import signal
 import subprocess
@@ -14,51 +14,26 @@ from typing import Any
 
 import pytest
 
-from helpers_cli import COMMAND, Answer, environment
+from helpers_cli import COMMAND, environment
+from helpers_demo import LINUX, NEEDS_BROKER, acquired, command, play, processes_below, released
 from helpers_processes import PATIENCE_SECONDS, until
 from helpers_sandbox import NEEDS_LANDLOCK, WITHOUT_CALL
-from holdfast.cli import demo, demo_show, demo_stage, main
-from holdfast.cli.demo_audit import Evidence, Finding, audit, stays_in
+from holdfast.cli import demo_screens, demo_show, demo_stage, demo_words, main
+from holdfast.cli.demo_audit import Evidence, audit
+from holdfast.cli.demo_checks import Finding, stays_in
 from holdfast.cli.demo_show import Show
 from holdfast.cli.demo_story import News, Story
+from holdfast.cli.demo_words import MARKS
 from holdfast.core.model import SECOND, Event
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the dispatcher needs Linux")
-
-DEMO_SECONDS = 4 * PATIENCE_SECONDS
-#: The demo with agents that hardly think.
-QUICK = """
-import sys
-from holdfast.cli import demo, main
-demo.PACE = 0.02
-sys.exit(main(["demo", *sys.argv[1:]]))
-"""
 CREATE_RULESET = 444
-
-
-def play(*words: str, before: Sequence[str] = (), **more: str) -> Answer:
-    """Run the demo to its end."""
-    done = subprocess.run(
-        [*before, sys.executable, "-c", QUICK, *words], capture_output=True, text=True,
-        stdin=subprocess.DEVNULL, env=environment(**more), timeout=DEMO_SECONDS, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr
-    return Answer(done.returncode, done.stdout, done.stderr)
-
-
-def command(folder: Path, *words: str) -> Answer:
-    done = subprocess.run(
-        [*COMMAND, "-C", str(folder), *words], capture_output=True, text=True, check=True,
-        env=environment(), timeout=PATIENCE_SECONDS,
-    )  # fmt: skip
-    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 @LINUX
 @NEEDS_LANDLOCK
 def test_what_it_keeps_is_what_it_told_on_80_columns_without_git(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    answer = play("--keep", TMPDIR=str(tmp_path), PATH=f"{tmp_path / 'bin'}")
+    answer = play("--screens", "--keep", TMPDIR=str(tmp_path), PATH=f"{tmp_path / 'bin'}")
     told = " ".join(answer.out.split())
     assert answer.code == 0, answer
     assert " NO " not in answer.out
@@ -86,12 +61,14 @@ def test_what_it_keeps_is_what_it_told_on_80_columns_without_git(tmp_path: Path)
 
 
 @LINUX
-def test_without_landlock_it_says_so_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_without_landlock_the_screens_are_shown_and_nothing_is_left_behind(tmp_path: Path) -> None:
     # What the caller's environment says of stores and holders must not reach the dispatcher.
     strange = {"HOLDFAST_STORE": "sqlite:///nowhere/ledger.db", "MAX_CLAUDE_CONCURRENCY": "1"}
     hidden = [sys.executable, "-c", WITHOUT_CALL, str(CREATE_RULESET), str(errno.ENOSYS)]
     answer = play("--json", before=hidden, TMPDIR=str(tmp_path), **strange)
     result = answer.json
+    assert "tasks cannot be dispatched on this machine (E_SANDBOX)" in answer.err
+    assert "the demo of screens instead" in answer.err
     assert [check for check in result["checks"] if check["passed"] is False] == []
     assert result["passed"]
     assert answer.code == 0
@@ -115,14 +92,21 @@ def test_without_landlock_it_says_so_and_leaves_nothing_behind(tmp_path: Path) -
 
 
 @LINUX
-def test_somebody_who_ends_it_leaves_no_agents_and_no_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "sign"),
+    [pytest.param((), "the write waits", marks=NEEDS_BROKER), (("--screens",), " applying")],
+    ids=["tasks", "screens"],
+)
+def test_somebody_who_ends_it_leaves_no_agents_and_no_folder(
+    tmp_path: Path, words: Sequence[str], sign: str
+) -> None:
     with subprocess.Popen(
-        [*COMMAND, "demo"], stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+        [*COMMAND, "demo", *words], stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
         env=environment(TMPDIR=str(tmp_path), PYTHONUNBUFFERED="1"),
     ) as process:  # fmt: skip
         assert process.stdout is not None
         for line in process.stdout:
-            if " applying" in line:
+            if sign in line:
                 break
         working = processes_below(tmp_path)
         process.send_signal(signal.SIGTERM)
@@ -131,18 +115,6 @@ def test_somebody_who_ends_it_leaves_no_agents_and_no_folder(tmp_path: Path) -> 
     assert len(working) >= 2
     until(lambda: processes_below(tmp_path) == [], "the agents are gone")
     assert list(tmp_path.iterdir()) == []
-
-
-def processes_below(folder: Path) -> list[str]:
-    """The processes that work in a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if os.readlink(process / "cwd").startswith(f"{folder}/"):
-                found.append(process.name)
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-    return found
 
 
 def test_elsewhere_it_says_what_it_needs(
@@ -161,12 +133,14 @@ def test_the_exit_code_is_what_the_check_says(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(demo.Director, "_work", lambda self: None)
-    monkeypatch.setattr(demo.Director, "_troubles", lambda *_: [])
-    monkeypatch.setattr(demo, "audit", lambda _: [Finding("a question", passed, "a detail")])
-    assert main(["demo"]) == code
+    monkeypatch.setattr(demo_screens.Director, "_work", lambda self: None)
+    monkeypatch.setattr(demo_screens.Director, "_troubles", lambda *_: [])
+    monkeypatch.setattr(
+        demo_screens, "audit", lambda _: [Finding("a question", passed, "a detail")]
+    )
+    assert main(["demo", "--screens"]) == code
     out = capsys.readouterr().out
-    assert f"  {demo_show._MARKS[passed][0]}  a question" in out
+    assert f"  {MARKS[passed][0]}  a question" in out
     assert ("please report this" in out) is (passed is False)
 
 
@@ -198,19 +172,6 @@ def work(seq: int, type: str, id: str, status: str, at: float = 0.0, **more: Any
         "token": 0, "dispatched": 0, "retries": 0, "reason": "", "data": {}, **more,
     }  # fmt: skip
     return Event(seq, type, round(at * SECOND) + 1, data)
-
-
-def acquired(seq: int, who: str, token: int, *paths: str, mode: str = "w", at: float = 0) -> Event:
-    data = {
-        "id": f"grant-{seq}", "holder": {"id": who}, "keys": paths, "modes": mode * len(paths),
-        "token": token, "ttl": None,
-    }  # fmt: skip
-    return Event(seq, "lock_acquired", round(at * SECOND) + 1, data)
-
-
-def released(seq: int, grant: Event, at: float = 0) -> Event:
-    data = {"grant": grant.data["id"]}
-    return Event(seq, "lock_released", round(at * SECOND) + 1, data)
 
 
 def two_who_want_one_file() -> list[Event]:
@@ -296,7 +257,7 @@ def test_colours_are_for_terminals_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Show({}, quiet=False).title("plain")
-    monkeypatch.setattr(demo_show, "colours", lambda: True)
+    monkeypatch.setattr(demo_words, "colours", lambda: True)
     Show({}, quiet=False).title("bold")
     Show({}, quiet=True).title("nothing")
     assert capsys.readouterr().out == "\nplain\n\n\x1b[1mbold\x1b[0m\n"

@@ -11,51 +11,24 @@ A line in a file is `# TOKEN WORKFLOW PHASE`, and says by whom it was written. A
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.core import codec
+from holdfast.cli.demo_checks import (
+    Finding,
+    all_given_back,
+    entry_of,
+    held,
+    never_seen_together,
+    never_together,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.core.model import Event
 
-ENDS = ("lock_released", "lock_reaped", "lock_stolen", "lock_forced", "lock_moved")
 ANALYZE = "analyze"
-
-
-class Finding(NamedTuple):
-    """One question and its answer. `passed` is None where this machine cannot promise it."""
-
-    question: str
-    passed: bool | None
-    detail: str
-
-
-class Held(NamedTuple):
-    """One grant as its event tells it."""
-
-    holder: str
-    token: int
-    keys: tuple[str, ...]
-    modes: str
-    paths: tuple[str, ...]
-
-    def writes(self, path: str) -> bool:
-        """Whether it was given this file to write."""
-        return ("w", path) in zip(self.modes, self.paths, strict=True)
-
-
-class Stay(NamedTuple):
-    """From when to when somebody was at a file or in a folder, by its own diary."""
-
-    token: int
-    who: str
-    path: str
-    begin: float
-    end: float
-    writes: bool
 
 
 class Evidence(NamedTuple):
@@ -68,34 +41,11 @@ class Evidence(NamedTuple):
     unguarded: str = ""
 
 
-def held(event: Event) -> Held:
-    """What a `lock_acquired` event is about."""
-    data = event.data
-    keys = tuple(data["keys"])
-    paths = tuple(data.get("paths") or codec.paths_of(keys))
-    return Held(data["holder"]["id"], data["token"], keys, data["modes"], paths)
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether one path is the other or a folder around it."""
-    one, other = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
-    return one.startswith(other) or other.startswith(one)
-
-
-def clash(one: Held, other: Held) -> str:
-    """The first path that two grants may not both have."""
-    for key, mode, path in zip(one.keys, one.modes, one.paths, strict=True):
-        for theirs, their_mode in zip(other.keys, other.modes, strict=True):
-            if "w" in (mode, their_mode) and overlap(key, theirs):
-                return path
-    return ""
-
-
 def audit(found: Evidence) -> list[Finding]:
     """Everything that must be so, whatever the agents did and whatever happened to them."""
     return [
-        _never_together(found),
-        _never_seen_together(found),
+        never_together(found.events),
+        never_seen_together(found.diaries),
         _nothing_changed_under_readers(found),
         _tokens_grow(found),
         _in_order(found),
@@ -103,66 +53,16 @@ def audit(found: Evidence) -> list[Finding]:
         _nothing_lost(found),
         _nothing_left_over(found),
         _once_each(found),
-        _all_given_back(found),
+        all_given_back(found.events),
     ]
 
 
 # Who had what
 
 
-def _never_together(found: Evidence) -> Finding:
-    question = "no writer ever shared a file with anybody, by the ledger"
-    live: dict[str, Held] = {}
-    grants = 0
-    for event in found.events:
-        if event.type == "lock_acquired":
-            grants += 1
-            new = held(event)
-            for old in live.values():
-                path = clash(new, old) if new.holder != old.holder else ""
-                if path:
-                    return Finding(
-                        question, False, f"{new.holder} and {old.holder} both had {path}"
-                    )
-            live[event.data["id"]] = new
-        elif event.type in ENDS:
-            live.pop(event.data["grant"], None)
-    return Finding(question, True, f"{grants} grants")
-
-
-def _never_seen_together(found: Evidence) -> Finding:
-    question = "nor by the agents' own clocks"
-    stays = stays_in(found.diaries)
-    for one, other in combinations(sorted(stays, key=lambda stay: stay.begin), 2):
-        if one.token == other.token or one.end <= other.begin:
-            continue
-        if (one.writes or other.writes) and overlap(one.path, other.path):
-            return Finding(question, False, f"{one.who} and {other.who} were both at {one.path}")
-    edits = sum(stay.writes for stay in stays)
-    return Finding(question, True, f"{edits} edits, {len(stays) - edits} readings")
-
-
-def stays_in(diaries: Iterable[Sequence[str]]) -> list[Stay]:
-    """Who was at which file, from the first to the last word about it."""
-    stays: dict[tuple[int, str, bool], Stay] = {}
-    for diary in diaries:
-        token, who = 0, ""
-        for line in diary:
-            moment, verb, what = _entry(line)
-            if verb == "begins":
-                number, who, _phase = what.split()
-                token = int(number)
-            elif verb in ("reads", "edits", "wrote", "crashes"):
-                key = (token, what, verb != "reads")
-                known = stays.get(key)
-                begin = moment if known is None else known.begin
-                stays[key] = Stay(token, who, what, begin, moment, verb != "reads")
-    return list(stays.values())
-
-
 def _nothing_changed_under_readers(found: Evidence) -> Finding:
     question = "nothing changed under an analysis while it read"
-    changed = [_entry(line)[2] for line in _lines(found) if _entry(line)[1] == "changed"]
+    changed = [entry_of(line)[2] for line in _lines(found) if entry_of(line)[1] == "changed"]
     if changed:
         return Finding(question, False, f"{changed[0]} did")
     return Finding(question, True, "each looked before and after")
@@ -245,16 +145,6 @@ def _once_each(found: Evidence) -> Finding:
     return Finding(question, True, f"{len(wanted)} pieces")
 
 
-def _all_given_back(found: Evidence) -> Finding:
-    question = "no lock is left"
-    taken = {event.data["id"]: held(event) for event in _of_type(found, "lock_acquired")}
-    for event in found.events:
-        if event.type in ENDS:
-            taken.pop(event.data["grant"], None)
-    left = ", ".join(one.holder for one in taken.values())
-    return Finding(question, not taken, left or "all were given back or taken over")
-
-
 def _completed(found: Evidence) -> list[dict[str, Any]]:
     """Every word of the ledger that a piece of work is completed."""
     ended = (event.data for event in _of_type(found, "work_ended"))
@@ -267,7 +157,7 @@ def _edits(found: Evidence) -> list[tuple[str, str]]:
     for diary in found.diaries:
         who = ""
         for line in diary:
-            _moment, verb, what = _entry(line)
+            _moment, verb, what = entry_of(line)
             if verb == "begins":
                 who = what
             elif verb == "wrote":
@@ -281,12 +171,6 @@ def _of_type(found: Evidence, type: str) -> list[Event]:
 
 def _lines(found: Evidence) -> list[str]:
     return [line for diary in found.diaries for line in diary]
-
-
-def _entry(line: str) -> tuple[float, str, str]:
-    """A line of a diary: when, what somebody did, and to what."""
-    moment, verb, *what = line.split(" ", 2)
-    return float(moment), verb, "".join(what)
 
 
 def _is_signed(line: str) -> bool:

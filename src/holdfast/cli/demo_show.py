@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.demo_story import GREEN, News, Story
-from holdfast.cli.printing import colours, is_terminal, listed, out, plain
+from holdfast.cli.demo_story import News, Story
+from holdfast.cli.demo_words import GREEN, WIDTH, Words, wrapped
+from holdfast.cli.printing import is_terminal, listed, out
 from holdfast.cli.tables import (
     BOLD,
     DIM,
@@ -24,9 +24,8 @@ from holdfast.core.model import SECOND
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.cli.demo_audit import Finding
+    from holdfast.cli.demo_checks import Finding
 
-WIDTH = 80
 NAME_WIDTH = 22
 STATE_WIDTH = 10
 #: How many of the last news stay on the screen.
@@ -35,17 +34,15 @@ NEWS_LINES = 7
 FILES_SHOWN = 5
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _STATES = {"completed": GREEN, "error": RED, "idle": DIM, "queued": DIM}
-_MARKS = {True: ("ok", GREEN), False: ("NO", RED), None: ("--", YELLOW)}
 
 
-class Show:
+class Show(Words):
     """Says what happens, as it happens."""
 
     def __init__(self, groups: Mapping[str, int], *, quiet: bool) -> None:
         """`groups` are the controllers, each with how many screens it has."""
+        super().__init__(quiet=quiet)
         self._groups = groups
-        self._quiet = quiet
-        self._colours = not quiet and colours()
         self._is_live = not quiet and _has_room(len(groups) + NEWS_LINES + 6)
         self._frame = 0
         self._news: list[str] = []
@@ -55,16 +52,12 @@ class Show:
     def tell(self, story: Story, news: Sequence[News]) -> None:
         """Something happened."""
         for one in news:
-            at = f"{(one.at - story.began) / SECOND:6.1f}"
-            first, *rest = _wrapped(one.text, WIDTH - 10 - NAME_WIDTH)
-            who = f"{plain(one.who):<{NAME_WIDTH}}"
-            lines = [f"{self._painted(at, DIM)}  {who}  {self._painted(first, one.colour)}"]
-            indent = " " * (10 + NAME_WIDTH)
-            lines += [indent + self._painted(line, one.colour) for line in rest]
+            seconds = (one.at - story.began) / SECOND
+            lines = self.news(seconds, one.who, one.text, one.colour, NAME_WIDTH)
             if self._is_live:
                 self._news = [*self._news, *lines][-NEWS_LINES:]
             else:
-                self._print("\n".join(lines))
+                self.line("\n".join(lines))
 
     def draw(self, story: Story, seconds: float) -> None:
         """How things stand, in the place of how they stood before."""
@@ -80,7 +73,7 @@ class Show:
         """The screen is left as it is, and the terminal as it was."""
         if self._frame:
             self._frame = 0
-            self._print(_SHOW_CURSOR)
+            self.line(_SHOW_CURSOR)
 
     def _headline(self, story: Story, seconds: float) -> str:
         done = sum(state == "completed" for state in story.states.values())
@@ -88,7 +81,7 @@ class Show:
             f"{seconds:5.1f} s   {len(story.out)} agents out   {story.queued} waiting   "
             f"{done} of {len(self._groups)} done   {len(story.waits)} conflicts avoided"
         )
-        return self._painted(told, BOLD)
+        return self.painted(told, BOLD)
 
     def _table(self, story: Story) -> list[str]:
         columns = [Column("CONTROLLER"), Column("SCREENS"), Column("STATE"), Column("", 10)]
@@ -101,34 +94,7 @@ class Show:
             done = f"{story.analysed(group)} of {screens}"
             colour = _STATES.get(state, "")
             rows.append([Cell(group), Cell(done), Cell(said, colour), Cell(why, YELLOW)])
-        return render(columns, rows, width=(terminal_width() or WIDTH) - 1, colours=self._colours)
-
-    # Words
-
-    def title(self, text: str) -> None:
-        """Begin something new."""
-        self._print("")
-        self._print(self._painted(text, BOLD))
-
-    def say(self, text: str) -> None:
-        """Words of our own."""
-        for line in _wrapped(text, WIDTH - 2):
-            self._print(f"  {line}")
-
-    def paste(self, text: str) -> None:
-        """Words that somebody may copy: in one piece, however long."""
-        self._print(f"  {text}")
-
-    def pause(self) -> None:
-        """An empty line."""
-        self._print("")
-
-    def _painted(self, text: str, colour: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._colours and colour and text else text
-
-    def _print(self, text: str) -> None:
-        if not self._quiet:
-            out(text)
+        return render(columns, rows, width=(terminal_width() or WIDTH) - 1, colours=self.colours)
 
     # The end
 
@@ -136,24 +102,16 @@ class Show:
         """What came of it, and whether it was as promised."""
         self.title("What happened")
         for name, text in facts(result):
-            first, *rest = _wrapped(text, WIDTH - 14)
-            self._print(f"  {name:<12}{first}")
+            first, *rest = wrapped(text, WIDTH - 14)
+            self.line(f"  {name:<12}{first}")
             for line in rest:
-                self._print(f"{'':14}{line}")
+                self.line(f"{'':14}{line}")
         self._conflicts(result)
         self.title(
             f"Checked by reading {result['events']} events, {result['files']} files and "
             f"{result['diaries']} diaries again"
         )
-        for finding in findings:
-            mark, colour = _MARKS[finding.passed]
-            first, *rest = _wrapped(f"{finding.question} ({finding.detail})", WIDTH - 6)
-            self._print(f"  {self._painted(mark, colour)}  {first}")
-            for line in rest:
-                self._print(f"      {line}")
-        self._print("")
-        if not result["passed"]:
-            self.say("Not everything was as promised: please report this.")
+        self.findings(findings)
 
     def _conflicts(self, result: Mapping[str, Any]) -> None:
         waits: list[dict[str, Any]] = result["waits"]
@@ -165,14 +123,14 @@ class Show:
             behind.setdefault(wait["waiter"], {})[wait["holder"]] = None
         width = max(map(len, behind))
         for waiter, holders in behind.items():
-            first, *rest = _wrapped(f"waited for {listed(holders)}", WIDTH - 4 - width)
-            self._print(f"  {waiter:<{width}}  {first}")
+            first, *rest = wrapped(f"waited for {listed(holders)}", WIDTH - 4 - width)
+            self.line(f"  {waiter:<{width}}  {first}")
             for line in rest:
-                self._print(f"  {'':<{width}}  {line}")
+                self.line(f"  {'':<{width}}  {line}")
         self.say("The most contended files:")
         for path, count, seconds in result["contended"][:FILES_SHOWN]:
             told = f"{count:3} wait{'s' * (count > 1)}"
-            self._print(f"    {path:<40}{told:<9}  {seconds:5.1f} s")
+            self.line(f"    {path:<40}{told:<9}  {seconds:5.1f} s")
 
 
 def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -214,8 +172,3 @@ def _has_room(lines: int) -> bool:
     if not is_terminal() or os.environ.get("TERM") == "dumb":
         return False
     return (terminal_width() or 0) >= WIDTH and (terminal_height() or 0) > lines
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    found = textwrap.wrap(plain(text), width, break_on_hyphens=False, break_long_words=False)
-    return found or [""]

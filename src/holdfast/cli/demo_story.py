@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.cli.demo_audit import ENDS, Held, clash, held
+from holdfast.cli.demo_checks import ENDS, Held, clash, held
+from holdfast.cli.demo_words import GREEN
 from holdfast.cli.tables import RED, YELLOW
 from holdfast.core.model import SECOND
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Event
 
-GREEN = "32"
 ANALYZE = "analyze"
 #: A slot that is free for less long is about to be given to somebody.
 SETTLED = SECOND // 20
