@@ -36,6 +36,7 @@ from bench import (
     shell,
     sizes,
     specs,
+    tasks,
     trees,
 )
 from bench.harness import Row, surroundings, table
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
     "trees": trees.run,
     "history": history.run,
     "dispatch": dispatch.run,
+    "tasks": tasks.run,
     "page": page.run,
 }
 

@@ -1,4 +1,5 @@
-"""A thousand agents of a tenth of a second on eight slots, each a process in its own sandbox.
+"""A thousand agents of a tenth of a second on eight slots, each a process in its own sandbox: as
+items that know their files, and as tasks, whose files are leased at the write.
 
 No dispatcher can be done earlier than all work divided by the slots, nor than the work on the file
 that most of it wants to write, which is one after the other. How close this one comes to that, how
@@ -17,12 +18,14 @@ from typing import Any
 
 from bench import locks
 from bench.harness import Row, at_most, compare, in_turns, percentile
+from bench.task_lists import Checkout
 from holdfast.core.model import SECOND
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.work.items import LockRequest, Order, WorkItem
 from holdfast.work.scheduler import Scheduler
 from holdfast.work.slots import Launcher, Launchers
+from holdfast.work.tasks.task import Task
 
 SLOTS = 8
 WORK_SECONDS = 0.1
@@ -132,6 +135,7 @@ class Shop:
 def run(scratch: Path, quick: bool) -> list[Row]:
     return [
         *_whole(scratch, *((160, 1) if quick else (1000, 3))),
+        *_tasks(scratch, *((160, 1) if quick else (1000, 3))),
         _handover(scratch / "chain", 20 if quick else 100),
         _cost(scratch, 1_000 if quick else 10_000, 3 if quick else 7),
     ]
@@ -168,6 +172,26 @@ def _all_of(folder: Path, requests: Sequence[LockRequest]) -> tuple[float, float
         shop.close()
     assert (len(sent), len(ended)) == (len(requests), len(requests))
     return (max(ended) - min(sent)) / SECOND, own
+
+
+def _tasks(scratch: Path, count: int, rounds: int) -> list[Row]:
+    """The same for a list of tasks: each agent below a broker, each state of its task recorded. The
+    best of some runs here too."""
+    bound = count * WORK_SECONDS / SLOTS
+    tasks = [Task(f"task {n}", "-", command=("sleep", str(WORK_SECONDS))) for n in range(count)]
+    runs = [Checkout(scratch / f"tasks{number}").run(tasks, SLOTS) for number in range(rounds)]
+    found = sorted(run.seconds for run in runs)
+    own = min(run.own_seconds for run in runs)
+    what = f"{count} tasks of {WORK_SECONDS * 1000:.0f} ms below a broker on {SLOTS} slots"
+    others = ", ".join(f"{one / bound:.2f}" for one in found[1:])
+    note = f"the other runs: {others}" if others else ""
+    return [
+        Row(
+            what, "s", found[0], "no dispatcher is quicker than", bound, found[0] / bound,
+            at_most(1.15), note,
+        ),
+        Row("processor time of the dispatcher for one of them", "ms", own / count * 1000),
+    ]  # fmt: skip
 
 
 def _handover(folder: Path, count: int) -> Row:

@@ -1,0 +1,98 @@
+"""A list of tasks, done in a repository of its own by a dispatcher as the command has it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.core.model import SECOND, Event
+from holdfast.manager.manager import LockManager
+from holdfast.work.desk import ITEM_DISPATCHED, ITEM_ENDED, ITEM_RETRIED
+from holdfast.work.tasks import states
+from holdfast.work.tasks.dispatcher import TaskDispatcher
+from holdfast.work.tasks.records import TaskRecord
+from holdfast.work.tasks.task import Task, TaskList
+
+END_SECONDS = 600.0
+#: How the reason begins for which a task that was the victim of a circle is begun again.
+YIELDED = "it yielded"
+#: What the tasks are called that are done before the clock starts, one on each slot.
+FIRST = "first"
+_IDENTITY = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a list: how long it took, and how often tasks were in each other's way."""
+
+    seconds: float
+    #: How many tasks had a call that waited for a file, and for how long in all.
+    waits: int
+    waited_seconds: float
+    yields: int
+    #: Attempts beside the first of each task, those after a yield among them.
+    retries: int
+    #: The processor time of the dispatcher, without its launchers and agents.
+    own_seconds: float = 0.0
+
+
+class Checkout:
+    """A repository in which one list is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        # A ledger of its own, whatever lies above the scratch folder.
+        (folder / ".holdfast").mkdir(parents=True)
+        (folder / "README").write_text("A repository.\n")
+        for words in (("init", "-q"), ("add", "-A"), (*_IDENTITY, "commit", "-q", "-m", "first")):
+            subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
+
+    def run(self, tasks: Sequence[Task], slots: int) -> Outcome:
+        """Do all of them. The start of the launchers is not in the figure: every slot has done
+        another task before these can begin."""
+        first = [Task(f"{FIRST} {n}", "-", command=("sleep", "0.5")) for n in range(slots)]
+        names = tuple(task.name for task in first)
+        listed = TaskList("tasks.toml", (*first, *(replace(one, after=names) for one in tasks)))
+        with LockManager.open(self.root) as manager:
+            work = TaskDispatcher(manager, listed, slots=slots)
+            work.begin(command="holdfast dispatch tasks.toml")
+            before = time.process_time()
+            try:
+                _finish(work)
+                own = time.process_time() - before
+            finally:
+                work.stop()
+            events = [one for one in manager.events() if _is_measured(one)]
+            return replace(_outcome(events, work.flow.records()[slots:]), own_seconds=own)
+
+
+def _finish(work: TaskDispatcher) -> None:
+    """Until all is done, as the command waits for it."""
+    work.start()
+    end = time.monotonic() + END_SECONDS
+    while not work.is_done():
+        assert time.monotonic() < end, "it does not come to an end"
+        work.wait_for_change(1.0)
+    assert not work.error, work.error
+
+
+def _is_measured(event: Event) -> bool:
+    types = (ITEM_DISPATCHED, ITEM_ENDED, ITEM_RETRIED)
+    return event.type in types and not event.data["workflow"].startswith(FIRST)
+
+
+def _outcome(events: Sequence[Event], found: Sequence[TaskRecord]) -> Outcome:
+    for record in found:
+        assert record.state == states.DONE, (record.name, record.state, record.reason, record.tail)
+    sent = [one.at for one in events if one.type == ITEM_DISPATCHED]
+    ended = [one.at for one in events if one.type == ITEM_ENDED]
+    assert len(ended) == len(found), "a task did not end once"
+    repeated = [one.data["reason"] for one in events if one.type == ITEM_RETRIED]
+    waited = [one.waited_microseconds for one in found if one.waited_microseconds]
+    return Outcome(
+        (max(ended) - min(sent)) / SECOND, len(waited), sum(waited) / SECOND,
+        sum(why.startswith(YIELDED) for why in repeated), len(repeated),
+    )  # fmt: skip
