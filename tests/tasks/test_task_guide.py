@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
+from collections.abc import Iterator
 from dataclasses import fields as fields_of
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers_cli import QuickRepository
+from helpers_processes import until
+from helpers_task_commands import TypedCheckout, why_no_broker
 from holdfast.work.layout import AgentSettings, Layout
 from holdfast.work.tasks.agent import KNOWN
 from holdfast.work.tasks.fields import KEYS
@@ -90,3 +95,69 @@ def test_the_settings_of_the_guide_are_understood() -> None:
     assert found == AgentSettings(
         ("my-agent", "--yes", "{prompt}"), timeout_seconds=1800, environment={"MY_MODEL": "large"}
     )
+
+
+# What it shows of a run
+
+
+UNIT_TEST = """\
+import unittest
+
+from app import seed
+
+class Seed(unittest.TestCase):
+    def test_there_are_names(self):
+        self.assertTrue(seed.NAMES)
+"""
+needs_broker = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker: {why_no_broker()}")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[TypedCheckout]:
+    made = TypedCheckout(tmp_path)
+    made.write({"tests/__init__.py": "", "tests/test_seed.py": UNIT_TEST, ".gitignore": "*.pyc\n",
+                "app/seed.py": 'NAMES = ["Ann", "Bob", "Cleo", "Dan"]\n'})  # fmt: skip
+    made.git("add", "-A")
+    made.git("commit", "-q", "-m", "the shop")
+    yield made
+    made.close()
+
+
+def likened(text: str, root: str = "/home/ann/shop") -> list[str]:
+    """The lines without what is different each time: times, numbers of items, and alignment."""
+    text = re.sub(r"(speed-up-)\d+", r"\1N", text.replace(root, "ROOT"))
+    text = re.sub(r"\d+(\.\d+)?( ?s\b)", r"T\2", text)
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@needs_broker
+def test_what_the_guide_shows_of_a_failure_is_what_is_printed(shop: TypedCheckout) -> None:
+    script = "echo 'NAMES = []' > app/seed.py"
+    check = f"{sys.executable} -m unittest -q"
+    tasks: dict[str, str | dict[str, Any]] = {
+        "speed up": {"prompt": script, "check": check, "rounds": 0},
+        "measure": {"prompt": "true", "after": ["speed up"]},
+    }
+    shop.list(**tasks)
+    answer = shop.type("dispatch", "tasks.toml", "--keep-failed")
+    _command, _dots, *shown = likened(block("text", "$ holdfast dispatch tasks.toml --keep"))
+    printed = likened(answer.err, str(shop.root)) + likened(answer.out, str(shop.root))
+    begun = next(at for at, line in enumerate(printed) if "working" in line)
+    assert printed[begun:] == shown
+
+
+@needs_broker
+def test_what_the_guide_shows_of_a_review_is_what_is_printed(shop: TypedCheckout) -> None:
+    name = "Make the seed data smaller"
+    shop.list(**{name: """echo 'NAMES = ["Ann"]' > app/seed.py"""})
+    running = shop.start("dispatch", "tasks.toml", "--review")
+    until(lambda: name in shop.type("decide").out, "the task in review")
+    commands = block("text", f"$ holdfast decide '{name}'\n").split("$ ")[1:]
+    for one in commands:
+        command, _, shown = one.partition("\n")
+        assert shop.type(*shlex.split(command)[1:]).out == shown
+    answer = shop.end(running)
+    shown_lines = likened(block("text", "   9.1 s  ??  reviewing"))
+    printed = likened(answer.err)
+    at = printed.index(shown_lines[0])
+    assert printed[at : at + len(shown_lines)] == shown_lines

@@ -116,8 +116,8 @@ def gaps(call: Call) -> int:
         show_task_gaps(of_tasks)
     if found:
         columns = [
-            Column("file", 20), Column("workflow"), Column("phase"),
-            Column("missed by", 12, prose=True), Column("", 12, prose=True),
+            Column("FILE", 20), Column("WORKFLOW"), Column("PHASE"),
+            Column("MISSED BY", 12, prose=True), Column("", 12, prose=True),
         ]  # fmt: skip
         _table(columns, [_row(gap, missing) for gap, missing in found])
         if any(missing for _gap, missing in found):
@@ -305,7 +305,7 @@ class _Watch:
 
 
 def _print(pipeline: Pipeline, found: Report) -> None:
-    columns = [Column("controller", 12), Column("state"), Column("", 20, prose=True)]
+    columns = [Column("CONTROLLER", 12), Column("STATE"), Column("", 20, prose=True)]
     rows = [
         [Cell(flow.name), Cell(flow.state), Cell(flow.reason)] for flow in _flows(pipeline).values()
     ]

@@ -13,7 +13,7 @@ _SHOWN_MAX = 3
 
 def show_task_gaps(found: Sequence[Undeclared]) -> None:
     """All of them, as a table."""
-    columns = [Column("file", 20), Column("task", 12), Column("list"), Column("", 12, prose=True)]
+    columns = [Column("FILE", 20), Column("TASK", 12), Column("LIST"), Column("", 12, prose=True)]
     rows = [[Cell(one.path), Cell(one.task), Cell(one.list), Cell(_advice(one))] for one in found]
     out("\n".join(render(columns, rows, width=terminal_width(), colours=colours())))
 

@@ -134,7 +134,8 @@ def _which(program: str, root: str, environ: Mapping[str, str]) -> str:
     """The absolute path of a program; empty if there is none. One with a slash starts at the root,
     and so does what the PATH has that is relative."""
     if os.sep in program:
-        return shutil.which(os.path.join(root, os.path.expanduser(program))) or ""
+        named = os.path.expanduser(program.removeprefix("./"))
+        return shutil.which(os.path.join(root, named)) or ""
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(os.path.join(root, folder) for folder in folders if folder)
     return shutil.which(program, path=path) or "" if path else ""
