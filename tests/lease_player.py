@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import errno
 import fcntl
 import json
 import mmap
@@ -40,6 +41,9 @@ AT_SYMLINK_NOFOLLOW, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = 0x100, 0x2
 O_TMPFILE = 0o20200000
 CLONE_FS, CLONE_FILES = 0x200, 0x400
 UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
+
+#: How often a call is repeated that the kernel wants made again.
+AGAIN_MAX = 8
 
 MODES = [0, 0o600, 0o644, 0o666, 0o777, 0o444, 0o755, 0o1777, 0o4755, 0o2755, 0o7777, 0o100644]
 
@@ -90,6 +94,11 @@ class Sequence:
 
     def call(self, name: str, *arguments: Argument) -> int:
         result = kernel(NUMBERS[name], *arguments)
+        for _ in range(AGAIN_MAX if name == "openat2" else 0):
+            # Below a root: something was renamed on this machine meanwhile, by whatever process.
+            if result != -errno.EAGAIN:
+                break
+            result = kernel(NUMBERS[name], *arguments)
         self.said.append((name, [shown(one) for one in arguments], result))
         return result
 
