@@ -30,8 +30,8 @@ PROCESSORS = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu
 MANY = min(PROCESSORS + 1, 9)
 #: For every stage: its tests, its processes, and the minutes that it takes on two quiet cores.
 STAGES: dict[str, tuple[list[str], int, int]] = {
-    "tests": (["tests"], MANY, 5),
-    "fights": (["tests/fights"], PROCESSORS, 20),
+    "tests": (["tests"], MANY, 8),
+    "fights": (["tests/fights"], PROCESSORS, 15),
     "long": (["tests/fights"], 1, 60),
     "clients": (["tests/clients"], MANY, 8),
     "browser": (["tests/browser"], 1, 1),
