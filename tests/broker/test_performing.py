@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from helpers_processes import LINUX_ONLY
 from holdfast.gate.broker.finding import Found
+from holdfast.gate.broker.folders import Folders
 from holdfast.gate.broker.performing import Blocks, Performing
 from holdfast.gate.broker.where import LEASED
 
@@ -117,3 +120,81 @@ def test_a_file_that_stayed_as_it_was_is_leased(tmp_path: Path) -> None:
     performing, leases = _performing(lambda: None)
     assert cast(Any, performing.lease(cast(Any, None), found)) is leases.mine[found.path]
     found.close()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_name_in_a_folder_that_moved_before_the_lease_is_looked_up_again(
+    tmp_path: Path, is_there: bool
+) -> None:
+    """What is leased is a path; the folder that is open is the one that moved."""
+    path = tmp_path / "folder" / "file"
+    path.parent.mkdir()
+    if is_there:
+        path.write_text("old")
+    found = _found(path)
+
+    def move() -> None:
+        path.parent.rename(tmp_path / "moved")
+
+    performing, _leases = _performing(move)
+    with pytest.raises(Blocks):
+        performing.lease(cast(Any, None), found)
+    found.close()
+
+
+class _FolderLeases:
+    """Leases for the rename of a folder."""
+
+    def __init__(self) -> None:
+        self.held: list[str] = []
+        self.held_at_the_rename: list[str] = []
+
+    def demand_free_below(self, _found: Found) -> None:
+        pass
+
+    demand_free = demand_free_below
+
+    def hold_folder(self, _caller: object, found: Found) -> str:
+        self.held.append(found.path)
+        return found.path
+
+    def let_go(self, id: str) -> None:
+        self.held.remove(id)
+
+    def take_all(self, _caller: object, wanted: list[tuple[str, object]]) -> list[Any]:
+        return [SimpleNamespace(path=path, grant="g", token=1) for path, _status in wanted]
+
+    def drop_all(self, _paths: object) -> None:
+        pass
+
+    def refuse_closed(self, _path: str) -> None:
+        pass
+
+    def made_folder(self, _path: str) -> None:
+        pass
+
+    keeps_absent = True
+
+    @contextmanager
+    def fenced(self, _grant: str, _token: int) -> Iterator[None]:
+        self.held_at_the_rename = [*self.held]
+        yield
+
+
+def test_while_a_folder_is_renamed_it_is_held_so_no_other_holder_is_granted_a_file_in_it(
+    tmp_path: Path,
+) -> None:
+    """That one would make it in the folder that is open, wherever that is by then."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    leases = _FolderLeases()
+    kinds = SimpleNamespace(rough=lambda _path: (LEASED, ""), of=lambda _path: LEASED)
+    controlling = SimpleNamespace(moves=lambda _old, _new: None)
+    folders = cast(Any, Folders)(leases, kinds, leases, controlling)
+    first, second = _found(tmp_path / "folder"), _found(tmp_path / "moved")
+    folders.rename(cast(Any, None), first, second, 0)
+    assert leases.held_at_the_rename == [str(tmp_path / "folder")]
+    assert leases.held == []
+    assert (tmp_path / "moved" / "file").exists()
+    first.close()
+    second.close()

@@ -84,9 +84,16 @@ class Found:
         return self.status is not None and self.status.st_nlink == 0
 
     def is_still_there(self) -> bool:
-        """Whether the name still leads to what was found, and that is as it was."""
+        """Whether the name still leads to what was found, and that is as it was. So must its
+        folder: the path is what is leased, and the folder that is open here may have moved."""
         if self.folder < 0:
             return True
+        try:
+            above = os.stat(os.path.dirname(self.path))
+        except OSError:
+            return False
+        if not os.path.samestat(above, os.fstat(self.folder)):
+            return False
         try:
             now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         except OSError:

@@ -2,7 +2,9 @@
 
 Every file in it changes its name, so every one is leased, under its old name and its new one, in a
 single grant. What is there is looked up again inside `fenced`, where nothing changes hands, and
-there the folder is renamed: a file that came meanwhile is not carried along unseen.
+there the folder is renamed: a file that came meanwhile is not carried along unseen. Nor is one that
+another holder is about to make there: while a folder is renamed no other holder is granted anything
+in it, and whoever was granted something before looks whether its folder is where it was.
 """
 
 from __future__ import annotations
@@ -49,13 +51,31 @@ class Folders:
             kind = self._kinds.rough(one.path)[0]
             if kind == LEDGER or (one.is_folder and _has_ledger(one)):
                 raise fail(errno.EACCES)
-            if kind == LEASED and one.is_folder:
-                self._leases.demand_free_below(one)
-            elif kind == LEASED:
-                self._leases.demand_free(one)
-        self._rename(caller, first, second, flags)
+        self._demand_free(first, second)
+        held: list[str] = []
+        try:
+            for one in (first, second):
+                if one.is_folder and self._kinds.rough(one.path)[0] == LEASED:
+                    held.append(self._leases.hold_folder(caller, one))
+            self._rename(caller, first, second, flags)
+        finally:
+            for id in filter(None, held):
+                self._leases.let_go(id)
+        for one, other in ((first, second), (second, first)) if both else ((first, second),):
+            if one.is_folder:
+                self._note_made(other.path)
         if not both:
             self._forget_made(first.path)
+
+    def _demand_free(self, first: Found, second: Found) -> None:
+        """See that no other holder has one of them, or anything in it. Raises OSError."""
+        for one in (first, second):
+            if self._kinds.rough(one.path)[0] != LEASED:
+                continue
+            if one.is_folder:
+                self._leases.demand_free_below(one)
+            else:
+                self._leases.demand_free(one)
 
     def _rename(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
         both = bool(flags & _EXCHANGE)
@@ -90,6 +110,11 @@ class Folders:
                 elif LEDGER in kinds:
                     raise fail(errno.EACCES)
         return sorted(found.items())
+
+    def _note_made(self, folder: str) -> None:
+        """A folder has a new name, and so have all folders in it."""
+        for top, _folders, _names in os.walk(folder):
+            self._leases.made_folder(top)
 
     def _forget_made(self, folder: str) -> None:
         """Names that were not there before, and are gone again, need no leases."""

@@ -278,6 +278,31 @@ class Leases:
             return
         self._look(((place.key,), "r", (place.path,), ()), place.path)
 
+    def hold_folder(self, caller: Caller, found: Found) -> str:
+        """See to it that no other holder is granted anything in a folder until `let_go`: the id of
+        a grant. Empty if that is not possible, or what is in the way counts as the command's own.
+        Raises OSError, or Stands, if another holder has something there."""
+        try:
+            place = self._tree.place_of(found.path, found.path, found.status, len(found.path))
+        except BadKeyError:
+            return ""
+        footprint = (place.key,), "r", (place.path,), ()
+        outcome = self._decide(self._request(footprint, self._why("renamed", caller)))
+        if not isinstance(outcome, Grant):
+            counting = self._counting(outcome.conflicts)
+            if counting:
+                self._refuse_held(place.path, counting, caller)
+            return ""
+        self._own.add(outcome.id)
+        return outcome.id
+
+    def let_go(self, id: str) -> None:
+        """Give the grant of a folder back."""
+        try:
+            self._manager.release(id)
+        except HoldfastError:  # it ends with its holder
+            return
+
     def _look(
         self, footprint: tuple[tuple[str, ...], str, tuple[str, ...], tuple[str, ...]], shown: str
     ) -> None:

@@ -135,15 +135,17 @@ class Line:
             self._ask(place)
 
     def _ask(self, place: _Place) -> None:
-        self._look_at = min(self._look_at, monotonic() + FALLBACK_SECONDS, place.end)
+        now = monotonic()
+        self._look_at = min(self._look_at, now + FALLBACK_SECONDS, max(place.end, now + 0.1))
         if not self._is_waiting(place.call[0]):
-            self._leave(place, "cancelled")
+            self._leave_if_possible(place)
             return
         if monotonic() >= place.end:
             self._give_up(place)
             return
         try:
             outcome = self._decided(place)
+            yields = isinstance(outcome, Refusal) and self._leases.waits_on(place.stands, outcome)
         except HoldfastError:
             return  # the ledger is in trouble; perhaps not the next time
         if isinstance(outcome, Waiting):
@@ -151,7 +153,7 @@ class Line:
             if outcome.look_in is not None:
                 self._look_at = min(self._look_at, monotonic() + outcome.look_in / SECOND)
             return
-        if isinstance(outcome, Refusal) and self._leases.waits_on(place.stands, outcome):
+        if yields:
             self._look_at = min(self._look_at, monotonic() + _YIELDING_SECONDS)
             return
         self._places.remove(place)
@@ -185,7 +187,10 @@ class Line:
         self._again(place.call)
 
     def _give_up(self, place: _Place) -> None:
-        late = self._leave(place, "timeout")
+        try:
+            late = self._leave(place, "timeout")
+        except HoldfastError:
+            return  # as above
         if late is not None:
             self._go_on(place, late)
         else:
@@ -193,21 +198,30 @@ class Line:
             self._refuse(place.call[0], number)
 
     def _leave(self, place: _Place, why: str) -> Grant | None:
-        self._places.remove(place)
         late: Grant | None = self._manager.store.transact(
             lambda view: rules.cancel(view, place.request.id, why),
             deadline=monotonic() + DEADLINE_SECONDS,
         )
+        self._places.remove(place)
         if late is not None and why == "cancelled":
             self._manager.release(late.id)
             return None
         return late
 
+    def _leave_if_possible(self, place: _Place) -> None:
+        """A ledger in trouble keeps the place in line: it is left the next time, or ends with its
+        holder."""
+        try:
+            self._leave(place, "cancelled")
+        except HoldfastError:
+            return
+
     def refuse_all(self) -> None:
         """The command has ended: whatever waits is refused."""
         for place in list(self._places):
-            self._leave(place, "cancelled")
+            self._leave_if_possible(place)
             self._refuse(place.call[0], errno.EACCES)
+        self._places.clear()
 
     def close(self) -> None:
         if self._waiter is not None:
