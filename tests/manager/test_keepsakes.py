@@ -134,6 +134,29 @@ def test_whatever_was_done_to_a_file_it_comes_back_to_the_byte(
     assert not keepsake.is_there
 
 
+def test_an_owner_and_attributes_come_back_also_where_nothing_else_changed(root: Path) -> None:
+    path = root / "bin/run.sh"
+    try:
+        os.setxattr(path, "user.had", b"1")
+    except OSError:
+        pytest.skip("no attributes on this file system")
+    keepsake = Keepsake(str(root), "item")
+    keepsake.keep(["bin/run.sh", "link", "empty"])
+    owner = path.stat().st_uid
+    os.removexattr(path, "user.had")
+    os.setxattr(path, "user.new", b"2")
+    os.setxattr(root / "empty", "user.new", b"2")
+    (root / "empty").write_text("half")
+    if os.geteuid() == 0:
+        os.chown(path, 1000, 1000)
+        os.chown(root / "link", 1000, 1000, follow_symlinks=False)
+    changed = keepsake.put_back()
+    assert [one for one in changed if one != "link"] == ["bin/run.sh", "empty"]
+    assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == {"user.had": b"1"}
+    assert os.listxattr(root / "empty") == []
+    assert path.stat().st_uid == os.lstat(root / "link").st_uid == owner
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_every_kind_of_file_comes_back(root: Path, path: str) -> None:
     before = picture(root)
@@ -578,6 +601,187 @@ def test_a_folder_that_was_made_goes_again_unless_another_has_a_file_in_it(root:
     keepsake.put_back()
     assert not (root / "made").exists()
     assert (root / "shared/theirs").exists()
+
+
+@pytest.mark.parametrize("deed", ["removed", "renamed"])
+def test_names_of_one_file_have_the_copy_that_was_made_first(root: Path, deed: str) -> None:
+    first, second = root / "bin/run.sh", root / "second"
+    os.link(first, second)
+    before = picture(root)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    keepsake.add(str(first), "first")
+    written_in_place(first)
+    keepsake.add(str(second), "second")
+    keepsake.add(str(root / "third"), "third")
+    second.unlink() if deed == "removed" else second.rename(root / "third")
+    keepsake.put_back()
+    assert picture(root) == before
+    assert first.samefile(second)
+
+
+def test_what_was_given_back_is_copied_again_under_another_name(root: Path) -> None:
+    """Another holder may have written it since."""
+    first, second = root / "bin/run.sh", root / "second"
+    os.link(first, second)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    keepsake.add(str(first), "first", [str(first)])
+    first.write_bytes(b"of another holder")
+    keepsake.add(str(second), "second", [str(second)])
+    second.write_bytes(b"half")
+    keepsake.put_back(lambda key: key == "second")
+    assert second.read_bytes() == b"of another holder"
+
+
+def test_an_inode_that_another_file_has_now_has_no_old_copy(root: Path) -> None:
+    first, second = root / "bin/run.sh", root / "second"
+    os.link(first, second)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    keepsake.add(str(first), "first")
+    first.unlink()
+    second.unlink()
+    for number in range(50):  # one of them would get the inode if it were free
+        path = root / f"new{number}"
+        path.write_bytes(b"%d" % number)
+        keepsake.add(str(path), f"new{number}")
+        path.write_bytes(b"half")
+    keepsake.put_back()
+    assert [(root / f"new{number}").read_bytes() for number in range(50)] == [
+        b"%d" % number for number in range(50)
+    ]
+
+
+def test_a_folder_comes_back_with_its_mode(root: Path) -> None:
+    (root / "bin").chmod(0o750)
+    (root / "hollow").mkdir(mode=0o700)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    keepsake.keep_folders([str(root / "bin"), str(root / "hollow")])
+    keepsake.add(str(root / "bin/run.sh"), "bin/run.sh")
+    shutil.rmtree(root / "bin")
+    (root / "hollow").rmdir()
+    keepsake.keep_folders([])
+    keepsake.add_folder(str(root / "bin"))
+    (root / "bin").mkdir()
+    assert [at for at, _was in keepsake.entries()] == ["bin/run.sh", "bin"]
+    assert keepsake.put_back() == ["bin/run.sh"]
+    assert stat.S_IMODE((root / "bin").stat().st_mode) == 0o750
+    assert stat.S_IMODE((root / "hollow").stat().st_mode) == 0o700
+    assert (root / "bin/run.sh").read_bytes() == CONTENT
+
+
+def test_a_folder_does_not_come_back_where_another_holder_has_a_file(root: Path) -> None:
+    (root / "hollow").mkdir()
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    keepsake.keep_folders([str(root / "hollow")])
+    (root / "hollow").rmdir()
+    (root / "hollow").write_text("theirs")
+    assert keepsake.put_back() == []
+    assert (root / "hollow").read_text() == "theirs"
+
+
+def test_what_is_in_the_way_of_something_else_is_no_failure(root: Path) -> None:
+    """A file that was made where a folder was, which had another file in it."""
+    (root / "deep").mkdir()
+    (root / "deep/x").write_text("x")
+    before = picture(root)
+    keepsake = Keepsake(str(root), "item")
+    keepsake.begin()
+    for name in ("deep/new", "deep/x", "deep"):
+        if name == "deep":
+            shutil.rmtree(root / "deep")
+        keepsake.add(str(root / name), name)
+    (root / "deep").write_text("a file")
+    keepsake.put_back()
+    assert picture(root) == before
+
+
+CLOSED = {
+    "a folder": ["bin"], "a folder on the way": ["missing"], "two": ["bin", "missing"],
+    "one in another": ["missing/deep", "missing"],
+}  # fmt: skip
+
+
+@LINUX
+@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize("mode", [0, 0o555, 0o311])
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() != 0, reason="root becomes another user")
+def test_a_folder_that_its_owner_may_not_enter_is_opened_on_the_way(
+    root: Path, closed: str, mode: int, kept: bool
+) -> None:
+    """With other rights than root's, which enters every folder."""
+
+    def act() -> None:
+        before = picture(root)
+        modes = {one: stat.S_IMODE(os.lstat(root / one).st_mode) for one in ("bin", ".")}
+        keepsake = Keepsake(str(root), "item")
+        keepsake.begin()
+        if kept:
+            keepsake.keep_folders([str(root / "bin")])
+        keepsake.add(str(root / "bin/run.sh"), "bin/run.sh")
+        keepsake.add(str(root / "missing/deep/new"), "missing/deep/new")
+        (root / "bin/run.sh").unlink()
+        (root / "missing/deep").mkdir(parents=True)
+        (root / "missing/deep/new").write_text("new")
+        for one in CLOSED[closed]:
+            (root / one).chmod(mode)
+        keepsake.put_back()
+        if not kept and "bin" in CLOSED[closed]:
+            modes["bin"] = mode  # as it was found
+        assert modes == {one: stat.S_IMODE(os.lstat(root / one).st_mode) for one in modes}
+        (root / "bin").chmod(0o755)
+        assert picture(root) == before
+
+    _as_nobody(root, act)
+
+
+@LINUX
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() != 0, reason="root becomes another user")
+def test_a_closed_folder_where_a_file_was_is_removed(root: Path) -> None:
+    def act() -> None:
+        before = picture(root)
+        keepsake = Keepsake(str(root), "item")
+        keepsake.begin()
+        keepsake.add(str(root / "bin/run.sh"), "bin/run.sh")
+        (root / "bin/run.sh").unlink()
+        (root / "bin/run.sh/inner").mkdir(parents=True)
+        (root / "bin/run.sh/inner/x").write_text("x")
+        (root / "bin/run.sh/inner").chmod(0)
+        (root / "bin/run.sh").chmod(0o555)
+        keepsake.put_back()
+        assert picture(root) == before
+
+    _as_nobody(root, act)
+
+
+def _as_nobody(root: Path, act: Callable[[], None]) -> None:
+    """Do something in another process, as a user without rights, who owns what is below."""
+    nobody = 65534
+    top = root
+    while top != Path("/tmp") and top != Path("/"):
+        top.parent.chmod(top.parent.stat().st_mode | 0o111)
+        top = top.parent
+    for folder, _folders, files in os.walk(root):
+        for name in (".", *files):
+            os.chown(os.path.join(folder, name), nobody, nobody, follow_symlinks=False)
+    child = os.fork()
+    if not child:
+        try:
+            os.setgid(nobody)
+            os.setuid(nobody)
+            act()
+            os._exit(0)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 # Work that is accepted

@@ -1,9 +1,13 @@
 """One file, as it is now and as it was: copied, compared, put back.
 
 What was kept of a file is a dictionary: `kind` is FILE (with `copy`, `mode`, `inode`, `owner` and
-`attributes`), LINK (with `to`), NONE (it was not there; `made` are the folders that were not there
-either), FOLDER (a folder that was not there) or OTHER (a pipe, a socket: nothing of it can be put
-back). The theory is in `holdfast.manager.keepsakes`.
+`attributes`), LINK (with `to` and `owner`), NONE (it was not there; `made` are the folders that
+were not there either), FOLDER (a folder: with `mode`, `owner` and `attributes` if it was there,
+with none of them if not) or OTHER (a pipe, a socket: nothing of it can be put back). The theory is
+in `holdfast.manager.keepsakes`.
+
+Of a file with several names (`linked`) those that were kept have the same copy, and lead to the
+same file again.
 """
 
 from __future__ import annotations
@@ -15,13 +19,15 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from typing import Any
 
 FILE, LINK, NONE, FOLDER, OTHER = "file", "link", "none", "folder", "other"
 _CHUNK = 1 << 20
 IN_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_PLACE_ONLY = getattr(os, "O_PATH", 0)
+_OWNERS_OWN = 0o700
 _NOT_IN_ONE_STEP = (errno.EXDEV, errno.ENOSPC, errno.EDQUOT)
 
 
@@ -33,6 +39,10 @@ class Copies:
         self._root = root
         self._before = before
         self._left = left
+        #: The folders that had to be opened to their owner on the way, with the modes they had.
+        self._reopened: dict[str, int] = {}
+        #: A name of a file with several that has been put back: by its copy.
+        self._twins: dict[str, str] = {}
 
     def copy(self, at: str, number: int) -> dict[str, Any]:
         """Keep what is there now. On disk when it returns. Raises OSError."""
@@ -42,7 +52,7 @@ class Copies:
         except (FileNotFoundError, NotADirectoryError):
             return {"kind": NONE, "made": missing_folders(self._root, at)}
         if stat.S_ISLNK(now.st_mode):
-            return {"kind": LINK, "to": os.readlink(full)}
+            return {"kind": LINK, "to": os.readlink(full), "owner": [now.st_uid, now.st_gid]}
         if stat.S_ISDIR(now.st_mode):
             raise OSError(errno.EISDIR, "it is a folder", full)
         if not stat.S_ISREG(now.st_mode):
@@ -59,14 +69,45 @@ class Copies:
                 os.close(target)
         finally:
             os.close(source)
-        return {
+        found = {
             "kind": FILE, "copy": str(number), "mode": stat.S_IMODE(now.st_mode),
             "inode": now.st_ino, "owner": [now.st_uid, now.st_gid], "attributes": attributes,
         }  # fmt: skip
+        if now.st_nlink > 1:
+            found["linked"] = True
+        return found
+
+    def is_in_place(self, at: str, was: dict[str, Any]) -> bool:
+        """Whether a path still leads to the file that was there. Raises OSError."""
+        try:
+            return os.lstat(os.path.join(self._root, at)).st_ino == was.get("inode")
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return False
+
+    def look_at_folder(self, at: str) -> dict[str, Any]:
+        """What a folder is now. Raises OSError."""
+        full = os.path.join(self._root, at)
+        now = os.lstat(full)
+        if not stat.S_ISDIR(now.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), full)
+        return {
+            "kind": FOLDER, "mode": stat.S_IMODE(now.st_mode), "owner": [now.st_uid, now.st_gid],
+            "attributes": _attributes(full),
+        }  # fmt: skip
 
     def put_back(self, at: str, was: dict[str, Any]) -> bool:
-        """Make a file what it was. Whether it was changed. Raises OSError."""
-        if was["kind"] in (FOLDER, OTHER):
+        """Make a file, or a folder, what it was. Whether it was changed. Raises OSError."""
+        try:
+            return self._put_back(at, was)
+        except PermissionError:
+            if not self._reopen(at):
+                raise
+        return self._put_back(at, was)
+
+    def _put_back(self, at: str, was: dict[str, Any]) -> bool:
+        if was["kind"] == FOLDER:
+            return "mode" in was and self._restore_folder(at, was)
+        if was["kind"] == OTHER:
             return False
         folder = _folder_of(self._root, at, make=was["kind"] != NONE)
         return folder >= 0 and self._restore_in(folder, at, was)
@@ -75,7 +116,79 @@ class Copies:
         """Remove folders that were not there before, if they are empty; the innermost first."""
         for path in sorted(set(paths), key=len, reverse=True):
             with suppress(OSError):  # another file came to be in it, or it is gone already
-                os.rmdir(os.path.join(self._root, path))
+                self._remove_folder(path)
+
+    def _remove_folder(self, path: str) -> None:
+        try:
+            os.rmdir(os.path.join(self._root, path))
+        except PermissionError:
+            if not self._reopen(os.path.dirname(path)):
+                raise
+            os.rmdir(os.path.join(self._root, path))
+
+    # Folders that are closed to their owner
+
+    def _reopen(self, at: str) -> bool:
+        """Open to their owner, which is us, the folders on the way to a path, and that itself if it
+        is a folder: an agent may have closed them. Whether there was such a one."""
+        if not _PLACE_ONLY:
+            return False
+        found, way = False, "/" if os.path.isabs(at) else ""
+        fd = os.open(way or self._root, IN_FOLDER | _PLACE_ONLY)
+        try:
+            for part in filter(None, at.split("/")):
+                try:
+                    inner = os.open(part, IN_FOLDER | _PLACE_ONLY | _NO_LINK, dir_fd=fd)
+                except (FileNotFoundError, NotADirectoryError):
+                    break
+                os.close(fd)
+                fd, way = inner, os.path.join(way, part)
+                mode = _opened_to_owner(fd)
+                if mode >= 0:
+                    self._reopened.setdefault(way, mode)
+                    found = True
+        finally:
+            os.close(fd)
+        return found
+
+    def close_again(self, restored: Container[str]) -> None:
+        """Give the folders that had to be opened on the way the modes that they had, but for those
+        that were restored themselves."""
+        reopened = [at for at in self._reopened if at not in restored]
+        for at in sorted(reopened, key=len, reverse=True):
+            with suppress(OSError):  # it is gone
+                fd = os.open(os.path.join(self._root, at), IN_FOLDER | _NO_LINK)
+                try:
+                    os.fchmod(fd, self._reopened[at])
+                finally:
+                    os.close(fd)
+        self._reopened.clear()
+
+    # Restoring
+
+    def _restore_folder(self, at: str, was: dict[str, Any]) -> bool:
+        try:
+            above = _folder_of(self._root, at, make=True)
+        except NotADirectoryError:
+            return False  # what has its name, or that of a folder around it, is another holder's
+        try:
+            name = os.path.basename(at)
+            now = _look(name, above)
+            if now is not None and not stat.S_ISDIR(now.st_mode):
+                return False  # the same
+            if now is None:
+                os.mkdir(name, dir_fd=above)
+                os.fsync(above)
+            fd = os.open(name, IN_FOLDER | _NO_LINK, dir_fd=above)
+            try:
+                if now is not None and _has_marks(fd, now, was):
+                    return False
+                _mark(fd, was)
+                return True
+            finally:
+                os.close(fd)
+        finally:
+            os.close(above)
 
     def _restore_in(self, folder: int, at: str, was: dict[str, Any]) -> bool:
         try:
@@ -84,7 +197,7 @@ class Copies:
             if was["kind"] == FILE:
                 is_changed = self._restore_file(at, was, folder, now)
             elif was["kind"] == LINK:
-                is_changed = self._restore_link(at, was["to"], folder, now)
+                is_changed = self._restore_link(at, was, folder, now)
             else:
                 is_changed = now is not None
                 if now is not None:
@@ -95,35 +208,81 @@ class Copies:
         finally:
             os.close(folder)
 
-    def _restore_link(self, at: str, to: str, folder: int, now: os.stat_result | None) -> bool:
+    def _restore_link(
+        self, at: str, was: dict[str, Any], folder: int, now: os.stat_result | None
+    ) -> bool:
         name = os.path.basename(at)
-        if now is not None:
-            if stat.S_ISLNK(now.st_mode) and os.readlink(name, dir_fd=folder) == to:
+        if now is not None and _leads_to(name, folder, now, was["to"]):
+            if [now.st_uid, now.st_gid] == was.get("owner", [now.st_uid, now.st_gid]):
                 return False
-            self._clear(at, folder, now)
-        os.symlink(to, name, dir_fd=folder)
+        else:
+            if now is not None:
+                self._clear(at, folder, now)
+            os.symlink(was["to"], name, dir_fd=folder)
+        if "owner" in was:
+            _give(name, was["owner"], dir_fd=folder, follow_symlinks=False)
         return True
 
     def _restore_file(
         self, at: str, was: dict[str, Any], folder: int, now: os.stat_result | None
     ) -> bool:
+        name = os.path.basename(at)
+        if now is not None and stat.S_ISREG(now.st_mode) and now.st_ino == was["inode"]:
+            is_changed = self._restore_in_place(at, folder, now, was)
+        else:
+            is_changed = True
+            if not self._link(at, was, folder, now) and not self._exchange(at, was, folder, now):
+                if now is not None:
+                    self._clear(at, folder, now)
+                self._fill(_make(name, folder), f"{self._before}/{was['copy']}")
+                self._adjust(name, folder, was)
+        if was.get("linked"):
+            self._twins[was["copy"]] = at
+        return is_changed
+
+    def _restore_in_place(
+        self, at: str, folder: int, now: os.stat_result, was: dict[str, Any]
+    ) -> bool:
+        """The file is there, under this name."""
         name, copy = os.path.basename(at), f"{self._before}/{was['copy']}"
-        is_same = now is not None and stat.S_ISREG(now.st_mode) and now.st_ino == was["inode"]
-        if now is not None and is_same:
-            if _has_content(name, folder, now, copy):
-                has_mode = stat.S_IMODE(now.st_mode) == was["mode"]
-                if not has_mode:
-                    self._adjust(name, folder, was)
-                return not has_mode
+        if not _has_content(name, folder, now, copy):
             self._set_aside(at, folder)
             self._fill(_open_to_write(name, folder), copy)
-            self._adjust(name, folder, was)
-        elif not self._exchange(at, was, folder, now):
-            if now is not None:
-                self._clear(at, folder, now)
-            self._fill(_make(name, folder), copy)
-            self._adjust(name, folder, was)
+        elif self._is_marked(name, folder, now, was):
+            return False
+        self._adjust(name, folder, was)
         return True
+
+    def _link(self, at: str, was: dict[str, Any], folder: int, now: os.stat_result | None) -> bool:
+        """Lead a name to the file that was put back under another name, in one step. False if there
+        is none, or that is not possible."""
+        twin = self._twins.get(was["copy"])
+        if twin is None:
+            return False
+        there = _folder_of(self._root, twin, make=False)
+        if there < 0:
+            return False
+        new = f"{self._before}/new"
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(new)
+            os.link(os.path.basename(twin), new, src_dir_fd=there, follow_symlinks=False)
+            if now is not None and os.path.samestat(os.lstat(new), now):
+                return True
+            self._make_way(at, folder, now)
+            os.rename(new, os.path.basename(at), dst_dir_fd=folder)
+        except OSError:
+            return False
+        finally:
+            os.close(there)
+        return True
+
+    def _make_way(self, at: str, folder: int, now: os.stat_result | None) -> None:
+        """See that a file can take a name in one step, and nothing is lost that had it."""
+        if now is not None and stat.S_ISDIR(now.st_mode):
+            self._clear(at, folder, now)
+        elif now is not None and stat.S_ISREG(now.st_mode):
+            self._set_aside(at, folder)
 
     def _exchange(
         self, at: str, was: dict[str, Any], folder: int, now: os.stat_result | None
@@ -137,10 +296,7 @@ class Copies:
                 os.unlink(new)
             self._fill(_make(new, folder), f"{self._before}/{was['copy']}")
             self._adjust(new, folder, was)
-            if now is not None and stat.S_ISDIR(now.st_mode):
-                self._clear(at, folder, now)
-            elif now is not None and stat.S_ISREG(now.st_mode):
-                self._set_aside(at, folder)
+            self._make_way(at, folder, now)
             os.rename(new, name, dst_dir_fd=folder)
         except OSError as error:
             if error.errno in _NOT_IN_ONE_STEP:
@@ -164,13 +320,14 @@ class Copies:
         """What else belongs to a file whose content is right."""
         fd = _opened(name, folder, os.O_RDONLY)
         try:
-            if hasattr(os, "geteuid") and os.geteuid() == 0:
-                os.fchown(fd, *was["owner"])
-            for attribute, value in was["attributes"].items():
-                with suppress(OSError):  # one that only the system may set
-                    os.setxattr(fd, attribute, bytes.fromhex(value))
-            os.fchmod(fd, was["mode"])
-            os.fsync(fd)
+            _mark(fd, was)
+        finally:
+            os.close(fd)
+
+    def _is_marked(self, name: str, folder: int, now: os.stat_result, was: dict[str, Any]) -> bool:
+        fd = _opened(name, folder, os.O_RDONLY)
+        try:
+            return _has_marks(fd, now, was)
         finally:
             os.close(fd)
 
@@ -181,7 +338,11 @@ class Copies:
 
         name = os.path.basename(at)
         if stat.S_ISDIR(now.st_mode):
-            shutil.rmtree(name, dir_fd=folder)
+            try:
+                shutil.rmtree(name, dir_fd=folder)
+            except PermissionError:
+                _reopen_below(name, folder)
+                shutil.rmtree(name, dir_fd=folder)
             return
         if stat.S_ISREG(now.st_mode):
             self._set_aside(at, folder)
@@ -224,15 +385,82 @@ def _folder_of(root: str, at: str, *, make: bool) -> int:
         try:
             try:
                 inner = os.open(part, IN_FOLDER | _NO_LINK, dir_fd=fd)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError) as error:
                 if not make:
                     return -1
+                if isinstance(error, NotADirectoryError):
+                    raise
                 os.mkdir(part, dir_fd=fd)
                 inner = os.open(part, IN_FOLDER | _NO_LINK, dir_fd=fd)
         finally:
             os.close(fd)
         fd = inner
     return fd
+
+
+def _opened_to_owner(fd: int) -> int:
+    """Let its owner, which is us, into a folder. The mode that it had; -1 if it is not ours, or is
+    open."""
+    now = os.fstat(fd)
+    mode = stat.S_IMODE(now.st_mode)
+    if now.st_uid != os.geteuid() or mode & _OWNERS_OWN == _OWNERS_OWN:
+        return -1
+    os.chmod(f"/proc/self/fd/{fd}", mode | _OWNERS_OWN)
+    return mode
+
+
+def _reopen_below(name: str, folder: int) -> None:
+    """Let us into a folder that is to be removed, and all folders in it."""
+    place = os.open(name, IN_FOLDER | _PLACE_ONLY | _NO_LINK, dir_fd=folder)
+    try:
+        if _PLACE_ONLY:
+            _opened_to_owner(place)
+    finally:
+        os.close(place)
+    fd = os.open(name, IN_FOLDER | _NO_LINK, dir_fd=folder)
+    try:
+        with os.scandir(fd) as found:
+            inner = [one.name for one in found if one.is_dir(follow_symlinks=False)]
+        for one in inner:
+            _reopen_below(one, fd)
+    finally:
+        os.close(fd)
+
+
+def _give(of: int | str, owner: list[int], **where: Any) -> None:
+    """Give something back to its owner, which only root can do with everything."""
+    try:
+        os.chown(of, *owner, **where)
+    except PermissionError:
+        if os.geteuid() == 0:
+            raise
+
+
+def _has_marks(fd: int, now: os.stat_result, was: dict[str, Any]) -> bool:
+    """Whether mode, owner and attributes are what they were."""
+    has = stat.S_IMODE(now.st_mode), [now.st_uid, now.st_gid], _attributes(fd)
+    return has == (was["mode"], was["owner"], was["attributes"])
+
+
+def _mark(fd: int, was: dict[str, Any]) -> None:
+    """Give a file, or a folder, its mode, owner and attributes. On disk when it returns."""
+    now = os.fstat(fd)
+    if [now.st_uid, now.st_gid] != was["owner"]:
+        _give(fd, was["owner"])
+    has, had = _attributes(fd), was["attributes"]
+    for attribute in has.keys() - had.keys():
+        with suppress(OSError):  # one that only the system may set
+            os.removexattr(fd, attribute)
+    for attribute, value in had.items():
+        if has.get(attribute) != value:
+            with suppress(OSError):  # the same
+                os.setxattr(fd, attribute, bytes.fromhex(value))
+    os.fchmod(fd, was["mode"])  # the last, since a change of owner may take bits of it away
+    os.fsync(fd)
+
+
+def _leads_to(name: str, folder: int, now: os.stat_result, to: str) -> bool:
+    return stat.S_ISLNK(now.st_mode) and os.readlink(name, dir_fd=folder) == to
 
 
 def _look(name: str, folder: int) -> os.stat_result | None:
@@ -284,11 +512,11 @@ def _make(name: str, folder: int) -> int:
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600, dir_fd=folder)
 
 
-def _attributes(fd: int) -> dict[str, str]:
+def _attributes(of: int | str) -> dict[str, str]:
     if not hasattr(os, "listxattr"):
         return {}
     try:
-        return {name: os.getxattr(fd, name).hex() for name in os.listxattr(fd)}
+        return {name: os.getxattr(of, name).hex() for name in os.listxattr(of)}
     except OSError:  # a file system without them
         return {}
 

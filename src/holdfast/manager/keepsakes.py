@@ -33,10 +33,15 @@ That must also be true if every process involved is killed, so it cannot depend 
 
 A file is written in place if it is still the same inode, so its other hard links get their content
 back too; otherwise the file is made anew, with its content, mode and extended attributes, and takes
-its name in one step. Links are put back as links and never followed, neither in the last place
-nor in a folder on the way. Files that were not there are removed, and folders that were not there
-too, if they are empty. The time of change is that of putting back, as with git: with the old one, a
-build tool would take what was built from half an edit for up to date.
+its name in one step. A file with several names is copied once, before the first write through any
+of them. Links are put back as links and never followed, neither in the last place nor in a folder
+on the way. Files that were not there are removed, and folders that were not there too, if they are
+empty. A folder that was there is made again, with its mode, owner and attributes, if it was kept
+before its first change. The time of change is that of putting back, as with git: with the old one,
+a build tool would take what was built from half an edit for up to date.
+
+A folder that an agent has closed to its owner is opened on the way. What fails because something
+else is still in the way is tried again as long as there is progress.
 
 Not promised: that a program which reads without asking never sees half of a file; the owner and
 group of a file that was replaced, unless root puts it back; what `unlock --force` takes from a
@@ -51,14 +56,14 @@ from contextlib import contextmanager, suppress
 from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import WRITE, Grant, Holder
-from holdfast.manager.file_restore import FOLDER as MADE_FOLDER
+from holdfast.manager.file_restore import FOLDER as FOLDER_ENTRY
 from holdfast.manager.file_restore import IN_FOLDER, NONE, Copies
 from holdfast.manager.liveness import is_dead
 from holdfast.manager.settling import FOLDER, LANDING, LIST, MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Any
 
     from holdfast.core.model import ConflictInfo
@@ -66,6 +71,10 @@ if TYPE_CHECKING:
 
     #: Whether the holder of a keepsake still has what has this key.
     IsHeld = Callable[[str], bool]
+
+
+#: So many files with several names are held open.
+_OPEN_MAX = 200
 
 
 class KeepsakeError(HoldfastError):
@@ -147,6 +156,9 @@ class Keepsake:
         self._before = f"{self.folder}/before"
         self._copies = Copies(root, self._before, f"{self.folder}/left")
         self._count = 0
+        #: The first name under which a file with several was kept, and its entry: by its inode,
+        #: which belongs to no other file as long as it is open.
+        self._linked: dict[tuple[int, int], tuple[str, dict[str, Any], _Open]] = {}
 
     @property
     def is_there(self) -> bool:
@@ -208,23 +220,44 @@ class Keepsake:
                 paths=[],
             ) from error
 
-    def add(self, path: str, key: str) -> None:
+    def add(self, path: str, key: str, held: Collection[str] | None = None) -> None:
         """Keep one more file, which the holder has leased under this key and not written yet. On
-        disk when it returns. Raises OSError; then it is not kept, and must not be written."""
+        disk when it returns. Raises OSError; then it is not kept, and must not be written.
+
+        `held` are the paths that the holder still has, if that may have changed: what it gave back,
+        another may have written since."""
         at = self._inner(path)
+        self._append({at: {**self._copy(path, at, held), "key": key}}, sync=True)
+
+    def _copy(self, path: str, at: str, held: Collection[str] | None) -> dict[str, Any]:
+        """What a file was before it was written first, under whichever of its names."""
+        inode = _inode(os.path.join(self._root, at))
+        if inode in self._linked:
+            first, was, _open = self._linked[inode]
+            if first != path and (held is None or first in held):
+                return was
         self._count += 1
-        self._append(at, {**self._copies.copy(at, self._count), "key": key}, sync=True)
+        was = self._copies.copy(at, self._count)
+        if was.get("linked") and hasattr(os, "O_PATH") and len(self._linked) < _OPEN_MAX:
+            self._linked[inode] = path, was, _Open(os.path.join(self._root, at))
+        return was
 
     def add_folder(self, path: str) -> None:
         """A folder was made that was not there. Raises OSError."""
-        self._append(self._inner(path), {"kind": MADE_FOLDER}, sync=False)
+        self._append({self._inner(path): {"kind": FOLDER_ENTRY}}, sync=False)
+
+    def keep_folders(self, paths: Iterable[str]) -> None:
+        """Keep folders as they are now, before their first change. On disk when it returns. Raises
+        OSError."""
+        inner = [self._inner(path) for path in paths]
+        self._append({at: self._copies.look_at_folder(at) for at in inner}, sync=True)
 
     def _inner(self, path: str) -> str:
         start = f"{self._root.rstrip('/')}/"
         return path[len(start) :] if path.startswith(start) else path
 
-    def _append(self, at: str, was: dict[str, Any], *, sync: bool) -> None:
-        line = _line(at, was)
+    def _append(self, entries: dict[str, dict[str, Any]], *, sync: bool) -> None:
+        line = b"".join(_line(at, was) for at, was in entries.items())
         fd = os.open(self._list, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
             size = os.fstat(fd).st_size
@@ -248,6 +281,7 @@ class Keepsake:
                 os.unlink(path)
         shutil.rmtree(f"{self.folder}/left", ignore_errors=True)
         self._count = 0
+        self._linked.clear()
         os.makedirs(self._before)
 
     def _publish(self, kept: dict[str, dict[str, Any]]) -> None:
@@ -274,19 +308,34 @@ class Keepsake:
 
     def entries(self) -> list[tuple[str, dict[str, Any]]]:
         """What is kept: each path, with what `file_restore` says of it. A file that was given back
-        and leased anew is kept as it was the last time. Raises KeepsakeError."""
+        and leased anew is kept as it was the last time. Without the folders that were there: a file
+        may have come to the name of one. Raises KeepsakeError."""
+        found: dict[str, dict[str, Any]] = {}
+        for at, said in self._lines():
+            if said["kind"] != FOLDER_ENTRY or ("mode" not in said and at not in found):
+                found[at] = said
+        return list(found.items())
+
+    def folders(self) -> dict[str, dict[str, Any]]:
+        """The folders that were there before they were changed first. Raises KeepsakeError."""
+        found: dict[str, dict[str, Any]] = {}
+        for at, said in self._lines():
+            if said["kind"] == FOLDER_ENTRY and "mode" in said:
+                found.setdefault(at, said)
+        return found
+
+    def _lines(self) -> list[tuple[str, dict[str, Any]]]:
         try:
             with open(self._list, "rb") as file:
                 lines = file.read().split(b"\n")
         except FileNotFoundError:
             return []  # nothing had begun
-        found: dict[str, dict[str, Any]] = {}
+        found = []
         try:
             for line in lines[:-1]:  # what follows the last end of a line was cut off
                 said: dict[str, Any] = codec.loads(line.decode("utf-8", "surrogateescape"))
-                at = said.pop("at")
-                if said["kind"] != MADE_FOLDER or at not in found:
-                    found[at] = said
+                at, _kind = said.pop("at"), said["kind"]
+                found.append((at, said))
         except (ValueError, KeyError, AttributeError) as error:
             raise KeepsakeError(
                 f"{self._list} is damaged: {error}",
@@ -294,7 +343,7 @@ class Keepsake:
                 "remove both",
                 paths=[],
             ) from error
-        return list(found.items())
+        return found
 
     def copy_of(self, was: dict[str, Any]) -> str:
         """The file with the content that another had, by its entry."""
@@ -310,28 +359,49 @@ class Keepsake:
             (at, was) for at, was in self.entries()
             if is_held is None or "key" not in was or is_held(was["key"])
         ]  # fmt: skip
+        folders = self.folders()
         # What was made goes first: a file may stand where there was a folder with other files.
-        made_first = sorted(kept, key=lambda entry: entry[1]["kind"] != NONE)
-        changed, failed, why = set(), [], ""
-        for at, was in made_first:
-            try:
-                if self._copies.put_back(at, was):
-                    changed.add(at)
-            except OSError as error:
-                failed.append(at)
-                why = why or (error.strerror or str(error))
-        if failed:
-            raise KeepsakeError(
-                f"{', '.join(failed)} could not be put back: {why}",
-                hint="it stays locked until that works: see to it, then holdfast dispatch --resume",
-                paths=failed,
-            )
-        self._copies.remove_folders(
-            path for at, was in kept
-            for path in (at, *was.get("made", ())) if path != at or was["kind"] == MADE_FOLDER
-        )  # fmt: skip
+        # What became of one name of a file is put right where the file still is, if it is anywhere.
+        made_first = sorted(kept, key=lambda entry: (
+            entry[1]["kind"] != NONE,
+            "linked" in entry[1] and not self._copies.is_in_place(*entry),
+        ))  # fmt: skip
+        try:
+            changed = self._restore(made_first)
+            self._copies.remove_folders(
+                path for at, was in kept
+                for path in (at, *was.get("made", ()))
+                if path not in folders and (path != at or was["kind"] == FOLDER_ENTRY)
+            )  # fmt: skip
+            # The innermost first, and after all files: a folder may be closed again by its mode.
+            self._restore(sorted(folders.items(), key=lambda entry: -len(entry[0])))
+        finally:
+            self._copies.close_again(folders)
         self._forget()
         return [at for at, _was in kept if at in changed]
+
+    def _restore(self, kept: list[tuple[str, dict[str, Any]]]) -> set[str]:
+        """Make all of them what they were. Which had changed. Raises KeepsakeError."""
+        changed: set[str] = set()
+        left = kept
+        while left:
+            tried, left, why = left, [], ""
+            for at, was in tried:
+                try:
+                    if self._copies.put_back(at, was):
+                        changed.add(at)
+                except OSError as error:
+                    left.append((at, was))
+                    why = why or (error.strerror or str(error))
+            if len(left) == len(tried):  # nothing was in the way that is gone by now
+                failed = [at for at, _was in left]
+                raise KeepsakeError(
+                    f"{', '.join(failed)} could not be put back: {why}",
+                    hint="it stays locked until that works: see to it, then holdfast dispatch "
+                    "--resume",
+                    paths=failed,
+                )
+        return changed
 
     def accept(self, *, lands: bool = False) -> bool:
         """From now on the work cannot be undone. On disk when it returns. With `lands` its files
@@ -370,6 +440,28 @@ class Keepsake:
 
 def _line(at: str, was: dict[str, Any]) -> bytes:
     return codec.dumps({"at": at, **was}).encode("utf-8", "surrogateescape") + b"\n"
+
+
+class _Open:
+    """A file that stays itself: while it is open, its inode is not given to another."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, path: str) -> None:
+        self.fd = -1
+        self.fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+def _inode(path: str) -> tuple[int, int]:
+    try:
+        now = os.lstat(path)
+    except OSError:
+        return 0, 0  # no file has this one
+    return now.st_dev, now.st_ino
 
 
 def _places(root: str, path: str) -> Iterator[str]:

@@ -3,6 +3,9 @@
 Ignored files and the caches of tools belong to every command that runs: they are written without a
 lease, unless another holder has locked them. What git tracks is leased whatever it is called.
 
+While a task changes a `.gitignore`, what counts as ignored is what was there and was ignored before
+(`freeze`): otherwise the task could say by itself which files it need not lease.
+
 In a large repository git needs long to say which files it tracks. So it is asked first what is
 ignored, by a process that stays, for each checkout, and does not read git's index. Only of what is
 ignored, or a cache, it is asked what of that it tracks nevertheless: once for each folder.
@@ -33,7 +36,7 @@ _KILLED = 9
 class Kinds:
     """Of one repository with all its checkouts. Close it."""
 
-    __slots__ = ("_asked", "_tracked", "_where", "rough")
+    __slots__ = ("_asked", "_tracked", "_where", "frozen", "rough")
 
     def __init__(self, where: Where) -> None:
         self._where = where
@@ -42,6 +45,8 @@ class Kinds:
         #: What git tracks of what is ignored or a cache: by checkout and pattern.
         self._tracked: dict[tuple[str, str], frozenset[str]] = {}
         self._asked: dict[str, _Ignored] = {}
+        #: All that counts as ignored from now on, by checkout; a folder has a slash at its end.
+        self.frozen: dict[str, frozenset[str]] = {}
 
     def of(self, path: str) -> str:
         """What a real path is; git is asked for this, so only where it has to be known."""
@@ -50,7 +55,8 @@ class Kinds:
             return found
         folder = cache_folder(inner)
         if not folder and not is_cache(inner):
-            ignored = self._ignored(checkout)
+            known = self.frozen.get(checkout)
+            ignored = self._ignored(checkout) if known is None else _Frozen(known)
             folder = ignored.folder_of(inner)
             if not folder and not ignored.is_ignored(inner):
                 return LEASED
@@ -89,6 +95,20 @@ class Kinds:
             for asked in self._asked.values():
                 asked.watch(path)
 
+    def freeze(self, path: str) -> None:
+        """A task is about to change a file, which may say what is ignored in its checkout."""
+        _kind, checkout, _inner = self.rough(path)
+        if os.path.basename(path) != _IGNORING or checkout in self.frozen:
+            return
+        git = Git(checkout, monotonic() + GIT_SECONDS)
+        names = git.names("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory") or ()
+        ignored = self._ignored(checkout)
+        # A folder in which all that is there is ignored need not be ignored itself.
+        self.frozen[checkout] = frozenset(
+            name for name in names
+            if not name.endswith("/") or ignored.has_folder(name[:-1])
+        )  # fmt: skip
+
     def helpers(self) -> set[int]:
         """The processes of git that are asked."""
         return {pid for asked in self._asked.values() if (pid := asked.pid)}
@@ -96,6 +116,28 @@ class Kinds:
     def close(self) -> None:
         for asked in self._asked.values():
             asked.close()
+
+
+class _Frozen:
+    """What is ignored, where that is known as a whole."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self, known: frozenset[str]) -> None:
+        self._known = known
+
+    def folder_of(self, inner: str) -> str:
+        """The outermost folder around a path that is ignored; empty if none is."""
+        at = inner.find("/")
+        while at >= 0:
+            if inner[: at + 1] in self._known:
+                return inner[:at]
+            at = inner.find("/", at + 1)
+        return ""
+
+    def is_ignored(self, inner: str) -> bool:
+        """Whether a path is ignored that is in no ignored folder."""
+        return inner in self._known or f"{inner}/" in self._known
 
 
 def _everything_in(folder: str) -> str:
@@ -140,6 +182,10 @@ class _Ignored:
                 return inner[:at]
             at = inner.find("/", at + 1)
         return ""
+
+    def has_folder(self, folder: str) -> bool:
+        """Whether a folder is ignored with all that is in it."""
+        return bool(self.folder_of(f"{folder}/"))
 
     def is_ignored(self, inner: str) -> bool:
         """Whether a path is ignored that is in no ignored folder."""

@@ -20,6 +20,13 @@ and is a gap. A new file beside a declared one, under a name that tools give to 
 they replace another (`standing_in`), is leased as well: without it neither Claude Code nor `sed -i`
 can write. If it is still there when the command has ended, it is removed.
 
+A folder is kept as it was before the task removes it, renames it or changes its mode; with
+`declared` it may do that only with folders that it has made. What cannot be put back, it must not
+change: a name that cannot be leased, or the removal of a pipe, a socket or a device.
+
+What git ignores is not leased. A task that changes a `.gitignore` gets no more of that by it
+(`Kinds.freeze`).
+
 Files that control Holdfast, a client or git (`manager.controls`) are never leased, nor is the list
 that the task is in: not even for a change that would mean nothing.
 """
@@ -28,11 +35,13 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 from holdfast.core.keys import kind
 from holdfast.core.model import WRITE
 from holdfast.core.words import circle_sentence
 from holdfast.gate.broker.leases import Lease, Leases, Stands, changed_at, seen_of
+from holdfast.gate.broker.where import PASSING
 from holdfast.gate.controlling import controls_of
 from holdfast.gate.sandbox.standing_in import has_random_name, named_after
 from holdfast.manager.asking import to_write
@@ -40,12 +49,13 @@ from holdfast.manager.realpath import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import NoReturn
 
     from holdfast.core.model import ConflictInfo, Grant, Refusal
     from holdfast.gate.broker.caller import Caller
     from holdfast.gate.broker.finding import Found
+    from holdfast.gate.broker.kinds import Kinds
     from holdfast.manager.keepsakes import Keepsake
     from holdfast.manager.manager import LockManager
     from holdfast.manager.paths import Place
@@ -98,6 +108,18 @@ class TaskLeases(Leases):
         self._closed = closed
         self._controls = controls_of(self._tree.root)
         self._choose_victim = choose_victim
+        #: What lies where, to the broker of the present command.
+        self._kinds: Kinds | None = None
+        #: What counts as ignored for all commands, once the task has leased a `.gitignore`.
+        self._ignored: dict[str, frozenset[str]] = {}
+        #: Folders that the task has made, and those that were kept.
+        self._made: set[str] = set()
+        self._kept: set[str] = set()
+
+    def know_kinds(self, kinds: Kinds) -> None:
+        """The next command has a broker of its own."""
+        self._kinds = kinds
+        kinds.frozen = self._ignored
 
     # Taking
 
@@ -121,6 +143,16 @@ class TaskLeases(Leases):
             )
         except OSError:
             return False
+
+    def _take(self, caller: Caller, found: Found, waits: bool) -> Lease | None:
+        if self._place(found) is None:
+            self._refuse_name(found.path)
+        return super()._take(caller, found, waits)
+
+    def _refuse_name(self, path: str) -> None:
+        shown = plain(path.removeprefix(f"{self._tree.root}/"))
+        self._refuse(shown, "name", f"{shown} has a name that cannot be leased, so no task may "
+                     "write it")  # fmt: skip
 
     def _take_place(self, caller: Caller, found: Found, place: Place, waits: bool) -> Lease:
         if place.key in self._first and not self.is_over:
@@ -161,8 +193,14 @@ class TaskLeases(Leases):
 
     def _add(self, lease: Lease) -> Lease:
         super()._add(lease)
+        if _is_special(lease.path):
+            self.drop(lease.path)
+            self._refuse(lease.shown, "special", f"{plain(lease.shown)} is neither a file nor a "
+                         "folder and could not be put back, so no task may change it")  # fmt: skip
         try:
-            self._keepsake.add(lease.path, self._key_at(lease.path))
+            self._keepsake.add(lease.path, self._key_at(lease.path), self.mine)
+            if self._kinds is not None:
+                self._kinds.freeze(lease.path)
         except OSError as error:
             self.drop(lease.path)
             self._tell(lease.shown, "copy", f"{plain(lease.shown)} cannot be kept as it is, so it "
@@ -178,7 +216,11 @@ class TaskLeases(Leases):
     def take_all(
         self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]
     ) -> list[Lease]:
-        _new, places = self._places(wanted)
+        new, places = self._places(wanted)
+        known = {path for path, _status in new}
+        for path, _status in wanted:
+            if path not in known and path not in self.mine:
+                self._refuse_name(path)
         for place in places:
             if self._declared and place.key not in self._first:
                 self._refuse_gap(place)
@@ -217,6 +259,8 @@ class TaskLeases(Leases):
 
     def made_folder(self, path: str) -> None:
         self._keepsake.add_folder(path)
+        if path not in self._kept:
+            self._made.add(path)
 
     def drop_all(self, paths: Iterable[str]) -> None:
         """Give some back that were not changed after all, but for those of the first grant."""
@@ -228,6 +272,39 @@ class TaskLeases(Leases):
                 super().drop_all((path,))
 
     # Folders, which change hands with all that is in them
+
+    def demand_free_below(self, found: Found) -> None:
+        """A folder is about to be removed or renamed, or to get another mode, owner or attribute:
+        keep it as it is, with all folders in it."""
+        super().demand_free_below(found)
+        if found.path in self._made or self._is_passing(found.path):
+            return
+        shown = found.path.removeprefix(f"{self._tree.root}/")
+        if self._declared:
+            self._note_gap(shown)
+            self._refuse(shown, "gap", f"{plain(shown)} is a folder that this task has not made, "
+                         "so it may not remove, rename or change it")  # fmt: skip
+        new = [path for path in self._folders_in(found.path) if path not in self._kept]
+        try:
+            self._keepsake.keep_folders(new)
+        except OSError as error:
+            self._tell(shown, "copy", f"{plain(shown)} cannot be kept as it is, so it must not be "
+                       f"changed: {error.strerror}")  # fmt: skip
+            raise
+        self._kept.update(new)
+
+    def _folders_in(self, path: str) -> Iterator[str]:
+        """A folder, and those in it that the task has not made and git does not ignore."""
+        for top, folders, _names in os.walk(path):
+            yield top
+            inner = {one: f"{top}/{one}" for one in folders}
+            folders[:] = [
+                one for one, at in inner.items()
+                if at not in self._made and not os.path.islink(at) and not self._is_passing(at)
+            ]  # fmt: skip
+
+    def _is_passing(self, path: str) -> bool:
+        return self._kinds is not None and self._kinds.of(path) == PASSING
 
     def _refuse_held(
         self, shown: str, conflicts: Sequence[ConflictInfo], caller: Caller | None
@@ -292,3 +369,12 @@ class TaskLeases(Leases):
 
     def relabel(self, path: str, reason: str) -> None:
         """What a command left running is about to be killed."""
+
+
+def _is_special(path: str) -> bool:
+    """Whether there is something that is neither a file nor a link nor a folder."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
