@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers_tasks import Checkout
-from holdfast.work.tasks import landing
+from holdfast.work.tasks import landing, states
 from holdfast.work.tasks.landing import CommitError
 
 
@@ -78,7 +78,8 @@ def test_a_late_landing_does_not_undo_what_a_later_task_has_committed(checkout: 
     planned = landing.plan(str(checkout.root), ["a.txt"], "late", str(checkout.home))
     checkout.write({"a.txt": "first task\nsecond task\n"})
     commit(checkout, ["a.txt"], "second")
-    assert landing.land(str(checkout.root), planned, str(checkout.home)) == ""
+    with pytest.raises(landing.OvertakenError, match=r"another commit has changed a\.txt"):
+        landing.land_patiently(str(checkout.root), planned, str(checkout.home), threading.Lock())
     assert checkout.git("show", "HEAD:a.txt") == "first task\nsecond task\n"
 
 
@@ -165,3 +166,69 @@ def test_without_a_repository_nothing_is_begun(checkout: Checkout) -> None:
     with pytest.raises(CommitError, match="not a git repository") as caught:
         landing.demand_identity(str(checkout.root))
     assert caught.value.hint.startswith("git init")
+
+
+# Git as people have it
+
+
+def test_a_repository_below_the_top_of_the_checkout_is_committed_as_well(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path, {"inner/a.txt": "a0\n", "b.txt": "b0\n"})
+    inner, room = str(checkout.root / "inner"), str(checkout.home)
+    checkout.write({"inner/a.txt": "task\n"})
+    planned = landing.plan(inner, ["a.txt"], "a task", room)
+    made = landing.land(inner, planned, room)
+    assert checkout.git("show", "--format=%s", "--name-status", made).split("\n") == [
+        "a task", "", "M\tinner/a.txt", "",
+    ]  # fmt: skip
+    assert landing.find(inner, planned) == made
+    assert checkout.status() == ""
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_submodule_is_never_replaced_by_files(tmp_path: Path, is_there: bool) -> None:
+    inner = Checkout(tmp_path / "inner")
+    checkout = Checkout(tmp_path / "outer")
+    add = ("submodule", "add", "-q", str(inner.root), "sub")
+    checkout.git("-c", "protocol.file.allow=always", *add)
+    checkout.git("commit", "-qm", "a submodule")
+    if not is_there:
+        shutil.rmtree(checkout.root / "sub")
+    checkout.write({"sub/a.txt": "task\n"})
+    with pytest.raises(CommitError, match=r"^sub is a (repository of its own|submodule)"):
+        landing.plan(str(checkout.root), ["sub/a.txt"], "a task", str(checkout.home))
+    assert checkout.git("ls-tree", "HEAD", "sub").startswith("160000 commit ")
+
+
+def test_nor_is_a_repository_that_git_does_not_know_yet_swallowed(checkout: Checkout) -> None:
+    checkout.git("init", "-q", "nest")
+    checkout.write({"nest/n.txt": "task\n"})
+    with pytest.raises(CommitError, match="nest is a repository of its own"):
+        landing.plan(str(checkout.root), ["nest/n.txt"], "a task", str(checkout.home))
+
+
+@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+def test_what_git_was_told_not_to_look_at_is_in_its_index_as_it_is_committed(
+    checkout: Checkout, flag: str
+) -> None:
+    checkout.git("update-index", flag, "a.txt")
+    checkout.write({"a.txt": "task\n"})
+    commit(checkout, ["a.txt"])
+    assert checkout.status() == ""
+    checkout.write({"b.txt": "person\n"})
+    checkout.git("commit", "-qam", "by a person")
+    assert checkout.git("show", "HEAD:a.txt") == "task\n"
+
+
+def test_an_index_that_stays_locked_is_told_with_what_to_do(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landing, "INDEX_SECONDS", 0.1)
+    (checkout.root / ".git/index.lock").touch()
+    found = checkout.dispatch(checkout.task("one", "echo task >> a.txt", commit=True))["one"]
+    assert found.state == states.DONE
+    assert found.commit == checkout.git("rev-parse", "HEAD").strip()
+    assert "git's index is locked" in found.reason
+    command = found.reason.rpartition(": ")[2]
+    (checkout.root / ".git/index.lock").unlink()
+    subprocess.run(command, shell=True, check=True, cwd=checkout.root)
+    assert checkout.status() == ""

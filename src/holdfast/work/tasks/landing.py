@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -33,6 +33,7 @@ INDEX_SECONDS = 10.0
 LOOK_SECONDS = 0.05
 #: Between attempts to make a commit that has to be made, in seconds.
 PAUSES = (0.1, 0.4, 1.5, 5.0)
+_SUBMODULE = "160000"
 #: The mode of what is not there.
 _ABSENT = "000000"
 _NOTHING = (_ABSENT, "")
@@ -44,6 +45,15 @@ class CommitError(HoldfastError):
     """Git did not make a commit. The message says why, in git's words."""
 
     code = "E_COMMIT"
+
+
+class OldIndexError(CommitError):
+    """The commit is made, and git's index still has the files as they were before. The field
+    `commit` has its id."""
+
+
+class OvertakenError(CommitError):
+    """Another commit has changed the same files meanwhile, in another way."""
 
 
 def demand_identity(root: str) -> None:
@@ -65,6 +75,7 @@ def demand_identity(root: str) -> None:
 def plan(root: str, files: Sequence[str], message: str, room: str) -> dict[str, Any]:
     """What is to be committed, with the content in git's object database. `room` is a folder for an
     index of our own. Raises CommitError."""
+    _demand_one_repository(root, files)
     index = {"GIT_INDEX_FILE": f"{room}/plan.index"}
     _forget(index)
     try:
@@ -81,27 +92,53 @@ def plan(root: str, files: Sequence[str], message: str, room: str) -> dict[str, 
         raw = _answer(root, words, index)
     finally:
         _forget(index)
-    return {"entries": _entries(raw), "message": message}
+    entries = _entries(raw)
+    for one in entries:
+        if one["old_mode"] == _SUBMODULE:
+            raise CommitError(
+                f"{one['path']} is a submodule, and this would put files in its place",
+                hint="leave commit out for this task, and commit by hand",
+            )
+    return {"entries": entries, "message": message}
+
+
+def _demand_one_repository(root: str, files: Sequence[str]) -> None:
+    """Git would put a file of a repository inside, such as a submodule, in that one's place. Raises
+    CommitError."""
+    inner = {folder for path in files for folder in _folders(path)}
+    for folder in sorted(inner):
+        if os.path.lexists(os.path.join(root, folder, ".git")):
+            raise CommitError(
+                f"{folder} is a repository of its own, whose files cannot be committed in this one",
+                hint="leave commit out for this task, and commit there yourself",
+            )
+
+
+def _folders(path: str) -> Iterator[str]:
+    """The folders above a file, inside of the repository."""
+    while path := os.path.dirname(path):
+        yield path
 
 
 def land(root: str, planned: Mapping[str, Any], room: str) -> str:
     """Make the commit, unless it is there already; its id. Empty if nothing differs from the last
-    commit, or a later commit has these files already. Raises CommitError."""
+    commit, or that one has these files already. Raises CommitError."""
     entries: Sequence[Mapping[str, str]] = planned["entries"]
     if not entries:
         return ""
+    root = _top(root)  # as git's own names of the files are
     for _ in range(MOVES_MAX):
         head = _head(root)
-        if not _still_fits(root, head, entries):
-            return ""
+        if (other := _overtaken(root, head, entries)) is not None:
+            raise OvertakenError(f"another commit has changed {other}", hint="commit it by hand")
         commit = _commit(root, head, entries, planned["message"], room)
         if not commit:  # it was cut off after the branch had moved
-            _bring_index_up_to_date(root, entries)
+            _bring_index_up_to_date(root, entries, find(root, planned))
             return ""
         said = f"commit: {planned['message'].splitlines()[0][:200]}"
         moved = _run(root, ("update-ref", "-m", said, "HEAD", commit, head))
         if moved.returncode == 0:
-            _bring_index_up_to_date(root, entries)
+            _bring_index_up_to_date(root, entries, commit)
             return commit
         if _head(root) == head:
             raise CommitError(_said(moved), hint="make room for the commit, then run it again")
@@ -116,6 +153,12 @@ def land_patiently(root: str, planned: Mapping[str, Any], room: str, turns: Lock
         try:
             with turns:
                 return land(root, planned, room) or find(root, planned)
+        except OldIndexError:
+            raise
+        except OvertakenError:  # also by what came after the commit that it had made itself
+            if found := find(root, planned):
+                return found
+            raise
         except CommitError:
             if pause is None:
                 raise
@@ -129,11 +172,17 @@ def find(root: str, planned: Mapping[str, Any]) -> str:
     entries: Sequence[Mapping[str, str]] = planned.get("entries", ())
     if not entries:
         return ""
+    root = _top(root)
     limit = f"-{LOOKED_AT_MAX}"
     words = ("--literal-pathspecs", "log", limit, "--format=%H", "--", entries[0]["path"])
     found = _run(root, words)
     commits = found.stdout.decode().split() if found.returncode == 0 else []
     return next((one for one in commits if _has(root, one, entries)), "")
+
+
+def _top(root: str) -> str:
+    """The folder of the whole checkout, of which the repository may be a part."""
+    return os.fsdecode(_answer(root, ("rev-parse", "--show-toplevel")).rstrip(b"\n"))
 
 
 def _head(root: str) -> str:
@@ -153,14 +202,15 @@ def _entries(raw: bytes) -> list[dict[str, str]]:
     return found
 
 
-def _still_fits(root: str, head: str, entries: Sequence[Mapping[str, str]]) -> bool:
-    """Whether the last commit has these files as they were when this was planned, or as they are to
-    be. If not, a later task has changed and committed them, with what this one wrote."""
+def _overtaken(root: str, head: str, entries: Sequence[Mapping[str, str]]) -> str | None:
+    """A file that the last commit has neither as it was when this was planned nor as it is to be;
+    None if there is none."""
     now = _listed(root, head, entries) if head else {}
-    return all(
-        now.get(one["path"], _NOTHING) in (_fact(one["old_mode"], one["old_id"]), _new(one))
-        for one in entries
-    )
+    for one in entries:
+        known = _fact(one["old_mode"], one["old_id"]), _new(one)
+        if now.get(one["path"], _NOTHING) not in known:
+            return one["path"]
+    return None
 
 
 def _has(root: str, commit: str, entries: Sequence[Mapping[str, str]]) -> bool:
@@ -200,12 +250,7 @@ def _commit(
     try:
         if head:
             _git(root, "read-tree", head, variables=index)
-        lines = b"".join(
-            f"{one['mode'] if one['mode'] != _ABSENT else '0'} {one['id']}\t".encode()
-            + os.fsencode(one["path"]) + b"\0"
-            for one in entries
-        )  # fmt: skip
-        _git(root, "update-index", "-z", "--index-info", variables=index, input=lines)
+        _git(root, *_BY_FACTS, variables=index, input=_facts(entries))
         tree = _git(root, "write-tree", variables=index)
     finally:
         _forget(index)
@@ -216,14 +261,33 @@ def _commit(
     return _git(root, *words, input=message.encode("utf-8", "surrogateescape"))
 
 
-def _bring_index_up_to_date(root: str, entries: Sequence[Mapping[str, str]]) -> None:
-    """In the index that people use, these files are as they were committed. Another git may have it
-    locked for a moment; if it stays locked, `git status` shows them as changed, and that is all."""
-    given = b"".join(os.fsencode(one["path"]) + b"\0" for one in entries)
+def _bring_index_up_to_date(root: str, entries: Sequence[Mapping[str, str]], commit: str) -> None:
+    """In the index that people use, these files are as they were committed; and not as whoever has
+    set `skip-worktree` or `assume-unchanged` for them wanted them to seem. Raises OldIndexError if
+    another git keeps it locked: the next commit from it would undo this one."""
     end = time.monotonic() + INDEX_SECONDS
-    words = ("update-index", "--add", "--remove", "--replace", "-q", "-z", "--stdin")
-    while _run(root, words, input=given).returncode and time.monotonic() < end:
+    while (done := _run(root, _BY_FACTS, input=_facts(entries))).returncode:
+        if time.monotonic() >= end:
+            raise OldIndexError(_said(done), hint="git reset -- FILES", commit=commit)
         time.sleep(LOOK_SECONDS)
+    there = (one["path"] for one in entries if one["mode"] != _ABSENT)
+    given = b"".join(os.fsencode(path) + b"\0" for path in there)
+    # That they are unchanged is not known by the facts alone. Git would look by itself, later.
+    _run(root, ("update-index", "-q", "-z", "--stdin"), input=given)
+
+
+#: Takes `_facts`. A file where there was a folder replaces it.
+_BY_FACTS = ("update-index", "--replace", "-z", "--index-info")
+
+
+def _facts(entries: Sequence[Mapping[str, str]]) -> bytes:
+    # What is gone goes first: a folder may have come in the place of a file.
+    gone_first = sorted(entries, key=lambda one: one["mode"] != _ABSENT)
+    return b"".join(
+        f"{one['mode'] if one['mode'] != _ABSENT else '0'} {one['id']}\t".encode()
+        + os.fsencode(one["path"]) + b"\0"
+        for one in gone_first
+    )  # fmt: skip
 
 
 def _forget(index: Mapping[str, str]) -> None:
