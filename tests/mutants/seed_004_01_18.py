@@ -347,8 +347,8 @@ MUTANTS: list[Mutant] = [
         "004-10",
         "one more is sent out than there are slots",
         "work/loop.py",
-        "is_free = used < self._limits.slots and",
-        "is_free = used <= self._limits.slots and",
+        "has_room = used < self._limits.slots and",
+        "has_room = used <= self._limits.slots and",
         (f"{SCHEDULER}::test_seed004_10_an_item_is_sent_out_when_its_locks_and_a_slot_are_free",),
     ),
     Mutant(

@@ -165,3 +165,28 @@ def test_an_edit_that_a_person_saves_meanwhile_is_kept(
     monkeypatch.setattr(checklist, "replacement", slow)
     assert tick(str(file), "one")
     assert file.read_text() == "- [ ] new\n- [x] one\n"
+
+
+def test_ticks_of_many_threads_are_made_together_and_none_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "TODO.md"
+    names = [f"item {number}" for number in range(40)]
+    file.write_text("".join(f"- [ ] {name}\n" for name in names))
+    real, times = checklist.tick, []
+
+    def counted(path: str, *some: str) -> bool:
+        times.append(len(some))
+        return real(path, *some)
+
+    monkeypatch.setattr(checklist, "tick", counted)
+    ticker = checklist.Ticker(str(file))
+    threads = [threading.Thread(target=ticker.tick, args=([name],)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert file.read_text() == "".join(f"- [x] {name}\n" for name in names)
+    assert sum(times) == len(names)
+    ticker.tick(names)
+    assert times[-1] == len(names), "all of them in one go"

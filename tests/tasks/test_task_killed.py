@@ -112,7 +112,9 @@ def test_a_dispatcher_that_is_interrupted_twice_undoes_what_is_out_and_another_g
         one = made.start()
         made.goes_on(lambda: bool(made.orphans()))
         one.send_signal(signal.SIGINT)
-        made.goes_on(lambda: "once more to end and undo them" in made.said.read_text())
+        made.goes_on(
+            lambda: "press Ctrl-C again to end them and undo their tasks" in made.said.read_text()
+        )
         one.send_signal(signal.SIGINT)
         assert made.ended(one) == 130
         until_no_process_is_left(made)

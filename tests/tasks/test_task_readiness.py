@@ -38,9 +38,10 @@ def begun(manager: LockManager, *tasks: Task, **options: object) -> TaskFlow:
 
 def end(flow: TaskFlow, name: str, *causes: str) -> WorkItem:
     """Bring a task to its end; its item."""
+    item = next(one for one in items(flow) if one.data["task"] == name)
     for cause in causes:
-        flow._move(name, cause)
-    return next(one for one in items(flow) if one.data["task"] == name)
+        flow._move(item, cause)
+    return item
 
 
 def items(flow: TaskFlow) -> list[WorkItem]:

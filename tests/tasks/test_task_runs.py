@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ import pytest
 
 from helpers_cli import Repository, Terminal
 from helpers_processes import until
+from helpers_task_commands import TypedCheckout
 from helpers_tasks import Checkout, picture, run, shell, until_file
 from holdfast.core import codec
 from holdfast.gate.broker.starting import demand
 from holdfast.gate.sandbox import SandboxError
 from holdfast.manager import services
-from holdfast.manager.liveness import witness_of
+from holdfast.manager.liveness import read_stat, witness_of
 from holdfast.manager.manager import LockManager
+from holdfast.work.descendants import descendants
+from holdfast.work.desk import Desk
 from holdfast.work.errors import WorkError
 from holdfast.work.states import TransitionError
 from holdfast.work.tasks import dispatcher, records, states
@@ -447,3 +451,107 @@ def test_where_there_is_no_broker_nothing_begins_and_the_reason_is_told(
     assert "run the list on Linux" in told.value.hint
     assert told.value.fields == {"abi": 0}
     assert checkout.records() == {}
+
+
+# What a person has changed meanwhile, and what is left in the end
+
+
+def test_a_task_in_line_needs_what_the_list_says_now(checkout: Checkout) -> None:
+    go = checkout.home / "go"
+    first = checkout.task("first", until_file(go), writes=("c.txt",))
+    second = checkout.task("second", "echo new > b.txt", writes=("a.txt",))
+    with LockManager.open(str(checkout.root)) as manager:
+        work = TaskDispatcher(manager, checkout.tasks(first, second), slots=1)
+        work.begin(command="holdfast dispatch tasks.toml")
+        work.start()
+        until(lambda: bool(work.active()), "the first is out")
+        work.halt()
+        work.stop()
+    assert checkout.records()["second"].state == states.QUEUED
+    go.touch()
+    changed = replace(second, writes=("b.txt",), locks=("db:test",), priority=5)
+    found = checkout.dispatch(first, changed)
+    assert {one.state for one in found.values()} == {states.DONE}
+    assert checkout.read("b.txt") == "new\n"
+    with LockManager.open(str(checkout.root)) as manager:
+        (item,) = (one for one in Desk(manager).items() if one.workflow == "second")
+        assert set(item.lock_request.write_paths) > {"b.txt", "db:test"}
+        assert item.priority == 5
+
+
+def test_the_log_of_the_agent_that_failed_is_named_and_not_that_of_an_earlier_one(
+    checkout: Checkout,
+) -> None:
+    agent = checkout.home / "second.py"
+    agent.write_text(
+        "import sys\n"
+        "if 'Your changes are in place' in sys.argv[1]:\n"
+        "    print('the second broke'); sys.exit(3)\n"
+        "print('the first was well')\n"
+    )
+    command = (sys.executable, "-S", str(agent), "{prompt}")
+    found = checkout.dispatch(checkout.task("one", "x", check="exit 1", command=command))["one"]
+    assert (found.state, found.reason) == (states.FAILED, "the agent failed with code 3")
+    assert found.log.endswith("/task-1.log")
+    assert found.tail == ("the second broke",)
+
+
+def test_of_what_is_forgotten_nothing_is_left(checkout: Checkout) -> None:
+    checkout.dispatch(checkout.task("one", "echo x >> a.txt"), checkout.task("two", "exit 1"))
+    with LockManager.open(str(checkout.root)) as manager:
+        assert forget(manager) == 2
+        assert Desk(manager).items() == []
+    assert os.listdir(checkout.root / ".holdfast/runs") == []
+
+
+def test_what_an_agent_leaves_behind_is_no_zombie_while_it_works_on(checkout: Checkout) -> None:
+    go = checkout.home / "go"
+    script = shell(
+        "for i in $(seq 50); do (true &); done", "sleep 0.2", "echo x > a.txt", until_file(go)
+    )
+    work = threading.Thread(target=checkout.dispatch, args=(checkout.task("one", script),))
+    work.start()
+    until(lambda: checkout.read("a.txt") == "x\n", "all are started")
+
+    def zombies() -> list[int]:
+        below = [pid for one in descendants(os.getpid()) for pid in (one, *descendants(one))]
+        stats = [read_stat(pid) for pid in below]
+        return [pid for pid, stat in zip(below, stats, strict=True) if stat and stat[1][0] == b"Z"]
+
+    until(lambda: not zombies(), "they are taken off the list")
+    go.touch()
+    work.join()
+
+
+def test_a_first_interrupt_puts_back_what_is_in_review_for_the_agents_that_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    """Or the dispatcher would wait for ever: nothing is decided any more."""
+    made = TypedCheckout(tmp_path)
+    go = tmp_path / "go"
+    made.list(one="echo 1 > a.txt", two=f"{until_file(go)}; echo 2 >> a.txt")
+    running = made.start("dispatch", "tasks.toml", "--review")
+    until(lambda: "one" in made.type("decide").out, "it is in review")
+    go.touch()
+    with LockManager.open(str(made.root)) as manager:
+        until(lambda: bool(manager.queue()), "the other waits for its file")
+    running.send_signal(signal.SIGINT)
+    answer = made.end(running)
+    assert answer.code == 130
+    assert "in review, put back, and to be done again: one" in answer.err
+    assert made.status() == "?? tasks.toml\n"
+    made.close()
+
+
+def test_in_a_linked_worktree_no_list_is_done(tmp_path: Path) -> None:
+    """Its agents would work in the main checkout, and commit to the branch there."""
+    made = TypedCheckout(tmp_path)
+    linked = tmp_path / "linked"
+    made.git("worktree", "add", "-q", str(linked), "-b", "linked")
+    (linked / "tasks.toml").write_text('[[task]]\nname = "one"\nprompt = "true"\n')
+    answer = made.type("-C", str(linked), "dispatch", "tasks.toml")
+    assert answer.code == 3, answer
+    assert f"{linked} is a linked worktree" in answer.err
+    assert f"cd {made.root}" in answer.err
+    assert made.status() == ""
+    made.close()

@@ -131,6 +131,6 @@ def test_what_is_forgotten_can_be_begun_again(repository: Path) -> None:
         assign(manager, manifest(), review=False)
         forget(manager)
         assert services.noted(manager, assignment.NOTE) is None
-        with pytest.raises(WorkError, match="no work to go on with"):
+        with pytest.raises(WorkError, match="there is nothing to resume"):
             present(manager)
         assign(manager, manifest(), review=False)

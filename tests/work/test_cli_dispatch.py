@@ -97,15 +97,15 @@ def test_what_fails_is_told_with_its_reason_and_a_code(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["dispatch"], 2, "needs a list of tasks or a manifest"),
-        (["dispatch", "a.json", "b.json"], 2, "needs a list of tasks or a manifest"),
+        (["dispatch"], 2, "dispatch needs one list of tasks"),
+        (["dispatch", "a.json", "b.json"], 2, "dispatch needs one list of tasks"),
         (["dispatch", "--resume", "screens.json"], 2, "a manifest already"),
         (["dispatch", "missing.json"], 2, "missing.json"),
         (["dispatch", "broken.json"], 2, "screens[0].controller"),
-        (["dispatch", "--resume"], 3, "no work to go on with"),
-        (["dispatch", "--amend"], 3, "no work to go on with"),
-        (["decide", "blog/posts", "approve"], 3, "no work to go on with"),
-        (["decide", "blog/posts"], 2, "for a controller, add approve or reject"),
+        (["dispatch", "--resume"], 3, "there is nothing to resume"),
+        (["dispatch", "--amend"], 3, "there is nothing to resume"),
+        (["decide", "blog/posts", "approve"], 2, "there is no task 'blog/posts'"),
+        (["decide", "blog/posts"], 2, "there is no task 'blog/posts'"),
         (["decide", "blog/posts", "perhaps"], 2, "decide needs"),
     ],
 )

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from conftest import until
-from holdfast import OverLockError
+from holdfast.core.errors import StoreError
 from holdfast.core.model import SECOND, Holder
 from holdfast.manager import services
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.testing.conformance import Scene
-from holdfast.work import items
+from holdfast.work import items, loop
 from holdfast.work.callbacks import Again, Hold
 from holdfast.work.desk import YIELD, YIELD_NOTES, Desk
 from holdfast.work.items import LockRequest, Order, WorkItem
@@ -98,8 +98,94 @@ def test_a_new_request_that_cannot_be_locked_is_an_error_of_the_item_and_not_of_
     ends(scheduler)
     assert known(scheduler, item).status == "error"
     assert "E_OVER_LOCK" in known(scheduler, item).reason
-    with pytest.raises(OverLockError):
-        scheduler.desk.retry(item, "wider", request=LockRequest.of((), ["app/"]))
+
+
+def test_nor_is_one_that_becomes_impossible_in_the_very_moment_in_which_it_is_put_in_line(
+    make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = make()
+    monkeypatch.setattr(scheduler.desk, "check", lambda wanted: None)  # it was possible just now
+
+    def work(item: WorkItem, grant: LockGrant) -> None:
+        raise Again("wider", request=LockRequest.of((), ["app/"]))
+
+    item = put(scheduler, "a", work, "a.py")
+    scheduler.start()
+    ends(scheduler)
+    assert scheduler.error == ""
+    assert "E_OVER_LOCK" in known(scheduler, item).reason
+
+
+def test_a_scheduler_that_broke_while_it_swept_sweeps_when_it_is_started_again(
+    make: Callable[..., Scheduler], manager: LockManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert manager.try_acquire(holder="ann", write_paths=["a.py"]) is not None
+
+    def fails(*_of: object) -> bool:
+        raise StoreError("the disk is full")
+
+    scheduler = make()
+    put(scheduler, "a", lambda item, grant: None, "a.py")
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "settles", fails)
+        scheduler.start()
+        until(lambda: bool(scheduler.error), "it broke")
+        scheduler.stop()
+    scheduler.start()
+    scheduler.look()
+    before = scheduler._snapshot.looks
+    until(lambda: scheduler._snapshot.looks > before, "it has swept")
+    scheduler.stop()
+
+
+def test_what_cannot_be_begun_for_want_of_a_process_is_begun_later(
+    make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [BlockingIOError(11, "Resource temporarily unavailable") for _ in range(3)]
+
+    def host() -> Here:
+        if failures:
+            raise failures.pop()
+        return Here()
+
+    monkeypatch.setattr(loop, "PERMIT_SECONDS", 0.01)
+    scheduler = make(host=host)
+    item = put(scheduler, "a", lambda item, grant: None, "a.py")
+    scheduler.start()
+    ends(scheduler)
+    assert (scheduler.error, status(scheduler, item)) == ("", "completed")
+
+
+def test_if_no_process_can_be_had_at_all_the_operator_is_told(
+    make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def host() -> Here:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(loop, "PERMIT_SECONDS", 0.001)
+    scheduler = make(host=host)
+    put(scheduler, "a", lambda item, grant: None, "a.py")
+    scheduler.start()
+    until(lambda: bool(scheduler.error), "it broke")
+    assert "Resource temporarily unavailable" in scheduler.error
+    scheduler.stop()
+
+
+def test_an_item_in_line_that_was_changed_elsewhere_is_not_claimed_as_it_was(
+    make: Callable[..., Scheduler], manager: LockManager
+) -> None:
+    scheduler = make()
+    item = put(scheduler, "a", lambda item, grant: None, "a.py")
+    changed = scheduler.desk.amend(item.id, LockRequest.of((), ["b.py"]), 7)
+    assert changed is not None
+    assert (changed.lock_request.write_paths, changed.priority) == (("b.py",), 7)
+    assert scheduler.desk.claim(item, Here().holder(item)) is None
+    assert manager.active_grants() == []
+    scheduler.start()
+    ends(scheduler)
+    assert status(scheduler, item) == "completed"
+    taken = [one.data["keys"] for one in manager.events() if one.type == "lock_acquired"]
+    assert [list(one) for one in taken] == [["b.py"]]
 
 
 def test_a_try_that_does_not_count_uses_up_no_retry(make: Callable[..., Scheduler]) -> None:
@@ -194,6 +280,23 @@ def test_one_that_is_held_keeps_its_locks_and_gives_back_its_slot(
     assert known(scheduler, item).data == {"diff": 3, "by": "ann", "landed": True}
     assert len(set(grants)) == 1
     assert manager.active_grants() == []
+
+
+def test_no_more_are_begun_while_so_many_are_held(
+    make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each keeps a process, and a person may be long about it."""
+    monkeypatch.setattr(loop, "HELD_MAX", 2)
+    scheduler = make(slots=1)
+    scheduler.handle("land", lambda item, grant: None)
+    made = [put(scheduler, name, lambda *_: Hold(), f"{name}.py") for name in "abc"]
+    scheduler.start()
+    until(lambda: len(scheduler.held_items) == 2, "two are held")
+    go_round(scheduler)
+    assert (scheduler.queue_depth, scheduler.active_items) == (1, [])
+    assert scheduler.go_on(made[0].id, "land")
+    until(lambda: made[2].id in {one.id for one in scheduler.held_items}, "the third is begun")
+    scheduler.stop()
 
 
 def test_one_may_go_on_before_the_loop_has_heard_that_it_is_held(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from holdfast.core import codec
@@ -15,6 +15,7 @@ from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import LEDGER_FOLDER
 from holdfast.work import merged, states
+from holdfast.work.callbacks import Lost
 from holdfast.work.desk import Desk
 from holdfast.work.errors import WorkError
 from holdfast.work.flows import Flow, Flows
@@ -47,7 +48,7 @@ def present(manager: LockManager) -> Assignment:
     """The work of a repository. Raises WorkError if there is none."""
     event = services.noted(manager, NOTE)
     if event is None:
-        raise WorkError("there is no work to go on with", hint="begin some: holdfast dispatch LIST")
+        raise WorkError("there is nothing to resume", hint="begin some: holdfast dispatch LIST")
     manifest = _manifest(event)
     return Assignment(manifest, bool(event.data["review"]), event.seq)
 
@@ -178,8 +179,11 @@ def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
             f"the files of {item.workflow} are not put back yet, and its dispatcher still runs",
             hint="stop that dispatcher first; holdfast status shows who it is",
         )
-    Run(manager.tree.root, item.id).put_back(
-        if_so=lambda: desk.holds(item) and desk.is_abandoned(item)
-    )
+
+    def is_ours_to_do() -> bool:
+        return desk.holds(item) and desk.is_abandoned(item)
+
+    with suppress(Lost):  # another process has put them back
+        Run(manager.tree.root, item.id, is_ours_to_do).put_back()
     if item.is_over:
         desk.let_go(item)

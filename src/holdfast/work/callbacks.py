@@ -79,6 +79,12 @@ class Accepted(Exception):
         self.phase = phase
 
 
+class Lost(Exception):
+    """Another dispatcher has the item, or has had it: its files and its record are no business of
+    this one any more. Which of the two it is, the ledger says: every attempt has a grant of its
+    own."""
+
+
 def accepts_all(_item: WorkItem) -> bool:
     """Every item of the phase."""
     return True
@@ -105,6 +111,10 @@ class Host(Protocol):
 
     def leave(self) -> None:
         """The item is over, or back in line without locks."""
+
+    def abandon(self) -> None:
+        """The item keeps its locks, and is not worked on here any more: whoever can judge that
+        takes it for abandoned. Its files are put back at once if this host can do that."""
 
     def run(
         self,
@@ -137,6 +147,9 @@ class Here:
 
     def leave(self) -> None:
         pass
+
+    def abandon(self) -> None:
+        """Others can judge that only when this process has ended."""
 
     def run(self, item: WorkItem, command: Sequence[str], **options: Any) -> Ended:
         from holdfast.work.slots import Unguarded  # which needs this module

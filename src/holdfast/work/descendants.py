@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.gate.sandbox.landlock import prctl
@@ -46,12 +47,26 @@ def kill_all(spared: Nursery | None = None, but_wait_for: int = 0) -> None:
         _reap(spared, 0)
 
 
-def _reap(spared: Nursery | None, options: int) -> bool:
-    """Take one that has ended off the list. False if there is none now."""
-    pid = os.waitpid(-1, options)[0]
+def reap(wanted: int, spared: Nursery | None = None) -> int | None:
+    """Take everything that has ended off the list of processes; the status of one of them, if that
+    has. What an agent leaves behind may be many, and the agent may run for long."""
+    found = None
+    with suppress(ChildProcessError):
+        while True:
+            pid, status = _reap(spared, os.WNOHANG)
+            if not pid:
+                break
+            if pid == wanted:
+                found = status
+    return found
+
+
+def _reap(spared: Nursery | None, options: int) -> tuple[int, int]:
+    """Take one that has ended off the list: its pid, and how it ended. 0 if there is none now."""
+    pid, status = os.waitpid(-1, options)
     if spared is not None and pid == spared.pid:
         spared.pid = 0  # somebody killed it: whoever has that pid next is not to be spared
-    return pid != 0
+    return pid, status
 
 
 def _has_children(spared: Nursery | None) -> bool:
@@ -63,7 +78,7 @@ def _has_children(spared: Nursery | None) -> bool:
     """
     while True:
         try:
-            while _reap(spared, os.WNOHANG):
+            while _reap(spared, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return False
@@ -72,7 +87,7 @@ def _has_children(spared: Nursery | None) -> bool:
         if any(pid != spared.pid for pid in _children()):
             return True
         try:
-            if not _reap(spared, os.WNOHANG):
+            if not _reap(spared, os.WNOHANG)[0]:
                 return False
         except ChildProcessError:
             return False

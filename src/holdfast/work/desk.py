@@ -133,6 +133,10 @@ class Desk:
         """Whether an item's locks are in the ledger, be it over or not."""
         return isinstance(self._grant(item), Grant)
 
+    def is_current(self, item: WorkItem) -> bool:
+        """Whether an item's grant is still that of its present attempt, or of its last."""
+        return services.look(self.manager, lambda view: is_current_in(view, item))
+
     def owner(self, item: WorkItem) -> Witness | None:
         """The process that holds an item's locks."""
         found = self._grant(item)
@@ -183,7 +187,8 @@ class Desk:
     ) -> tuple[WorkItem, LockGrant] | list[ConflictInfo] | None:
         """Take the locks and send the item out, in one step; or what is in its way. None if it
         does not wait any more: another dispatcher has it, or it was ended."""
-        request = self._request(item, holder)
+        # What has its locks already needs them as it got them, whatever has become of these paths.
+        request = None if item.grant_id else self._request(item, holder)
 
         def decide(view: View) -> Decision[tuple[WorkItem, Grant] | list[ConflictInfo] | None]:
             known = known_item(view, item.id)
@@ -191,6 +196,8 @@ class Desk:
                 return Decision(None)
             if known.grant_id:
                 return self._again(view, known)
+            if request is None or known.lock_request != item.lock_request:
+                return Decision(None)  # it was changed meanwhile
             if unsettled := _unsettled(view, request):
                 return Decision(unsettled)
             wanted = request.named(known.ticket) if known.ticket else request
@@ -341,10 +348,8 @@ class Desk:
     ) -> WorkItem | None:
         """Back to its old place in line and its first phase, with one try more on its account; its
         locks are free. `request` is what it needs from now on; it is not tried before
-        `pause_seconds` have passed. None if it does not stand as it was when this was decided.
-        Raises for paths that cannot be locked."""
-        if request is not None:
-            self.check(request)
+        `pause_seconds` have passed. None if it does not stand as it was when this was decided. What
+        of it cannot be locked is found when it is tried."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = known_item(view, item.id)
@@ -359,6 +364,24 @@ class Desk:
             )  # fmt: skip
             given = _without_yield(view, _released(view, known, new), known)
             return self._changed(view, given, ITEM_RETRIED)
+
+        return services.decide(self.manager, decide)
+
+    def amend(self, id: str, request: LockRequest, priority: int) -> WorkItem | None:
+        """From now on an item in line needs something else, or comes in another order. None if it
+        does not stand in line without locks. Raises for paths that cannot be locked."""
+        self.check(request)
+        before = self.item(id)
+        if before is None:
+            return None
+        self.leave_line(before)
+
+        def decide(view: View) -> Decision[WorkItem | None]:
+            known = known_item(view, id)
+            if known is None or known.status != QUEUED or known.grant_id:
+                return Decision(None)
+            new = known.but(lock_request=request, priority=priority, ticket="")
+            return self._changed(view, Decision(new), ITEM_WAITS)
 
         return services.decide(self.manager, decide)
 
@@ -494,6 +517,13 @@ def known_item(view: View, id: str) -> WorkItem | None:
     """An item as the ledger has it."""
     event = view.note(f"{NOTES}{id}")
     return _item(event) if event is not None else None
+
+
+def is_current_in(view: View, item: WorkItem) -> bool:
+    """Whether an item stands in the ledger with the grant that it has here. Each attempt has its
+    own, and so has whoever takes one over: with another grant it is another's."""
+    known = known_item(view, item.id)
+    return known is not None and known.grant_id == item.grant_id
 
 
 def is_abandoned_in(view: View, item: WorkItem) -> bool:

@@ -46,7 +46,7 @@ from holdfast.manager.manager import LockManager
 from holdfast.manager.orders import GoneError
 from holdfast.manager.settling import FOLDER
 from holdfast.work.agent_output import READ_BYTES, Output
-from holdfast.work.descendants import be_reaper, die_with, kill_all, signal_group
+from holdfast.work.descendants import be_reaper, die_with, kill_all, reap, signal_group
 
 if TYPE_CHECKING:
     from holdfast.gate.broker.starting import Enclosure
@@ -237,9 +237,10 @@ class Launcher:
         try:
             status = attending.attend()
         finally:
+            # First: whatever goes wrong here, nothing of it may write when its files are put back.
+            kill_all(self.nursery)
             waited = task.waited_seconds
             task.end()
-            kill_all(self.nursery)
             output.close()
             quarters.clear()
         self.say_gaps(task.gaps())
@@ -303,8 +304,8 @@ class Launcher:
         """Until the agent has ended: its status. What it left running is not seen to here."""
         killed_at = 0.0
         while True:
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
+            status = reap(pid, self.nursery)
+            if status is not None:
                 output.drain()
                 return status
             self._obey()  # also what came together with the order to run
@@ -449,9 +450,8 @@ class _Attending:
 
     def _look(self) -> float | None:
         """What is due: how long one may sleep then; None if the agent has ended."""
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
-        if pid:
-            self._status = status
+        self._status = reap(self._pid, self._launcher.nursery)
+        if self._status is not None:
             return None
         launcher, now = self._launcher, time.monotonic()
         launcher.say_gaps(self._task.gaps())

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Semaphore
 
-from holdfast.core.errors import InvalidInput
+from holdfast.core.errors import InvalidInput, StoreError
 from holdfast.core.model import SECOND, ConflictInfo
 from holdfast.core.words import conflict_sentences
 from holdfast.manager.grants import LockGrant
@@ -48,6 +48,10 @@ from holdfast.work.waiting import Lines
 
 #: How long until a semaphore that others use too is tried again: it tells nobody when it is free.
 PERMIT_SECONDS = 0.5
+#: How often in a row one who is to hold an item's locks can fail to start.
+HOST_TRIES = 20
+#: So many items are held back at once; more are not begun, for each keeps a process.
+HELD_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,8 @@ class Loop:
         self._renew_at = 0.0
         self._look_at = 0.0
         self._lacks_permit = False
+        #: How often in a row no host could be had.
+        self._hostless = 0
         #: Whether there may be more to send out, and messages are to be handled first.
         self._is_interrupted = False
         self._is_sweeping = False
@@ -160,7 +166,8 @@ class Loop:
 
     def begin(self) -> None:
         """Forget that it was stopped, or broke."""
-        self._is_stopping = False
+        self._is_stopping = self._is_sweeping = self._is_interrupted = False
+        self._renew_at = self._look_at = 0.0
         self._error = ""
         self._publish()
 
@@ -357,7 +364,8 @@ class Loop:
         self._lacks_permit = self._is_interrupted = False
         while not self._is_interrupted:
             used = sum(out.takes_slot for out in self._out.values())
-            is_free = used < self._limits.slots and not self._lacks_permit
+            has_room = used < self._limits.slots and len(self._held) < HELD_MAX
+            is_free = has_room and not self._lacks_permit
             item = self._lines.next(slot_is_free=is_free)
             if item is None:
                 break
@@ -383,7 +391,9 @@ class Loop:
 
     def _try(self, item: WorkItem, handler: Handler) -> bool:
         """Take an item's locks and send it out. False if that cannot be now."""
-        host = self._hosts.get(item.id) or self.make_host()
+        host = self._hosts.get(item.id) or self._new_host()
+        if host is None:
+            return False
         try:
             claimed = self._desk.claim(item, host.holder(item))
         except InvalidInput as error:
@@ -401,6 +411,20 @@ class Loop:
         else:
             self._lost_sight(item.id)
         return False
+
+    def _new_host(self) -> Host | None:
+        """One to hold the locks of an item. None if the machine has no room for it right now: then
+        all that take a slot are tried again later. Raises if that lasts."""
+        try:
+            host = self.make_host()
+        except (OSError, StoreError):
+            self._hostless += 1
+            if self._hostless > HOST_TRIES:
+                raise
+            self._lacks_permit = True
+            return None
+        self._hostless = 0
+        return host
 
     def _amend(self, item: WorkItem, error: InvalidInput) -> None:
         """Something of what an item in line needs cannot be locked any more, as a file that became
@@ -572,7 +596,9 @@ class Loop:
         but no more get one than there are slots, for each keeps others from what it waits for."""
         host = self._hosts.get(item.id)
         if host is None and self._conflicts(item.id) and self._reserved() < self._limits.slots:
-            host = self._hosts[item.id] = self.make_host()
+            host = self._new_host()
+            if host is not None:
+                self._hosts[item.id] = host
         try:
             after = self._desk.escalate(item, host.holder(item) if host is not None else None)
         except InvalidInput as error:

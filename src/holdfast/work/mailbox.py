@@ -84,15 +84,20 @@ class Mailbox:
 
     def _handle_unless_seated(self) -> None:
         # Looked at again after the seat is free: who came too late to sit there has left it to us.
+        trouble: BaseException | None = None
         while self.has_mail:
             if not self._seat.acquire(blocking=False):
-                return
+                break
             self._seated = threading.get_ident()
             try:
                 self.take(0)
+            except BaseException as error:  # what others have sent is handled all the same
+                trouble = trouble or error
             finally:
                 self._seated = 0
                 self._seat.release()
+        if trouble is not None:
+            raise trouble
 
     def _handle_one(self, message: Message) -> None:
         if not isinstance(message, Ask):

@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Decision
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.keepsakes import KeepsakeError
-from holdfast.work.callbacks import Again, Callback, Failed, Hold, Host, Next, Work
+from holdfast.work.callbacks import Again, Callback, Failed, Hold, Host, Lost, Next, Work
 from holdfast.work.cleaning import Unfinished, Unsettled, settled
 from holdfast.work.desk import Desk
 from holdfast.work.items import LockRequest, WorkItem
@@ -80,7 +80,17 @@ class Performer:
         """What became of an item that was sent out. None if another dispatcher has it, or had
         it."""
         try:
+            return self._performed(item, grant, host, callback)
+        except Lost:
+            return None
+
+    def _performed(
+        self, item: WorkItem, grant: LockGrant, host: Host, callback: Callback
+    ) -> WorkItem | None:
+        try:
             result = callback(item, grant)
+        except Lost:
+            raise
         except Again as again:
             return self._once_more(item, host, again)
         except Failed as failed:
@@ -99,7 +109,10 @@ class Performer:
 
     def clean_up(self, item: WorkItem) -> WorkItem | None:
         """Put an abandoned item in order, and back into the line."""
-        return self._retried(item, None, Again(ABANDONED))
+        try:
+            return self._retried(item, None, Again(ABANDONED))
+        except Lost:
+            return None
 
     @property
     def has_unsettled(self) -> bool:
@@ -112,6 +125,9 @@ class Performer:
             try:
                 self._work.undo(item)
             except KeepsakeError:
+                continue
+            except Lost:  # another dispatcher sees to it
+                self._unsettled.pop(item.id, None)
                 continue
             self._desk.let_go(item)
             self._unsettled.pop(item.id, None)

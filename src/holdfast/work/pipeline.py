@@ -387,11 +387,17 @@ class Pipeline:
 
     def undo(self, item: WorkItem) -> None:
         """Put things back as they were before an item was sent out. Its locks are held."""
-        run = Run(self.root, item.id)
+        run = self._run_of(item)
         if item.grant_id:
             run.put_back()
         else:
             run.forget()  # a person forced its locks: the files are as that one wants them
+
+    def _run_of(self, item: WorkItem) -> Run:
+        """What is kept of an item, as long as this attempt at it is the present one."""
+        desk = self.desk
+        assert desk is not None
+        return Run(self.root, item.id, lambda: desk.is_current(item))
 
     @contextmanager
     def finishing(self, item: WorkItem) -> Iterator[None]:
@@ -399,7 +405,7 @@ class Pipeline:
         if item.data.get("group") not in self._groups:
             yield  # an item that another program put on our scheduler: nothing is kept for it
             return
-        with Run(self.root, item.id).finishing() as are_kept:
+        with self._run_of(item).finishing() as are_kept:
             if not are_kept:
                 raise Again("its files were put back by another process, which took it for dead")
             yield
@@ -501,7 +507,7 @@ class Pipeline:
 
     def _analyze(self, item: WorkItem, grant: LockGrant) -> dict[str, Any]:
         with self._sent_out(item):
-            Run(self.root, item.id).keep(item.lock_request.write_paths)
+            self._run_of(item).keep(item.lock_request.write_paths)
             for path in item.lock_request.write_paths:  # else one that writes nothing has findings
                 Path(self.root, path).unlink(missing_ok=True)
             return self.run_analysis(item.workflow, grant_id=grant.id)
@@ -509,7 +515,7 @@ class Pipeline:
     def _merge(self, item: WorkItem, grant: LockGrant) -> Any:
         with self._sent_out(item):
             if item.phase == APPLY:
-                Run(self.root, item.id).keep(item.lock_request.write_paths)
+                self._run_of(item).keep(item.lock_request.write_paths)
             ended = self._run(item.phase, item.workflow, grant.id)
         return self._after(item, ended)
 

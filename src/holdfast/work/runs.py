@@ -16,18 +16,29 @@ from typing import TYPE_CHECKING
 
 from holdfast.manager.keepsakes import Keepsake
 from holdfast.manager.settling import FOLDER
+from holdfast.work.callbacks import Lost
 
 if TYPE_CHECKING:
     from holdfast.manager.keepsakes import IsHeld
 
 
-class Run:
-    """The folder of one item."""
+def _always() -> bool:
+    return True
 
-    def __init__(self, root: str, item: str) -> None:
+
+class Run:
+    """The folder of one item, as one attempt at it sees it.
+
+    All attempts have the same folder. `is_current` is asked before anything is kept, put back or
+    accepted, while no other process can do that: it says whether this attempt is still the item's.
+    If not, what is kept there is another's, and `Lost` is raised.
+    """
+
+    def __init__(self, root: str, item: str, is_current: Callable[[], bool] = _always) -> None:
         self.folder = f"{root}/{FOLDER}/{item}"
         self.root = root
         self._keepsake = Keepsake(root, item)
+        self._is_current = is_current
 
     def log(self, phase: str, round: int = 0) -> str:
         """The file for what the agent of a phase prints."""
@@ -36,12 +47,12 @@ class Run:
     def keep(self, paths: Iterable[str]) -> None:
         """Keep these files as they are now. The caller holds the locks, and nothing has begun: an
         older keepsake of this item is of no use any more."""
-        with self._keepsake.alone():
+        with self._alone():
             self._keepsake.keep(paths)
 
     def begin(self) -> None:
         """From now on each file is kept before it is written. The caller holds the locks."""
-        with self._keepsake.alone():
+        with self._alone():
             self._keepsake.begin()
 
     @property
@@ -49,21 +60,18 @@ class Run:
         """The files as they were."""
         return self._keepsake
 
-    def put_back(
-        self, if_so: Callable[[], bool] = lambda: True, is_held: IsHeld | None = None
-    ) -> list[str]:
+    def put_back(self, is_held: IsHeld | None = None) -> list[str]:
         """Put the files back as they were, and forget how that was. Which of them had changed.
-        A caller that does not hold the locks itself gives the condition, which is checked while no
-        other process can put them back. `is_held`: see `Keepsake.put_back`."""
+        `is_held`: see `Keepsake.put_back`."""
         if not self._keepsake.is_there:
             return []  # nothing had begun
-        with self._keepsake.alone():
-            return self._keepsake.put_back(is_held) if if_so() else []
+        with self._alone():
+            return self._keepsake.put_back(is_held)
 
     def accept(self, *, lands: bool = False) -> bool:
         """From now on the work cannot be undone; with `lands` its files are held until `landed`.
         False if another process has undone it already."""
-        with self._keepsake.alone():
+        with self._alone():
             return self._keepsake.accept(lands=lands)
 
     def landed(self) -> None:
@@ -75,17 +83,28 @@ class Run:
     def forget(self) -> None:
         """The files as they were are not needed any more."""
         if self._keepsake.is_there:
-            with self._keepsake.alone():
+            with self._alone():
                 self._keepsake.forget()
 
     @contextmanager
     def finishing(self) -> Iterator[bool]:
         """While an item is ended in the ledger, no other process puts its files back; then the
         keepsake is not needed any more. False if another process has put them back already."""
-        with self._keepsake.alone():
+        with self._alone():
             was_there = self._keepsake.is_there
             yield was_there
             self._keepsake.forget()
+
+    def demand_current(self) -> None:
+        """Raises Lost if the item is another's now."""
+        if not self._is_current():
+            raise Lost(self.folder)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self._keepsake.alone():
+            self.demand_current()
+            yield
 
     def remove(self) -> None:
         """Nothing is kept any more."""

@@ -264,6 +264,11 @@ class Scheduler:
         self.drain()
         if self._thread is None:
             return
+        # One that is out may wait for the files of one that is held, and now by no one's decision.
+        out = {item.id for item in self._snapshot.active}
+        for id, host in self._snapshot.hosts.items():
+            if id not in out:
+                host.abandon()
         # Until then the ledger is followed: one of those that are out may have to yield to another.
         self._pool.finish()
         if self._following is not None:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,7 +162,9 @@ class Launcher:
                 unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])
             if "error" in heard:
                 error = heard["error"]
-                raise AgentError(error["message"], hint=error["hint"], command=command[0])
+                raise AgentError(
+                    error["message"], hint=error["hint"], command=command[0], cause=error["code"]
+                )
             if "code" in heard:
                 gaps.record(self._pool.manager, item.grant_id, item.token, unrecorded)
                 return Ended(
@@ -190,16 +193,23 @@ class Launcher:
         except Again:
             return  # it is gone, and the agent with it
 
-    def close(self) -> None:
-        """No agent runs: the launcher may go."""
+    def abandon(self) -> None:
+        """The launcher puts the files of its item back, and goes."""
+        self.is_well = False
+        self._pool.take_back(self)
+
+    def dismiss(self) -> None:
+        """No agent runs: the launcher may go. This does not wait until it has gone."""
         self.is_well = False
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
+        with suppress(BrokenPipeError):
             self._process.stdin.close()
-        except BrokenPipeError:
-            pass
+
+    def close(self) -> None:
+        """The same, until it has gone."""
+        self.dismiss()
         self._process.wait()
+        assert self._process.stdout is not None
         self._process.stdout.close()
 
     def _tell(self, said: Mapping[str, Any], *, unless_stopped: bool = False) -> bool:
@@ -236,6 +246,8 @@ class Launchers:
         self.root = manager.tree.root
         self._spare = spare
         self._idle: list[Launcher] = []
+        #: Those that were told to go.
+        self._leaving: list[Launcher] = []
         self._lock = threading.Lock()
 
     def warm(self, most: int) -> None:
@@ -271,13 +283,20 @@ class Launchers:
             if launcher.is_well and len(self._idle) < self._spare:
                 self._idle.append(launcher)
                 return
-        launcher.close()
+            launcher.dismiss()
+            gone = [one for one in self._leaving if not one.is_running]
+            self._leaving = [*(one for one in self._leaving if one not in gone), launcher]
+        for one in gone:
+            one.close()
 
     def close(self) -> None:
         """No item is out any more."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for launcher in idle:
+            left = [*self._idle, *self._leaving]
+            self._idle, self._leaving = [], []
+        for launcher in left:
+            launcher.dismiss()
+        for launcher in left:
             launcher.close()
 
 

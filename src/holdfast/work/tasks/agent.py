@@ -118,7 +118,8 @@ def _set(settings: AgentSettings, root: str, environ: Mapping[str, str]) -> Agen
     found = _which(program, root, {**environ, **settings.environment})
     if not found:
         raise AgentMissingError(
-            f"there is no program {program!r}, which the agent's command begins with",
+            f"there is no program {program!r}, which the agent's command begins with"
+            + (f", in {root}" if os.sep in program and not os.path.isabs(program) else ""),
             hint="install it, or correct the command",
             looked_for=[program],
         )

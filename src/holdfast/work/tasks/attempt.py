@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.manager import services
 from holdfast.manager.keepsakes import KeepsakeError, is_held_by
 from holdfast.manager.realpath import plain
@@ -97,15 +97,17 @@ class Attempt:
         record: TaskRecord,
         host: Any,
         move: Callable[..., TaskRecord],
+        run: Run,
     ) -> None:
-        """`host` runs commands with the item's locks. `move` brings the record to another state."""
+        """`host` runs commands with the item's locks. `move` brings the record to another state.
+        `run` is what is kept of this attempt."""
         self._setting = setting
         self._item = item
         self._record = record
         self._task = record.task
         self._host = host
         self._move = move
-        self._run = Run(setting.root, item.id)
+        self._run = run
         self._worked = self._waited = 0.0
         #: How many seconds each command may take.
         self._limit = record.task.timeout_seconds or TIMEOUT_SECONDS
@@ -120,7 +122,7 @@ class Attempt:
         Raises Again or Failed."""
         try:
             self._run.begin()
-            self._judge(self._agent(self._task.prompt + NOTE), "the agent")
+            self._judge(self._agent(self._task.prompt + NOTE), "the agent", self._log(AGENT_LOG, 0))
             self._checked()
             files = changed_files(self._run, self.is_held)
         except KeepsakeError as error:
@@ -138,17 +140,18 @@ class Attempt:
             ended = self._command(
                 ["/bin/sh", "-c", self._task.check], self._log(CHECK_LOG, round), ""
             )
+            log = self._log(CHECK_LOG, round)
             if ended.is_well:
                 return
             if round >= self._task.rounds or ended.why:
-                self._judge(ended, "the check", self._log(CHECK_LOG, round), is_final=True)
-            log = self._log(CHECK_LOG, round)
+                self._judge(ended, "the check", log, is_final=True)
             round += 1
             self._move(states.CHECK_FAILED, round=round)
             told = FIX.format(
                 check=self._task.check, log=self._shown(log), tail="\n".join(tail_of(log))
             )
-            self._judge(self._agent(self._task.prompt + told + NOTE, round), "the agent")
+            fixed = self._agent(self._task.prompt + told + NOTE, round)
+            self._judge(fixed, "the agent", self._log(AGENT_LOG, round))
 
     # Commands
 
@@ -182,6 +185,8 @@ class Attempt:
                 lease={"declared": self._task.writes is not None, "closed": list(setting.closed)},
             )  # fmt: skip
         except HoldfastError as error:
+            if str(error.fields.get("cause", error.code)).startswith(StoreError.code):
+                self._once_more(f"the ledger was in trouble: {error.message}", log)
             missing = f"{plain(words[0])} could not be started: {error.message}"
             raise self._failed(missing, log) from error
         self._worked += ended.seconds - ended.waited_seconds
@@ -198,11 +203,10 @@ class Attempt:
 
     # What an end means
 
-    def _judge(self, ended: Ended, what: str, log: str = "", *, is_final: bool = False) -> None:
-        """Go on, or raise what becomes of the attempt."""
+    def _judge(self, ended: Ended, what: str, log: str, *, is_final: bool = False) -> None:
+        """Go on, or raise what becomes of the attempt. `log` has what was printed."""
         if ended.is_well:
             return
-        log = log or self._log(AGENT_LOG, self._record.round)
         if ended.why.startswith(DEADLOCK):
             circle = self._with_names(ended.why.partition(": ")[2])
             raise self._again_with_files(f"it yielded to an older task: {circle}", ended)
@@ -221,7 +225,7 @@ class Attempt:
         names = {one.item: one.name for one in known if one.item}
         return re.sub(r"[^\s(),]+", lambda word: names.get(word[0], word[0]), circle)
 
-    def _once_more(self, reason: str, log: str, ended: Ended) -> NoReturn:
+    def _once_more(self, reason: str, log: str, ended: Ended | None = None) -> NoReturn:
         """Another attempt after a pause, if there is one left. Attempts that had to yield, or whose
         dispatcher ended, do not count."""
         failures = self._record.failures + 1

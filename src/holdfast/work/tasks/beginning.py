@@ -7,6 +7,7 @@ it is to be done anew, or was meant to be another task, only a person knows.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from holdfast.manager.liveness import is_dead, own_witness
 from holdfast.manager.manager import LockManager
 from holdfast.work.errors import WorkError
 from holdfast.work.tasks import records, states
+from holdfast.work.tasks.progress import tasks_of
 from holdfast.work.tasks.records import ListRecord, TaskRecord
 from holdfast.work.tasks.task import COMMAND_LINE, Task, TaskList
 
@@ -63,6 +65,27 @@ def begin(
     return services.decide(manager, decide)
 
 
+def leave(manager: LockManager, name: str) -> None:
+    """This process is no dispatcher of a list any more. If every task is over, that is recorded:
+    who asks whether work was cut off need not look at the tasks of a list that is done."""
+    own = own_witness()
+
+    def decide(view: View) -> Decision[None]:
+        found = records.list_in(view, name)
+        if found is None or own not in found.dispatchers:
+            return Decision(None)
+        if not all(one.is_over for one in tasks_of(found, records.tasks_in(view, name))):
+            return Decision(None)
+        others = [tuple(codec.witness_to_list(one) or ()) for one in found.dispatchers
+                  if one != own]  # fmt: skip
+        new = replace(found, by=others[0] if others else (), beside=tuple(others[1:]))
+        return moving.with_note(
+            view, Decision(None), records.LIST_ENDED, new.to_data(), name=new.note
+        )
+
+    services.decide(manager, decide)
+
+
 def _begun(list: str, task: Task, old: TaskRecord | None, retry: bool) -> TaskRecord:
     """The record of a task when its list is begun."""
     if old is None:
@@ -70,8 +93,9 @@ def _begun(list: str, task: Task, old: TaskRecord | None, retry: bool) -> TaskRe
     new = old.but(task=task)
     if retry and old.state in (states.FAILED, states.SKIPPED):
         return new.moved(
-            states.ANEW, reason="", tries=0, failures=0, round=0, tail=(), ended=0, began=0
-        )
+            states.ANEW, reason="", tries=0, failures=0, round=0, tail=(), ended=0, began=0,
+            worked_microseconds=0, waited_microseconds=0,
+        )  # fmt: skip
     return new
 
 

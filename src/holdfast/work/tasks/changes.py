@@ -7,6 +7,7 @@ from the files as they are now. No other task changes them meanwhile: this one h
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -28,6 +29,9 @@ _DIFF = (
     "diff", "--no-index", "--no-prefix", "--binary", "--no-color", "--no-ext-diff", "--no-textconv",
     "--no-renames", "a", "b",
 )  # fmt: skip
+#: What git calls a file that is on one side only: `b/x b/x`, or `"b/x" "b/x"`. No line of what a
+#: file contains begins so.
+_SAME_SIDE = re.compile(rb'^diff --git ("?)([ab])/(.*) \1\2/\3$', re.MULTILINE)
 
 
 def changed_files(run: Run, is_held: IsHeld | None = None) -> list[str]:
@@ -130,4 +134,4 @@ def _compared(room: str) -> bytes:
     )  # fmt: skip
     if done.returncode not in (0, 1):
         raise subprocess.SubprocessError(done.stderr.decode(errors="replace"))
-    return done.stdout
+    return _SAME_SIDE.sub(rb"diff --git \1a/\3 \1b/\3", done.stdout)

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from holdfast.gate.replacing import Moved, replacement
@@ -68,9 +69,10 @@ def items(text: str) -> list[Item]:
     return found
 
 
-def tick(path: str, task_name: str) -> bool:
-    """Tick the item of that name. False if it is not there any more, is ticked already, or cannot
-    be told from another one. Raises OSError if the file cannot be replaced.
+def tick(path: str, *names: str) -> bool:
+    """Tick the items of these names, but for those that are not there any more, are ticked already,
+    or cannot be told from another one; False if that leaves none. Raises OSError if the file cannot
+    be replaced.
 
     Every other byte stays. A link stays a link: what it leads to is replaced.
     """
@@ -78,12 +80,41 @@ def tick(path: str, task_name: str) -> bool:
     with _alone(os.path.dirname(real)):
         for _ in range(TICK_TRIES):
             data = _data(real)
-            new = None if data is None else _ticked(data, task_name)
+            new = None if data is None else _ticked(data, names)
             if data is None or new is None:
                 return False
             if _replace(real, data, new):
                 return True
     raise OSError(f"{path} changes all the time")
+
+
+class Ticker:
+    """Ticks the items of one file for many threads. One of them does it, for all that came while
+    it did: to read a long list takes longer than a task may."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._names: set[str] = set()
+        self._is_at_work = False
+        self._lock = threading.Lock()
+
+    def tick(self, names: Iterable[str]) -> None:
+        """Have these items ticked, by this thread or by the one that is at it. What cannot be
+        ticked now is when the list is run the next time."""
+        with self._lock:
+            self._names.update(names)
+            if self._is_at_work:
+                return
+            self._is_at_work = True
+        while found := self._next():
+            with suppress(OSError):
+                tick(self._path, *found)
+
+    def _next(self) -> set[str]:
+        with self._lock:
+            found, self._names = self._names, set()
+            self._is_at_work = bool(found)
+            return found
 
 
 @contextmanager
@@ -100,13 +131,18 @@ def _alone(folder: str) -> Iterator[None]:
         os.close(fd)
 
 
-def _ticked(data: bytes, name: str) -> bytes | None:
+def _ticked(data: bytes, names: Collection[str]) -> bytes | None:
     text = data.decode("utf-8", "surrogateescape")
-    named = [item for item in items(text) if item.name == name and not item.is_ticked]
-    if len(named) != 1:
-        return None
-    box = named[0].box
-    return f"{text[:box]}x{text[box + 1 :]}".encode("utf-8", "surrogateescape")
+    wanted = set(names)
+    boxes: dict[str, list[int]] = {}
+    for item in items(text):
+        if item.name in wanted and not item.is_ticked:
+            boxes.setdefault(item.name, []).append(item.box)
+    parts, end = [], 0
+    for box in sorted(found[0] for found in boxes.values() if len(found) == 1):
+        parts += [text[end:box], "x"]
+        end = box + 1
+    return "".join([*parts, text[end:]]).encode("utf-8", "surrogateescape") if parts else None
 
 
 def _replace(real: str, old: bytes, new: bytes) -> bool:

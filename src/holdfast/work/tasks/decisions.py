@@ -88,7 +88,7 @@ def _in_review(view: View, list: str, name: str) -> TaskRecord:
     if record is None or record.state != states.REVIEWING:
         state = "unknown" if record is None else record.state
         raise TransitionError(
-            f"{name} is {state} and is not in review",
+            f"{name} is {state}, not in review",
             hint="holdfast top shows which tasks are",
             list=list, task=name, state=state,
         )  # fmt: skip

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from holdfast.core.errors import StoreError
 from holdfast.core.model import Event
 from holdfast.gate.broker.starting import demand
 from holdfast.gate.sandbox import SandboxError
@@ -15,11 +17,13 @@ from holdfast.manager.manager import LockManager
 from holdfast.work.brokered import WAIT_SECONDS
 from holdfast.work.following import Following
 from holdfast.work.layout import Layout
+from holdfast.work.loop import HELD_MAX
 from holdfast.work.scheduler import Scheduler
 from holdfast.work.slots import Launchers
 from holdfast.work.tasks import landing
 from holdfast.work.tasks.agent import Agent, AgentMissingError, agent_of, find_agent
 from holdfast.work.tasks.attempt import PAUSE_SECONDS, Setting
+from holdfast.work.tasks.beginning import leave
 from holdfast.work.tasks.flow import TaskFlow
 from holdfast.work.tasks.records import TaskRecord
 from holdfast.work.tasks.task import COMMAND_LINE, Task, TaskList
@@ -144,8 +148,9 @@ class TaskDispatcher:
 
     def undecided(self) -> list[str]:
         """The tasks in review, if all that is left to do here waits for a person."""
-        is_busy = self.scheduler.active_items or self.scheduler.queue_depth
-        return [] if is_busy else self.in_review()
+        held = self.in_review()
+        waits = self.scheduler.queue_depth and len(held) < HELD_MAX
+        return [] if self.scheduler.active_items or waits else held
 
     def in_review(self) -> list[str]:
         """The tasks that a person has to decide on, of those whose files are held here."""
@@ -169,6 +174,9 @@ class TaskDispatcher:
         if self._following is not None:
             self._following.join()
         self._launchers.close()
+        with suppress(StoreError):
+            self.flow.tick_all()
+            leave(self.manager, self.flow.tasks.name)
 
     def active(self) -> list[WorkItem]:
         """What is worked on here."""

@@ -12,6 +12,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import InvalidInput
@@ -20,7 +21,8 @@ from holdfast.manager import services
 from holdfast.manager.keepsakes import is_held_by
 from holdfast.manager.manager import LockManager
 from holdfast.manager.paths import LEDGER_FOLDER
-from holdfast.work.callbacks import Accepted, Again, Failed, Hold
+from holdfast.work.callbacks import Accepted, Again, Failed, Hold, Lost
+from holdfast.work.desk import Desk, is_current_in
 from holdfast.work.items import (
     COMPLETED,
     DISPATCHED,
@@ -36,7 +38,7 @@ from holdfast.work.tasks import decisions, landing, records, states
 from holdfast.work.tasks.attempt import Attempt, Setting, request_of
 from holdfast.work.tasks.beginning import begin
 from holdfast.work.tasks.changes import PATCH, write_patch
-from holdfast.work.tasks.checklist import tick
+from holdfast.work.tasks.checklist import Ticker
 from holdfast.work.tasks.readiness import Readiness
 from holdfast.work.tasks.records import TaskRecord
 from holdfast.work.tasks.task import COMMAND_LINE, Task, TaskList
@@ -83,15 +85,33 @@ class TaskFlow:
         self._readiness = Readiness(tasks, self.wants)
         #: One commit at a time: others would only have to be made anew.
         self._landing = threading.Lock()
+        #: Those that may not be over yet.
+        self._left = [task.name for task in tasks if self.wants(task.name)]
+        is_file = tasks.is_checklist and tasks.name != COMMAND_LINE
+        self._ticker = Ticker(os.path.join(self.root, tasks.name)) if is_file else None
 
     # Beginning
 
     def begin(self, *, slots: int, command: str, retry_failed: bool = False) -> list[TaskRecord]:
         """Record the list, and every task that is new: see `beginning.begin`."""
-        return begin(
+        done = begin(
             self.manager, self.tasks, only=self._only, review=self._review, slots=slots,
             command=command, retry_failed=retry_failed,
         )  # fmt: skip
+        self._amend_line()
+        return done
+
+    def _amend_line(self) -> None:
+        """What stands in line since an earlier run needs what the list says now."""
+        desk = Desk(self.manager)
+        for record in self.records():
+            item = desk.item(record.item) if record.state == states.QUEUED else None
+            if item is None:
+                continue
+            request, priority = self._request(record), record.task.priority
+            if (item.lock_request, item.priority) != (request, priority):
+                with suppress(InvalidInput):  # found again when it is tried, and told
+                    desk.amend(item.id, request, priority)
 
     def wants(self, name: str) -> bool:
         """Whether a task is begun here."""
@@ -114,13 +134,22 @@ class TaskFlow:
         return found
 
     def is_done(self) -> bool:
-        """Whether nothing is left to do here. Asked after every change: the last task of a list,
-        which mostly ends last, is looked at first."""
+        """Whether nothing is left to do here. Asked after every change, so what is over is not
+        looked at again before all seems to be. By one thread."""
 
         def question(view: View) -> bool:
-            wanted = (task.name for task in reversed(self.tasks.tasks) if self.wants(task.name))
-            found = (records.task_in(view, self.tasks.name, name) for name in wanted)
-            return all(one is None or one.is_over for one in found)
+            while self._left:
+                one = records.task_in(view, self.tasks.name, self._left[-1])
+                if one is not None and not one.is_over:
+                    return False
+                self._left.pop()
+            # Another dispatcher may have put some of them back into the line.
+            known = {one.name: one for one in records.tasks_in(view, self.tasks.name)}
+            self._left = [
+                task.name for task in self.tasks
+                if self.wants(task.name) and task.name in known and not known[task.name].is_over
+            ]  # fmt: skip
+            return not self._left
 
         return services.look(self.manager, question)
 
@@ -190,7 +219,8 @@ class TaskFlow:
             self._told(ended)
 
     def _queue(self, ready: Sequence[TaskRecord]) -> bool:
-        """Queue these tasks. False if one of them does not wait any more: then none is."""
+        """Queue these tasks. False if one of them does not wait any more, or needs what cannot be
+        locked: then none is."""
 
         def together(view: View, items: list[WorkItem]) -> Decision[Any] | None:
             decision: Decision[Any] = Decision(None)
@@ -203,7 +233,10 @@ class TaskFlow:
 
         assert self._scheduler is not None
         orders = [self._order(record) for record in ready]
-        return not orders or bool(self._scheduler.enqueue_all(orders, together))
+        try:
+            return not orders or bool(self._scheduler.enqueue_all(orders, together))
+        except InvalidInput:  # an agent has just made a folder of a file that one of them needs
+            return False
 
     def _order(self, record: TaskRecord) -> Order:
         data = {"list": self.tasks.name, "task": record.name}
@@ -244,8 +277,8 @@ class TaskFlow:
         if item.status == HELD:
             self._go_on(record)
         if record.is_over:
-            if record.state == states.DONE:
-                self._tick(record.name)
+            if record.state == states.DONE and here:
+                self._tick([record.name])
             self._queue_of(self._readiness.after(record.name))
 
     def heard(self, event: Event) -> None:
@@ -279,11 +312,11 @@ class TaskFlow:
         assert self._scheduler is not None
         attempt = Attempt(
             self._setting, item, record, self._scheduler.host_of(item),
-            lambda cause, **changes: self._move(record.name, cause, **changes),
+            lambda cause, **changes: self._move(item, cause, **changes), self._run_of(item),
         )  # fmt: skip
         found = attempt.work()
         if self._review:
-            self._told(self._move(record.name, states.TO_REVIEW, files=tuple(found["files"])))
+            self._told(self._move(item, states.TO_REVIEW, files=tuple(found["files"])))
             return Hold(found)
         return self._land(item, found)
 
@@ -301,11 +334,12 @@ class TaskFlow:
     def undo(self, item: WorkItem) -> None:
         """Put the files back as they were before an attempt. Its leases are held. Raises Accepted
         if it was accepted: then it is to be finished."""
-        run = Run(self.root, item.id)
+        run = self._run_of(item)
+        run.demand_current()
         if run.keepsake.is_accepted and item.data.get("list") == self.tasks.name:
             record = self.record(str(item.data["task"]))
             if states.may(record.state, states.ACCEPTED):
-                self._move(record.name, states.ACCEPTED)
+                self._move(item, states.ACCEPTED)
             raise Accepted(LANDING)
         if run.keepsake.is_there:
             write_patch(run)
@@ -318,7 +352,7 @@ class TaskFlow:
         task any more, the ledger says that it lands; then the branch moves. Cut off before the
         third, the task is undone; after it, another dispatcher finishes it."""
         record = self.record(str(item.data["task"]))
-        run = Run(self.root, item.id)
+        run = self._run_of(item)
         planned: dict[str, Any] = {}
         if record.task.commit and found["files"]:
             try:
@@ -329,10 +363,11 @@ class TaskFlow:
         self._change(
             record.name,
             lambda now: now.but(files=tuple(found["files"]), landing=planned, decision=decision),
+            item,
         )
         if not run.accept(lands=bool(planned)):
             raise Again("its files were put back by another process, which took it for dead")
-        return {**found, **self._landed(item, self._move(record.name, states.ACCEPTED))}
+        return {**found, **self._landed(item, self._move(item, states.ACCEPTED))}
 
     def _landed(self, item: WorkItem, record: TaskRecord) -> dict[str, Any]:
         found = {"commit": "", "files": list(record.files)}
@@ -342,17 +377,35 @@ class TaskFlow:
         os.makedirs(run.folder, exist_ok=True)
         try:
             commit = landing.land_patiently(self.root, record.landing, run.folder, self._landing)
+        except landing.OldIndexError as error:
+            files = " ".join(map(quote, record.files))
+            why = (f"it is committed, but git's index is locked and has its files as they were "
+                   f"before ({error.message}): git reset -q -- {files}")  # fmt: skip
+            return {**found, "commit": error.fields["commit"], "said": why}
         except landing.CommitError as error:
             why = f"its changes are there, but were not committed: {error.message}"
             return {**found, "said": why}
         return {**found, "commit": commit}
 
-    def _move(self, name: str, cause: str, **changes: Any) -> TaskRecord:
-        """Another state of a task that is out."""
-        return self._change(name, lambda now: now.moved(cause, **changes))
+    def _run_of(self, item: WorkItem) -> Run:
+        """What is kept of an item, as long as this attempt at it is the present one."""
+        assert self._scheduler is not None
+        desk = self._scheduler.desk
+        return Run(self.root, item.id, lambda: desk.is_current(item))
 
-    def _change(self, name: str, change: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
+    def _move(self, item: WorkItem, cause: str, **changes: Any) -> TaskRecord:
+        """Another state of a task that is out."""
+        return self._change(str(item.data["task"]), lambda now: now.moved(cause, **changes), item)
+
+    def _change(
+        self, name: str, change: Callable[[TaskRecord], TaskRecord], item: WorkItem | None = None
+    ) -> TaskRecord:
+        """Replace the record of a task. With the item of an attempt, only as long as that is the
+        present one; otherwise `Lost` is raised."""
+
         def decide(view: View) -> Decision[TaskRecord]:
+            if item is not None and not is_current_in(view, item):
+                raise Lost(item.id)
             now = records.task_in(view, self.tasks.name, name)
             assert now is not None
             new = change(now)
@@ -373,19 +426,18 @@ class TaskFlow:
                 return self._change(record.name, lambda now: _with_patch(now, target))
         return record
 
-    def _tick(self, name: str) -> None:
-        if self.tasks.is_checklist and self.tasks.name != COMMAND_LINE:
-            with suppress(OSError):
-                tick(os.path.join(self.root, self.tasks.name), name)
+    def _tick(self, names: Sequence[str]) -> None:
+        if self._ticker is not None:
+            self._ticker.tick(names)
 
     def tick_all(self) -> None:
-        """Tick what an earlier dispatcher finished and had no time to tick, and clear away what it
-        had no time to."""
-        for record in self.records():
-            if record.state == states.DONE:
-                self._tick(record.name)
-                with suppress(OSError):
-                    Run(self.root, record.item).landed()
+        """Tick what another dispatcher finished and had no time to tick, and clear away what it had
+        no time to."""
+        done = [one for one in self.records() if one.state == states.DONE]
+        self._tick([one.name for one in done])
+        for record in done:
+            with suppress(OSError):
+                Run(self.root, record.item).landed()
 
 
 def _after_item(record: TaskRecord, item: WorkItem, now: int) -> TaskRecord | None:

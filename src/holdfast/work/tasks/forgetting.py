@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import moving
-from holdfast.core.model import Decision
+from holdfast.core.model import Decision, Grant
 from holdfast.manager import services
 from holdfast.manager.liveness import is_dead
 from holdfast.manager.manager import LockManager
 from holdfast.work.desk import ITEM_FORGOTTEN, NOTES, Desk, known_item
 from holdfast.work.errors import WorkError
 from holdfast.work.items import WorkItem
+from holdfast.work.runs import Run
 from holdfast.work.tasks import records, states
 from holdfast.work.tasks.beginning import listed
 from holdfast.work.tasks.progress import is_abandoned
@@ -34,7 +35,7 @@ def forget(manager: LockManager, list: str | None = None, only: Sequence[str] = 
         found = [one for one in records.tasks_in(view, list) if not only or one.name in only]
         _refuse_at_work(view, found)
         # They stand in line: a later dispatcher would do them beside the tasks that are begun anew.
-        items = [item for one in found if (item := _item_in_line(view, one)) is not None]
+        items = [item for one in found if (item := _item_to_forget(view, one)) is not None]
         decision: Decision[Any] = Decision((len(found), items))
         for record in found:
             decision = _over(view, decision, record.note, list=record.list, task=record.name)
@@ -48,8 +49,10 @@ def forget(manager: LockManager, list: str | None = None, only: Sequence[str] = 
         return decision
 
     count, items = services.decide(manager, decide)
+    assert manager.tree is not None
     for item in items:
         Desk(manager).leave_line(item)
+        Run(manager.tree.root, item.id).remove()
     return count
 
 
@@ -75,9 +78,11 @@ def _refuse_at_work(view: View, found: Sequence[TaskRecord]) -> None:
         )  # fmt: skip
 
 
-def _item_in_line(view: View, record: TaskRecord) -> WorkItem | None:
+def _item_to_forget(view: View, record: TaskRecord) -> WorkItem | None:
+    """The item of a task, unless it still has locks: those of files that could not be put back."""
     item = known_item(view, record.item)
-    return None if item is None or item.is_over else item
+    is_held = item is not None and isinstance(view.grant(item.grant_id), Grant)
+    return None if is_held else item
 
 
 def _over(view: View, decision: Decision[Any], note: str, **said: str) -> Decision[Any]:

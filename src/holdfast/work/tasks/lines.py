@@ -30,7 +30,7 @@ class Lines:
             if (head := _HEAD.match(line)) and head[1] == table:
                 index, prefix = index + 1, ""
                 self._at[index, ""] = number
-            elif inner := _TABLE.match(line):
+            elif inner := head or _TABLE.match(line):
                 prefix = inner[1].removeprefix(f"{table}.")
                 index_of = index if inner[1].startswith(f"{table}.") else TOP
                 self._at.setdefault((index_of, prefix.partition(".")[0].strip("\"' ")), number)

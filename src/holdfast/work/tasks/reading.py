@@ -16,6 +16,7 @@ lead now, and no task comes after itself. Whether the files are there is not ask
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,8 @@ SUFFIXES = (*TOML, *MARKDOWN)
 
 _READING_HINT = "name a list of tasks: a .toml file, or a Markdown file with items such as - [ ] …"
 _TOML_HINT = 'a task is: [[task]], then name = "…" and prompt = "…", each on a line of its own'
+#: Where the form of the tasks is right.
+_PLAN_HINT = "correct the list; holdfast plan LIST reads it and starts nothing"
 _MARKDOWN_HINT = "a task is a line such as: - [ ] rename User to Account"
 _LINE_HINT = 'give each task once: --task "rename User to Account"'
 
@@ -76,7 +79,7 @@ def from_command_line(prompts: Sequence[str]) -> TaskList:
     for at, prompt in enumerate(prompts, 1):
         name = name_of(prompt)
         if not name:
-            wrong.append((at, "empty"))
+            wrong.append((at, "it is empty"))
         elif "\0" in prompt:
             wrong.append((at, "this contains a NUL"))
         elif places.setdefault(same(name), at) != at:
@@ -89,9 +92,12 @@ def from_command_line(prompts: Sequence[str]) -> TaskList:
         wrong = [(0, _too_many(len(prompts)))]
     problems = Problems(COMMAND_LINE)
     for at, what in wrong:
-        problems.add(f"task {at}" if at else "", what)
+        problems.add(f"task {at}" if at and len(prompts) > 1 else "", what)
     if wrong:
-        raise problems.error(TasksError, _LINE_HINT)
+        error = problems.error(TasksError, _LINE_HINT)
+        if len(prompts) == 1 and wrong == [(1, "it is empty")]:
+            raise TasksError(f"{COMMAND_LINE} is empty", hint=_LINE_HINT, **error.fields)
+        raise error
     return TaskList(COMMAND_LINE, tuple(found))
 
 
@@ -128,7 +134,7 @@ def _refused(problems: Problems, wrong: list[tuple[int, str]], hint: str) -> Tas
 
 
 def _checklist(problems: Problems, text: str, name: str) -> TaskList:
-    wrong: list[tuple[int, str]] = []
+    wrong = _broken_boxes(text)
     tasks: list[Task] = []
     lines: dict[str, int] = {}
     every = checklist.items(text)
@@ -144,13 +150,44 @@ def _checklist(problems: Problems, text: str, name: str) -> TaskList:
             wrong.append((item.line, "this contains a NUL"))
         elif not item.is_ticked:
             tasks.append(Task(item.name, item.prompt, line=item.line))
-    if not every:
-        wrong.append((0, "there is no task in it"))
+    if not every and not wrong:
+        wrong.append((0, "the list has no item with a checkbox"))
     if len(tasks) > TASKS_MAX:
         wrong = [(0, _too_many(len(tasks)))]
     if wrong:
         raise _refused(problems, wrong, _MARKDOWN_HINT)
     return TaskList(name, tuple(tasks), is_checklist=True)
+
+
+#: An item that is to have a checkbox, and `[link](…)`, `[link][…]` and `[link]: …` are none.
+_BOX = re.compile(
+    r"^(?P<item>[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|-(?=\[)))"
+    r"\[(?P<mark>[ \t]*[xX]?[ \t]*)\](?![(\[:])(?P<rest>[^\r\n]*)",
+    re.MULTILINE,
+)
+
+
+def _broken_boxes(text: str) -> list[tuple[int, str]]:
+    """The items that are no tasks only because something is wrong with their checkbox, such as
+    `- []`. Those that belong to another item, or stand in code, do not count."""
+    told: dict[int, str] = {}
+    line, counted = 1, 0
+
+    def repaired(match: re.Match[str]) -> str:
+        nonlocal line, counted
+        item, mark, rest = match["item"], match["mark"], match["rest"]
+        if len(mark) == 1 and item[-1:] in " \t" and (not rest or rest[0] in " \t"):
+            return match[0]
+        ticked = "x" if mark.strip() else " "
+        meant = f"{item.rstrip()} [{ticked}] {rest.strip()}"
+        line, counted = line + text.count("\n", counted, match.start()), match.start()
+        told[line] = f"this checkbox is broken; write {shown(meant.strip())}"
+        return f"{item[: len(item) - len(item.lstrip())]}{meant.lstrip()}"
+
+    whole = _BOX.sub(repaired, text)
+    if not told:
+        return []
+    return [(one.line, told[one.line]) for one in checklist.items(whole) if one.line in told]
 
 
 # TOML
@@ -165,19 +202,22 @@ class _Toml:
         self._lines = Lines(text, TASK)
         self._fields = Fields(root, path)
         self._wrong: list[tuple[int, str]] = []
+        self._is_malformed = False
+        #: What each entry says that it comes after, also of one that is wrong in another place.
+        self._after: dict[int, tuple[str, ...]] = {}
 
     def read(self, name: str) -> TaskList:
         """The list. Raises TasksError."""
         with readable(self._problems, TasksError, _TOML_HINT):
             tables = self._tables()
-        entries = self._entries(tables.pop(TASK, []))
+        entries = self._entries(tables)
         slots = tables.get(SLOTS)
         defaults = self._defaults(tables)
         tasks = [self._task(at, entry, defaults) for at, entry in enumerate(entries)]
-        names = self._names(entries)
-        self._check_order(tasks, names)
+        self._check_order(self._names(entries))
         if self._wrong:
-            raise _refused(self._problems, self._wrong, _TOML_HINT)
+            hint = _TOML_HINT if self._is_malformed else _PLAN_HINT
+            raise _refused(self._problems, self._wrong, hint)
         return TaskList(name, tuple(task for task in tasks if task is not None), slots)
 
     def _tables(self) -> dict[str, Any]:
@@ -194,12 +234,14 @@ class _Toml:
         except RecursionError:
             raise Unreadable("this is nested too deeply") from None
 
-    def _entries(self, given: Any) -> list[Any]:
+    def _entries(self, tables: dict[str, Any]) -> list[Any]:
+        given = tables.pop(TASK, [])
         if not isinstance(given, list):
-            self._add(TOP, TASK, "each task begins with [[task]], in two pairs of brackets")
+            self._malformed(TOP, TASK, "each task begins with [[task]], in two pairs of brackets")
             return []
-        if not given:
-            self._wrong.append((0, "there is no task in it"))
+        if not given and not any(map(_is_tables, tables.values())):
+            self._is_malformed = True
+            self._wrong.append((0, "the list has no [[task]]"))
         if len(given) > TASKS_MAX:
             self._wrong.append((0, _too_many(len(given))))
             return []
@@ -214,26 +256,30 @@ class _Toml:
                 found[key] = self._value(TOP, key, value)
             elif key in KEYS:
                 told = f"{key} is of one task and cannot be a default; write it below [[task]]"
-                self._add(TOP, key, told)
+                self._malformed(TOP, key, told)
+            elif _is_tables(value):
+                self._malformed(TOP, key, f"[[{key}]] is not known; did you mean [[{TASK}]]?")
             else:
-                self._add(TOP, key, self._unknown(key, (SLOTS, TASK, *DEFAULTS)))
+                self._malformed(TOP, key, self._unknown(key, (SLOTS, TASK, *DEFAULTS)))
         return {key: value for key, value in found.items() if value is not None}
 
     def _task(self, at: int, entry: Any, defaults: dict[str, Any]) -> Task | None:
         if not isinstance(entry, dict):
-            self._add(at, "", f"a task is a table with name and prompt, not {kind_of(entry)}")
+            self._malformed(at, "", f"a task is a table with name and prompt, not {kind_of(entry)}")
             return None
         found = dict(defaults)
         for key, value in entry.items():
             if key in KEYS:
                 found[key] = self._value(at, key, value)
             elif key == SLOTS:
-                self._add(at, key, f"{SLOTS} is of the whole list; write it above every [[task]]")
+                told = f"{SLOTS} applies to the whole list; write it above every [[task]]"
+                self._malformed(at, key, told)
             else:
-                self._add(at, key, self._unknown(key, KEYS))
+                self._malformed(at, key, self._unknown(key, KEYS))
         for key in NEEDED:
             if key not in entry:
-                self._add(at, "", f"{key} is missing")
+                self._malformed(at, "", f"{key} is missing")
+        self._after[at] = found.get("after") or ()
         if any(found.get(key) is None for key in NEEDED):
             return None
         given = {key: value for key, value in found.items() if value is not None}
@@ -253,35 +299,44 @@ class _Toml:
         more = f"did you mean {near}?" if near else f"there is {', '.join(known)}"
         return f"there is no {key!r} here; {more}"
 
-    def _names(self, entries: list[Any]) -> set[str]:
-        """The names of all tasks, also of those that are wrong in another place."""
+    def _names(self, entries: list[Any]) -> dict[int, str]:
+        """The names of all tasks by their places, also of those that are wrong in another place."""
         places: dict[str, int] = {}
-        found: set[str] = set()
+        found: dict[int, str] = {}
         for at, entry in enumerate(entries):
             name = entry.get("name") if isinstance(entry, dict) else None
             if not isinstance(name, str):
                 continue
-            found.add(name)
+            found[at] = name
             first = places.setdefault(same(name), at)
             if first != at:
                 line = self._lines.of(first, "name")
                 self._add(at, "name", f"{shown(name)} is there already, in line {line}")
         return found
 
-    def _check_order(self, tasks: list[Task | None], names: set[str]) -> None:
-        found = {task.name: task for task in tasks if task is not None}
-        for at, task in enumerate(tasks):
-            for name in task.after if task is not None else ():
-                if task is not None and name == task.name:
+    def _check_order(self, names: dict[int, str]) -> None:
+        known = set(names.values())
+        for at, after in self._after.items():
+            for name in after:
+                if name == names.get(at):
                     self._add(at, "after", f"{shown(name)} cannot come after itself")
-                elif name not in names:
-                    near = nearest(name, names)
+                elif name not in known:
+                    near = nearest(name, known)
                     more = f"; did you mean {near!r}?" if near else ""
                     self._add(at, "after", f"there is no task {shown(name)}{more}")
-        cycle = cycle_in({name: task.after for name, task in found.items()})
+        cycle = cycle_in({name: self._after.get(at, ()) for at, name in names.items()})
         if cycle:
-            at = next(at for at, task in enumerate(tasks) if task and task.name == cycle[0])
+            at = next(at for at, name in names.items() if name == cycle[0])
             self._add(at, "after", f"these wait for each other: {' -> '.join(cycle)}")
 
     def _add(self, at: int, key: str, *told: str) -> None:
         self._wrong += [(self._lines.of(at, key), what) for what in told]
+
+    def _malformed(self, at: int, key: str, told: str) -> None:
+        self._is_malformed = True
+        self._add(at, key, told)
+
+
+def _is_tables(value: Any) -> bool:
+    """Whether a value was written as tables in double brackets, or as a list of them."""
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)

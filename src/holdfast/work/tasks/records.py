@@ -27,6 +27,7 @@ LISTS = "work:tasks:"
 TASKS = "work:task:"
 
 LIST_BEGUN = "task_list_begun"
+LIST_ENDED = "task_list_ended"
 TASK_CHANGED = "task_changed"
 TASK_FORGOTTEN = "task_forgotten"
 VERSION = 1
