@@ -278,11 +278,30 @@ def test_an_empty_repository_has_guidance(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     visit(browser, site)
+    assert browser.value("document.querySelector('#tab-controllers').hidden")
     shows(browser, "#files", "There is nothing here yet.", "holdfast dispatch TODO.md",
           "holdfast init")  # fmt: skip
     assert manager.try_acquire(holder="ann", write_paths=["x.txt"]) is not None
     shows(browser, "#list-files", "x.txt")
     browser.until("!document.body.innerText.includes('There is nothing here yet.')", "it is gone")
+
+
+def test_a_list_that_ended_with_failures_says_so(
+    browser: Chromium, site: Server, manager: LockManager
+) -> None:
+    scene = Scene(manager, tasks("a", "b"))
+    scene.end("a", states.FAILED, reason="no")
+    scene.end("b")
+    visit(browser, site)
+    shows(browser, "#phase", "finished, 1 failed")
+
+
+def test_a_view_that_is_not_there_is_not_shown(
+    browser: Chromium, site: Server, manager: LockManager
+) -> None:
+    Scene(manager, tasks("a"))
+    visit(browser, site, "controllers")
+    browser.until("document.body.dataset.tab === 'tasks'", "there are no controllers")
 
 
 def test_stop_asks_before_it_stops(browser: Chromium, site: Server, manager: LockManager) -> None:
@@ -291,7 +310,9 @@ def test_stop_asks_before_it_stops(browser: Chromium, site: Server, manager: Loc
     visit(browser, site, "tasks")
     asked = "work_stop_asked"
     browser.click("#stop")
-    shows(browser, "#ask", "Stop?", "Those that are out finish", "holdfast dispatch tasks.toml")
+    shows(browser, "#ask", "Stop this run?", "No new task will start; running tasks finish.",
+          "To continue: holdfast dispatch tasks.toml", "Keep running")  # fmt: skip
+    assert browser.value("document.activeElement.id") == "ask-no", "Enter does no harm"
     browser.click("#ask-no")
     browser.until("!document.querySelector('#ask').open", "no is no")
     assert asked not in [event.type for event in manager.events()]

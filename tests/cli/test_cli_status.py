@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from browser.task_scenes import Scene, dead_witness
 from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, QuickRepository, Repository, Terminal
 from helpers_processes import until
@@ -38,6 +39,7 @@ from holdfast.manager.ids import new_id
 from holdfast.work import assignment, desk, flows, merged, scheduler, stopping
 from holdfast.work.tasks import decisions
 from holdfast.work.tasks import records as task_records
+from holdfast.work.tasks.task import Task
 
 DOCS = Path(__file__).parents[2] / "docs"
 UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -138,6 +140,7 @@ def test_status_as_json_has_times_in_utc_and_whole_owners(repo: Repository) -> N
     found = repo.hold("status", "--json").json
     assert set(found) == {
         "root", "store", "head", "now", "off", "grants", "waiting", "agents", "specs",
+        "unfinished",
     }  # fmt: skip
     assert found["root"] == str(repo.root)
     assert UTC.fullmatch(found["now"])
@@ -298,6 +301,25 @@ def test_watch_sees_that_an_owner_has_died(repo: Repository) -> None:
     assert (watcher.returncode, err) == (130, "")
 
 
+def test_a_list_of_tasks_without_a_dispatcher_is_told_with_the_command_that_continues_it(
+    repo: Repository,
+) -> None:
+    with LockManager.open(str(repo.root)) as manager:
+        tasks = [Task(name, "do it") for name in "abc"]
+        scene = Scene(manager, tasks, by=dead_witness())
+        scene.end("a")
+        Scene(manager, tasks, name="alive.toml")
+    told = (
+        "the dispatcher of tasks.toml is gone, 2 tasks are left; "
+        "to continue: holdfast dispatch tasks.toml"
+    )
+    answer = repo.hold("status", env={"COLUMNS": "40"})
+    assert answer.out.splitlines() == ["nothing is locked", told]
+    assert repo.hold("status", "--json").json["unfinished"] == [
+        {"list": "tasks.toml", "left": 2, "command": "holdfast dispatch tasks.toml"}
+    ]
+
+
 # The log
 
 
@@ -418,13 +440,49 @@ def test_what_happens_to_a_task_is_told_with_its_name() -> None:
         return Teller().line(Event(seq=1, type=type, at=0, data=data)).split("  ")[-1]
 
     failed = told("task_changed", name="one", state="failed", reason="no luck")
-    assert failed == "task one is failed now: no luck"
+    assert failed == "task one failed: no luck"
+    assert told("task_changed", name="one", state="skipped") == "task one was skipped"
+    assert told("task_changed", name="one", state="queued") == "task one is queued now"
     assert told("task_list_begun", name="tasks.toml").endswith("began with the list tasks.toml")
     assert told("task_forgotten", list="t.toml", task="one") == "task one of t.toml is forgotten"
     assert told("task_forgotten", list="t.toml") == "the list t.toml is forgotten"
     assert told("task_decided", task="one", approve=True, by="ann") == "ann approved task one"
     assert told("work_yield", item="one-4", why="a circle").endswith("an older task: a circle")
     assert told("work_yield", item="one-4", over=True) == "one-4 has yielded"
+
+
+def test_what_was_told_of_a_task_is_not_told_again() -> None:
+    teller = Teller()
+
+    def told(type: str, **data: object) -> str:
+        return teller.line(Event(seq=1, type=type, at=0, data=data))[29:]
+
+    one = {"list": "l", "name": "one", "state": "queued"}
+    assert told("task_changed", **one, tries=1) == "task one is queued now"
+    assert told("task_changed", **one, tries=2) == ""
+    assert told("task_changed", **{**one, "list": "other"}) == "task one is queued now"
+    assert told("task_changed", **one, reason="again") == "task one is queued now: again"
+    assert told("task_changed", **{**one, "state": "working"}) == "task one is working now"
+    assert told("task_changed", **one) == "task one is queued now"
+
+
+def test_a_task_that_is_refused_a_file_stands_in_line_for_it() -> None:
+    teller = Teller()
+
+    def told(type: str, **data: object) -> str:
+        return teller.line(Event(seq=1, type=type, at=0, data=data))[29:]
+
+    refused = {"holder": "one-3", "paths": ["a.txt"], "modes": "w", "code": "E_LOCK_CONFLICT"}
+    assert told("lock_refused", **refused) == "one-3 was refused a.txt: somebody was in the way"
+    item = {"id": "one-3", "workflow": "one", "phase": "task", "data": {"task": "one"}}
+    assert told("work_dispatched", **item) == "one was started"
+    assert told("lock_refused", **refused) == "one-3 must wait for a.txt"
+    assert told("lock_refused", **{**refused, "code": "E_LOCK_CYCLE"}).endswith("a circle")
+    decided = {**item, "phase": "decided", "data": {"task": "one", "approve": False}}
+    assert told("work_waits", **decided) == "one was decided on and is about to be undone"
+    assert told("work_dispatched", **decided) == "one is being undone"
+    screen = {**item, "phase": "apply", "data": {"group": "one"}}
+    assert told("work_dispatched", **screen) == "one was sent out for apply"
 
 
 def _are_sentences(types: Iterable[str]) -> None:

@@ -140,7 +140,7 @@ def test_prose_in_a_prompt_is_not_taken_for_keys(tmp_path: Path) -> None:
         ('locks = ["db:x", "db:X"]', "locks has 'db:X' twice"),
         ('after = ["one"]', "'one' cannot come after itself"),
         ('after = ["ones"]', "there is no task 'ones'; did you mean 'one'?"),
-        ("slots = 3", "slots is of the whole list"),
+        ("slots = 3", "slots applies to the whole list"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_its_line(
@@ -208,9 +208,58 @@ def test_a_prompt_that_fits_into_no_command_line_is_refused(tmp_path: Path) -> N
     assert told == "line 4: with this prompt, a word of command is longer than 131071 bytes"
 
 
-@pytest.mark.parametrize("name", ["tasks.toml", "TODO.md"])
-def test_a_list_without_a_task_is_refused(tmp_path: Path, name: str) -> None:
-    assert refused(tmp_path, "", name) == ["there is no task in it"]
+def test_a_list_without_a_task_is_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, "") == ["the list has no [[task]]"]
+    assert refused(tmp_path, "# to do\n", "TODO.md") == ["the list has no item with a checkbox"]
+
+
+def test_a_task_that_is_wrong_elsewhere_is_told_what_it_cannot_come_after(tmp_path: Path) -> None:
+    text = '[[task]]\nname = "a"\nafter = ["c", "b"]\n[[task]]\nname = "b"\nafter = ["a"]\n'
+    assert refused(tmp_path, text) == [
+        "line 1: prompt is missing",
+        "line 3: there is no task 'c'",
+        "line 3: these wait for each other: a -> b -> a",
+        "line 4: prompt is missing",
+    ]
+
+
+def test_tables_of_another_name_are_told_how_a_task_begins(tmp_path: Path) -> None:
+    text = '# a list\n[[tasks]]\nname = "one"\nprompt = "x"\n[[tasks]]\nname = "two"\n'
+    assert refused(tmp_path, text) == ["line 2: [[tasks]] is not known; did you mean [[task]]?"]
+    told = refused(tmp_path, f"{TASK}[[job]]\ntries = 1\n")
+    assert told == ["line 4: [[job]] is not known; did you mean [[task]]?"]
+
+
+@pytest.mark.parametrize(
+    ("line", "form"), [("prompt", True), ("promt = 1", True), ("tries = 0", False)]
+)
+def test_the_form_of_a_task_is_shown_where_it_is_wrong(
+    tmp_path: Path, line: str, form: bool
+) -> None:
+    with pytest.raises(TasksError) as caught:
+        read(tmp_path, TASK + line + "\n")
+    assert caught.value.hint is not None
+    assert ("a task is: [[task]]" in caught.value.hint) == form
+    assert form or "holdfast plan" in caught.value.hint
+
+
+def test_a_broken_checkbox_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = "\n".join([
+        "# to do", "- [ ] fine", "- [] b", "  - [ ] inside", "* [X ] done", "3. [ ]c", "-[ ] d",
+        "- [link](there) and", "- [x](there)", "- [] (in brackets)", "```", "- [] code", "```",
+        "<!--", "- [] comment", "-->", "- [ ] last", "  - [] of its prompt",
+    ])  # fmt: skip
+    told = [
+        (3, "'- [ ] b'"), (5, "'* [x] done'"), (6, "'3. [ ] c'"), (7, "'- [ ] d'"),
+        (10, "'- [ ] (in brackets)'"),
+    ]  # fmt: skip
+    assert refused(tmp_path, text, "TODO.md") == [
+        f"line {line}: this checkbox is broken; write {meant}" for line, meant in told
+    ]
+    assert refused(tmp_path, text.replace("\n", "\r\n"), "TODO.md")[1].startswith("line 5: ")
+    assert refused(tmp_path, "- []\n", "TODO.md") == [
+        "line 1: this checkbox is broken; write '- [ ]'"
+    ]
 
 
 @pytest.mark.parametrize("name", ["tasks.toml", "TODO.md"])
@@ -292,3 +341,5 @@ def test_a_prompt_that_is_given_twice_or_empty_is_refused() -> None:
         from_command_line(["a", "a", " "])
     with pytest.raises(TasksError, match="there is no task"):
         from_command_line([])
+    with pytest.raises(TasksError, match=r"^--task is empty$"):
+        from_command_line([" "])

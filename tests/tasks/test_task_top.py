@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from browser.task_scenes import Scene, dead_witness
 from helpers_cli import COMMAND, Repository, Terminal
 from helpers_processes import until
 from holdfast.cli.sheet import Sheet
@@ -20,6 +21,7 @@ from holdfast.core.model import SECOND
 from holdfast.manager import services
 from holdfast.manager.liveness import own_witness, witness_of
 from holdfast.manager.manager import LockManager
+from holdfast.server.board import Board
 from holdfast.work.tasks import records, states
 from holdfast.work.tasks.records import ListRecord, TaskRecord
 from holdfast.work.tasks.task import Task
@@ -119,6 +121,36 @@ def test_who_waits_for_whom_is_a_chain(manager: LockManager, repo: Repository) -
     waiting.join()
 
 
+def test_a_task_that_waits_inside_a_write_is_shown_with_whom_it_waits_for(
+    manager: LockManager,
+) -> None:
+    scene = Scene(manager, [Task(name, "do it") for name in ("one", "two", "three")])
+    scene.send_out("one", "app/x.rb")
+    scene.send_out("two", "app/y.rb")
+    scene.send_out("three")
+    manager.acquire(holder="ann", write_paths=["app/z.rb"])
+    scene.wait_in_call("two", "app/x.rb")
+    scene.wait_in_call("three", "app/y.rb")
+    scene.wait_in_call("one", "app/z.rb")
+    chain = "waits for one (app/x.rb), which waits for ann (app/z.rb)"
+    assert line(manager, "two ").endswith(chain)
+    assert line(manager, "three").endswith(f"waits for two (app/y.rb), which {chain}")
+    assert shown(manager)[0].endswith("3 waiting")
+
+
+def test_what_was_at_work_when_its_dispatcher_died_is_counted_as_on_the_page(
+    manager: LockManager,
+) -> None:
+    dead = dead_witness()
+    scene = Scene(manager, [Task(name, "do it") for name in "abc"], by=dead, launcher=dead)
+    scene.send_out("a", "a.txt")
+    scene.send_out("b", "b.txt", state=states.REVIEWING)
+    scene.queue("c", "a.txt")
+    [page] = Board(manager).summary()["progress"]
+    assert page["cut_off"] == 2
+    assert line(manager, "tasks.toml: ") == ("tasks.toml: 0 of 3 tasks done, 2 cut off, 1 queued")
+
+
 def test_what_a_person_has_to_decide_is_said_with_the_command(manager: LockManager) -> None:
     begin(manager, task("rename it", states.REVIEWING), task("b", states.REVIEWING))
     assert "to decide: holdfast decide 'rename it' (and 1 more)" in shown(manager)
@@ -163,7 +195,7 @@ def test_a_task_whose_dispatcher_is_gone_is_not_said_to_go_on(manager: LockManag
         dispatcher.kill()
         dispatcher.wait()
         assert re.fullmatch(r"a +working +cut off: its dispatcher is gone", line(manager, "a  "))
-        assert line(manager, "tasks.toml: ") == "tasks.toml: 0 of 1 tasks done, 1 working"
+        assert line(manager, "tasks.toml: ") == "tasks.toml: 0 of 1 tasks done, 1 cut off"
 
 
 def test_where_nothing_is_there_to_see_it_says_how_to_begin(manager: LockManager) -> None:
@@ -182,6 +214,6 @@ def test_a_dead_dispatcher_is_said_within_seconds_with_the_command_that_goes_on(
             assert b"is gone" not in terminal.read()
             dispatcher.kill()
             dispatcher.wait()
-            terminal.shows("its dispatcher is gone; go on with: holdfast dispatch tasks.toml")
+            terminal.shows("its dispatcher is gone; to continue: holdfast dispatch tasks.toml")
         finally:
             terminal.close()

@@ -148,6 +148,53 @@ def test_every_line_of_a_wrong_list_is_named_under_the_name_that_was_typed(shop:
     assert [line.split(":")[0].strip() for line in rest[:3]] == ["line 2", "line 4", "line 8"]
 
 
+def test_a_wrong_option_is_told_beside_a_wrong_list(shop: Shop) -> None:
+    name = shop.list({"name": "a"})
+    answer = shop.hold("dispatch", name, "--slots", "0")
+    assert answer.code == 2
+    assert answer.err.splitlines()[:3] == [
+        "holdfast: tasks.toml: 2 errors",
+        "  --slots 0 is not possible; give 1 to 1000",
+        "  line 2: prompt is missing",
+    ]
+    found = shop.hold("dispatch", name, "--slots", "x", "--json").json["error"]
+    assert (found["code"], found["count"], len(found["problems"])) == ("E_TASKS", 2, 2)
+    right = shop.list({"name": "a", "prompt": "true"})
+    answer = shop.hold("dispatch", right, "--slots", "x")
+    assert answer.err.startswith("holdfast: --slots 'x' is not a number\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["dispatch"], "dispatch needs one list of tasks"),
+        (["dispatch", "missing.json"], "missing.json: there is no such file"),
+        (["dispatch", "app"], "app is not a list of tasks"),
+        (["plan", "missing.json"], "missing.json: there is no such file"),
+        (["dispatch", "--resume"], "there is nothing to resume"),
+        (["decide", "x"], "there is no task 'x'"),
+        (["decide", "x", "approve"], "there is no task 'x'"),
+        (["decide", "x", "perhaps"], "decide needs the name of a task"),
+    ],
+)
+def test_nothing_that_is_said_of_tasks_speaks_of_screens(
+    shop: Shop, words: list[str], said: str
+) -> None:
+    answer = shop.hold(*words)
+    assert answer.code in (2, 3)
+    assert said in answer.err
+    assert not re.search("screen|controller|manifest", answer.err)
+
+
+@pytest.mark.parametrize("command", ["dispatch", "plan"])
+def test_the_help_speaks_of_tasks_and_at_its_end_of_screens(shop: Shop, command: str) -> None:
+    tasks, _, screens = shop.hold(command, "--help").out.partition("\n\nFor screens: ")
+    assert "Markdown checklist" in tasks
+    assert not re.search("manifest|merge|controller", tasks)
+    assert "manifest (.json)" in screens
+    assert "\n\n" not in screens
+
+
 def test_a_file_of_another_kind_is_refused_without_a_word_of_screens(shop: Shop) -> None:
     (shop.root / "todo.txt").write_text("- [ ] do it\n")
     answer = shop.hold("dispatch", "todo.txt")
@@ -227,6 +274,79 @@ def test_what_is_said_of_a_task_is_one_write(monkeypatch: pytest.MonkeyPatch) ->
     (text,) = stream.texts
     assert text.endswith("| b\n              all of its output: task.log\n")
     assert "\x1b" not in text
+
+
+def test_a_task_that_waits_for_a_person_is_told_once_with_what_to_do(shop: Shop) -> None:
+    shop.hold("lock", "app/x.rb", "--holder", "alice")
+    name = shop.list(
+        {"name": "another", "prompt": "echo x >> app/x.rb"},
+        {"name": "declared", "prompt": "true", "writes": ["app/x.rb"]},
+    )
+    with shop.start("dispatch", name) as process:
+        assert process.stderr is not None
+        said: list[str] = []
+        while sum("waiting" in line for line in said) < 2:
+            said.append(process.stderr.readline())
+            assert said[-1], said
+        process.send_signal(signal.SIGINT)
+        while "waiting for the agents that are running; press Ctrl-C again" not in said[-1]:
+            said.append(process.stderr.readline())
+            assert said[-1], said
+        said.append(process.stderr.readline())
+        shop.hold("unlock", "app/x.rb", "--holder", "alice")
+        rest = process.communicate(timeout=PATIENCE_SECONDS)[1]
+    waits = [line for line in [*said, *rest.splitlines()] if "..  waiting" in line]
+    assert len(waits) == 2, waits
+    for task in ("another", "declared"):
+        (line,) = (line for line in waits if f"  {task}: " in line)
+        assert re.fullmatch(
+            rf" +[5-9]\.\d s  \.\.  waiting   {task}: app/x\.rb has been locked for writing by "
+            r"alice for \d+ s, until (\w+ )?\d\d:\d\d; to free it: "
+            r"holdfast unlock app/x\.rb \(as alice\), or wait\n",
+            line,
+        ), line
+    assert said[-1] == "  another waits for app/x.rb, which alice has locked\n"
+
+
+def test_a_task_that_waits_for_one_of_its_list_or_waits_shortly_is_not_told(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.cli.task_waits import Wait
+
+    stream = Writes()
+    monkeypatch.setattr(sys, "stderr", stream)
+    watch = Watch(quiet=False)
+    watch.waits([Wait("a", "alice", "x", 4_900_000, True, "said")])
+    assert stream.texts == []
+    for _ in range(2):
+        watch.waits([Wait("a", "alice", "x", 5_000_000, True, "said")])
+    watch.waits([Wait("a", "bob", "x", 9_000_000, True, "said")])
+    assert [text.partition("..")[2] for text in stream.texts] == ["  waiting   a: said\n"] * 2
+    quiet = Watch(quiet=True)
+    quiet.waits([Wait("a", "alice", "x", 9_000_000, True, "said")])
+    assert len(stream.texts) == 2
+
+
+def test_the_log_tells_what_happens_to_a_task_in_words_that_are_of_tasks(shop: Shop) -> None:
+    with reviewing(shop):
+        shop.hold("decide", "rename it", "approve")
+    name = shop.list(
+        {"name": "bad", "prompt": "exit 1"},
+        {"name": "not", "prompt": "true", "after": ["bad"]},
+        name="other.toml",
+    )
+    shop.hold("dispatch", name)
+    lines = [line[29:] for line in shop.hold("log").out.splitlines()]
+    for said in (
+        "rename it is in line", "rename it was started", "task rename it is reviewing now",
+        "rename it waits for a decision", "rename it was decided on and is about to land",
+        "rename it is landing", "rename it: its attempt ended: completed",
+        "task rename it is done now",
+        "task bad failed: the agent failed with code 1",
+        "bad: its attempt ended: error: the agent failed with code 1",
+        "task not was skipped: it comes after bad, which failed",
+    ):  # fmt: skip
+        assert lines.count(said) == 1, (said, lines)
 
 
 def test_only_what_is_named_is_introduced_and_listed(shop: Shop) -> None:
@@ -361,3 +481,25 @@ def test_what_was_in_review_when_its_dispatcher_ended_is_not_decided_on(shop: Sh
     assert "go on with: holdfast dispatch tasks.toml" in shop.hold("decide", "rename it").err
     assert shop.hold("decide").out == "no task waits for a decision\n"
     assert "to decide" not in shop.hold("top").out
+
+
+def test_every_file_of_a_patch_is_called_a_before_and_b_after(shop: Shop) -> None:
+    (shop.root / "app/gone.rb").write_text("gone\n")
+    script = "\n".join([
+        "echo 'diff --git b/x b/x' > 'app/new file.rb'", "echo n > app/caf\u00e9.rb",
+        ": > app/empty.rb", "rm app/gone.rb", "echo x >> app/x.rb", "exit 1",
+    ])  # fmt: skip
+    shop.hold("dispatch", shop.list({"name": "one", "prompt": script}), "--keep-failed")
+    (patch,) = (shop.root / ".holdfast/failed").glob("*.patch")
+    headers = [one for one in patch.read_text().splitlines() if one.startswith("diff ")]
+    assert headers == [
+        r'diff --git "a/app/caf\303\251.rb" "b/app/caf\303\251.rb"',
+        "diff --git a/app/empty.rb b/app/empty.rb",
+        "diff --git a/app/gone.rb b/app/gone.rb",
+        "diff --git a/app/new file.rb b/app/new file.rb",
+        "diff --git a/app/x.rb b/app/x.rb",
+    ]
+    subprocess.run(["git", "-C", shop.root, "apply", str(patch)], check=True)
+    assert (shop.root / "app/new file.rb").read_text() == "diff --git b/x b/x\n"
+    assert (shop.root / "app/empty.rb").read_text() == ""
+    assert not (shop.root / "app/gone.rb").exists()

@@ -55,7 +55,7 @@ class Command:
     One of a family has the family's name before its own: `spec lock`.
     """
 
-    __slots__ = ("help", "module", "name", "options", "summary", "takes", "words")
+    __slots__ = ("help", "module", "name", "note", "options", "summary", "takes", "words")
 
     def __init__(
         self,
@@ -67,7 +67,9 @@ class Command:
         *,
         takes: str = "",
         help: str = "",
+        note: str = "",
     ) -> None:
+        """`help` stands above the options, and `note` below them."""
         self.name: Final = name
         self.module: Final = module
         self.words: Final = words
@@ -75,6 +77,7 @@ class Command:
         self.options: Final = options
         self.takes: Final = takes
         self.help: Final = help
+        self.note: Final = note
 
     @property
     def function(self) -> str:
@@ -178,7 +181,8 @@ COMMANDS = (
             "is sent out",
             (Option("task", "PROMPT", "a task of its own, in place of a list", many=True),),
             takes=FILE,
-            help="LIST is tasks.toml, a Markdown checklist, or a manifest of screens (.json)."),
+            help="LIST is a file such as tasks.toml, or a Markdown checklist such as TODO.md.",
+            note="For screens: LIST is their manifest (.json), and the plan is what they share."),
     Command("dispatch", "dispatching", "[LIST]",
             "do a list of tasks with agents in parallel, each task whole or not at all",
             (Option("task", "PROMPT", "a task of its own, in place of a list",
@@ -187,15 +191,18 @@ COMMANDS = (
              Option("only", "NAME", "only this task of the list", many=True),
              Option("retry-failed", "", "try again what failed or was skipped"),
              Option("keep-failed", "", "keep the changes of failed tasks as patches"),
-             Option("review", "", "a person approves each task, or merge: holdfast decide"),
+             Option("review", "", "a person approves each task: holdfast decide"),
              Option("resume", "", "go on with what an earlier dispatcher left"),
-             Option("amend", "", "screens: give agents the files that analyses had missed"),
+             Option("amend", "", "only for screens, see below"),
              Option("forget", "", "forget what was done, of a list or of everything"),
-             Option("sandbox", "=best-effort", "every agent has one; refuse if the kernel cannot, "
-                    "unless with best effort", maybe=True),
+             Option("sandbox", "=best-effort", "every agent has one, whether this is given or not",
+                    maybe=True),
              Option("serve", "PORT", "show it in a browser meanwhile, as serve does", maybe=True)),
             takes=FILE,
-            help="LIST is tasks.toml, a Markdown checklist, or a manifest of screens (JSON)."),
+            help="LIST is a file such as tasks.toml, or a Markdown checklist such as TODO.md.",
+            note="For screens: LIST is their manifest (.json), --review has a person approve each "
+                 "merge, --amend\ngives agents the files that analyses had missed, and --sandbox "
+                 "allows a best effort."),
     Command("decide", "dispatching", "[NAME] [approve|reject]",
             "show what a task has changed, and approve or reject it", takes=TEXT,
             help="Without NAME it lists what waits for a decision."),

@@ -15,22 +15,25 @@ from holdfast.cli import DONE, FAILED, INTERRUPTED
 from holdfast.cli.opening import Desk
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.person import person
-from holdfast.cli.printing import colours, document, out, plain, talk
+from holdfast.cli.printing import colours, document, out, plain, talk, talk_at_once
 from holdfast.cli.sandboxing import is_best_effort, version
 from holdfast.cli.tables import Cell, Column, render, terminal_width
 from holdfast.cli.task_deciding import (
     decide_on_task,
+    has_screens,
     show_undecided,
     task_to_decide,
     unknown_task,
 )
 from holdfast.cli.task_dispatch import dispatch_tasks, forget_tasks, is_for_tasks
+from holdfast.cli.task_files import refuse_other
 from holdfast.cli.task_gaps import show_task_gaps
 from holdfast.core.words import duration
 from holdfast.gate.sandbox import seccomp
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.work import assignment, states, stopping
+from holdfast.work.errors import WorkError
 from holdfast.work.flows import Flows
 from holdfast.work.items import ANALYZE, COMPLETED, DISPATCHED, ERROR, WorkItem
 from holdfast.work.manifest import ScreenManifest
@@ -42,7 +45,7 @@ _MARKS = {DISPATCHED: "->", COMPLETED: "ok", ERROR: "!!"}
 
 
 def dispatch(call: Call) -> int:
-    """Send out agents for all that a manifest names, until everything is done."""
+    """Do a list of tasks, or all that a manifest of screens names, until everything is done."""
     desk = Desk(call)
     if call.flag("forget"):
         return _forget(call, desk, desk.open([]))
@@ -81,13 +84,13 @@ def decide(call: Call) -> int:
     record = task_to_decide(manager, call.words[0])
     if record is not None and call.words[1:] in ([], ["approve"], ["reject"]):
         return decide_on_task(call, manager, record, lambda: _person("decide on a task", manager))
-    if record is None and len(call.words) == 1:
-        raise unknown_task(manager, call.words[0])
-    if len(call.words) != 2 or call.words[1] not in ("approve", "reject"):
+    if len(call.words) > 2 or call.words[1:] not in ([], ["approve"], ["reject"]):
         raise UsageError(
-            "decide needs the name of a task or a controller, and what to do",
-            hint="holdfast decide NAME approve; for a task, holdfast decide NAME shows its diff",
+            "decide needs the name of a task, and then approve or reject",
+            hint="holdfast decide NAME approve; holdfast decide NAME shows the diff",
         )
+    if record is None and (len(call.words) == 1 or not has_screens(manager)):
+        raise unknown_task(manager, call.words[0])
     by = _person("decide on findings", manager)
     work = assignment.present(manager)
     pipeline = Pipeline(lock_manager=manager, screen_manifest=work.manifest, review=True)
@@ -173,31 +176,21 @@ def _assigned(call: Call, desk: Desk, manager: LockManager) -> assignment.Assign
             "there is a manifest already, in the ledger", hint="holdfast dispatch --resume"
         )
     if goes_on:
+        if services.noted(manager, assignment.NOTE) is None:
+            raise WorkError(
+                "there is nothing to resume", hint="begin something: holdfast dispatch tasks.toml"
+            )
         work = assignment.present(manager)
         assignment.take_up(manager)
         return work
     if len(call.words) != 1:
         raise UsageError(
-            "dispatch needs a list of tasks or a manifest",
-            hint="holdfast dispatch tasks.toml, TODO.md, or --task TEXT; or --resume",
+            "dispatch needs one list of tasks",
+            hint='holdfast dispatch tasks.toml, or TODO.md, or --task "what is to be done"',
         )
-    _refuse_other(call.words[0])
+    refuse_other(call.words[0])
     manifest = ScreenManifest.load(os.path.join(desk.folder, call.words[0]))
     return assignment.assign(manager, manifest, review=call.flag("review"))
-
-
-def _refuse_other(path: str) -> None:
-    """A file that is neither kind of work. Raises UsageError."""
-    try:
-        with open(path, "rb") as file:
-            start = file.read(4096).lstrip()[:1]
-    except OSError:
-        return  # the one who reads it says why it cannot be read
-    if not path.endswith(".json") and start not in (b"{", b"["):
-        raise UsageError(
-            f"{path} is not a list of tasks",
-            hint="a list is a .toml file or a Markdown checklist (.md): holdfast dispatch --help",
-        )
 
 
 def _forget(call: Call, desk: Desk, manager: LockManager) -> int:
@@ -274,7 +267,8 @@ def _interrupts(pipeline: Pipeline, stopped: threading.Event) -> Iterator[None]:
             pipeline.halt()
             return
         stopped.set()
-        talk("holdfast: waiting for the agents that are out; once more to end them")
+        said = "holdfast: waiting for the agents that are running; press Ctrl-C again to end them"
+        talk_at_once(said)
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

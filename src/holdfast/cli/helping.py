@@ -95,7 +95,8 @@ def _command_help(command: Command) -> list[str]:
     if command.help:
         lines.append(command.help)
     options = [(option.spelled, option.help) for option in (*command.options, *GLOBALS)]
-    return [*lines, "", *_aligned(options)]
+    note = ["", command.note] if command.note else []
+    return [*lines, "", *_aligned(options), *note]
 
 
 def command_line(command: Command) -> str:

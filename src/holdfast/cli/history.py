@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 2.0
 
+#: How a task is refused what another one has: it stands in line then. And the event of a task,
+#: which `work.tasks.records` writes.
+_CONFLICT = "E_LOCK_CONFLICT"
+TASK_CHANGED = "task_changed"
+
 _REASONS = {
     "E_LOCK_CYCLE": "waiting would have closed a circle",
     "E_LOCK_EXPIRED": "its lease has expired, but it was not stolen",
@@ -94,7 +99,9 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
         if call.flag("json"):
             document(_event_data(event))
             continue
-        lines.append(teller.line(event))
+        line = teller.line(event)
+        if line:
+            lines.append(line)
         if len(lines) >= 500:
             out("\n".join(lines))
             lines.clear()
@@ -121,17 +128,30 @@ class Teller:
 
     def __init__(self) -> None:
         self._covers: dict[str, str] = {}
+        #: Of each task, the state and the reason that were told last.
+        self._told: dict[tuple[str, str], tuple[str, str]] = {}
+        #: The work items of tasks.
+        self._items: set[str] = set()
 
     def line(self, event: Event) -> str:
-        """One event as one line."""
+        """One event as one line; empty for one that says of a task what was told already."""
         moment = event.at / SECOND
         at = time.localtime(moment)
+        if event.type == TASK_CHANGED and self._is_told(event.data):
+            return ""
         told = self._sentence(event.type, event.data, event.at)
         if event.repeats:
             told += f" (×{event.repeats + 1})"
         day = f"{at.tm_year}-{at.tm_mon:02d}-{at.tm_mday:02d}"
         clock = f"{at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d}"
         return f"{event.seq:>6}  {day} {clock}  {plain(told)}"
+
+    def _is_told(self, data: Mapping[str, Any]) -> bool:
+        task = (str(data.get("list", "")), str(data.get("name", "")))
+        said = (str(data.get("state", "")), str(data.get("reason", "")))
+        is_told = self._told.get(task) == said
+        self._told[task] = said
+        return is_told
 
     def _sentence(self, type: str, data: Mapping[str, Any], at: int) -> str:
         if type == events.LOCK_ACQUIRED:
@@ -145,6 +165,8 @@ class Teller:
         if type == events.LOCK_REFUSED:
             why = _REASONS.get(data.get("code", ""), "somebody was in the way")
             more = f" and {data['more_paths']:,} more" if data.get("more_paths") else ""
+            if who in self._items and data.get("code") == _CONFLICT:
+                return f"{who} must wait for {_covered(data)}{more}"
             return f"{who} was refused {_covered(data)}{more}: {why}"
         if type == events.TICKET_ADDED:
             self._covers[data.get("id", "")] = _covered(data)
@@ -159,6 +181,8 @@ class Teller:
             damage = _damage(type, data)
             if damage:
                 return damage
+        if taskwords.is_of_task(type, data):
+            self._items.add(str(data.get("id", "")))
         said = agentwords.sentence(type, data) or taskwords.sentence(type, data)
         if said:
             return said

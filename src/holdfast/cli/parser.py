@@ -61,7 +61,7 @@ class Call:
         if text is None:
             return None
         if not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise UsageError(f"--{name} {text!r} is no number", hint="give a whole number")
+            raise UsageError(f"--{name} {text!r} is not a number", hint="give a whole number")
         return int(text)
 
     def ttl(self, default: float | None) -> float | None:

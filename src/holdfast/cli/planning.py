@@ -9,6 +9,7 @@ from holdfast.cli.opening import Desk
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import colours, document, listed, out, talk
 from holdfast.cli.tables import BOLD, DIM, YELLOW, Cell, Column, cut, render, terminal_width
+from holdfast.cli.task_files import refuse_other
 from holdfast.manager.paths import Tree, home_root
 from holdfast.work.layout import CONTROLLER, DECLARED, Layout
 from holdfast.work.manifest import ScreenManifest
@@ -97,6 +98,7 @@ def _few(names: Sequence[str], count: int = 0) -> str:
 
 
 def _plan_screens(call: Call, root: str) -> int:
+    refuse_other(call.words[0])
     manifest = ScreenManifest.load(call.words[0])
     found = Plan.of(manifest, Layout.load(root, os.environ), Tree(root))
     if call.flag("json"):

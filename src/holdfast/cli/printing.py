@@ -55,6 +55,17 @@ def talk(text: str) -> None:
         return
 
 
+def talk_at_once(text: str) -> None:
+    """The same from the handler of a signal, which may have come in the middle of a write: a stream
+    refuses another one then."""
+    if sys.stderr is None:
+        return
+    try:
+        os.write(sys.stderr.fileno(), f"{text}\n".encode(errors="backslashreplace"))
+    except (OSError, ValueError):
+        return
+
+
 def document(value: Any) -> None:
     """One JSON document on one line."""
     from holdfast.core.codec import dumps
@@ -115,7 +126,7 @@ def _told(error: HoldfastError) -> list[str]:
         return [f"holdfast: {error.message}"]
     count = error.fields["count"]
     lines = [f"holdfast: {error.fields['file']}: {count} errors"]
-    lines += [f"  {one['place'] or 'all of it'}: {one['problem']}" for one in problems]
+    lines += [f"  {': '.join(filter(None, (one['place'], one['problem'])))}" for one in problems]
     return lines + [f"  and {count - len(problems)} more"] * (count > len(problems))
 
 

@@ -191,7 +191,7 @@ def _hours(call: Call) -> float:
     is_number = text.isascii() and whole.isdigit() and len(text) < 12
     if not is_number or (point and not part.isdigit()) or float(text) <= 0:
         raise UsageError(
-            f"--timeout {text!r} is no number of hours", hint="give hours, such as 24 or 0.5"
+            f"--timeout {text!r} is not a number of hours", hint="give hours, such as 24 or 0.5"
         )
     return float(text) if point else int(text)
 

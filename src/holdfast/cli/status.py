@@ -21,6 +21,7 @@ from holdfast.cli.tables import (
     terminal_height,
     terminal_width,
 )
+from holdfast.cli.task_left import left_behind, sentence
 from holdfast.core.errors import BadKeyError, StoreReadonlyError
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from holdfast.core.model import Grant, Holder, Request
     from holdfast.gate.standing import Standing
 
+    Left = list[dict[str, Any]]
+
 #: How many paths of one grant are shown before the rest is counted.
 PATHS_MAX = 8
 #: How long to look at one picture before looking again: what dies tells nobody.
@@ -51,26 +54,28 @@ def status(call: Call) -> int:
     me = _me(desk)
     if call.flag("watch"):
         return _watch(desk, me)
-    picture = _picture(desk)
+    picture, left = _picture(desk)
     if picture.root and picture.of(BLOCKED):
         look_out_if_wanted(picture.root)
     if call.flag("json"):
-        document(_data(picture))
+        document(_data(picture, left))
     else:
         if not picture.store:
             talk("there is no ledger here yet")
-        out("\n".join(_drawn(picture, me, call.flag("all"))))
+        out("\n".join(_drawn(picture, left, me, call.flag("all"))))
     return DONE
 
 
-def _picture(desk: Desk) -> Picture:
+def _picture(desk: Desk) -> tuple[Picture, Left]:
+    """What the ledger says, and the lists of tasks that nobody does any more."""
     everything = desk.call.flag("all")
     try:
-        return Picture(desk.find([]), everything, desk.folder)
+        manager = desk.find([])
+        return Picture(manager, everything, desk.folder), left_behind(manager)
     except StoreReadonlyError as closed:
         from holdfast.cli.inside import picture
 
-        return picture(desk, everything, closed)
+        return picture(desk, everything, closed), []
 
 
 def _me(desk: Desk) -> Holder | None:
@@ -86,12 +91,14 @@ def _watch(desk: Desk, me: Holder | None) -> int:
     manager = desk.find([])
     shown: object = None
     while True:
-        picture = Picture(manager, everything, desk.folder)
-        lines = [] if as_json else _drawn(picture, me, everything)
-        essence: object = lines if is_terminal() and not as_json else picture.essence()
+        picture, left = Picture(manager, everything, desk.folder), left_behind(manager)
+        lines = [] if as_json else _drawn(picture, left, me, everything)
+        essence: object = lines
+        if as_json or not is_terminal():
+            essence = (picture.essence(), left)
         if essence != shown:
             if as_json:
-                document(_data(picture))
+                document(_data(picture, left))
             else:
                 _draw(lines, again=shown is not None)
             shown = essence
@@ -128,9 +135,11 @@ def _draw(lines: list[str], *, again: bool) -> None:
     out("\x1b[H\x1b[2J" + "\n".join(lines))
 
 
-def _drawn(picture: Picture, me: Holder | None, everything: bool) -> list[str]:
+def _drawn(picture: Picture, left: Left, me: Holder | None, everything: bool) -> list[str]:
     width, coloured = terminal_width(), colours()
     lines = [_headline(picture, width, coloured)]
+    for told in map(sentence, left):  # with a command that is to be typed: never cut
+        lines.append(f"\x1b[{YELLOW}m{told}\x1b[0m" if coloured else told)
     if picture.off is not None:
         told = plain(f"{picture.off.sentence()} (holdfast on)")
         told = told if width is None else cut(told, width)
@@ -296,7 +305,7 @@ def _details(grant: Grant) -> list[str]:
     return [plain(f"grant {grant.id}, token {grant.token}"), plain(told)]
 
 
-def _data(picture: Picture) -> dict[str, Any]:
+def _data(picture: Picture, left: Left) -> dict[str, Any]:
     from holdfast.cli.switching import off_data
     from holdfast.manager.data import grant_data, moment, ticket_data
 
@@ -321,4 +330,5 @@ def _data(picture: Picture) -> dict[str, Any]:
         ],
         "agents": [one.to_data(picture.now) for one in picture.agents],
         "specs": [one.to_dict() for one in picture.specs],
+        "unfinished": left,
     }

@@ -54,13 +54,19 @@ def show_undecided(call: Call, manager: LockManager) -> int:
     return DONE
 
 
+def has_screens(manager: LockManager) -> bool:
+    """Whether there is work of screens, whose findings are decided on as well."""
+    from holdfast.work.assignment import NOTE
+
+    return services.noted(manager, NOTE) is not None
+
+
 def unknown_task(manager: LockManager, name: str) -> UsageError:
     """What a person is told who names no task."""
     waiting = listed(one.name for one in tasks_in_review(manager))
     said = f"these wait for a decision: {waiting}" if waiting else "no task waits for a decision"
-    return UsageError(
-        f"there is no task {name!r}", hint=f"{said}; for a controller, add approve or reject"
-    )
+    more = "; for a controller, add approve or reject" if has_screens(manager) else ""
+    return UsageError(f"there is no task {name!r}", hint=said + more)
 
 
 def decide_on_task(
@@ -75,7 +81,8 @@ def decide_on_task(
         return DONE
     if not verb:
         if record.state != states.REVIEWING:
-            out(f"{plain(record.name)} is {record.state}: there is nothing to decide")
+            has = f"has {record.state}" if record.state == states.FAILED else f"is {record.state}"
+            out(f"{plain(record.name)} {has}: there is nothing to decide")
             return DONE
         services.look(manager, lambda view: refuse_cut_off(view, record))
         out("\n".join(_coloured(line) for line in _diff(manager, record).splitlines()))

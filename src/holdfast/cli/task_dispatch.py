@@ -13,18 +13,27 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli import DONE, FAILED, INTERRUPTED
 from holdfast.cli.parser import Call, UsageError
-from holdfast.cli.printing import document, listed, out, plain, talk
+from holdfast.cli.printing import document, listed, out, plain, talk, talk_at_once
 from holdfast.cli.sandboxing import is_best_effort
 from holdfast.cli.task_gaps import sentence
 from holdfast.cli.task_report import Watch, print_table
+from holdfast.cli.task_waits import Waits, in_words
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
+from holdfast.manager.paths import checkout_of
 from holdfast.work import stopping
+from holdfast.work.checking import Problems
 from holdfast.work.errors import WorkError
 from holdfast.work.tasks import records, states
 from holdfast.work.tasks.dispatcher import TaskDispatcher
 from holdfast.work.tasks.forgetting import forget
-from holdfast.work.tasks.reading import from_command_line, is_list, list_name, read_tasks
+from holdfast.work.tasks.reading import (
+    TasksError,
+    from_command_line,
+    is_list,
+    list_name,
+    read_tasks,
+)
 from holdfast.work.tasks.records import ListRecord, TaskRecord
 from holdfast.work.tasks.task import COMMAND_LINE, TaskList
 from holdfast.work.tasks.undeclared import undeclared
@@ -55,11 +64,20 @@ def _is_newest(manager: LockManager) -> bool:
 
 def dispatch_tasks(call: Call, desk: Desk, manager: LockManager) -> int:
     """Do the tasks of a list, as many at once as there are slots."""
+    _demand_main_checkout(desk, manager)
     is_best_effort(call)  # which changes nothing here, but is not to be misspelt
-    tasks = _tasks(call, desk, manager)
+    slots, wrong = _slots(call)
+    try:
+        tasks = _tasks(call, desk, manager)
+    except TasksError as error:
+        if wrong is None:
+            raise
+        raise _both(error, wrong) from error
+    if wrong is not None:
+        raise wrong
     watch = Watch(quiet=call.flag("json"))
     work = TaskDispatcher(
-        manager, tasks, slots=_slots(call), only=call.many("only"),
+        manager, tasks, slots=slots, only=call.many("only"),
         review=call.flag("review") or _was_in_review(manager, tasks.name),
         keep_failed=call.flag("keep-failed"), changed=watch.see,
     )  # fmt: skip
@@ -80,7 +98,7 @@ def dispatch_tasks(call: Call, desk: Desk, manager: LockManager) -> int:
         if refused:
             out(sentence(refused))
     if interrupted:
-        talk(f"holdfast: interrupted; go on with: {_command(tasks)}")
+        talk(f"holdfast: interrupted; to continue: {_command(tasks)}")
         if held := work.in_review():
             talk(f"  in review, put back, and to be done again: {listed(held)}")
         return INTERRUPTED
@@ -97,6 +115,18 @@ def forget_tasks(call: Call, desk: Desk, manager: LockManager) -> int:
     elif call.flag("task"):
         name = COMMAND_LINE
     return forget(manager, name, call.many("only"))
+
+
+def _demand_main_checkout(desk: Desk, manager: LockManager) -> None:
+    """The ledger of a linked worktree is in the main checkout, and that is where tasks are done."""
+    assert manager.tree is not None
+    root, here = manager.tree.root, os.path.realpath(desk.folder)
+    checkout = checkout_of(root, here)
+    if checkout != root:
+        raise WorkError(
+            f"{plain(checkout)} is a linked worktree, and tasks are done in the main checkout only",
+            hint=f"run it there: cd {shlex.quote(plain(root))}",
+        )
 
 
 # What is to be done
@@ -118,8 +148,7 @@ def _tasks(call: Call, desk: Desk, manager: LockManager) -> TaskList:
     last = _last_list(manager)
     if last is None:
         raise WorkError(
-            "there is no list of tasks to go on with",
-            hint="begin one: holdfast dispatch tasks.toml",
+            "there is nothing to resume", hint="begin something: holdfast dispatch tasks.toml"
         )
     found = services.look(manager, lambda view: records.tasks_in(view, last.name))
     known = [one.task for one in found if one.name in last.tasks]
@@ -136,13 +165,27 @@ def _was_in_review(manager: LockManager, name: str) -> bool:
     return any(one.review for one in found if one.name == name)
 
 
-def _slots(call: Call) -> int | None:
+def _slots(call: Call) -> tuple[int | None, UsageError | None]:
+    """How many agents work at once; and what is wrong with what was given."""
     from holdfast.work.layout import SLOTS_MAX
 
-    given = call.number("slots")
+    try:
+        given = call.number("slots")
+    except UsageError as error:
+        return None, error
     if given is not None and not 1 <= given <= SLOTS_MAX:
-        raise UsageError(f"--slots {given} is not possible", hint=f"give 1 to {SLOTS_MAX}")
-    return given
+        return None, UsageError(f"--slots {given} is not possible", hint=f"give 1 to {SLOTS_MAX}")
+    return given, None
+
+
+def _both(error: TasksError, wrong: UsageError) -> TasksError:
+    """A wrong list, beside an option that is wrong: told together, the option first."""
+    problems = Problems(error.fields["file"])
+    problems.add("", f"{wrong.message}; {wrong.hint}")
+    for one in error.fields["problems"]:
+        problems.add(one["place"], one["problem"])
+    problems.count = error.fields["count"] + 1
+    return problems.error(TasksError, error.hint or "")
 
 
 def _command(tasks: TaskList) -> str:
@@ -192,11 +235,13 @@ def _run(manager: LockManager, work: TaskDispatcher, watch: Watch) -> bool:
     """Work until all is done. True if it was interrupted, or asked to stop."""
     stopped = threading.Event()
     asked = stopping.asked_at(manager)
-    with _interrupts(work, stopped):
+    waits = Waits(manager, work.flow.tasks.name)
+    with _interrupts(work, stopped, waits):
         work.start()
         while not stopped.is_set() and not work.is_done():
             work.wait_for_change(1.0)
             watch.waits_for(work.undecided())
+            watch.waits(waits.look())
             if stopping.asked_at(manager) != asked:
                 stopped.set()
         work.stop()
@@ -204,7 +249,7 @@ def _run(manager: LockManager, work: TaskDispatcher, watch: Watch) -> bool:
 
 
 @contextmanager
-def _interrupts(work: TaskDispatcher, stopped: threading.Event) -> Iterator[None]:
+def _interrupts(work: TaskDispatcher, stopped: threading.Event, waits: Waits) -> Iterator[None]:
     """The first interrupt lets the agents finish that are out, the second ends them."""
 
     def heard(number: int, frame: object) -> None:
@@ -212,7 +257,9 @@ def _interrupts(work: TaskDispatcher, stopped: threading.Event) -> Iterator[None
             threading.Thread(target=work.halt, daemon=True).start()
             return
         stopped.set()
-        talk("holdfast: waiting for the agents that are out; once more to end and undo them")
+        said = "holdfast: waiting for the agents that are running; press Ctrl-C again to end them "
+        told = in_words(waits.found)  # what was found last: the ledger is not asked here
+        talk_at_once(f"{said}and undo their tasks" + (f"\n  {told}" if told else ""))
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

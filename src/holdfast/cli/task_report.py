@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import monotonic
 
 from holdfast.cli.printing import colours, out, plain
 from holdfast.cli.sheet import Sheet
 from holdfast.cli.tables import RED, YELLOW, Cell, Column, terminal_width
 from holdfast.cli.task_deciding import files_in_words
+from holdfast.cli.task_waits import PATIENCE_SECONDS, Wait
+from holdfast.core.model import SECOND
 from holdfast.core.words import duration
 from holdfast.work.tasks import states
 from holdfast.work.tasks.records import TaskRecord
@@ -36,6 +38,7 @@ class Watch:
         self._begun = monotonic()
         self._last: dict[str, str] = {}
         self._undecided: list[str] = []
+        self._waits: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     def see(self, record: TaskRecord) -> None:
@@ -55,6 +58,16 @@ class Watch:
             self._say([f"??  all that is left waits for a decision: {names}",
                        f"{_INDENT}holdfast decide shows them"])  # fmt: skip
         self._undecided = undecided
+
+    def waits(self, waits: Iterable[Wait]) -> None:
+        """Tasks wait for somebody who is no task of the list. Told once for each task and holder,
+        as soon as it takes long."""
+        for one in waits:
+            told = (one.task, one.holder)
+            if told not in self._waits and one.waited >= PATIENCE_SECONDS * SECOND:
+                self._waits.add(told)
+                if not self._quiet:
+                    self._say([f"..  waiting   {plain(one.task)}: {one.sentence}"])
 
     def _say(self, lines: list[str]) -> None:
         at = f"{monotonic() - self._begun:6.1f} s  "

@@ -51,16 +51,23 @@ def lists_of(manager: LockManager, state: dict[str, Any]) -> list[dict[str, Any]
     now, lists, known = services.look(manager, look)
     paused = {one["id"]: one["not_before"] for one in state["waiting"]}
     found = []
+    counted = {one["name"]: one for one in state["progress"] if one["kind"] == "tasks"}
     for one in reversed(lists):
         tasks = tasks_of(one, known)
         names = {task.item: task.name for task in tasks if task.item}
-        waits = first_waits([*_waits_for_locks(state, names), *waits_after(tasks)])
+        found_waits = [
+            *_waits_of_calls(state, one.name), *_waits_for_locks(state, names), *waits_after(tasks)
+        ]  # fmt: skip
+        waits = first_waits(found_waits)
         progress = progress_of(one, tasks, now, _is_dead)
         told = [
             _task_data(task, now, waits, paused.get(task.item, 0), progress.is_abandoned)
             for task in tasks
         ]
-        found.append({**progress.to_data(), "slots": one.slots, "tasks": told})
+        cut_off = counted.get(one.name, {}).get("cut_off", 0)
+        found.append(
+            {**progress.to_data(), "cut_off": cut_off, "slots": one.slots, "tasks": told}
+        )  # fmt: skip
     return found
 
 
@@ -115,6 +122,16 @@ def _waits_for_locks(state: Mapping[str, Any], names: Mapping[str, str]) -> Iter
                 yield Wait(names.get(who, who), names.get(whom, whom), conflict["path"])
 
 
+def _waits_of_calls(state: Mapping[str, Any], list: str) -> Iterator[Wait]:
+    """For whom the tasks wait of which a call stands in line, as the server tells it."""
+    for one in state["tasks"]:
+        if one["list"] == list and one["state"] in states.HOLDING:
+            who = one["name"]
+            for step in one["chain"]:
+                yield Wait(who, step["name"], step["path"])
+                who = step["name"]
+
+
 def items_of(state: Mapping[str, Any]) -> set[str]:
     """The items of tasks: what they hold and wait for is shown with the tasks."""
     return {task["item"] for one in state["lists"] for task in one["tasks"] if task["item"]}
@@ -145,7 +162,10 @@ def lines_of(state: Mapping[str, Any], sheet: Sheet) -> list[str]:
 def _progress_line(one: Mapping[str, Any]) -> str:
     counts = one["counts"]
     said = [f"{one['done']} of {one['total']} tasks done"]
-    said += [f"{counts[state]} {state}" for state in _COUNTED if counts.get(state)]
+    # What was at work when the dispatcher died is at work no more.
+    said += [f"{one['cut_off']} cut off"] if one["cut_off"] else []
+    said += [f"{counts[state]} {state}" for state in _COUNTED
+             if counts.get(state) and not (one["cut_off"] and state in states.HOLDING)]  # fmt: skip
     # When a dispatcher died is not known; a list that was done before took no time now.
     if not one["is_abandoned"] and (one["elapsed_seconds"] or not one["is_over"]):
         said.append(f"{_time(one['elapsed_seconds'])} elapsed")
@@ -158,7 +178,7 @@ def _to_do(one: Mapping[str, Any], sheet: Sheet) -> list[str]:
     """What a person has to see to."""
     lines = []
     if one["is_abandoned"]:
-        lines += sheet.lines(f"its dispatcher is gone; go on with: {one['command']}", RED)
+        lines += sheet.lines(f"its dispatcher is gone; to continue: {one['command']}", RED)
     waiting = [task["name"] for task in one["tasks"] if task["state"] == states.REVIEWING]
     if waiting and not one["is_abandoned"]:
         more = f" (and {len(waiting) - 1} more)" if len(waiting) > 1 else ""

@@ -55,7 +55,7 @@ def cut_off(now: Moment, work: list[dict[str, Any]]) -> set[str]:
 
 def gone(view: View) -> tuple[str, ...]:
     """The work whose dispatcher is gone: what a timer compares with its last look. As long as every
-    dispatcher lives, only a few records are read for that."""
+    dispatcher lives, or has ended with nothing left to do, only a few records are read for that."""
     begun = [witness for one in records.lists_in(view) for witness in one.dispatchers]
     begun += _of_assignment(view.note(assignment.NOTE), view.note(assignment.DISPATCHER))
     if not any(is_dead(one, ()) for one in begun):

@@ -182,7 +182,8 @@ class _Fresh:
         """As JSON, as new as `head` at least."""
         with self._lock:
             known, made, text = self._made
-            if head != known or monotonic() - made > FRESH_SECONDS:
+            is_older = known[0] < head[0] or known[1] != head[1]
+            if is_older or monotonic() - made > FRESH_SECONDS:
                 found = self._make()
                 text = as_json(found).encode()
                 self._made = ((found["head"], head[1]), monotonic(), text)

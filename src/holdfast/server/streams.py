@@ -140,7 +140,9 @@ class Streams:
 
     def _round(self) -> None:
         """Send everywhere what is due."""
-        has_changed, self._has_changed = self._has_changed, False
+        has_changed = self._has_changed
+        if has_changed:  # written only then: a change that comes between is not lost
+            self._has_changed = False
         now = monotonic()
         for one in list(self._all.values()):
             if not one.pending and not one.is_gone and (has_changed or one.look_at <= now):

@@ -149,7 +149,7 @@ export class Ledger {
         return ["trouble"];
       }
       case "work_broken": case "work_mended": case "work_taken_up":
-      case "task_list_begun": case "task_changed": case "task_decided": case "task_forgotten":
+      case "task_list_begun": case "task_list_ended": case "task_changed": case "task_decided": case "task_forgotten":
         return ["summary"];
       case "work_assigned": case "work_forgotten":
       case "gate_on": case "gate_off":

@@ -180,7 +180,8 @@ function drawHeader() {
   const { counts } = ledger;
   $("name").textContent = visible(ledger.name);
   $("name").title = visible(ledger.root);
-  $("phase").textContent = ledger.phase.replaceAll("_", " ");
+  const hasEnded = ledger.phase === "error" && !ledger.trouble;
+  $("phase").textContent = hasEnded ? `finished, ${counts.failed} failed` : ledger.phase.replaceAll("_", " ");
   $("phase").className = `chip ${ledger.phase}`;
   $("phase").hidden = false;
   const said = [`${counts.held} held`, `${counts.waiting} waiting`, counts.done ? `${counts.done} done` : "", counts.failed ? `${counts.failed} failed` : ""];
@@ -191,7 +192,7 @@ function drawHeader() {
   $("stop").hidden = !orders.may || !ledger.progress.some((one) => one.runs);
   document.title = visible(`${counts.held} held, ${counts.waiting} waiting · ${ledger.name}`);
   $("tab-tasks").hidden = !ledger.progress.some((one) => one.kind === "tasks");
-  $("tab-controllers").hidden = !$("tab-tasks").hidden && !ledger.controllers.size;
+  $("tab-controllers").hidden = !ledger.controllers.size;
   const undecided = (kind) => ledger.undecided.filter((one) => one.kind === kind);
   count("tasks", undecided("task").length, true);
   count("files", counts.held);
@@ -222,7 +223,7 @@ let bannersDrawn = "";
 function drawBanners() {
   const found = [];
   if (ledger.trouble) found.push(["wrong", `The scheduler broke: ${ledger.trouble}. Its queue is kept; start it again with holdfast dispatch --resume.`, null]);
-  for (const one of ledger.progress) if (one.gone) found.push(["wrong", `${one.gone} Go on: `, null, one.command]);
+  for (const one of ledger.progress) if (one.gone) found.push(["wrong", `${one.gone} To continue: `, null, one.command]);
   if (ledger.off) found.push(["careful", ledger.off, null]);
   for (const [kind, name, to] of [["controller", "controllers", "controllers"], ["task", "tasks", "tasks"]]) {
     const waiting = ledger.undecided.filter((one) => one.kind === kind);
@@ -410,7 +411,8 @@ async function begin() {
   }
   // The second frame begins when the first was painted. Nothing else is asked for before.
   requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("holdfast-shown")));
-  if (!TABS.includes(asked) && !$("tab-tasks").hidden) turnTo("tasks");
+  const isThere = TABS.includes(asked) && !$(`tab-${asked}`).hidden;
+  if (!isThere) turnTo($("tab-tasks").hidden ? "files" : "tasks");
   document.body.dataset.ready = "yes";
   follow();
 }
@@ -432,7 +434,7 @@ function ask(title, text, yes) {
 const commands = () => [...new Set(ledger.progress.filter((one) => one.runs).map((one) => one.command))].join("; ") || "holdfast dispatch --resume";
 
 $("stop").addEventListener("click", () =>
-  ask("Stop?", `No agent is sent out any more. Those that are out finish their work, and what waits stays in line. Go on later: ${commands()}`, () => order("/stop", {}, $("stop"))));
+  ask("Stop this run?", `No new task will start; running tasks finish. To continue: ${commands()}`, () => order("/stop", {}, $("stop"))));
 $("filter").addEventListener("input", draw);
 $("timeline-by").addEventListener("change", draw);
 $("timeline-span").addEventListener("change", draw);

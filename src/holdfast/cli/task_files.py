@@ -1,0 +1,28 @@
+"""Which files are work: a list of tasks, or a manifest of screens."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.cli.parser import UsageError
+
+
+def refuse_other(path: str) -> None:
+    """Raise UsageError for a file that is no list of tasks, unless it looks like a manifest."""
+    if not os.path.lexists(path):
+        raise UsageError(
+            f"{path}: there is no such file",
+            hint='name a list of tasks: tasks.toml, TODO.md, or --task "what is to be done"',
+        )
+    if path.endswith(".json"):
+        return  # the one who reads it says what is wrong with it
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4096).lstrip()[:1]
+    except OSError:
+        start = b""
+    if start not in (b"{", b"["):
+        raise UsageError(
+            f"{path} is not a list of tasks",
+            hint="a list is a .toml file or a Markdown checklist (.md): holdfast dispatch --help",
+        )
