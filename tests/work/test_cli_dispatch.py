@@ -141,7 +141,7 @@ def test_one_interrupt_waits_for_the_agents_that_are_out_and_a_second_ends_them(
     assert work.stderr is not None
     desk.when((desk.signs / "up").exists, "an agent is out")
     work.send_signal(signal.SIGINT)
-    assert any("once more" in line for line in iter(work.stderr.readline, ""))
+    assert any("Ctrl-C again" in line for line in iter(work.stderr.readline, ""))
     assert work.poll() is None
     work.send_signal(signal.SIGINT)
     answer = desk.end(work)
