@@ -34,6 +34,9 @@ class _Leases:
         self._meanwhile = meanwhile
         self.are_new = True
 
+    def know_kinds(self, _kinds: object) -> None:
+        pass
+
     def held(self, path: str) -> _Lease | None:
         return self.mine.get(path)
 

@@ -111,6 +111,8 @@ class Leases:
         #: Whether a name stays leased that was made and is gone again, or was to be removed and is
         #: not there.
         self.keeps_absent = False
+        #: Whether a folder is kept as it was before the command changes it.
+        self.keeps_folders = False
         assert manager.tree is not None
         self._manager = manager
         self._tree = manager.tree
@@ -128,6 +130,9 @@ class Leases:
         self._theirs: set[str] = set()
         #: When a process had last read a path, as far as its own hook told.
         self._reads: dict[tuple[int, str], int] = {}
+
+    def know_kinds(self, _kinds: Kinds) -> None:
+        """What lies where, to the broker of the present command."""
 
     def is_own(self, holder: Holder) -> bool:
         """Whether a lease of that holder is the command's own."""

@@ -71,10 +71,7 @@ class Performing:
         self.ahead = ahead
         self.is_open = is_open
         self.waits = waits
-        #: Whether they are a task's, which keeps each folder as it was before it changes that.
-        self._keeps_folders = hasattr(leases, "know_kinds")
-        if hasattr(leases, "know_kinds"):
-            leases.know_kinds(kinds)
+        leases.know_kinds(kinds)
         #: How often something in git's folder got a new name: an index, perhaps a commit.
         self.git_moves = 0
 
@@ -150,7 +147,7 @@ class Performing:
         kind = self.kinds.rough(found.path)[0]
         if kind == LEDGER:
             raise fail(errno.EACCES)
-        if self._keeps_folders and os.listdir(f"/proc/self/fd/{found.fd}"):
+        if self.leases.keeps_folders and os.listdir(f"/proc/self/fd/{found.fd}"):
             raise fail(errno.ENOTEMPTY)  # as tools find out which folders are empty
         if kind == LEASED:
             self.leases.demand_free_below(found)

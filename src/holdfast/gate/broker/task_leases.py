@@ -88,6 +88,7 @@ class TaskLeases(Leases):
         # That a file is not there is something that the task has read: it must stay true until the
         # task ends. What is declared is held until then anyway.
         self.keeps_absent = not declared
+        self.keeps_folders = True
         #: Whether a write was refused because the file had changed.
         self.is_stale = False
         #: Why this task has to yield; empty as long as it need not.
