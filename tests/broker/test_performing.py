@@ -152,10 +152,10 @@ class _FolderLeases:
         self.held: list[str] = []
         self.held_at_the_rename: list[str] = []
 
-    def demand_free_below(self, _found: Found) -> None:
+    def demand_may_change(self, _found: Found) -> None:
         pass
 
-    demand_free = demand_free_below
+    demand_free = demand_may_change
 
     def hold_folder(self, _caller: object, found: Found) -> str:
         self.held.append(found.path)

@@ -280,3 +280,11 @@ def test_no_task_may_change_a_pipe_or_a_socket_that_was_there(
         assert any("could not be put back" in line for line in found.tail)
     assert whole_picture(checkout.root) == before
     assert stat.S_ISFIFO(os.lstat(checkout.root / "s/pipe").st_mode)
+
+
+def test_the_times_of_a_folder_may_be_set_by_any_task(checkout: Checkout) -> None:
+    """Tools that copy folders do that at the end, and would fail."""
+    script = "touch -d 2001-02-03 app; echo new > a.txt"
+    found = checkout.dispatch(checkout.task("declares", script, writes=("a.txt",)))["declares"]
+    assert found.state == states.DONE, (found.reason, found.tail)
+    assert (checkout.root / "app").stat().st_mtime < 1_000_000_000

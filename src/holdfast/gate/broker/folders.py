@@ -73,7 +73,7 @@ class Folders:
             if self._kinds.rough(one.path)[0] != LEASED:
                 continue
             if one.is_folder:
-                self._leases.demand_free_below(one)
+                self._leases.demand_may_change(one)
             else:
                 self._leases.demand_free(one)
 

@@ -283,6 +283,11 @@ class Leases:
             return
         self._look(((place.key,), "r", (place.path,), ()), place.path)
 
+    def demand_may_change(self, found: Found) -> None:
+        """The same for a folder that is about to be removed or renamed, or to get another mode,
+        owner or attribute."""
+        self.demand_free_below(found)
+
     def hold_folder(self, caller: Caller, found: Found) -> str:
         """See to it that no other holder is granted anything in a folder until `let_go`: the id of
         a grant. Empty if that is not possible, or what is in the way counts as the command's own.

@@ -83,13 +83,13 @@ class Marking:
         if given[1]:
             accessed, changed = _PAIR.unpack(caller.bytes_at(given[1], _PAIR.size))
             times = _TIMES.pack(accessed, 0, changed, 0)
-        return self._at(caller, AT_FDCWD, given[0], 0, _changes_times(times))
+        return self._at(caller, AT_FDCWD, given[0], 0, _Times(times))
 
     def utimes(self, caller: Caller, given: Arguments) -> Answer:
-        return self._at(caller, AT_FDCWD, given[0], 0, _changes_times(_micro(caller, given[1])))
+        return self._at(caller, AT_FDCWD, given[0], 0, _Times(_micro(caller, given[1])))
 
     def futimesat(self, caller: Caller, given: Arguments) -> Answer:
-        change = _changes_times(_micro(caller, given[2]))
+        change = _Times(_micro(caller, given[2]))
         if not given[1] and signed(given[0]) != AT_FDCWD:
             return self._at_descriptor(caller, signed(given[0]), change)
         return self._at(caller, signed(given[0]), given[1], 0, change)
@@ -98,7 +98,7 @@ class Marking:
         times = caller.bytes_at(given[2], _TIMES.size) if given[2] else None
         if times is not None and _TIMES.unpack(times)[1::2] == (_OMIT, _OMIT):
             return 0  # whatever else is wrong
-        change = _changes_times(times)
+        change = _Times(times)
         if not given[1] and signed(given[0]) != AT_FDCWD:
             if signed(given[3]):
                 raise fail(errno.EINVAL)
@@ -169,8 +169,10 @@ class Marking:
                 if self._is_open is not None and not self._is_open(found.path, True):
                     raise fail(errno.EACCES)
             elif found.is_folder:
-                if kind == LEASED:
-                    performing.leases.demand_free_below(found)
+                if kind == LEASED and isinstance(change, _Times):
+                    performing.leases.demand_free_below(found)  # nothing of them is kept
+                elif kind == LEASED:
+                    performing.leases.demand_may_change(found)
             elif not found.is_nameless:
                 performing.controlling.refuse_mode(found)
                 fresh = performing.lease(caller, found)
@@ -199,11 +201,16 @@ def _changes_owner(user: int, group: int) -> Callable[[Found], None]:
     return change
 
 
-def _changes_times(times: bytes | None) -> Callable[[Found], None]:
-    def change(found: Found) -> None:
-        system.made(280, found.fd, b"", times, _EMPTY)
+class _Times:
+    """A change of times."""
 
-    return change
+    __slots__ = ("_times",)
+
+    def __init__(self, times: bytes | None) -> None:
+        self._times = times
+
+    def __call__(self, found: Found) -> None:
+        system.made(280, found.fd, b"", self._times, _EMPTY)
 
 
 def _micro(caller: Caller, at: int) -> bytes | None:

@@ -150,4 +150,4 @@ class Performing:
         if self.leases.keeps_folders and os.listdir(f"/proc/self/fd/{found.fd}"):
             raise fail(errno.ENOTEMPTY)  # as tools find out which folders are empty
         if kind == LEASED:
-            self.leases.demand_free_below(found)
+            self.leases.demand_may_change(found)

@@ -274,10 +274,9 @@ class TaskLeases(Leases):
 
     # Folders, which change hands with all that is in them
 
-    def demand_free_below(self, found: Found) -> None:
-        """A folder is about to be removed or renamed, or to get another mode, owner or attribute:
-        keep it as it is, with all folders in it."""
-        super().demand_free_below(found)
+    def demand_may_change(self, found: Found) -> None:
+        """Keep the folder as it is, with all folders in it."""
+        super().demand_may_change(found)
         if found.path in self._made or self._is_passing(found.path):
             return
         shown = found.path.removeprefix(f"{self._tree.root}/")
