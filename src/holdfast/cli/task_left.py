@@ -1,4 +1,4 @@
-"""Lists of tasks that nobody does any more: their dispatcher is gone, and tasks are left."""
+"""Lists of tasks whose dispatcher is gone, with tasks left."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Watch:
         self._undecided = undecided
 
     def waits(self, waits: Iterable[Wait]) -> None:
-        """Tasks wait for somebody who is no task of the list. Told once for each task and holder,
+        """Tasks wait for holders outside of the list. Told once for each task and holder,
         as soon as it takes long."""
         for one in waits:
             told = (one.task, one.holder)

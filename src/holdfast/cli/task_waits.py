@@ -1,7 +1,7 @@
 """What the tasks of a dispatcher wait for that no task of its list has.
 
 That one task waits for another is ordinary, and passes. A person who has locked a file, an agent or
-another list may keep a task waiting for hours, and nobody would know why.
+another list may keep a task waiting for hours; the operator has to know which.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOT_BEGUN_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A task that waits for somebody who is no task of its list. `is_out` is whether an agent of it
+    """A task that waits for a holder outside of its list. `is_out` is whether an agent of it
     runs; times are microseconds."""
 
     task: str

@@ -46,7 +46,7 @@ from holdfast.work.moments import Moments
 from holdfast.work.performing import Performer
 from holdfast.work.waiting import Lines
 
-#: How long until a semaphore that others use too is tried again: it tells nobody when it is free.
+#: How long until a shared semaphore is tried again: it sends no message when it is free.
 PERMIT_SECONDS = 0.5
 #: How often in a row one who is to hold an item's locks can fail to start.
 HOST_TRIES = 20
@@ -479,7 +479,7 @@ class Loop:
         try:
             self._work.changed(item, here=True)
             after = self._performer.perform(item, grant, host, callback)
-            if after is not None:  # first, so that nobody thinks that all is done meanwhile
+            if after is not None:  # first, or all would seem to be done meanwhile
                 self._work.changed(after, here=True)
             else:
                 current = self._desk.item(item.id)

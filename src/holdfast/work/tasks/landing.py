@@ -262,8 +262,8 @@ def _commit(
 
 
 def _bring_index_up_to_date(root: str, entries: Sequence[Mapping[str, str]], commit: str) -> None:
-    """In the index that people use, these files are as they were committed; and not as whoever has
-    set `skip-worktree` or `assume-unchanged` for them wanted them to seem. Raises OldIndexError if
+    """In the index that people use, these files are as they were committed, also those that a
+    person has marked `skip-worktree` or `assume-unchanged`. Raises OldIndexError if
     another git keeps it locked: the next commit from it would undo this one."""
     end = time.monotonic() + INDEX_SECONDS
     while (done := _run(root, _BY_FACTS, input=_facts(entries))).returncode:
