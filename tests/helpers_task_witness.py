@@ -58,7 +58,8 @@ def _demand_own_files(made: Arena, done: set[str]) -> None:
              ".gitignore", "holdfast.toml", made.list}  # fmt: skip
     parts = {f"shop/parts/{name}/part.py" for name in done}
     todo = {f"todo/{name}.txt" for name in made.names if name not in done}
-    assert {path for path in there if "__pycache__" not in path} == fixed | parts | todo
+    found, wanted = {path for path in there if "__pycache__" not in path}, fixed | parts | todo
+    assert found == wanted, (found - wanted, wanted - found, made.told())
     for name in done:
         part = made.root / f"shop/parts/{name}/part.py"
         assert part.read_text() == f"NAME = {name!r}\n"

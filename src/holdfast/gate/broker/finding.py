@@ -88,11 +88,7 @@ class Found:
         folder: the path is what is leased, and the folder that is open here may have moved."""
         if self.folder < 0:
             return True
-        try:
-            above = os.stat(os.path.dirname(self.path))
-        except OSError:
-            return False
-        if not os.path.samestat(above, os.fstat(self.folder)):
+        if not self._is_folder_still_there():
             return False
         try:
             now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
@@ -102,6 +98,17 @@ class Found:
         return then is not None and (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_ctime_ns) == (
             then.st_dev, then.st_ino, then.st_mtime_ns, then.st_ctime_ns
         )  # fmt: skip
+
+    def _is_folder_still_there(self) -> bool:
+        """Whether the path still leads to the folder that is open. Nothing can be made in one that
+        is removed, as the kernel will say."""
+        folder = os.fstat(self.folder)
+        if not folder.st_nlink:
+            return True
+        try:
+            return os.path.samestat(os.stat(os.path.dirname(self.path)), folder)
+        except OSError:
+            return False
 
     @property
     def last(self) -> bytes:
