@@ -20,13 +20,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from helpers_processes import until
+from helpers_processes import PATIENCE_SECONDS, until
 
 from . import drive
 from .install import program
 from .servers import AnthropicServer, OpenAIServer
 
 ENTER, ESCAPE = "\r", "\x1b"
+#: Empties the line that is being typed.
+CLEAR = "\x15"
 
 _CONTROL = re.compile(rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b.|\s")
 #: What a terminal is asked for, and what it says.
@@ -34,6 +36,8 @@ _ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;c"}
 ROWS, COLUMNS = 50, 160
 #: Within this time after other keys Codex takes an Enter for a line break.
 PASTE_SECONDS = 0.5
+#: After this time what was typed and is not shown is typed once more.
+TYPED_SECONDS = 8.0
 
 
 class Window:
@@ -92,19 +96,28 @@ class Window:
         os.write(self._master, keys.encode())
 
     def enter(self, prompt: str) -> None:
-        """Type a prompt, and send it a moment later: what comes at once counts as pasted."""
-        seen = len(self._drawn)
-        self.press(prompt)
-        self.shows(prompt, seen)
+        """Type a prompt, and send it a moment later: what comes at once counts as pasted. A client
+        that is just drawing itself for the first time may throw away what was typed."""
+        for is_last in (False, False, True):
+            seen = len(self._drawn)
+            self.press(prompt)
+            try:
+                self.shows(prompt, seen, PATIENCE_SECONDS if is_last else TYPED_SECONDS)
+                break
+            except AssertionError:
+                if is_last:
+                    raise
+                self.press(CLEAR)
         time.sleep(PASTE_SECONDS)
         self.press(ENTER)
 
-    def shows(self, text: str, since: int = 0) -> None:
+    def shows(self, text: str, since: int = 0, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a text was drawn."""
         wanted = "".join(text.split()).encode()
         until(
             lambda: wanted in _CONTROL.sub(b"", self._drawn[since:]),
             f"the client shows {text!r}",
+            seconds,
         )
 
 
