@@ -16,10 +16,9 @@ import pytest
 
 from helpers_cli import Repository, Terminal
 from helpers_processes import until
-from helpers_task_commands import TypedCheckout
+from helpers_task_commands import TypedCheckout, why_no_broker
 from helpers_tasks import Checkout, picture, run, shell, until_file
 from holdfast.core import codec
-from holdfast.gate.broker.starting import demand
 from holdfast.gate.sandbox import SandboxError
 from holdfast.manager import services
 from holdfast.manager.liveness import read_stat, witness_of
@@ -36,16 +35,7 @@ from holdfast.work.tasks.forgetting import forget
 from holdfast.work.tasks.records import ListRecord
 from holdfast.work.tasks.task import Task
 
-
-def _cannot() -> str:
-    try:
-        demand()
-    except SandboxError as error:
-        return error.message
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_cannot()), reason=f"no broker here: {_cannot()}")
+pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
 
 @pytest.fixture

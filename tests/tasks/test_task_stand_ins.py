@@ -7,21 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, shell
-from holdfast.gate.broker.starting import demand
-from holdfast.gate.sandbox import SandboxError
 from holdfast.work.tasks import states
 
-
-def _cannot() -> str:
-    try:
-        demand()
-    except SandboxError as error:
-        return error.message
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_cannot()), reason=f"no broker here: {_cannot()}")
+pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
 #: Names as Claude Code, editors and build tools make them.
 BESIDE = ["docs/new.md.tmp.977.521144f916c2", "docs/new.md~", "docs/.new.md.swp"]

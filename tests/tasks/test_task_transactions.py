@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from helpers_processes import until
+from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, picture, shell, until_file
-from holdfast.gate.broker.starting import demand
 from holdfast.gate.door import GAP
-from holdfast.gate.sandbox import SandboxError
 from holdfast.manager.keepsakes import KeepsakeError
 from holdfast.manager.manager import LockManager
 from holdfast.work import loop
@@ -23,16 +22,7 @@ from holdfast.work.tasks import states
 from holdfast.work.tasks.records import TaskRecord
 from holdfast.work.tasks.task import Task
 
-
-def _cannot() -> str:
-    try:
-        demand()
-    except SandboxError as error:
-        return error.message
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_cannot()), reason=f"no broker here: {_cannot()}")
+pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
 
 @pytest.fixture

@@ -11,24 +11,14 @@ from typing import Any
 
 import pytest
 
+from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, picture, shell
-from holdfast.gate.broker.starting import demand
 from holdfast.gate.door import GAP
-from holdfast.gate.sandbox import SandboxError
 from holdfast.manager.manager import LockManager
 from holdfast.work.tasks import states
 from holdfast.work.tasks.records import TaskRecord
 
-
-def _cannot() -> str:
-    try:
-        demand()
-    except SandboxError as error:
-        return error.message
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_cannot()), reason=f"no broker here: {_cannot()}")
+pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 

@@ -17,10 +17,9 @@ import pytest
 
 from helpers_cli import COMMAND, Repository, Terminal
 from helpers_processes import PATIENCE_SECONDS, until
+from helpers_task_commands import why_no_broker
 from helpers_tasks import AGENT, IDENTITY, Checkout, until_file
 from holdfast.cli.task_report import Watch
-from holdfast.gate.broker.starting import demand
-from holdfast.gate.sandbox import SandboxError
 from holdfast.manager import services
 from holdfast.manager.manager import LockManager
 from holdfast.work.errors import WorkError
@@ -28,16 +27,7 @@ from holdfast.work.tasks import records, states
 from holdfast.work.tasks.records import TaskRecord
 from holdfast.work.tasks.task import COMMAND_LINE, Task
 
-
-def _cannot() -> str:
-    try:
-        demand()
-    except SandboxError as error:
-        return error.message
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_cannot()), reason=f"no broker here: {_cannot()}")
+pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
 
 class Shop(Repository):
