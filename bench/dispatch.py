@@ -22,10 +22,10 @@ from bench.task_lists import Checkout
 from holdfast.core.model import SECOND
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
-from holdfast.work.items import LockRequest, Order, WorkItem
-from holdfast.work.scheduler import Scheduler
-from holdfast.work.slots import Launcher, Launchers
-from holdfast.work.tasks.task import Task
+from holdfast.work.engine.scheduler import Scheduler
+from holdfast.work.engine.work_items import LockRequest, Order, WorkItem
+from holdfast.work.launching.slots import Launcher, Launchers
+from holdfast.work.tasks.lists.task import Task
 
 SLOTS = 8
 WORK_SECONDS = 0.1

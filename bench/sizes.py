@@ -16,7 +16,7 @@ from bench.harness import Row, at_most, compare, in_turns
 from holdfast import LockManager
 from holdfast.core.draft import Draft
 from holdfast.core.model import Decision, Holder, Request
-from holdfast.manager import services
+from holdfast.manager import transactions
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
@@ -39,7 +39,7 @@ def fill(manager: LockManager, count: int) -> None:
                 draft.admit(Request(f"filler-{number}", holder, (path,), "w"), ticket=False)
             return draft.done(None)
 
-        services.decide(manager, grant, time.monotonic() + 600)
+        transactions.decide(manager, grant, time.monotonic() + 600)
 
 
 class Ledger:

@@ -10,11 +10,15 @@ from pathlib import Path
 
 from holdfast.core.model import SECOND, Event
 from holdfast.manager.manager import LockManager
-from holdfast.work.desk import ITEM_DISPATCHED, ITEM_ENDED, ITEM_RETRIED
-from holdfast.work.tasks import states
+from holdfast.work.engine.item_store import (
+    ITEM_DISPATCHED,
+    ITEM_ENDED,
+    ITEM_RETRIED,
+)
+from holdfast.work.tasks import task_states
 from holdfast.work.tasks.dispatcher import TaskDispatcher
-from holdfast.work.tasks.records import TaskRecord
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.work.tasks.lists.task import Task, TaskList
+from holdfast.work.tasks.task_records import TaskRecord
 
 END_SECONDS = 600.0
 #: How the reason begins for which a task that was the victim of a circle is begun again.
@@ -86,7 +90,12 @@ def _is_measured(event: Event) -> bool:
 
 def _outcome(events: Sequence[Event], found: Sequence[TaskRecord]) -> Outcome:
     for record in found:
-        assert record.state == states.DONE, (record.name, record.state, record.reason, record.tail)
+        assert record.state == task_states.DONE, (
+            record.name,
+            record.state,
+            record.reason,
+            record.tail,
+        )
     sent = [one.at for one in events if one.type == ITEM_DISPATCHED]
     ended = [one.at for one in events if one.type == ITEM_ENDED]
     assert len(ended) == len(found), "a task did not end once"

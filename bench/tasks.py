@@ -17,7 +17,7 @@ from statistics import median
 from bench.dispatch import SLOTS, WORK_SECONDS
 from bench.harness import Row, compare, in_turns
 from bench.task_lists import Checkout, Outcome
-from holdfast.work.tasks.task import Task
+from holdfast.work.tasks.lists.task import Task
 
 COLLIDING = 0.3
 #: So many files that others write too does each of the colliding tasks write, and there are so many

@@ -14,7 +14,7 @@ pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from helpers_init import SOURCE, Site  # noqa: E402
 from helpers_processes import Crowd  # noqa: E402
-from holdfast.gate import bundle  # noqa: E402
+from holdfast.gate.door import bundle  # noqa: E402
 from holdfast.manager.clock import FakeClock  # noqa: E402
 from holdfast.manager.manager import LockManager  # noqa: E402
 from holdfast.store import open_store  # noqa: E402
@@ -25,7 +25,7 @@ from run import APART  # noqa: E402
 from stage import Stage, settled  # noqa: E402
 
 if TYPE_CHECKING:
-    from holdfast.core.time import Clock
+    from holdfast.core.ledger_time import Clock
     from holdfast.store.contract import IsDead, Store
 
 # How long an example takes says more about what else the machine is doing.

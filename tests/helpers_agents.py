@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from holdfast.core.model import Holder, agent_key
+from holdfast.gate.config.settings import Settings
 from holdfast.gate.intent import Answer
-from holdfast.gate.leases import Gate
-from holdfast.gate.settings import Settings
-from holdfast.manager.liveness import own_witness
+from holdfast.gate.lease_gate import Gate
 from holdfast.manager.manager import LockManager
+from holdfast.manager.owners.liveness import own_witness
 
 #: Of those whose retry is to be made soon.
 HASTY_SECONDS = 0.05

@@ -17,7 +17,7 @@ import pytest
 from helpers_cli import COMMAND, environment
 from helpers_processes import PATIENCE_SECONDS
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.broker.starting import demand
+from holdfast.gate.broker.command_start import demand
 
 
 def _lacks() -> str:

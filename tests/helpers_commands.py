@@ -17,10 +17,11 @@ from typing import Any
 from helpers_guard import ENV
 from helpers_processes import PATIENCE_SECONDS
 from holdfast import LockManager
-from holdfast.gate import door, hook
+from holdfast.gate import hook
 from holdfast.gate.commands import prefix_script
-from holdfast.gate.install.command import Command
-from holdfast.gate.install.shellprefix import MODE, script
+from holdfast.gate.door import client_events
+from holdfast.gate.install.hook_command import Command
+from holdfast.gate.install.shell_prefix import MODE, script
 
 COMMAND = Command(sys.executable, hook.__file__)
 
@@ -75,7 +76,7 @@ class ClaudeLike:
             **({"agent_id": agent, "agent_type": "general"} if agent else {}), **fields,
         }  # fmt: skip
         env = {**self.environment, "CLAUDE_PROJECT_DIR": str(self.root)}
-        reply = door.answer("claude", json.dumps(told).encode(), env)
+        reply = client_events.answer("claude", json.dumps(told).encode(), env)
         assert (reply.stderr, reply.code) == ("", 0)
         return json.loads(reply.stdout) if reply.stdout else {}
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from helpers_processes import state_of, until
 from holdfast import LockManager
 from holdfast.core.model import agent_key
-from holdfast.gate import githooks
+from holdfast.gate.git import git_hooks
 
 #: Runs what it is told, line by line, until nobody tells it anything any more. A terminal that it
 #: is given becomes its own, for it has none yet.
@@ -126,7 +126,7 @@ class Actor:
             patch = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n"
             said |= {"tool_name": "apply_patch", "tool_input": {"command": patch}}
         env = self.shell() if self.client == "claude" else {}
-        done = self.run(*githooks.command(), self.client, text=json.dumps(said), env=env)
+        done = self.run(*git_hooks.command(), self.client, text=json.dumps(said), env=env)
         assert done.code == 0, done
         assert "deny" not in done.said, done
 
@@ -194,7 +194,7 @@ class Repo:
         self.install()
 
     def install(self) -> None:
-        states = {hook.state for hook in githooks.install(str(self.root))}
+        states = {hook.state for hook in git_hooks.install(str(self.root))}
         assert states == {"installed"}
 
     def actor(self, program: str, session: str = "", terminal: str = "") -> Actor:

@@ -13,7 +13,7 @@ import pytest
 from helpers_cli import COMMAND, Answer, environment
 from helpers_processes import PATIENCE_SECONDS
 from holdfast.core.model import SECOND, Event
-from holdfast.gate.broker.starting import demand
+from holdfast.gate.broker.command_start import demand
 from holdfast.gate.sandbox import SandboxError
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the dispatcher needs Linux")

@@ -14,10 +14,11 @@ from typing import Any
 
 from holdfast import LockManager
 from holdfast.core.model import agent_key
-from holdfast.gate import door, guard
+from holdfast.gate import guard
+from holdfast.gate.door import client_events
 from holdfast.gate.intent import EDIT, EDITED, FAILED, SHELL, SHELLED, STOP, Answer, Intent
-from holdfast.gate.rulebook import records
-from holdfast.manager import services
+from holdfast.gate.rulebook import agent_records
+from holdfast.manager import transactions
 from stage import Actor, Stage, settled
 
 #: First the Python that runs the tests, and none that has to look for one first.
@@ -145,7 +146,7 @@ class Session:
         said = {"session_id": self.name, "cwd": str(cwd or self.home), "hook_event_name": event,
                 **more}  # fmt: skip
         env = {"CLAUDE_PID": str(os.getpid()), "CLAUDE_PROJECT_DIR": str(self.home)}
-        reply = door.answer(self.client, json.dumps(said).encode(), env)
+        reply = client_events.answer(self.client, json.dumps(said).encode(), env)
         assert reply.code == 0
         found = json.loads(reply.stdout) if reply.stdout else {}
         assert isinstance(found, dict)
@@ -212,7 +213,9 @@ def owners(root: Path) -> dict[str, str]:
 def called(root: Path, session: str, client: str = "claude") -> str:
     """What people call a session in a repository."""
     with LockManager.open(root) as manager:
-        known = services.look(manager, lambda view: records.known(view, agent_key(client, session)))
+        known = transactions.look(
+            manager, lambda view: agent_records.known(view, agent_key(client, session))
+        )
     assert known.presence is not None
     return known.presence.shown
 

@@ -9,7 +9,7 @@ from helpers_processes import Crowd
 #: Forks the herd, lets all of it go at once by closing a pipe, and says how each one fared.
 HERD = """
 from holdfast import LockManager
-from holdfast.store.gate import Gate
+from holdfast.store.write_gate import Gate
 
 root, size = sys.argv[1], int(sys.argv[2])
 os.makedirs(root + "/.holdfast", exist_ok=True)

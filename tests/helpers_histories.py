@@ -14,13 +14,13 @@ from collections import Counter
 from pathlib import Path
 
 from helpers_processes import PATIENCE_SECONDS, state_of, until
+from histories import History, Journal, Recorder, note_death, read
 from history_bugs import BUGS
 from history_player import FILES, LONG_TTL, SHORT_TTL, TREES, Player
 from holdfast import Holder, LockManager
 from holdfast.core.model import Witness
 from holdfast.manager.clock import SystemClock
 from holdfast.store import open_store
-from holdfast.testing.histories import History, Journal, Recorder, note_death, read
 
 PLAYER = Path(__file__).with_name("history_player.py")
 

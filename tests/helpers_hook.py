@@ -24,10 +24,11 @@ import pytest
 from helpers_guard import refusal
 from holdfast import LockManager
 from holdfast.core.model import Event, Grant, agent_key
-from holdfast.gate import clients, door, hook
-from holdfast.gate.committing import release
+from holdfast.gate import clients, hook
+from holdfast.gate.door import client_events
+from holdfast.gate.git.commit_check import release
 from holdfast.gate.intent import Reply
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.clock import FakeClock
 
 HOOK = Path(hook.__file__)
@@ -170,7 +171,7 @@ class AtTheDoor(Agent):
     def reply(self, told: bytes) -> Reply:
         """All that the hook says."""
         pause = self.wait if self.held_open else None
-        return door.answer(self.client, told, self.env, pause=pause)
+        return client_events.answer(self.client, told, self.env, pause=pause)
 
     def asked(self, told: bytes) -> dict[str, Any]:
         reply = self.reply(told)
@@ -266,7 +267,7 @@ class Scene:
         """All that is held now."""
         with LockManager.open(self.root) as manager:
             ids = [one.id for one in manager.active_grants()]
-            found = services.look(manager, lambda view: [view.grant(id) for id in ids])
+            found = transactions.look(manager, lambda view: [view.grant(id) for id in ids])
         return [one for one in found if isinstance(one, Grant)]
 
     def owners(self) -> dict[str, str]:

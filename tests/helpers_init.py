@@ -13,8 +13,8 @@ from typing import Any
 
 import holdfast
 from helpers_cli import Answer, Repository, Terminal
-from holdfast.gate.install import handlers
-from holdfast.gate.install.command import LOADER
+from holdfast.gate.install import hook_entries
+from holdfast.gate.install.hook_command import LOADER
 
 SOURCE = Path(holdfast.__file__).parent
 
@@ -159,7 +159,7 @@ def commands(file: Path) -> dict[str, list[dict[str, Any]]]:
     for event, groups in json.loads(file.read_text("utf-8-sig")).get("hooks", {}).items():
         for group in groups:
             for handler in group["hooks"]:
-                if handlers.is_ours(handler):
+                if hook_entries.is_ours(handler):
                     found.setdefault(event, []).append(handler)
     return found
 

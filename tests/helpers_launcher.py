@@ -12,9 +12,9 @@ import pytest
 from conftest import until
 from holdfast.core.model import Event
 from holdfast.manager.manager import LockManager
-from holdfast.work.desk import Desk
-from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.slots import Ended, Launchers
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.work_items import LockRequest, WorkItem
+from holdfast.work.launching.slots import Ended, Launchers
 
 PYTHON = sys.executable
 

@@ -17,7 +17,7 @@ from typing import Any
 import helpers_af as af
 from helpers_processes import Child, Crowd, until
 from holdfast.proof import ProofLedger, make_proof, verify
-from holdfast.proof.finding import ERROR
+from holdfast.proof.health.audit_finding import ERROR
 
 #: As in the text; in a loop, with a field of its own in each event and a line for each that is in.
 SHELL = r"""

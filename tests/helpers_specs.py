@@ -10,7 +10,7 @@ from typing import Any
 
 from helpers_cli import Repository
 from holdfast import Holder
-from holdfast.specs import MachineId, SpecLocks, moments
+from holdfast.specs import MachineId, SpecLocks, staleness
 
 
 class Fixed:
@@ -47,7 +47,7 @@ def locks(root: Path, holder: str | Holder = "agent", id: str = "pc-1", **more: 
 
 def foreign(file: Path, **fields: Any) -> bytes:
     """A lock as another program writes it."""
-    now = moments.written(time.time_ns() // 1_000_000)
+    now = staleness.written(time.time_ns() // 1_000_000)
     lock = {
         "owner": "bob", "machineId": "far-1", "hostname": "far", "timestamp": now,
         "reason": None, "timeout": 24, "version": "1.0.0", **fields,

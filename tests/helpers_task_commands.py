@@ -11,7 +11,7 @@ from typing import Any
 from helpers_cli import COMMAND, Answer, as_a_person, environment
 from helpers_processes import PATIENCE_SECONDS
 from helpers_tasks import Checkout
-from holdfast.gate.broker.starting import demand
+from holdfast.gate.broker.command_start import demand
 from holdfast.gate.sandbox import SandboxError
 
 

@@ -33,11 +33,11 @@ from helpers_task_scripts import (
     signed,
 )
 from helpers_tasks import IDENTITY
-from holdfast.manager import services
-from holdfast.manager.liveness import carriers
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks import records, states
-from holdfast.work.tasks.records import TaskRecord
+from holdfast.manager.owners.liveness import carriers
+from holdfast.work.tasks import task_records, task_states
+from holdfast.work.tasks.task_records import TaskRecord
 
 COUNT = 20
 SLOTS = 6
@@ -188,7 +188,7 @@ class Arena:
         assert self.ended(self.start("--resume")) == 0, self.told()
 
     def states(self) -> dict[str, TaskRecord]:
-        found = services.look(self.manager, records.tasks_in)
+        found = transactions.look(self.manager, task_records.tasks_in)
         return {one.name: one for one in found}
 
     def is_done(self) -> bool:
@@ -196,7 +196,7 @@ class Arena:
         return len(found) == len(self.names) and all(one.is_over for one in found.values())
 
     def head(self) -> int:
-        return services.look(self.manager, lambda view: view.head)
+        return transactions.look(self.manager, lambda view: view.head)
 
     # Kills
 
@@ -236,7 +236,7 @@ class Arena:
         for event in self.manager.events(after=head):
             if kind == "yield" and event.type == "work_yield":
                 return True
-            if kind == "landing" and event.data.get("state") == states.LANDING:
+            if kind == "landing" and event.data.get("state") == task_states.LANDING:
                 return True
         return False
 
@@ -247,7 +247,7 @@ class Arena:
     def kill(self, way: str, dice: random.Random) -> None:
         """What `kill -9` does, to some of the processes."""
         one = dice.choice([one for one in self.running if one.poll() is None] or self.running)
-        launchers = below(one.pid, b"holdfast.work.launcher")
+        launchers = below(one.pid, b"holdfast.work.launching.launcher")
         if way == "agent":
             _kill(dice.sample(agents := self.agents(), min(1, len(agents))))
         elif way == "launcher":

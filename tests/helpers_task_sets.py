@@ -13,13 +13,13 @@ from typing import Any
 
 import task_set_agent
 from helpers_tasks import Checkout, picture
-from holdfast.gate.broker.starting import demand
+from holdfast.gate.broker.command_start import demand
 from holdfast.gate.sandbox import SandboxError
+from holdfast.manager.files.unfinished_edits import FOLDER, LIST
 from holdfast.manager.manager import LockManager
-from holdfast.manager.settling import FOLDER, LIST
-from holdfast.work.tasks import records, states
-from holdfast.work.tasks.records import TaskRecord
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.work.tasks import task_records, task_states
+from holdfast.work.tasks.lists.task import Task, TaskList
+from holdfast.work.tasks.task_records import TaskRecord
 from task_set_agent import ALWAYS, HOWS, IN_PLACE, KINDS, NEW_MODE, Player, written_by
 
 
@@ -295,7 +295,9 @@ def problems(made: TaskSet) -> list[str]:
     wrong = [f"{one.name} is {one.state}" for one in found.values() if not one.is_over]
     if sorted(found) != sorted(made.programs):
         wrong.append(f"there are records of {sorted(found)}")
-    done = {name: made.programs[name] for name, one in found.items() if one.state == states.DONE}
+    done = {
+        name: made.programs[name] for name, one in found.items() if one.state == task_states.DONE
+    }
     wrong += [f"{one.name} succeeded" for one in done.values() if not one.can_succeed]
     after = tree_of(made.checkout.root)
     with LockManager.open(str(made.checkout.root)) as manager:
@@ -311,8 +313,8 @@ def problems(made: TaskSet) -> list[str]:
 
 def _landed(manager: LockManager) -> list[str]:
     """The tasks in the order in which nothing could undo them any more."""
-    said = [one.data for one in manager.events() if one.type == records.TASK_CHANGED]
-    return list(dict.fromkeys(one["name"] for one in said if one["state"] == states.LANDING))
+    said = [one.data for one in manager.events() if one.type == task_records.TASK_CHANGED]
+    return list(dict.fromkeys(one["name"] for one in said if one["state"] == task_states.LANDING))
 
 
 def _told(made: TaskSet, found: Mapping[str, TaskRecord], guess: Sequence[str], after: Tree) -> str:

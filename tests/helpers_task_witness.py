@@ -12,16 +12,16 @@ from itertools import pairwise
 from helpers_task_fights import Arena, until_no_process_is_left
 from helpers_task_scripts import CHECKLIST, CIRCLE, JOURNAL, SHARED, names_in
 from helpers_tasks import picture
-from holdfast.gate.sandbox.scratch import sweep
-from holdfast.manager import services
-from holdfast.work.desk import YIELD_NOTES
-from holdfast.work.tasks import states
+from holdfast.gate.sandbox.scratch_folder import sweep
+from holdfast.manager import transactions
+from holdfast.work.engine.item_store import YIELD_NOTES
+from holdfast.work.tasks import task_states
 
 
 def demand_all_done_once(made: Arena) -> None:
     """Every task is done, once, and nothing else is there."""
     found = {one.name: one.state for one in made.states().values()}
-    assert found == dict.fromkeys(made.names, states.DONE), made.told()
+    assert found == dict.fromkeys(made.names, task_states.DONE), made.told()
     demand_marks_of(made, set(made.names))
     demand_nothing_left(made)
 
@@ -74,7 +74,7 @@ def demand_nothing_left(made: Arena) -> None:
     until_no_process_is_left(made)
     assert made.manager.active_grants() == []
     assert made.manager.queue() == []
-    assert services.notes(made.manager, YIELD_NOTES) == []
+    assert transactions.notes(made.manager, YIELD_NOTES) == []
     runs = made.root / ".holdfast/runs"
     # What an undone attempt had made of its files is there to stay, whatever its agent called them.
     ours = [one for one in runs.rglob("*") if "left" not in one.relative_to(runs).parts]

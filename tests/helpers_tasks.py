@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from helpers_processes import PATIENCE_SECONDS
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks import records
+from holdfast.work.tasks import task_records
 from holdfast.work.tasks.dispatcher import TaskDispatcher
-from holdfast.work.tasks.records import TaskRecord
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.work.tasks.lists.task import Task, TaskList
+from holdfast.work.tasks.task_records import TaskRecord
 
 #: `agent.py PROMPT`: runs what stands before what every agent is told besides, as a script that
 #: stops at the first error.
@@ -84,7 +84,7 @@ class Checkout:
 
     def records(self) -> dict[str, TaskRecord]:
         with LockManager.open(str(self.root)) as manager:
-            return {one.name: one for one in services.look(manager, records.tasks_in)}
+            return {one.name: one for one in transactions.look(manager, task_records.tasks_in)}
 
     def log(self) -> list[str]:
         """The subjects of all commits, the newest first."""

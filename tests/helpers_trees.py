@@ -16,7 +16,7 @@ from typing import Any
 
 from helpers_processes import until
 from holdfast.cli import main
-from holdfast.core import filetimes
+from holdfast.core import file_times
 from holdfast.core.errors import HoldfastError
 from holdfast.manager.clock import FakeClock
 from holdfast.trees import (
@@ -24,13 +24,13 @@ from holdfast.trees import (
     Restored,
     acquire,
     create,
-    descriptors,
     examine,
     find,
     in_place,
     take,
     verify,
 )
+from holdfast.trees.snapshots import descriptors
 
 ANN = "here:ann:11:1"
 BOB = "here:bob:12:1"
@@ -166,7 +166,7 @@ def _attributes(path: Path) -> dict[str, bytes]:
 def old_enough() -> None:
     """Times can be relied on once a tick of the clock has passed: wait for the clock."""
     begun = time.time_ns()
-    until(lambda: time.time_ns() > begun + filetimes.TICK_NS * 2, "a tick has passed")
+    until(lambda: time.time_ns() > begun + file_times.TICK_NS * 2, "a tick has passed")
 
 
 NAMES = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from helpers_processes import Crowd, until
 from helpers_trees import ANN, World, in_child, killed_at, picture, steps_of, telling
-from holdfast.trees import audit, status, steal
+from holdfast.trees import audit_log, status, steal
 
 
 class Fate(enum.Enum):
@@ -33,7 +33,7 @@ def spotless(world: World) -> None:
     world.check_all(again=False)
     world.codes(strict=False, clean=True)
     assert world.codes(strict=False, clean=True) == []
-    assert [*audit.faults(world.repository)] == []
+    assert [*audit_log.faults(world.repository)] == []
     assert world.leftovers() == []
     head = world.main.head()
     assert not head or head in world.snapshots()
@@ -183,7 +183,7 @@ def thieves(folder: Path, *, rounds: int, crowd_size: int = 6) -> None:
                 assert answer[0] == "won" or answer[1] in ("E_LOCK_CONFLICT", "E_LOCK_NOT_HELD")
     assert tokens == sorted(set(tokens))
     # Each lease that ran out was stolen by exactly one: the thefts are one chain of tokens.
-    thefts = [one for one in audit.records(world.repository) if one["event"] == "lock_stolen"]
+    thefts = [one for one in audit_log.records(world.repository) if one["event"] == "lock_stolen"]
     assert [one["stolen_from"]["fencing_token"] for one in thefts] == tokens[:-1]
     assert [one["fencing_token"] for one in thefts] == tokens[1:]
     assert set(world.snapshots()) == set(published)

@@ -8,7 +8,17 @@ from pathlib import Path
 
 from helpers_trees import ANN, World, killed_at, picture, steps_of, telling
 from helpers_trees_crash import killed_after, spotless
-from holdfast.trees import Settings, acquire, create, find, plan_gc, remove, run_gc, tags, take
+from holdfast.trees import (
+    Settings,
+    acquire,
+    create,
+    find,
+    plan_gc,
+    remove,
+    run_gc,
+    take,
+)
+from holdfast.trees.snapshots import tags
 
 #: Nothing is kept but what something needs.
 STRICT = Settings(keep_ancestors=False, keep_last=0, keep_days=0)
@@ -109,6 +119,6 @@ def crash_gc_at_random(folder: Path, *, times: int, seed: int) -> None:
 
 def loose(world: World) -> None:
     """Let the repository keep no more than what is needed."""
-    from holdfast.trees import protecting
+    from holdfast.trees.snapshots import retention
 
-    protecting.change_settings(world.repository, **STRICT.to_dict())
+    retention.change_settings(world.repository, **STRICT.to_dict())

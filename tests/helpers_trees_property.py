@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from helpers_trees import ANN, World, grow, picture
-from holdfast.trees import create, files, verify
+from holdfast.trees import create, tree_files, verify
 
 
 def round_trips(folder: Path, *, trees: int, seed: int) -> None:
@@ -29,7 +29,7 @@ def round_trips(folder: Path, *, trees: int, seed: int) -> None:
         if chance.random() < 0.7:
             made = create(world.repository, f"t{number}", snapshot_id=id).worktree
             assert picture(made.path) == expected, where
-            files.remove_tree(made.path)
+            tree_files.remove_tree(made.path)
         else:
             _clear(world.payload)
             world.in_place(id, holder=ANN)

@@ -16,9 +16,9 @@ from conftest import until
 from helpers_cli import COMMAND, Answer, as_a_person, environment, quickly
 from helpers_processes import PATIENCE_SECONDS
 from holdfast.manager.manager import LockManager
-from holdfast.work.items import WorkItem
-from holdfast.work.manifest import ScreenManifest
-from holdfast.work.pipeline import Pipeline
+from holdfast.work.engine.work_items import WorkItem
+from holdfast.work.screens.manifest import ScreenManifest
+from holdfast.work.screens.pipeline import Pipeline
 
 #: What an agent is: `agent.py PHASE NAME FILE…`. A file `orders/PHASE-NAME` beside it is run in its
 #: place, with the same names at hand.
@@ -245,6 +245,6 @@ def launchers_of(pid: int) -> list[int]:
     found = []
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         for word in file.read_text().split():
-            if b"holdfast.work.launcher" in Path(f"/proc/{word}/cmdline").read_bytes():
+            if b"holdfast.work.launching.launcher" in Path(f"/proc/{word}/cmdline").read_bytes():
                 found.append(int(word))
     return found

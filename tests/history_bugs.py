@@ -1,7 +1,7 @@
 """Bugs that are put into the programs of a fight, to show that the check of its history finds them.
 
 Each is a function that breaks this process for as long as its `with` block lasts. What a rule can
-get wrong is in `holdfast.testing.mutants`; here is what a store can.
+get wrong is in `mutants.sim_mutants`; here is what a store can.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from holdfast import LockManager
-from holdfast.manager import forks
-from holdfast.store import lockbytes
-from holdfast.store.descriptors import identity
+from holdfast.manager import fork_check
+from holdfast.store import lock_bytes
+from holdfast.store.file_descriptors import identity
 from holdfast.store.session import Session
-from holdfast.testing.mutants import MUTANTS, patched
+from mutants.sim_mutants import MUTANTS, patched
 
 
 def droppable_locks() -> AbstractContextManager[None]:
@@ -27,7 +27,7 @@ def droppable_locks() -> AbstractContextManager[None]:
     def is_at_its_path(self: Session) -> bool:
         return (identity(self.gate.path), identity(self.path)) == (self.gate.inode, self.files[0])
 
-    return patched([(lockbytes, "HAS_LOCKS", False), (Session, "is_at_its_path", is_at_its_path)])
+    return patched([(lock_bytes, "HAS_LOCKS", False), (Session, "is_at_its_path", is_at_its_path)])
 
 
 def answer_before_commit() -> AbstractContextManager[None]:
@@ -44,7 +44,7 @@ def answer_before_commit() -> AbstractContextManager[None]:
 
 def blind_to_forks() -> AbstractContextManager[None]:
     """A child that was forked in the middle of a call makes its parent's request once more."""
-    return patched([(forks, "refuse_in_child", lambda of_caller: None)])
+    return patched([(fork_check, "refuse_in_child", lambda of_caller: None)])
 
 
 BUGS: dict[str, Callable[[], AbstractContextManager[None]]] = {

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType
 
+from histories import Journal, Recorder
 from holdfast import LockGrant, LockManager, StoreError
 from holdfast.manager import manager
-from holdfast.testing.histories import Journal, Recorder
 
 #: Two connected sets of files, one of them of two trees that a few requests join, and a port.
 TREES = (("a", "b"), ("c",))

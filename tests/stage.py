@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.core.model import SECOND, Event, Grant, Holder, Witness, agent_key
-from holdfast.gate import stops
-from holdfast.gate.committer import Committer
-from holdfast.gate.committing import free
-from holdfast.gate.gitfiles import committed
+from holdfast.gate import held_stops
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.git.commit_check import free
+from holdfast.gate.git.committer import Committer
+from holdfast.gate.git.git_files import committed
 from holdfast.gate.intent import Answer
-from holdfast.gate.leases import Gate
-from holdfast.gate.settings import Settings
+from holdfast.gate.lease_gate import Gate
 from holdfast.manager.clock import FakeClock
+from holdfast.manager.files.paths import Tree
 from holdfast.manager.manager import LockManager
-from holdfast.manager.paths import Tree
 from holdfast.store import open_store
 from holdfast.testing.conformance import Processes
 
@@ -137,7 +137,7 @@ class Actor:
         """Nothing more to do; the hook may hold it."""
         gate = self.gate(hold=hold, hold_seconds=hold_seconds)
         end = gate.end_agent if self.agent else gate.stop
-        return stops.hold([end(may_go_on=may_go_on)])
+        return held_stops.hold([end(may_go_on=may_go_on)])
 
     def waited(self) -> float:
         """How long calls and stops of it were held open, in seconds."""

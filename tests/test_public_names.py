@@ -256,7 +256,7 @@ def test_a_refused_lock_does_not_bring_in_what_puts_files_back(tmp_path: Path) -
         "    m.try_acquire(holder='a', write_paths=['x'])\n"
         "    assert m.try_acquire(holder='b', write_paths=['x']) is None"
     )
-    late = {"holdfast.manager.keepsakes", "holdfast.manager.file_restore"}
+    late = {"holdfast.manager.files.keepsakes", "holdfast.manager.files.file_restore"}
     assert imported_by(code) & late == set()
 
 

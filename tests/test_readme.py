@@ -14,9 +14,9 @@ import pytest
 
 from helpers_cli import Repository, Terminal, environment
 from holdfast import Event, Holder, LockGrant, LockManager
-from holdfast.core import events, moving, rules
+from holdfast.core import bulk_rules, events, rules
 from holdfast.core.model import Request
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.clock import FakeClock
 from holdfast.store import open_store, schema
 
@@ -52,7 +52,7 @@ def shown(page: str) -> list[tuple[str, str]]:
 
 def has_broker() -> bool:
     """Whether `run --lease` can be had here."""
-    from holdfast.gate.broker.starting import demand
+    from holdfast.gate.broker.command_start import demand
     from holdfast.gate.sandbox import SandboxError
 
     try:
@@ -224,9 +224,9 @@ def all_kinds_of_events() -> list[Event]:
     assert manager.try_acquire(holder="dan", write_paths=["x"]) is None
     store.transact(lambda view: rules.cancel(view, late.id, "cancelled"), deadline=FOREVER)
     manager.force(grant.id, by="eve", reason="in a hurry")
-    (served,) = services.look(manager, lambda view: view.grants())
-    moved = moving.heir(served, manager.holder("fay"), "moved")
-    services.decide(manager, lambda view: moving.exchange(view, [(served.id, moved)]))
+    (served,) = transactions.look(manager, lambda view: view.grants())
+    moved = bulk_rules.heir(served, manager.holder("fay"), "moved")
+    transactions.decide(manager, lambda view: bulk_rules.exchange(view, [(served.id, moved)]))
     return list(manager.events())
 
 

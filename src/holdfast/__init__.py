@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         StoreVersionError,
     )
     from holdfast.core.model import ConflictInfo, Event, Holder, Verdict
-    from holdfast.gate.writing import safe_write
+    from holdfast.gate.checked_write import safe_write
     from holdfast.manager.grants import GrantSnapshot, LockGrant
     from holdfast.manager.manager import LockManager
 
@@ -51,7 +51,7 @@ _HOMES = {
         "StoreNetworkError", "StoreReadonlyError", "StoreVersionError",
     ),
     "holdfast.core.model": ("ConflictInfo", "Event", "Holder", "Verdict"),
-    "holdfast.gate.writing": ("safe_write",),
+    "holdfast.gate.checked_write": ("safe_write",),
     "holdfast.manager.grants": ("GrantSnapshot", "LockGrant"),
     "holdfast.manager.manager": ("LockManager",),
 }  # fmt: skip

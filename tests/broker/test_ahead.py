@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helpers_broker import NEEDS_BROKER, Site, ended, until
-from holdfast.gate.broker.ahead import SINGLY
+from holdfast.gate.broker.leasing.git_lookahead import SINGLY
 
 pytestmark = NEEDS_BROKER
 

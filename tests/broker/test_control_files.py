@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers_broker import NEEDS_BROKER, Site, until
-from holdfast.gate.broker.gitsettings import danger
+from holdfast.gate.broker.control.git_settings import danger
 
 pytestmark = NEEDS_BROKER
 

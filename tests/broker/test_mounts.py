@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.gate.broker.mounts import aliases
+from holdfast.gate.broker.places.mounts import aliases
 
 _ROOT = "25 1 8:1 / / rw - ext4 /dev/sda1 rw"
 _HOME = "26 25 8:2 / /home rw - ext4 /dev/sda2 rw"

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from helpers_processes import LINUX_ONLY
-from holdfast.gate.broker.finding import Found
-from holdfast.gate.broker.folders import Folders
-from holdfast.gate.broker.performing import Blocks, Performing
-from holdfast.gate.broker.where import LEASED
+from holdfast.gate.broker.calls.call_answers import Blocks, Performing
+from holdfast.gate.broker.calls.folder_rename import Folders
+from holdfast.gate.broker.places.path_lookup import Found
+from holdfast.gate.broker.places.path_zones import LEASED
 
 pytestmark = LINUX_ONLY
 

@@ -6,14 +6,14 @@ import json
 import sys
 from pathlib import Path
 
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work import assignment, states
-from holdfast.work.desk import Desk
-from holdfast.work.flows import Flows
-from holdfast.work.items import LockRequest
-from holdfast.work.manifest import ScreenManifest
-from holdfast.work.scheduler import Here
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.scheduler import Here
+from holdfast.work.engine.work_items import LockRequest
+from holdfast.work.screens import assignment, workflow_states
+from holdfast.work.screens.manifest import ScreenManifest
+from holdfast.work.screens.workflow_records import Flows
 
 
 def crowd(root: Path, *, items: int, events: int, out: int = 8) -> LockManager:
@@ -35,7 +35,7 @@ def crowd(root: Path, *, items: int, events: int, out: int = 8) -> LockManager:
         if number < out:
             claimed = desk.claim(item, host.holder(item))
             assert isinstance(claimed, tuple)
-    done = services.look(manager, lambda view: view.head)
+    done = transactions.look(manager, lambda view: view.head)
     number = 0
     while done < events:
         path = f"lib/part{number % 40}/file{number % 200}.rb"
@@ -94,8 +94,8 @@ def analysed(manager: LockManager, root: Path) -> None:
     assignment.assign(manager, manifest, review=True)
     desk, host, flows = Desk(manager), Here(), Flows(manager)
     for group, screens in manifest.groups.items():
-        flows.move(group, states.QUEUED)
-        flows.move(group, states.ANALYZING)
+        flows.move(group, workflow_states.QUEUED)
+        flows.move(group, workflow_states.ANALYZING)
         ids = []
         for screen in screens:
             wanted = LockRequest.of([f"app/controllers/{group}_controller.rb"])
@@ -105,4 +105,4 @@ def analysed(manager: LockManager, root: Path) -> None:
             assert isinstance(claimed, tuple)
             targets = [f"app/controllers/{group}_controller.rb", "app/shared.rb"]
             desk.end(claimed[0], data={"write_targets": targets, "findings": 1})
-        flows.move(group, states.AWAITING_DECISIONS, data={"analyses": ids})
+        flows.move(group, workflow_states.AWAITING_DECISIONS, data={"analyses": ids})

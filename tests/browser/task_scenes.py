@@ -10,17 +10,17 @@ from typing import Any
 
 from holdfast.core import codec
 from holdfast.core.model import SECOND, Holder
-from holdfast.manager import services
-from holdfast.manager.keepsakes import marked
-from holdfast.manager.liveness import own_witness, witness_of
+from holdfast.manager import transactions
+from holdfast.manager.files.keepsakes import marked
 from holdfast.manager.manager import LockManager
-from holdfast.work.desk import Desk
-from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.runs import Run
-from holdfast.work.tasks import records, states
+from holdfast.manager.owners.liveness import own_witness, witness_of
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.work_items import LockRequest, WorkItem
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.tasks import task_records, task_states
 from holdfast.work.tasks.attempt import anchor
-from holdfast.work.tasks.records import ListRecord, TaskRecord
-from holdfast.work.tasks.task import Task
+from holdfast.work.tasks.lists.task import Task
+from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 
 LIST = "tasks.toml"
 PATCH = """diff --git a/a.txt b/a.txt
@@ -47,7 +47,7 @@ class Scene:
         self.desk = Desk(manager)
         self._launcher = terms.pop("launcher", None) or own_witness()
         by = tuple(codec.witness_to_list(terms.pop("by", None) or own_witness()) or ())
-        now = services.look(manager, lambda view: view.now)
+        now = transactions.look(manager, lambda view: view.now)
         began = now - round(terms.pop("since_seconds", 60.0) * SECOND)
         self.now = now
         command = terms.pop("command", f"holdfast dispatch {name}")
@@ -55,14 +55,16 @@ class Scene:
             name, tuple(task.name for task in tasks), terms.pop("slots", 2), began=began, by=by,
             command=command, **terms,
         )  # fmt: skip
-        services.note(manager, records.LIST_BEGUN, made.to_data(), name=made.note)
+        transactions.note(manager, task_records.LIST_BEGUN, made.to_data(), name=made.note)
         self.records: dict[str, TaskRecord] = {}
         for task in tasks:
             self.change(TaskRecord(name, task))
 
     def change(self, record: TaskRecord) -> TaskRecord:
         """The last word on a task."""
-        services.note(self.manager, records.TASK_CHANGED, record.to_data(), name=record.note)
+        transactions.note(
+            self.manager, task_records.TASK_CHANGED, record.to_data(), name=record.note
+        )
         self.records[record.name] = record
         return record
 
@@ -75,14 +77,14 @@ class Scene:
         wanted = LockRequest.of(task.reads, (anchor(task, self.name), *writes))
         item = self.desk.enqueue(name, "task", wanted, {"list": self.name, "task": name})
         assert item is not None
-        self.set(name, states.QUEUED, item=item.id)
+        self.set(name, task_states.QUEUED, item=item.id)
         return item
 
     def holder(self, item: WorkItem) -> Holder:
         """What holds the locks of an item: it is kept until its files are put back."""
         return marked(Holder(id=item.id, key=f"work/{item.id}", witness=self._launcher))
 
-    def send_out(self, name: str, *writes: str, state: str = states.WORKING) -> WorkItem:
+    def send_out(self, name: str, *writes: str, state: str = task_states.WORKING) -> WorkItem:
         """Its agent is at work, and has leased these files."""
         item = self.queue(name)
         claimed = self.desk.claim(item, self.holder(item))
@@ -97,9 +99,9 @@ class Scene:
         """A call of its agent stands in line for a file."""
         item = self.desk.item(self.records[name].item)
         assert item is not None
-        services.queue(self.manager, self.manager.request(self.holder(item), (), [path]))
+        transactions.queue(self.manager, self.manager.request(self.holder(item), (), [path]))
 
-    def end(self, name: str, state: str = states.DONE, **changes: Any) -> None:
+    def end(self, name: str, state: str = task_states.DONE, **changes: Any) -> None:
         """It is over."""
         took = round(changes.pop("seconds", 20.0) * SECOND)
         times = {"began": self.now - took, "ended": self.now, "worked_microseconds": took}
@@ -115,9 +117,9 @@ class Scene:
 
 def review(scene: Scene, name: str, *writes: str, patch: str = PATCH) -> WorkItem:
     """A task that waits for a decision, with its diff and its output."""
-    item = scene.send_out(name, *writes, state=states.REVIEWING)
+    item = scene.send_out(name, *writes, state=task_states.REVIEWING)
     scene.desk.hold(item)
-    scene.set(name, states.REVIEWING, files=tuple(writes))
+    scene.set(name, task_states.REVIEWING, files=tuple(writes))
     scene.keep(item.id, changes_patch=patch, task_log=f"{name}: all is done\n")
     return item
 

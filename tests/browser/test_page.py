@@ -11,15 +11,15 @@ import pytest
 from browser.chromium import Chromium, found
 from browser.scenes import analysed, crowd, workshop
 from helpers_agents import Agent, blocked
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.server.server import Server
-from holdfast.work import scheduler
-from holdfast.work.desk import Desk
-from holdfast.work.flows import Flows
-from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.runs import Run
-from holdfast.work.scheduler import Here
+from holdfast.work.engine import scheduler
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.scheduler import Here
+from holdfast.work.engine.work_items import LockRequest, WorkItem
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.screens.workflow_records import Flows
 
 pytestmark = pytest.mark.skipif(
     not found(), reason="needs Chromium (Debian and Ubuntu: the package chromium)"
@@ -111,7 +111,7 @@ def test_the_queue_says_why_each_one_waits_and_for_whom(
     sent_out(manager, "blog/posts", ["app/shared.rb"])
     queued(manager, "blog/tags", ["app/shared.rb"])
     queued(manager, "blog/users", ["lib/free.rb"])
-    services.queue(manager, manager.request("ben", (), ["app/shared.rb"]))
+    transactions.queue(manager, manager.request("ben", (), ["app/shared.rb"]))
     visit(browser, site)
     shows(browser, "#list-queue .waiting", "blog/tags", "blog/posts writes app/shared.rb")
     shows(browser, "#list-queue", "blog/users", "waits for a free slot")
@@ -264,8 +264,8 @@ def test_contention_gaps_and_trouble(browser: Chromium, site: Server, manager: L
     visit(browser, site, "contention")
     shows(browser, "#list-contention", "app/shared.rb", "1 waiting", "1 grant")
     gap = {"grant": item.grant_id, "path": "lib/z.rb", "why": "not covered", "client": "claude"}
-    services.note(manager, "coverage_gap", gap)
-    services.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
+    transactions.note(manager, "coverage_gap", gap)
+    transactions.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
     shows(browser, "#banners", "The scheduler broke: it fell")
     browser.press("5")
     shows(browser, "#list-trouble", "blog/posts", "lib/z.rb", "not covered", "it fell")

@@ -16,14 +16,14 @@ from browser.chromium import Chromium, found
 from browser.scenes import analysed, workshop
 from browser.task_scenes import LIST, Scene, review
 from browser.test_page import PHONE, READY, shows, text, visit
-from holdfast.manager import services
-from holdfast.manager.liveness import witness_of
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.server import feed
+from holdfast.manager.owners.liveness import witness_of
+from holdfast.server import ledger_feed
 from holdfast.server.server import Server
-from holdfast.server.visible import is_invisible, visible
-from holdfast.work.tasks import decisions, states
-from holdfast.work.tasks.task import Task
+from holdfast.server.visible_text import is_invisible, visible
+from holdfast.work.tasks import review_decisions, task_states
+from holdfast.work.tasks.lists.task import Task
 
 pytestmark = pytest.mark.skipif(
     not found(), reason="needs Chromium (Debian and Ubuntu: the package chromium)"
@@ -72,7 +72,7 @@ def test_progress_time_and_forecast_are_shown(
     assert browser.value("document.body.dataset.tab") == "tasks", "where there are tasks, first"
     shows(browser, "#progress", "tasks.toml", "0 of 4 done", "5 min", "end not known")
     scene.end("a", seconds=60)
-    scene.end("b", states.FAILED, reason="it broke")
+    scene.end("b", task_states.FAILED, reason="it broke")
     scene.send_out("c", "c.txt")
     shows(browser, "#progress", "1 of 4 done · 1 at work · 1 failed", "5 min · about", "left")
     bar = "document.querySelector('#progress [role=progressbar]')"
@@ -104,7 +104,7 @@ def test_what_went_wrong_is_told_with_the_last_lines(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     scene = Scene(manager, tasks("first"))
-    scene.end("first", states.FAILED, reason="the agent failed with code 3", tries=3,
+    scene.end("first", task_states.FAILED, reason="the agent failed with code 3", tries=3,
               tail=("Traceback", "KeyError: 7"), log=".holdfast/runs/x/task.log")  # fmt: skip
     visit(browser, site, "trouble")
     shows(browser, "#list-trouble", "first", "the agent failed with code 3")
@@ -176,8 +176,8 @@ def test_a_person_approves_and_rejects_beside_the_diff(
     assert browser.complaints() == []
 
 
-def decided(manager: LockManager, name: str) -> decisions.TaskDecision | None:
-    return services.look(manager, lambda view: decisions.decision_in(view, LIST, name))
+def decided(manager: LockManager, name: str) -> review_decisions.TaskDecision | None:
+    return transactions.look(manager, lambda view: review_decisions.decision_in(view, LIST, name))
 
 
 def until_decided(browser: Chromium, manager: LockManager, name: str) -> None:
@@ -207,7 +207,7 @@ def test_a_page_without_the_secret_only_shows_the_diff(
 def test_a_dead_dispatcher_is_said_within_seconds_with_the_command(
     browser: Chromium, site: Server, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "PULSE_SECONDS", 0.5)
+    monkeypatch.setattr(ledger_feed, "PULSE_SECONDS", 0.5)
     process = subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
     )
@@ -237,7 +237,7 @@ def test_counts_agree_wherever_they_are_shown(browser: Chromium, tmp_path: Path)
     ):
         analysed(manager, shop)
         scene = Scene(manager, tasks("a", "b", "c", "d"))
-        scene.end("a", states.FAILED, reason="no")
+        scene.end("a", task_states.FAILED, reason="no")
         scene.end("b")
         scene.send_out("c", "c.txt")
         scene.queue("d", "c.txt")
@@ -290,7 +290,7 @@ def test_a_list_that_ended_with_failures_says_so(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     scene = Scene(manager, tasks("a", "b"))
-    scene.end("a", states.FAILED, reason="no")
+    scene.end("a", task_states.FAILED, reason="no")
     scene.end("b")
     visit(browser, site)
     shows(browser, "#phase", "finished, 1 failed")
@@ -385,7 +385,7 @@ def test_invisible_characters_are_made_visible_everywhere(
     scene.keep(item.id, task_log=f"prints {evil}\x07 \x1b[32mgreen\x1b[0m\n")
     assert manager.try_acquire(holder="ann", write_paths=["x.txt"], reason=evil)
     scene.queue("b", "x.txt")
-    scene.set("b", states.QUEUED, reason=f"once more: {evil}")
+    scene.set("b", task_states.QUEUED, reason=f"once more: {evil}")
     visit(browser, site, "tasks")
     shows(browser, "#list-tasks", visible(evil))
     browser.click("#list-tasks .review")

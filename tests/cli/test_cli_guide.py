@@ -11,7 +11,7 @@ import pytest
 
 import holdfast.cli as cli
 from holdfast.cli.commands import GLOBALS, VARIABLES, Command, everything
-from holdfast.cli.helping import EXIT_CODES, command_line
+from holdfast.cli.help import EXIT_CODES, command_line
 from holdfast.cli.parser import UsageError, duration
 from holdfast.core import errors
 
@@ -77,5 +77,5 @@ def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
     loaded = set(done.stderr.splitlines()[-1].split())
-    assert "holdfast.cli.locks" in loaded
+    assert "holdfast.cli.locking.lock_commands" in loaded
     assert loaded & heavy == set()

@@ -25,21 +25,29 @@ from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, QuickRepository, Repository, Terminal
 from helpers_processes import until
 from holdfast import LockManager
-from holdfast.cli.history import Teller
-from holdfast.cli.tables import Cell, Column, cut, ended, render, shortened, wide
+from holdfast.cli.locking.log_commands import Teller
+from holdfast.cli.terminal.tables import (
+    Cell,
+    Column,
+    cut,
+    ended,
+    render,
+    shortened,
+    wide,
+)
 from holdfast.core import rules
 from holdfast.core.events import ENDINGS
 from holdfast.core.model import Event, Holder, Request
-from holdfast.gate import door
-from holdfast.gate.guard import records, switches
-from holdfast.gate.rulebook import records as remembered
-from holdfast.gate.rulebook import states
-from holdfast.gate.settings import Settings
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.door import client_events
+from holdfast.gate.guard import guard_records, switch_files
+from holdfast.gate.rulebook import agent_records as remembered
+from holdfast.gate.rulebook import file_states
 from holdfast.manager.ids import new_id
-from holdfast.work import assignment, desk, flows, merged, scheduler, stopping
-from holdfast.work.tasks import decisions
-from holdfast.work.tasks import records as task_records
-from holdfast.work.tasks.task import Task
+from holdfast.work.engine import item_store, scheduler, stop_requests
+from holdfast.work.screens import assignment, merged_findings, workflow_records
+from holdfast.work.tasks import review_decisions, task_records
+from holdfast.work.tasks.lists.task import Task
 
 DOCS = Path(__file__).parents[2] / "docs"
 UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -413,9 +421,10 @@ def test_every_event_of_the_gate_is_a_sentence() -> None:
     of_agents = {value for name, value in vars(remembered).items()
                  if name.isupper() and name[0] != "_" and isinstance(value, str)}  # fmt: skip
     assert {"contention_heartbeat", "agent_present", "blocker_free"} <= of_agents
-    known = [*of_agents, door.GAP, records.DAMAGE, records.TO_BE_TOLD, records.TOLD,
-             records.UNDONE, records.FORGOTTEN, switches.COMMAND_REFUSED,
-             switches.EDIT_REFUSED]  # fmt: skip
+    known = [*of_agents, client_events.GAP, guard_records.DAMAGE, guard_records.TO_BE_TOLD,
+    guard_records.TOLD,
+             guard_records.UNDONE, guard_records.FORGOTTEN, switch_files.COMMAND_REFUSED,
+             switch_files.EDIT_REFUSED]  # fmt: skip
     assert set(known) <= set(types)
     _are_sentences(types)
 
@@ -426,10 +435,12 @@ def test_every_event_of_the_dispatcher_is_documented_and_a_sentence() -> None:
     types = {type for line in re.findall(r"^\| (`.*?) \|", table, re.M)
              for type in re.findall(r"`(\w+)`", line)}  # fmt: skip
     known = {
-        *desk.ITEM_EVENTS, desk.YIELD, scheduler.BROKEN, scheduler.MENDED, scheduler.STOPPED,
-        stopping.ASKED, flows.STATE_CHANGED, merged.MERGED, assignment.ASSIGNED,
+        *item_store.ITEM_EVENTS, item_store.YIELD, scheduler.BROKEN, scheduler.MENDED,
+        scheduler.STOPPED,
+        stop_requests.ASKED, workflow_records.STATE_CHANGED, merged_findings.MERGED,
+        assignment.ASSIGNED,
         task_records.LIST_BEGUN, task_records.TASK_CHANGED, task_records.TASK_FORGOTTEN,
-        decisions.TASK_DECIDED,
+        review_decisions.TASK_DECIDED,
     }  # fmt: skip
     assert known <= types
     _are_sentences(types)
@@ -541,13 +552,14 @@ WAIT = {"agent": "claude:bob", "blocked": ["x.rb"], "owner": "claude:ann", "retr
         ("back_in_line", {**WAIT, "circle": [["x.rb", "claude:ann"]]},
          "claude:bob may not wait again for x.rb: that would close a circle"),
         ("back_in_line", {**WAIT, "circle": []}, "claude:bob stands in line again for x.rb"),
-        ("file_handed_over", {**WAIT, "cause": states.HANDED_OVER},
+        ("file_handed_over", {**WAIT, "cause": file_states.HANDED_OVER},
          "claude:bob was given x.rb: it came free"),
-        ("file_handed_over", {**WAIT, "cause": states.RETRY_SUCCEEDED},
+        ("file_handed_over", {**WAIT, "cause": file_states.RETRY_SUCCEEDED},
          "claude:bob was given x.rb: its retry succeeded"),
-        ("contention_over", {"agent": "claude:bob", "cause": states.RETRY_FAILED, "blocked": True},
+        ("contention_over", {"agent": "claude:bob", "cause": file_states.RETRY_FAILED,
+                              "blocked": True},
          "claude:bob does not wait any more: its retry failed"),
-        ("contention_over", {"agent": "claude:bob", "cause": states.HANDED_OVER},
+        ("contention_over", {"agent": "claude:bob", "cause": file_states.HANDED_OVER},
          "claude:bob has what it waited for: it came free"),
         ("contention_over", {"agent": "claude:bob"}, "claude:bob does not wait any more"),
         ("agent_blocked",

@@ -18,12 +18,18 @@ from helpers_cli import COMMAND, environment
 from helpers_demo import LINUX, NEEDS_BROKER, acquired, command, play, processes_below, released
 from helpers_processes import PATIENCE_SECONDS, until
 from helpers_sandbox import NEEDS_LANDLOCK, WITHOUT_CALL
-from holdfast.cli import demo_screens, demo_show, demo_stage, demo_words, main
-from holdfast.cli.demo_audit import Evidence, audit
-from holdfast.cli.demo_checks import Finding, stays_in
-from holdfast.cli.demo_show import Show
-from holdfast.cli.demo_story import News, Story
-from holdfast.cli.demo_words import MARKS
+from holdfast.cli import main
+from holdfast.cli.demo import (
+    demo_screens,
+    demo_screens_stage,
+    demo_show,
+    demo_words,
+)
+from holdfast.cli.demo.demo_checks import Finding, stays_in
+from holdfast.cli.demo.demo_screens_audit import Evidence, audit
+from holdfast.cli.demo.demo_screens_story import News, Story
+from holdfast.cli.demo.demo_show import Show
+from holdfast.cli.demo.demo_words import MARKS
 from holdfast.core.model import SECOND, Event
 
 CREATE_RULESET = 444
@@ -47,17 +53,17 @@ def test_what_it_keeps_is_what_it_told_on_80_columns_without_git(tmp_path: Path)
     assert "shop/orders its test went wrong; a fix is tried" in told
     assert "blog/comments apply was killed by signal 9" in told
     assert "the dispatcher is killed (kill -9) with" in told
-    assert f"admin/reports is refused {demo_stage.ORDER}, which it never named" in told
+    assert f"admin/reports is refused {demo_screens_stage.ORDER}, which it never named" in told
     assert re.search(r"time +\d+\.\d s; one at a time the same work takes \d+\.\d s", told)
     assert re.search(r"\n    config/\S+ +\d+ waits? +\d+\.\d s\n", answer.out)
 
     log = command(folder, "log").out
     assert f"Checked by reading {len(log.splitlines())} events" in answer.out
     assert [gap["path"] for gap in command(folder, "gaps", "--json").json["gaps"]] == [
-        demo_stage.ORDER
+        demo_screens_stage.ORDER
     ]
     assert command(folder, "status", "--json").json["grants"] == []
-    assert (folder / demo_stage.ORDER).read_text() == f"# {demo_stage.ORDER}\n"
+    assert (folder / demo_screens_stage.ORDER).read_text() == f"# {demo_screens_stage.ORDER}\n"
 
 
 @LINUX
@@ -80,7 +86,7 @@ def test_without_landlock_the_screens_are_shown_and_nothing_is_left_behind(tmp_p
     ]
     assert "no Landlock" in result["unguarded"]
     assert (result["controllers"], result["screens"]) == (7, 23)
-    assert 3 <= result["agents_at_once"] <= demo_stage.SLOTS
+    assert 3 <= result["agents_at_once"] <= demo_screens_stage.SLOTS
     assert result["seconds"] < result["work_seconds"]
     assert result["conflicts_avoided"] == len(result["waits"]) >= 5
     assert sum(count for _path, count, _seconds in result["contended"]) == len(result["waits"])
@@ -148,17 +154,17 @@ def test_the_exit_code_is_what_the_check_says(
 
 
 def test_the_stage_is_as_large_as_promised_and_its_files_are_shared() -> None:
-    assert len(demo_stage.SCREENS) >= 6
-    assert len(demo_stage.screen_names()) >= 20
-    files = demo_stage.application()
+    assert len(demo_screens_stage.SCREENS) >= 6
+    assert len(demo_screens_stage.screen_names()) >= 20
+    files = demo_screens_stage.application()
     writers: dict[str, set[str]] = {}
-    for group, names in demo_stage.SCREENS.items():
+    for group, names in demo_screens_stage.SCREENS.items():
         for targets, _seconds in names.values():
             for path in targets:
                 assert path in files
                 writers.setdefault(path, set()).add(group)
     assert len([path for path, groups in writers.items() if len(groups) > 1]) >= 3
-    for paths in demo_stage.READS.values():
+    for paths in demo_screens_stage.READS.values():
         assert set(paths) <= files.keys()
 
 

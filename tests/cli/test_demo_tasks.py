@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from helpers_demo import LINUX, NEEDS_BROKER, acquired, command, play, released
-from holdfast.cli import demo_tasks, main
-from holdfast.cli import demo_tasks_stage as stage
-from holdfast.cli.demo_checks import Finding
-from holdfast.cli.demo_tasks_audit import (
+from holdfast.cli import main
+from holdfast.cli.demo import demo_tasks
+from holdfast.cli.demo import demo_tasks_stage as stage
+from holdfast.cli.demo.demo_checks import Finding
+from holdfast.cli.demo.demo_tasks_audit import (
     Commit,
     Evidence,
     Plan,
@@ -24,10 +25,10 @@ from holdfast.cli.demo_tasks_audit import (
     waited,
     yielded,
 )
-from holdfast.cli.demo_tasks_story import Story
-from holdfast.cli.demo_words import MARKS
+from holdfast.cli.demo.demo_tasks_story import Story
+from holdfast.cli.demo.demo_words import MARKS
 from holdfast.core.model import SECOND, Event
-from holdfast.work.tasks.reading import read_tasks
+from holdfast.work.tasks.lists.list_reader import read_tasks
 
 RESUMED = "the killed dispatcher left no half edit, before another was started"
 WAITED = "gift-cards waited for CHANGELOG.md, and went on with what discounts had made of it"
@@ -127,14 +128,14 @@ def test_without_git_it_says_what_cannot_be_checked_and_leaves_nothing_behind(
 #: Loaded by the dispatcher and its launchers before anything else. Each of them breaks one promise.
 BREAKS = {
     "nothing is put back": """
-from holdfast.manager.keepsakes import Keepsake
+from holdfast.manager.files.keepsakes import Keepsake
 def put_back(self, is_held=None):
     self.forget()
     return []
 Keepsake.put_back = put_back
 """,
     "old content is not refused": """
-from holdfast.gate.broker.task_leases import TaskLeases
+from holdfast.gate.broker.leasing.task_leases import TaskLeases
 TaskLeases._demand_fresh = lambda self, caller, lease: None
 """,
 }

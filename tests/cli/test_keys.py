@@ -6,17 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli import keys
-from holdfast.cli.keys import KeyReader
-from holdfast.cli.pager import Pager
-from holdfast.cli.tables import wide
+from holdfast.cli.terminal import keystrokes
+from holdfast.cli.terminal.keystrokes import KeyReader
+from holdfast.cli.terminal.pager import Pager
+from holdfast.cli.terminal.tables import wide
 
 SEQUENCES = {
-    b"\x1b[A": keys.UP, b"\x1bOA": keys.UP, b"\x1b[B": keys.DOWN, b"\x1b[1;2B": keys.DOWN,
-    b"\x1b[5~": keys.PAGE_UP, b"\x1b[6;3~": keys.PAGE_DOWN, b"\x1b[H": keys.HOME,
-    b"\x1b[1~": keys.HOME, b"\x1b[7~": keys.HOME, b"\x1b[F": keys.END, b"\x1bOF": keys.END,
-    b"\x1b[8~": keys.END, b"k": keys.UP, b"j": keys.DOWN, b"g": keys.HOME, b"G": keys.END,
-    b" ": keys.PAGE_DOWN, b"b": keys.PAGE_UP,
+    b"\x1b[A": keystrokes.UP, b"\x1bOA": keystrokes.UP, b"\x1b[B": keystrokes.DOWN,
+    b"\x1b[1;2B": keystrokes.DOWN,
+    b"\x1b[5~": keystrokes.PAGE_UP, b"\x1b[6;3~": keystrokes.PAGE_DOWN, b"\x1b[H": keystrokes.HOME,
+    b"\x1b[1~": keystrokes.HOME, b"\x1b[7~": keystrokes.HOME, b"\x1b[F": keystrokes.END,
+    b"\x1bOF": keystrokes.END,
+    b"\x1b[8~": keystrokes.END, b"k": keystrokes.UP, b"j": keystrokes.DOWN, b"g": keystrokes.HOME,
+    b"G": keystrokes.END,
+    b" ": keystrokes.PAGE_DOWN, b"b": keystrokes.PAGE_UP,
 }  # fmt: skip
 #: Function keys, the arrows to the sides, answers of a terminal to questions, letters.
 OTHERS = [
@@ -32,7 +35,7 @@ def test_a_key_is_known_by_what_the_terminal_sends(typed: bytes) -> None:
 
 @pytest.mark.parametrize("typed", [b"q", b"Q", b"\x03"])
 def test_q_and_an_interrupt_quit(typed: bytes) -> None:
-    assert KeyReader().feed(typed) == [keys.QUIT]
+    assert KeyReader().feed(typed) == [keystrokes.QUIT]
 
 
 @given(
@@ -52,15 +55,15 @@ def test_in_whatever_pieces_keys_come_they_are_the_same_and_none_quits(
 def test_a_lone_escape_takes_nothing_away_from_the_key_after_it() -> None:
     reader = KeyReader()
     assert reader.feed(b"\x1b") == []
-    assert reader.feed(b"q") == [keys.QUIT]
+    assert reader.feed(b"q") == [keystrokes.QUIT]
     assert reader.feed(b"\x1b") == []
-    assert reader.feed(b"\x1b[A") == [keys.UP]
+    assert reader.feed(b"\x1b[A") == [keystrokes.UP]
 
 
 def test_a_sequence_without_end_is_dropped() -> None:
     reader = KeyReader()
     reader.feed(b"\x1b[" + b"1" * 100)
-    assert reader.feed(b"q") == [keys.QUIT]
+    assert reader.feed(b"q") == [keystrokes.QUIT]
 
 
 # Scrolling
@@ -83,9 +86,11 @@ def test_a_frame_is_the_title_as_much_as_fits_and_the_keys() -> None:
 @pytest.mark.parametrize(
     ("pressed", "first"),
     [
-        ([keys.DOWN], 2), ([keys.UP], 1), ([keys.PAGE_DOWN], 10), ([keys.PAGE_DOWN] * 9, 21),
-        ([keys.END], 21), ([keys.END, keys.DOWN, keys.UP], 20), ([keys.END, keys.HOME], 1),
-        ([keys.END, keys.PAGE_UP], 12),
+        ([keystrokes.DOWN], 2), ([keystrokes.UP], 1), ([keystrokes.PAGE_DOWN], 10),
+        ([keystrokes.PAGE_DOWN] * 9, 21),
+        ([keystrokes.END], 21), ([keystrokes.END, keystrokes.DOWN, keystrokes.UP], 20),
+        ([keystrokes.END, keystrokes.HOME], 1),
+        ([keystrokes.END, keystrokes.PAGE_UP], 12),
     ],
 )  # fmt: skip
 def test_keys_move_it_and_not_beyond_its_ends(pressed: list[str], first: int) -> None:
@@ -99,7 +104,7 @@ def test_keys_move_it_and_not_beyond_its_ends(pressed: list[str], first: int) ->
 def test_when_the_text_becomes_shorter_its_end_is_shown() -> None:
     pager = Pager()
     shown(pager)
-    pager.press(keys.END)
+    pager.press(keystrokes.END)
     assert shown(pager, body=BODY[:15])[1:11] == BODY[5:15]
 
 

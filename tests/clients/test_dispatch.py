@@ -13,7 +13,7 @@ from pathlib import Path
 from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import manifest
 from holdfast.manager.manager import LockManager
-from holdfast.work.report import report
+from holdfast.work.screens.run_report import report
 
 from .drive import MARK, RUN_SECONDS
 from .install import program

@@ -18,7 +18,7 @@ import pytest
 
 from helpers_cli import environment
 from helpers_init import copied
-from holdfast.gate.install import obeying
+from holdfast.gate.install import exec_form_check
 
 from .crew import Crew
 from .drive import Recorder, hooks_for, run_claude, run_codex
@@ -134,7 +134,7 @@ class Removable:
     def __init__(self, gated: Gated, folder: Path) -> None:
         self.site, self.python = folder / "site", folder / "venv/bin/python"
         self.package = copied(
-            self.site, Path(obeying.__file__).parents[1].joinpath("hook.py").read_text()
+            self.site, Path(exec_form_check.__file__).parents[1].joinpath("hook.py").read_text()
         )
         self.python.parent.mkdir(parents=True)
         self.python.symlink_to(os.path.realpath(sys.executable))
@@ -179,6 +179,6 @@ def test_the_client_of_these_tests_obeys_the_form_of_our_hooks(
     anthropic: AnthropicServer,
 ) -> None:
     path = f"{program('claude').parent}{os.pathsep}{os.environ['PATH']}"
-    obeyed = obeying.tried({"PATH": path})
+    obeyed = exec_form_check.tried({"PATH": path})
     assert obeyed is not None
     assert (obeyed.exec_form, obeyed.blocks, obeyed.why, obeyed.problem) == (True, True, "", "")

@@ -9,7 +9,7 @@ import os
 import time
 
 from helpers_processes import LINUX_ONLY, until
-from holdfast.core.time import iso
+from holdfast.core.ledger_time import iso
 
 from .crew import (
     BLOCKED,

@@ -20,7 +20,7 @@ import pytest
 from helpers_processes import until
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks.agent import KNOWN, Agent, find_agent
+from holdfast.work.tasks.task_agent import KNOWN, Agent, find_agent
 
 from .crew import when
 from .drive import (

@@ -13,7 +13,7 @@ import pytest
 
 from helpers_cli import is_gone, wait_for_file
 from helpers_processes import LINUX_ONLY, until
-from holdfast.gate.install.handlers import SCRIPT
+from holdfast.gate.install.hook_entries import SCRIPT
 
 from .crew import REFUSED, SERVER, Agent, Crew, Gateway, is_refusal
 from .drive import MARK, marked

@@ -15,8 +15,8 @@ from helpers_commands import ClaudeLike, held, leased, line_of
 from helpers_processes import until
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast import LockManager
-from holdfast.gate import githooks
 from holdfast.gate.commands import prefix_script, slips
+from holdfast.gate.git import git_hooks
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux"),
@@ -45,7 +45,7 @@ def test_seed002_01_what_a_program_writes_is_leased_to_its_agent(
 
 
 def test_it_ends_as_an_edit_does(root: Path, ann: ClaudeLike) -> None:
-    githooks.install(str(root))
+    git_hooks.install(str(root))
     ann.run(writer("new.txt"))
     ann.run("git add new.txt && git commit -qm new")
     assert held(root) == {}
@@ -363,7 +363,7 @@ def test_a_blocked_agent_writes_nothing_by_commands(
 def test_a_commit_with_another_s_file_is_refused_by_git_s_hook(
     root: Path, ann: ClaudeLike, bob: ClaudeLike
 ) -> None:
-    githooks.install(str(root))
+    git_hooks.install(str(root))
     ann.edit("a.txt")
     code, out = bob.run("git commit -qam stolen")
     assert code != 0
@@ -371,7 +371,7 @@ def test_a_commit_with_another_s_file_is_refused_by_git_s_hook(
 
 
 def test_a_commit_frees_what_the_agent_has_edited_before(root: Path, ann: ClaudeLike) -> None:
-    githooks.install(str(root))
+    git_hooks.install(str(root))
     ann.edit("a.txt", "edited\n")
     command = "git commit -qam done; touch made; until [ -e go ]; do sleep 0.02; done"
     ann.before(command)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from helpers_guard import made_repository
-from holdfast.gate import door
 from holdfast.gate.commands import codex_lines
+from holdfast.gate.door import client_events
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def said(root: Path, tool: str, **fields: str) -> Any:
         "session_id": "ann", "cwd": str(root), "hook_event_name": "PreToolUse",
         "tool_name": tool, "tool_use_id": "1", "tool_input": fields,
     }  # fmt: skip
-    env = {door.SOCKET_VARIABLE: str(root.parent / "socket")}
-    reply = door.answer("codex", json.dumps(told).encode(), env)
+    env = {client_events.SOCKET_VARIABLE: str(root.parent / "socket")}
+    reply = client_events.answer("codex", json.dumps(told).encode(), env)
     assert (reply.stderr, reply.code) == ("", 0)
     return json.loads(reply.stdout) if reply.stdout else {}
 

@@ -17,9 +17,9 @@ from helpers_commands import ClaudeLike, held, line_of
 from helpers_guard import ENV, made_repository, sh
 from helpers_processes import until
 from helpers_sandbox import NEEDS_LANDLOCK
-from holdfast.gate import githooks
 from holdfast.gate.commands import prefix_script, slips
 from holdfast.gate.commands.shell_lines import evaluated
+from holdfast.gate.git import git_hooks
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux"),
@@ -288,7 +288,7 @@ def test_a_hook_of_git_that_writes_files_works(root: Path, ann: ClaudeLike) -> N
         "git add -u\necho ran > hook.log\n"
     )
     hook.chmod(0o755)
-    githooks.install(str(root))
+    git_hooks.install(str(root))
     assert ann.run("echo 'x  ' > new.txt; git add new.txt; git commit -qm new") == (0, "")
     assert sh(root, "git show HEAD:new.txt") == "x\n"
     assert held(root) == {}

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.ledger_time import (
+    SLEEP_NOTICED,
+    Anchor,
+    Reading,
+    iso,
+    ledger_time,
+)
 from holdfast.core.model import SECOND
-from holdfast.core.time import SLEEP_NOTICED, Anchor, Reading, iso, ledger_time
 from holdfast.manager.clock import FakeClock, SystemClock, boot_id
 
 WALL = 1_700_000_000 * SECOND

@@ -15,7 +15,7 @@ import pytest
 from holdfast import Holder, LockManager
 from holdfast.core.draft import Draft
 from holdfast.core.model import Decision, Grant, Witness
-from holdfast.manager.liveness import own_witness, witness_of
+from holdfast.manager.owners.liveness import own_witness, witness_of
 from holdfast.testing.conformance import Scene, refused
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from holdfast import (
 )
 from holdfast.core.model import Holder, Witness
 from holdfast.manager.clock import SystemClock
-from holdfast.manager.liveness import own_witness
+from holdfast.manager.owners.liveness import own_witness
 from holdfast.testing.conformance import Scene, refused
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from helpers_doctor import DENIAL, Clinic, examined
 from helpers_init import SOURCE, Installation
-from holdfast.gate.doctor import proving, rules
-from holdfast.gate.doctor.rules import Ran
-from holdfast.gate.install.finding import CLIENTS
+from holdfast.gate.doctor import client_rules, forbidden_writes
+from holdfast.gate.doctor.client_rules import Ran
+from holdfast.gate.install.installed_clients import CLIENTS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a POSIX shell")
 
@@ -65,8 +65,11 @@ BLOCK = json.dumps({"decision": "block", "reason": "no"})
     ],
 )
 def test_only_what_the_clients_obey_counts(ran: Ran, claude: bool, codex: bool) -> None:
-    assert (rules.blocks("claude", ran), rules.blocks("codex", ran)) == (claude, codex)
-    assert not rules.blocks("another", ran)
+    assert (client_rules.blocks("claude", ran), client_rules.blocks("codex", ran)) == (
+        claude,
+        codex,
+    )
+    assert not client_rules.blocks("another", ran)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +83,11 @@ def test_only_what_the_clients_obey_counts(ran: Ran, claude: bool, codex: bool) 
     ],
 )  # fmt: skip
 def test_matchers_are_read_as_clients_read_them(matcher: object, tool: str, is_for: bool) -> None:
-    assert rules.matches(matcher, tool) is is_for
+    assert client_rules.matches(matcher, tool) is is_for
 
 
 def test_every_client_that_can_have_hooks_is_tried() -> None:
-    assert {one.name for one in CLIENTS} == proving._EDITORS.keys()
+    assert {one.name for one in CLIENTS} == forbidden_writes._EDITORS.keys()
 
 
 # Whether Codex trusts them

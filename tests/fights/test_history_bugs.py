@@ -12,8 +12,8 @@ import pytest
 
 from helpers_histories import ProcessFight
 from helpers_processes import LINUX_ONLY
-from holdfast.testing.histories import Judgement, check
-from holdfast.testing.histories.model import clash
+from histories import Judgement, check
+from histories.model import clash
 from test_history_fight import ATTEMPTS, assert_legal
 
 pytestmark = LINUX_ONLY

@@ -8,7 +8,7 @@ import pytest
 
 from helpers_histories import MET, ProcessFight, ThreadFight, kinds
 from helpers_processes import LINUX_ONLY
-from holdfast.testing.histories import check
+from histories import check
 
 pytestmark = LINUX_ONLY
 

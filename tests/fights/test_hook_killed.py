@@ -26,10 +26,10 @@ from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
 from holdfast.core import rules
 from holdfast.core.model import SECOND, Grant, agent_key
-from holdfast.gate import door
-from holdfast.gate.rulebook import records
-from holdfast.gate.rulebook.life import FOR_NEXT_EDIT
-from holdfast.manager import services
+from holdfast.gate.door import client_events
+from holdfast.gate.rulebook import agent_records
+from holdfast.gate.rulebook.agent_life import FOR_NEXT_EDIT
+from holdfast.manager import transactions
 from stage import settled
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Worker(InProcesses):
     def directly(self, told: bytes | None) -> dict[str, Any]:
         """What the hook's function answers, which is never held."""
         assert told is not None
-        reply = door.answer(self.client, told, self.env)
+        reply = client_events.answer(self.client, told, self.env)
         assert (reply.code, reply.stderr) == (0, "")
         assert "could not decide" not in reply.stdout, reply.stdout
         found = json.loads(reply.stdout) if reply.stdout else {}
@@ -178,12 +178,12 @@ class World:
     def look(self) -> None:
         """The ledger opens, and nothing in it is half done."""
         with LockManager.open(self.root) as manager:
-            services.look(manager, self._look)
+            transactions.look(manager, self._look)
 
     def _look(self, view: View) -> None:
         owners: dict[str, str] = {}
         tickets = {ticket.id: ticket for ticket in view.queue()}
-        waits = {wait.ticket: wait for wait in records.waits(view) if wait.ticket}
+        waits = {wait.ticket: wait for wait in agent_records.waits(view) if wait.ticket}
         for grant in view.grants():
             key = grant.holder.key
             if rules.is_live(view, grant):
@@ -192,10 +192,10 @@ class World:
             assert grant.id not in tickets, "in line for what it has"
             if grant.reason == FOR_NEXT_EDIT:
                 assert grant.id in waits, "handed over, and nobody waits for it"
-            known = records.known(view, key)
+            known = agent_records.known(view, key)
             assert known.presence is not None, f"{key} holds something and is nobody"
             assert known.presence.shown == grant.holder.id
-            assert records.owner_of_name(view, known.presence.shown) == key
+            assert agent_records.owner_of_name(view, known.presence.shown) == key
             if known.rest is not None and grant.reason != FOR_NEXT_EDIT:
                 assert grant.idle_at is not None, f"{key} rests, and no timer runs"
             if grant.idle_at is not None:
@@ -217,7 +217,7 @@ class World:
             assert one.write(path, f"{self.chance.random()}\n"), path
         one.directly(one.told("SessionEnd"))
         with LockManager.open(self.root) as manager:
-            left = services.look(manager, _left)
+            left = transactions.look(manager, _left)
         assert left == []
         for worker in self.workers:
             worker.directly(worker.told("SessionStart"))
@@ -228,7 +228,7 @@ class World:
         one.kill()
         session = agent_key("claude", one.session)
         with LockManager.open(self.root) as manager:
-            live = services.look(manager, lambda view: _live_of(view, session))
+            live = transactions.look(manager, lambda view: _live_of(view, session))
             assert live == []
             assert all(one.session != ticket.request.holder.session for ticket in manager.queue())
         other.directly(other.told("UserPromptSubmit"))
@@ -240,7 +240,7 @@ class World:
 def _left(view: View) -> list[str]:
     """All that is held or remembered, but for names and for reports that somebody has to read, and
     whether what they are about is free."""
-    stays = (records.BLOCKED, records.FREE_AGAIN)
+    stays = (agent_records.BLOCKED, agent_records.FREE_AGAIN)
     notes = [event.type for event in view.notes("gate:@") if event.type not in stays]
     held = [grant.id for grant in view.grants() if rules.is_live(view, grant)]
     return [*notes, *held, *(ticket.id for ticket in view.queue())]

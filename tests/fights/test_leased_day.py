@@ -23,7 +23,7 @@ from helpers_guard import ENV
 from helpers_processes import PATIENCE_SECONDS, until
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast import LockManager
-from holdfast.gate import githooks
+from holdfast.gate.git import git_hooks
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux"),
@@ -87,7 +87,7 @@ class Day:
             f"[gate]\nidle_seconds = {IDLE_SECONDS}\nretry_seconds = {RETRY_SECONDS}\n"
             "hold_seconds = 0\nwake = false\n"
         )
-        githooks.install(str(self.root))
+        git_hooks.install(str(self.root))
 
     def close(self) -> None:
         (self.root / "stop.log").touch()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.sim_gate import GateSimulation
+from holdfast.testing.gate_simulator.sim_gate import GateSimulation
 from lengths import length
 
 SEEDS = range(1, 6)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.sim_progress import WAIT_MAX, Progress
-from holdfast.testing.sim_run import Simulation
+from holdfast.testing.simulator.sim_progress import WAIT_MAX, Progress
+from holdfast.testing.simulator.sim_run import Simulation
 from lengths import length
 from test_simulation import MET
 

@@ -18,7 +18,7 @@ from fights.test_hook_managers import Managed, Untouched
 from helpers_commits import ANN, ANN_KEY, BOB, BOB_KEY, Actor
 from helpers_node import node_modules
 from helpers_processes import LINUX_ONLY, until
-from holdfast.gate import githooks
+from holdfast.gate.git import git_hooks
 
 pytestmark = [
     LINUX_ONLY,
@@ -131,7 +131,7 @@ def test_husky_that_comes_after_us_is_noticed_at_the_next_event_and_the_user_is_
     assert ann.commit("--", "a.py").code == 0
     assert repo.ran() == ["husky"]
     assert "git's hooks" not in said(ann, "b3.py")
-    githooks.uninstall(str(repo.root))
+    git_hooks.uninstall(str(repo.root))
     assert "holdfast" not in (repo.root / ".git/config").read_text()
 
 
@@ -142,7 +142,7 @@ def said(actor: Actor, name: str) -> str:
         "session_id": actor.session, "cwd": str(actor.repo.root), "tool_name": "Write",
         "hook_event_name": "PreToolUse", "tool_input": fields,
     }  # fmt: skip
-    done = actor.run(*githooks.command(), "claude", text=json.dumps(data))
+    done = actor.run(*git_hooks.command(), "claude", text=json.dumps(data))
     assert done.code == 0, done
     return str(json.loads(done.said or "{}").get("systemMessage", ""))
 
@@ -307,7 +307,7 @@ def test_lefthook_that_is_installed_again_is_put_behind_us_again(
         assert "pre-commit.old" not in repo.names()
         assert "b.py: codex" in ann.commit("-a").complained
     assert ann.commit("--", "a.py").code == 0
-    githooks.uninstall(str(repo.root))
+    git_hooks.uninstall(str(repo.root))
     assert repo.names() == ["pre-commit"]
     assert "call_lefthook" in (repo.hooks / "pre-commit").read_text()
 

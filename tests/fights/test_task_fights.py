@@ -29,7 +29,7 @@ from helpers_task_witness import (
     demand_ticks,
     mounted,
 )
-from holdfast.work.tasks import states
+from holdfast.work.tasks import task_states
 from lengths import length
 
 pytestmark = LINUX_ONLY
@@ -88,7 +88,7 @@ def test_a_check_that_always_fails_stops_its_task_and_what_comes_after_it(tmp_pa
         assert made.ended(made.start()) == 1
         found = made.states()
         done = set(made.names) - {"task-07", "task-10", "task-11"}
-        assert {name for name, one in found.items() if one.state == states.DONE} == done
+        assert {name for name, one in found.items() if one.state == task_states.DONE} == done
         assert found["task-07"].reason == "the check failed with code 1"
         assert any("SyntaxError" in line for line in found["task-07"].tail)
         assert found["task-10"].reason == "it comes after task-07, which failed"
@@ -173,8 +173,12 @@ def demand_nothing_half_done(made: Arena) -> None:
     wanted = [*SHARED, *CIRCLE, JOURNAL, *own]
     with made.manager.hold(holder="ann", write_paths=wanted, timeout=30):
         found = made.states()
-        done = {name for name, one in found.items() if one.state in (states.DONE, states.LANDING)}
+        done = {
+            name
+            for name, one in found.items()
+            if one.state in (task_states.DONE, task_states.LANDING)
+        }
         demand_marks_of(made, done)
     for one in found.values():
-        assert one.state != states.FAILED or one.reason, one
+        assert one.state != task_states.FAILED or one.reason, one
     assert "Traceback" not in made.said.read_text(), made.told()

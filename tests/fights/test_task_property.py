@@ -81,7 +81,7 @@ flow.TaskFlow.undo = lambda self, item: flow.Run(self.root, item.id).forget()
 """
 NO_READS = """
 from holdfast.work.tasks import attempt, flow
-from holdfast.work.items import LockRequest
+from holdfast.work.engine.work_items import LockRequest
 real = attempt.request_of
 def request_of(task, list, needs=()):
     return LockRequest.of((), real(task, list, needs).write_paths)
@@ -89,7 +89,7 @@ attempt.request_of = flow.request_of = request_of
 """
 GIVEN_BACK_BY_THE_AGENT = """
 from holdfast.gate.broker import task_leases
-from holdfast.gate.broker.leases import Leases
+from holdfast.gate.broker.leasing.command_leases import Leases
 task_leases.TaskLeases.settle = Leases.settle
 """
 VICTIM_NOT_UNDONE = """
@@ -116,7 +116,7 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 from helpers_tasks import run
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.work.tasks.lists.task import Task, TaskList
 tasks = tuple(Task.from_data(one) for one in json.loads(sys.argv[3]))
 with LockManager.open(sys.argv[2]) as manager:
     run(manager, TaskList("tasks.toml", tasks), slots=int(sys.argv[4]))

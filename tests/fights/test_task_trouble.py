@@ -14,8 +14,8 @@ from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, shell, until_file
 from holdfast.manager.ledger import DEADLINE_SECONDS
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks import states
-from holdfast.work.tasks.records import TaskRecord
+from holdfast.work.tasks import task_states
+from holdfast.work.tasks.task_records import TaskRecord
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -57,5 +57,5 @@ def test_what_an_agent_left_running_is_gone_before_its_files_are_put_back(tmp_pa
     work.join()
     late.touch()
     until(lambda: not runs_with(str(late)), "nothing of it runs any more")
-    assert (found["one"].state, checkout.read("a.txt")) == (states.FAILED, "a0\n")
+    assert (found["one"].state, checkout.read("a.txt")) == (task_states.FAILED, "a0\n")
     assert checkout.status() == ""

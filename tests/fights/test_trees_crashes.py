@@ -16,7 +16,7 @@ from helpers_trees_crash import (
     crash_snapshots,
     thieves,
 )
-from holdfast.trees import linking
+from holdfast.trees.payload import hard_links
 
 pytestmark = LINUX_ONLY
 
@@ -26,7 +26,7 @@ def test_a_publish_killed_at_every_step_is_whole_or_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: str
 ) -> None:
     if links == "by another process":
-        monkeypatch.setattr(linking, "MANY_BYTES", 0)
+        monkeypatch.setattr(hard_links, "MANY_BYTES", 0)
     assert crash_snapshots(World(tmp_path), every=1) == {Fate.NOTHING, Fate.WHOLE}
 
 

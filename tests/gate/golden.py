@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from holdfast.core.model import SECOND, Witness
-from holdfast.manager import liveness
 from holdfast.manager.clock import FakeClock
+from holdfast.manager.owners import liveness
 
 FOLDER: Final = Path(__file__).parent / "golden"
 
@@ -109,7 +109,7 @@ def let_die(monkeypatch: pytest.MonkeyPatch, *gone: Name) -> None:
             return witness.pid in pids
         return liveness.is_dead(witness, marks, sought)
 
-    monkeypatch.setattr("holdfast.manager.settling.is_dead", is_dead)
+    monkeypatch.setattr("holdfast.manager.files.unfinished_edits.is_dead", is_dead)
 
 
 def furnished(root: Path) -> Path:

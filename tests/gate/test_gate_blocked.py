@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.core.time import iso
-from holdfast.gate.blocking import blockers, resume
+from holdfast.core.ledger_time import iso
 from holdfast.gate.intent import Answer
+from holdfast.gate.people.blocked_agents import blockers, resume
 from stage import Actor, Stage, heartbeats
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.gate import bundle
+from holdfast.gate.door import bundle
 
 PACKAGE = Path(holdfast.__file__).parent
 #: What is compiled may come along, but for files that somebody is just writing.
@@ -38,7 +38,7 @@ def small(tmp_path: Path) -> Path:
     for room in bundle.ROOMS[bundle.HOOK]:
         (made / room).mkdir(parents=True, exist_ok=True)
         (made / room / "__init__.py").touch()
-    for source in ("gate/unbundle.py", "gate/door.py", "gate/clients/claude.py"):
+    for source in ("gate/door/unbundle.py", "gate/door/client_events.py", "gate/clients/claude.py"):
         (made / source).touch()
     return made
 
@@ -77,7 +77,7 @@ def test_with_a_bundle_nothing_is_imported_from_a_file_of_its_own(
 
 def test_a_changed_source_makes_the_bundle_count_no_more(package: Path, repository: Path) -> None:
     bundle.write(str(package))
-    door = package / "gate/door.py"
+    door = package / "gate/door/client_events.py"
     door.write_text(door.read_text().replace("def answer(", "def answer(  # changed\n"))
     assert any("door" in name for name in imported_one_by_one(package, repository))
     assert run(package, repository).returncode == 0
@@ -103,7 +103,7 @@ def test_an_upgraded_package_has_no_use_for_its_old_bundle(
     assert run(installed, repository).returncode == 0  # now everything has been compiled
     bundle.write(str(installed))
     assert imported_one_by_one(installed, repository) == set()
-    source = installed / "core/moving.py"
+    source = installed / "core/bulk_rules.py"
     new = source.with_name("new")
     new.write_text(f"{source.read_text()}\n")
     new.rename(source)
@@ -125,7 +125,12 @@ def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
 
     assert bundle.write(str(small))
     assert not is_made_again()
-    for source in ("gate/door.py", "gate/clients/claude.py", "__init__.py", "gate/unbundle.py"):
+    for source in (
+        "gate/door/client_events.py",
+        "gate/clients/claude.py",
+        "__init__.py",
+        "gate/door/unbundle.py",
+    ):
         with open(small / source, "a") as stream:
             stream.write("\n")
         assert is_made_again(), source
@@ -141,7 +146,7 @@ def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
 
 def test_a_bundle_with_damage_in_its_code_is_made_again(small: Path) -> None:
     """It can be loaded, is made of the right sources, and would do something else."""
-    (small / "gate/door.py").write_text("ANSWER = 'refused'\n")
+    (small / "gate/door/client_events.py").write_text("ANSWER = 'refused'\n")
     assert bundle.write(str(small))
     file = Path(bundle.file_of(str(small)))
     good = file.read_bytes()
@@ -162,7 +167,7 @@ def test_the_bundle_of_an_installed_package_is_always_made_again(
     small.rename(installed)
     assert bundle.write(str(installed))
     before = Path(bundle.file_of(str(installed))).read_bytes()
-    with open(installed / "gate/door.py", "a") as stream:
+    with open(installed / "gate/door/client_events.py", "a") as stream:
         stream.write("CHANGED = True\n")
     assert bundle.write(str(installed))
     assert Path(bundle.file_of(str(installed))).read_bytes() != before
@@ -205,7 +210,9 @@ def test_the_bundle_of_a_copied_package_is_not_the_copys(
 # Half an upgrade
 
 
-@pytest.mark.parametrize("broken", ["gate/busy.py", "gate/intent.py", "gate/process.py"])
+@pytest.mark.parametrize(
+    "broken", ["gate/pending_writes.py", "gate/intent.py", "gate/door/hook_process.py"]
+)
 @pytest.mark.parametrize(
     ("event", "code"),
     [

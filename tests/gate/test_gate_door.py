@@ -18,14 +18,19 @@ import pytest
 from conftest import until
 from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
-from holdfast.cli import running
+from holdfast.cli.locking import run_command
 from holdfast.core.draft import Draft
 from holdfast.core.model import Decision, agent_key
-from holdfast.gate import busy, committer, door, hook, process, sandbox, switch
-from holdfast.gate.guard import abroad, signs
-from holdfast.gate.rulebook.records import BLOCKED, Block, known, present
-from holdfast.manager import calls, paths, services
-from holdfast.manager.liveness import is_dead
+from holdfast.gate import hook, pending_writes, sandbox
+from holdfast.gate.config import off_switch
+from holdfast.gate.door import client_events, hook_process
+from holdfast.gate.git import committer
+from holdfast.gate.guard import edit_marks, other_ledgers
+from holdfast.gate.rulebook.agent_records import BLOCKED, Block, known, present
+from holdfast.manager import transactions
+from holdfast.manager.files import paths
+from holdfast.manager.owners import running_calls
+from holdfast.manager.owners.liveness import is_dead
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
@@ -51,7 +56,7 @@ class Client:
         """What people read for it."""
         with LockManager.open(self.root) as manager:
             key = agent_key(self.client, self.session)
-            presence = services.look(manager, lambda view: known(view, key)).presence
+            presence = transactions.look(manager, lambda view: known(view, key)).presence
         return presence.shown if presence is not None else "nobody"
 
     def start(self, event: str, env: dict[str, str] | None = None, **data: Any) -> Any:
@@ -180,7 +185,9 @@ def test_a_file_of_another_repository_has_that_ones_gate(
     assert ann.tell("PreToolUse", **data) == {}
     assert refusal(bob.tell("PreToolUse", **data))
     with LockManager.open(tmp_path / "other") as manager:
-        held = services.look(manager, lambda view: view.held_by(agent_key("claude", ann.session)))
+        held = transactions.look(
+            manager, lambda view: view.held_by(agent_key("claude", ann.session))
+        )
     assert [grant.paths for grant in held] == [("x",)]
 
 
@@ -264,17 +271,17 @@ def test_whatever_takes_so_long_the_answer_comes_in_time(
 ) -> None:
     (repository / ".holdfast").mkdir()
     (repository / "holdfast.toml").write_text("[gate]\ntimeout_seconds = 15\n")
-    monkeypatch.setattr("holdfast.gate.leases.Gate.permit", lambda *_, **__: time.sleep(60))
+    monkeypatch.setattr("holdfast.gate.lease_gate.Gate.permit", lambda *_, **__: time.sleep(60))
     said = {"session_id": "s", "cwd": str(repository), "hook_event_name": "PreToolUse",
             "tool_name": "Write", "tool_input": {"file_path": f"{repository}/x"}}  # fmt: skip
     begun = time.monotonic()
     env = {"CLAUDE_PID": str(os.getpid())}
     try:
-        reply = door.answer(
-            "claude", json.dumps(said).encode(), env, started=begun - 4.5, limit=process.limit
+        reply = client_events.answer(
+            "claude", json.dumps(said).encode(), env, started=begun - 4.5, limit=hook_process.limit
         )
     finally:
-        process.limit(0)
+        hook_process.limit(0)
     assert "took too long" in refusal(json.loads(reply.stdout))
     assert time.monotonic() - begun < 5
 
@@ -373,7 +380,7 @@ def test_the_user_hears_of_a_stop_that_meets_what_a_newer_version_wrote(
         return draft.done(None)
 
     with LockManager.open(root) as manager:
-        services.decide(manager, newer)
+        transactions.decide(manager, newer)
     said = ann.tell("Stop")
     assert "this stop could not be noted" in said["systemMessage"]
     assert "newer version" in said["systemMessage"]
@@ -389,7 +396,7 @@ def test_a_stop_that_is_held_and_interrupted_sends_nobody_back_to_work(
     key = agent_key("claude", bob.session)
     with LockManager.open(root) as manager:
         until(
-            lambda: services.look(manager, lambda view: known(view, key)).rest is not None,
+            lambda: transactions.look(manager, lambda view: known(view, key)).rest is not None,
             "the stop is held",
         )
     hook.send_signal(number)
@@ -538,15 +545,15 @@ def test_while_the_gate_is_off_everything_passes_and_says_so(
 
 
 def test_what_the_door_looks_for_is_where_its_owners_put_it(root: Path) -> None:
-    assert f"{root}/{door.OFF_FILE}" == switch.file_of(str(root))
-    assert f"{root}/{door.ASIDE_FOLDER}" == signs.aside(str(root))
-    assert door.ABROAD_FOLDER == abroad.FOLDER
-    assert door.CALLS_FOLDER == calls.FOLDER
-    assert f"{paths.LEDGER_FOLDER}/busy" == busy.FOLDER
-    for module in (committer, running):
+    assert f"{root}/{client_events.OFF_FILE}" == off_switch.file_of(str(root))
+    assert f"{root}/{client_events.ASIDE_FOLDER}" == edit_marks.aside(str(root))
+    assert client_events.ABROAD_FOLDER == other_ledgers.FOLDER
+    assert client_events.CALLS_FOLDER == running_calls.FOLDER
+    assert f"{paths.LEDGER_FOLDER}/busy" == pending_writes.FOLDER
+    for module in (committer, run_command):
         ours = (module.GRANT_VARIABLE, module.TOKEN_VARIABLE)
-        assert ours == (door.GRANT_VARIABLE, door.TOKEN_VARIABLE)
-    assert door.SOCKET_VARIABLE == sandbox.SOCKET_VARIABLE
+        assert ours == (client_events.GRANT_VARIABLE, client_events.TOKEN_VARIABLE)
+    assert client_events.SOCKET_VARIABLE == sandbox.SOCKET_VARIABLE
 
 
 # A client that was killed
@@ -583,5 +590,5 @@ def test_a_hook_that_begins_after_its_client_was_killed_leaves_nothing_for_ever(
     until(said.exists, "the hook has answered")
     with LockManager.open(root) as manager:
         assert manager.active_grants() == []
-        keys = services.look(manager, lambda view: [one.witness for one in present(view)])
+        keys = transactions.look(manager, lambda view: [one.witness for one in present(view)])
         assert all(one is not None and is_dead(one, ()) for one in keys)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.gate.blocking import blockers
-from holdfast.gate.rulebook import family, records
-from holdfast.manager import services
+from holdfast.gate.people.blocked_agents import blockers
+from holdfast.gate.rulebook import agent_family, agent_records
+from holdfast.manager import transactions
 from stage import Stage, settled
 
 
@@ -80,7 +80,9 @@ def test_a_call_that_no_agent_followed_makes_nobody_a_parent(stage: Stage) -> No
     child.calls()
     stage.clock.advance(61)
     ann.starts(other)
-    found = services.look(stage.manager, lambda view: family.ancestors(view, other.holder))
+    found = transactions.look(
+        stage.manager, lambda view: agent_family.ancestors(view, other.holder)
+    )
     assert found == [ann.holder.key]
 
 
@@ -89,9 +91,9 @@ def test_the_end_of_a_session_leaves_nothing_known_of_its_families(stage: Stage)
     ann.starts(child)
     child.starts(grandchild)
     ann.calls()
-    assert services.notes(stage.manager, "family:")
+    assert transactions.notes(stage.manager, "family:")
     ann.gate().end_session()
-    assert services.notes(stage.manager, "family:") == []
+    assert transactions.notes(stage.manager, "family:") == []
 
 
 def test_the_parent_of_a_blocked_child_learns_why_it_ended(stage: Stage) -> None:
@@ -256,7 +258,7 @@ def test_nobody_is_invented_above_a_late_sub_agent(stage: Stage) -> None:
     child.edit("app/x.rb")
     assert bob.gate().session_start().context == ""
     child.stop()
-    present = services.look(stage.manager, records.present)
+    present = transactions.look(stage.manager, agent_records.present)
     assert [one.key for one in present] == [bob.holder.key]
 
 

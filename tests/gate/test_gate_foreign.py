@@ -8,10 +8,10 @@ from pathlib import Path
 from helpers_guard import Shop, made_repository, sh
 from holdfast import LockManager
 from holdfast.core.model import Holder, Witness, agent_key
-from holdfast.gate import committing
-from holdfast.gate.leases import Gate
-from holdfast.gate.settings import Settings
-from holdfast.manager import services
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.git import commit_check
+from holdfast.gate.lease_gate import Gate
+from holdfast.manager import transactions
 from stage import SECOND, Stage
 
 LENGTH = 1800
@@ -137,15 +137,15 @@ def test_a_persons_commit_that_is_refused_gives_it_an_end_too(tmp_path: Path) ->
         assert Gate(manager, ann, Settings()).permit(["app/x.py", "lib/y.py"]).kind == "allow"
         (root / "app/x.py").write_text("ann\n")
         sh(root, "git add app/x.py")
-        assert "app/x.py" in committing.refused(str(root), {})
+        assert "app/x.py" in commit_check.refused(str(root), {})
         length = timedelta(seconds=LENGTH)
         ends = {grant.write_paths[0]: grant.expires_at for grant in manager.active_grants()}
         assert ends["lib/y.py"] is None
         assert ends["app/x.py"] is not None
         assert ends["app/x.py"] - length <= datetime.now(UTC) < ends["app/x.py"]
-        before = services.look(manager, lambda view: view.head)
-        assert "app/x.py" in committing.refused(str(root), {})
-        assert services.look(manager, lambda view: view.head) == before, "it is not put off"
+        before = transactions.look(manager, lambda view: view.head)
+        assert "app/x.py" in commit_check.refused(str(root), {})
+        assert transactions.look(manager, lambda view: view.head) == before, "it is not put off"
 
 
 def test_so_does_a_git_verb_that_is_refused(tmp_path: Path) -> None:

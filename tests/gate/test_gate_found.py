@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.core.model import SECOND, Decision, Grant, Holder, Request, Witness
-from holdfast.gate.rulebook import decisions, records
+from holdfast.gate.rulebook import agent_records, event_decisions
 from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Held, Passed, Rested, Seen
 from holdfast.manager.clock import FakeClock
 from holdfast.store.memory import MemoryStore
@@ -100,12 +100,12 @@ class Agent:
 
     def edit(self, *paths: str) -> Any:
         wanted = self._wanted(paths)
-        return self.ledger.do(lambda view: decisions.edit(view, self.asker, wanted))
+        return self.ledger.do(lambda view: event_decisions.edit(view, self.asker, wanted))
 
     def wait_on(self, denied: Denied, *paths: str) -> Any:
         wanted = self._wanted(paths)
         id = denied.wait.id
-        return self.ledger.do(lambda view: decisions.wait_on(view, self.asker, wanted, id))
+        return self.ledger.do(lambda view: event_decisions.wait_on(view, self.asker, wanted, id))
 
     def stop(
         self,
@@ -123,21 +123,21 @@ class Agent:
         }
         seen = seen or Seen(leases, stamps or {})
         return self.ledger.do(
-            lambda view: decisions.stop(
+            lambda view: event_decisions.stop(
                 view, self.asker, seen, hold=hold, may_go_on=hold > 0, ends=ends
             )
         )
 
     def hold_on(self) -> Any:
-        return self.ledger.do(lambda view: decisions.hold_on(view, self.asker, Seen()))
+        return self.ledger.do(lambda view: event_decisions.hold_on(view, self.asker, Seen()))
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
-        rule = getattr(decisions, name)
+        rule = getattr(event_decisions, name)
         return lambda: self.ledger.do(lambda view: rule(view, self.asker))
 
     def commit(self, *paths: str) -> None:
         ids = [grant.id for path in paths for grant in self.ledger.leases(path)]
-        self.ledger.do(lambda view: decisions.commit(view, ids))
+        self.ledger.do(lambda view: event_decisions.commit(view, ids))
 
 
 def test_a_client_that_was_killed_leaves_no_notes_and_no_place_in_line() -> None:
@@ -278,7 +278,7 @@ def test_a_call_that_is_held_open_writes_no_second_heartbeat() -> None:
     ann.commit("x")
     assert isinstance(bob.wait_on(denied, "x", "y"), Denied)
     assert ledger.line() == [bob.key]
-    assert ledger.notes(f"gate:{bob.key}:retry:").count(records.HEARTBEAT) == 1
+    assert ledger.notes(f"gate:{bob.key}:retry:").count(agent_records.HEARTBEAT) == 1
 
 
 def test_who_got_what_it_waited_for_by_its_turn_in_a_family_leaves_the_line() -> None:
@@ -402,7 +402,7 @@ def test_what_a_dead_client_s_hook_takes_is_taken_once() -> None:
     made: list[Any] = []
 
     def rule(view: Any) -> Decision[Any]:
-        made[:] = [decisions.edit(view, bob.asker, wanted)]
+        made[:] = [event_decisions.edit(view, bob.asker, wanted)]
         return made[0]  # type: ignore[no-any-return]
 
     assert isinstance(ledger.do(rule), Passed)
@@ -479,7 +479,7 @@ def test_the_tail_of_something_older_leaves_what_came_free_to_the_hook_that_hold
     bob.edit("x")
     assert isinstance(bob.stop(hold=60 * SECOND), Held)
     ann.commit("x")
-    tail = ledger.do(lambda view: decisions.live_on(view, bob.asker, is_tail=True))
+    tail = ledger.do(lambda view: event_decisions.live_on(view, bob.asker, is_tail=True))
     assert tail.came == ()
     passed = bob.hold_on()
     assert isinstance(passed, Passed)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.gate.rulebook import states
-from holdfast.gate.standing import standings
-from holdfast.manager import services
+from holdfast.gate.people.file_standing import standings
+from holdfast.gate.rulebook import file_states
+from holdfast.manager import transactions
 from stage import Stage
 
 GUIDE = (Path(__file__).parents[2] / "docs/gate.md").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def alike(text: str) -> str:
 
 def test_the_diagram_is_the_table_of_the_source() -> None:
     [shown] = re.findall(r"^```mermaid\n(.*?)^```$", GUIDE, re.M | re.S)
-    assert shown.rstrip("\n") == states.diagram()
+    assert shown.rstrip("\n") == file_states.diagram()
 
 
 def test_the_refusal_is_what_an_agent_reads(stage: Stage) -> None:
@@ -53,7 +53,9 @@ def test_the_refusal_is_what_an_agent_reads(stage: Stage) -> None:
 def test_every_state_is_explained_with_the_words_that_people_read(stage: Stage) -> None:
     table = GUIDE.partition("| state | shown as |")[2].partition("\n\n")[0]
     rows = dict(re.findall(r"^\| (\w+) \| (.*?) \|", table, re.M))
-    assert list(rows) == ["".join(part.title() for part in one.split("_")) for one in states.STATES]
+    assert list(rows) == [
+        "".join(part.title() for part in one.split("_")) for one in file_states.STATES
+    ]
     ann, bob, eve = stage.agent("ann"), stage.agent("bob"), stage.agent("eve")
     ann.edit("x.rb")
     eve.edit("x.rb")
@@ -62,7 +64,7 @@ def test_every_state_is_explained_with_the_words_that_people_read(stage: Stage) 
     bob.edit("x.rb")
     stage.clock.advance(50)
     now = stage.manager.now()
-    words = {one.state: one.words(now) for one in services.look(stage.manager, standings)}
-    assert rows["Owned"] == f"`{words[states.OWNED]}`"
-    assert rows["RetryPending"] == f"`{words[states.RETRY_PENDING]}`"
-    assert rows["Blocked"] == f"`{words[states.BLOCKED]}`"
+    words = {one.state: one.words(now) for one in transactions.look(stage.manager, standings)}
+    assert rows["Owned"] == f"`{words[file_states.OWNED]}`"
+    assert rows["RetryPending"] == f"`{words[file_states.RETRY_PENDING]}`"
+    assert rows["Blocked"] == f"`{words[file_states.BLOCKED]}`"

@@ -12,9 +12,10 @@ from conftest import until
 from helpers_hook import AtTheDoor, InProcesses, Scene
 from holdfast import LockManager
 from holdfast.core.model import SECOND, Grant, agent_key
-from holdfast.gate.guard import aside
-from holdfast.gate.rulebook import records
-from holdfast.manager import calls, services
+from holdfast.gate.guard import kept_files
+from holdfast.gate.rulebook import agent_records
+from holdfast.manager import transactions
+from holdfast.manager.owners import running_calls
 from stage import settled
 
 
@@ -59,7 +60,7 @@ def idle_in(root: Path, session: str = "bob") -> dict[str, float | None]:
     """In how many seconds each file of a session comes free because the session rests."""
     with LockManager.open(root) as manager:
         ids = [one.id for one in manager.active_grants()]
-        found = services.look(manager, lambda view: [view.grant(id) for id in ids])
+        found = transactions.look(manager, lambda view: [view.grant(id) for id in ids])
         return {
             one.paths[0]: None if one.idle_at is None else (one.idle_at - manager.now()) / SECOND
             for one in found
@@ -74,7 +75,7 @@ def time_of(scene: Scene) -> int:
 
 def rests(manager: LockManager) -> bool:
     key = agent_key("claude", "bob")
-    return services.look(manager, lambda view: records.known(view, key)).rest is not None
+    return transactions.look(manager, lambda view: agent_records.known(view, key)).rest is not None
 
 
 def held_open(agent: AtTheDoor, happens: Callable[[], object], *, after: int = 4) -> None:
@@ -255,9 +256,9 @@ def test_a_command_that_one_ledger_refuses_has_begun_in_none(
         said = bob.command(line)
         assert said["hookSpecificOutput"]["permissionDecision"] == "deny"
         for root in (scene.root, there):
-            folder = root / calls.FOLDER
+            folder = root / running_calls.FOLDER
             assert [names for _, _, names in os.walk(folder) if names] == [], line
-        assert aside.all_running(str(scene.root)) == []
+        assert kept_files.all_running(str(scene.root)) == []
 
 
 # One ledger around another

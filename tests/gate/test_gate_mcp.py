@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from helpers_hook import AtTheDoor, Scene, refusal
 from holdfast.gate import clients
-from holdfast.gate.mcp import written
+from holdfast.gate.clients.mcp_calls import written
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.gate import patch
+from holdfast.gate.clients import patch_files
 
 
 def wrapped(*lines: str, newline: str = "\n") -> str:
@@ -26,12 +26,12 @@ DELETE = ("*** Delete File: gone.txt",)
 
 def test_every_kind_of_change_names_its_files_in_order() -> None:
     text = wrapped(*DELETE, *MOVE, *ADD, *UPDATE)
-    assert patch.files(text) == ("gone.txt", "from.txt", "to.txt", "new.txt", "old.txt")
+    assert patch_files.files(text) == ("gone.txt", "from.txt", "to.txt", "new.txt", "old.txt")
 
 
 def test_a_file_is_named_once() -> None:
     text = wrapped("*** Delete File: a", "*** Add File: a", "+x", *UPDATE, *UPDATE)
-    assert patch.files(text) == ("a", "old.txt")
+    assert patch_files.files(text) == ("a", "old.txt")
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r\r\n"])
@@ -41,12 +41,12 @@ def test_line_ends_and_blanks_around_it_do_not_matter(
     newline: str, before: str, behind: str
 ) -> None:
     text = before + wrapped(*MOVE, *ADD, newline=newline) + behind
-    assert patch.files(text) == ("from.txt", "to.txt", "new.txt")
+    assert patch_files.files(text) == ("from.txt", "to.txt", "new.txt")
 
 
 def test_headers_may_have_blanks_around_them() -> None:
     text = "  *** Begin Patch \n\t*** Add File: a \n+x\n  *** Delete File: b\t\n *** End Patch"
-    assert patch.files(text) == ("a", "b")
+    assert patch_files.files(text) == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_headers_may_have_blanks_around_them() -> None:
     ],
 )  # fmt: skip
 def test_a_here_document_around_it_is_looked_through(first: str, last: str) -> None:
-    assert patch.files(f"{first}\n{wrapped(*ADD)}\n{last}") == ("new.txt",)
+    assert patch_files.files(f"{first}\n{wrapped(*ADD)}\n{last}") == ("new.txt",)
 
 
 def test_the_environment_is_not_a_file() -> None:
-    assert patch.files(wrapped("*** Environment ID: remote", *ADD)) == ("new.txt",)
-    assert patch.files(wrapped("  *** Environment ID: remote  ", *ADD)) == ("new.txt",)
+    assert patch_files.files(wrapped("*** Environment ID: remote", *ADD)) == ("new.txt",)
+    assert patch_files.files(wrapped("  *** Environment ID: remote  ", *ADD)) == ("new.txt",)
 
 
 LOOKS = [
@@ -77,26 +77,32 @@ LOOKS = [
 @pytest.mark.parametrize("mark", ["+", "-", " ", "@@ "])
 def test_a_line_of_the_change_is_no_header_whatever_it_looks_like(look: str, mark: str) -> None:
     text = wrapped("*** Update File: a", "@@", "-x", mark + look, "+y", *DELETE)
-    assert patch.files(text) == ("a", "gone.txt")
+    assert patch_files.files(text) == ("a", "gone.txt")
 
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_line_of_a_new_file_is_no_header_whatever_it_looks_like(look: str) -> None:
-    assert patch.files(wrapped("*** Add File: a", "+" + look, "+", *DELETE)) == ("a", "gone.txt")
+    assert patch_files.files(wrapped("*** Add File: a", "+" + look, "+", *DELETE)) == (
+        "a",
+        "gone.txt",
+    )
 
 
 def test_a_move_is_one_only_directly_under_its_file() -> None:
     text = wrapped("*** Update File: a", " *** Move to: no", "-x", "+y")
-    assert patch.files(text) == ("a",)
+    assert patch_files.files(text) == ("a",)
 
 
 def test_the_end_of_a_file_and_blank_lines_belong_to_the_change() -> None:
     text = wrapped(*UPDATE, "*** End of File", "", "*** Delete File: b", *UPDATE, "", *DELETE)
-    assert patch.files(text) == ("old.txt", "b", "gone.txt")
+    assert patch_files.files(text) == ("old.txt", "b", "gone.txt")
 
 
 def test_a_change_may_begin_without_a_place() -> None:
-    assert patch.files(wrapped("*** Update File: a", "-x", "+y", *DELETE)) == ("a", "gone.txt")
+    assert patch_files.files(wrapped("*** Update File: a", "-x", "+y", *DELETE)) == (
+        "a",
+        "gone.txt",
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +118,7 @@ def test_a_change_may_begin_without_a_place() -> None:
     ],
 )  # fmt: skip
 def test_names_are_the_ones_that_the_client_writes(line: str, name: str) -> None:
-    assert patch.files(wrapped(line, "+x")) == (name,)
+    assert patch_files.files(wrapped(line, "+x")) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +140,7 @@ def test_names_are_the_ones_that_the_client_writes(line: str, name: str) -> None
     ],
 )  # fmt: skip
 def test_what_is_no_patch_is_not_understood(text: str) -> None:
-    assert patch.files(text) is None
+    assert patch_files.files(text) is None
 
 
 name = st.text(
@@ -165,7 +171,9 @@ def test_any_patch_gives_exactly_its_files(
     parts: list[tuple[list[str], list[str]]], newline: str
 ) -> None:
     text = wrapped(*(line for lines, _ in parts for line in lines), newline=newline)
-    assert patch.files(text) == tuple(dict.fromkeys(file for _, files in parts for file in files))
+    assert patch_files.files(text) == tuple(
+        dict.fromkeys(file for _, files in parts for file in files)
+    )
 
 
 @given(st.text(st.characters() | st.sampled_from("*+- @\n\r")) | st.lists(
@@ -173,7 +181,7 @@ def test_any_patch_gives_exactly_its_files(
 ).map("\n".join))  # fmt: skip
 @settings(max_examples=300)
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    found = patch.files(text)
+    found = patch_files.files(text)
     assert found is None or (found and all(found))
 
 
@@ -185,5 +193,5 @@ def test_a_huge_text_takes_no_time() -> None:
     ]  # fmt: skip
     begin = time.process_time()
     for text in texts:
-        patch.files(text)
+        patch_files.files(text)
     assert time.process_time() - begin < 5

@@ -13,7 +13,7 @@ import pytest
 
 from helpers_hook import AtTheDoor, Scene, refusal
 from holdfast.core.model import agent_key
-from holdfast.gate import busy, leases
+from holdfast.gate import lease_gate, pending_writes
 from stage import settled
 
 CHILD = {"agent_id": "child"}
@@ -125,7 +125,7 @@ def test_a_refused_edit_is_not_about_to_happen(scene: Scene, ann: AtTheDoor) -> 
     bob = scene.at_the_door("bob")
     assert not bob.edit("x.txt")
     assert ask(ann, "x.txt")
-    assert not busy.is_busy(str(scene.root), agent_key("claude", "ann"), ["x.txt"])
+    assert not pending_writes.is_busy(str(scene.root), agent_key("claude", "ann"), ["x.txt"])
 
 
 def test_an_edit_that_failed_inside_is_not_about_to_happen(
@@ -135,9 +135,9 @@ def test_an_edit_that_failed_inside_is_not_about_to_happen(
         raise RuntimeError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(leases.Gate, "decide", fails)
+        patch.setattr(lease_gate.Gate, "decide", fails)
         assert ask(ann, "x.txt")
-    assert not busy.is_busy(str(scene.root), agent_key("claude", "ann"), ["x.txt"])
+    assert not pending_writes.is_busy(str(scene.root), agent_key("claude", "ann"), ["x.txt"])
 
 
 def test_it_is_marked_before_it_is_decided(
@@ -145,13 +145,13 @@ def test_it_is_marked_before_it_is_decided(
 ) -> None:
     """A commit that is decided after the edit must find the mark, however soon it comes."""
     assert not ann.edit("x.txt")
-    decide, seen = leases.Gate.decide, []
+    decide, seen = lease_gate.Gate.decide, []
 
-    def watched(gate: leases.Gate, rule: Any) -> Any:
-        seen.append(busy.is_writing(str(scene.root), gate.holder.key, ["x.txt"]))
+    def watched(gate: lease_gate.Gate, rule: Any) -> Any:
+        seen.append(pending_writes.is_writing(str(scene.root), gate.holder.key, ["x.txt"]))
         return decide(gate, rule)
 
-    monkeypatch.setattr(leases.Gate, "decide", watched)
+    monkeypatch.setattr(lease_gate.Gate, "decide", watched)
     assert not ask(ann, "x.txt")
     assert seen == [True]
 

@@ -10,8 +10,8 @@ import pytest
 from holdfast import RecordVersionError
 from holdfast.core.draft import Draft
 from holdfast.core.model import Decision
-from holdfast.gate.rulebook import records
-from holdfast.manager import services
+from holdfast.gate.rulebook import agent_records
+from holdfast.manager import transactions
 from stage import Actor, Stage
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ def newer(stage: Stage, actor: Actor, type: str) -> None:
 
     def rule(view: View) -> Decision[None]:
         draft = Draft(view)
-        for event in view.notes(records.of_agent(actor.holder.key)):
+        for event in view.notes(agent_records.of_agent(actor.holder.key)):
             if event.type == type:
                 draft.say(type, {"spelled": "otherwise"}, name=event.data["note"], version=99)
         return draft.done(None)
 
-    services.decide(stage.manager, rule)
+    transactions.decide(stage.manager, rule)
 
 
 def blocked(stage: Stage, actor: Actor, path: str) -> None:
@@ -42,7 +42,7 @@ def test_a_newer_report_on_another_agent_keeps_nobody_from_giving_back(stage: St
     ann.edit("app/x.rb", write="new\n")
     ann.edit("lib/y.rb", write=None)
     blocked(stage, bob, "app/x.rb")
-    newer(stage, bob, records.BLOCKED)
+    newer(stage, bob, agent_records.BLOCKED)
     ann.stop()
     assert stage.owner("lib/y.rb") == "", "it was never changed"
     ann.commit("app/x.rb")
@@ -56,7 +56,7 @@ def test_a_newer_presence_of_another_agent_keeps_nobody_from_beginning(stage: St
     ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
     ann.edit("app/x.rb")
     bob.edit("lib/y.rb")
-    newer(stage, bob, records.PRESENT)
+    newer(stage, bob, agent_records.PRESENT)
     assert "claude:ann (app/x.rb)" in cid.gate().session_start().context
     assert ann.stop().kind == "quiet"
 
@@ -65,6 +65,6 @@ def test_the_agent_itself_is_refused_in_words(stage: Stage) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb", write="new\n")
     blocked(stage, bob, "app/x.rb")
-    newer(stage, bob, records.BLOCKED)
+    newer(stage, bob, agent_records.BLOCKED)
     with pytest.raises(RecordVersionError, match="newer version of Holdfast"):
         bob.edit("lib/y.rb")

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.core.draft import Draft
 from holdfast.core.model import Witness
-from holdfast.gate.rulebook import family, records
-from holdfast.manager import services
+from holdfast.gate.rulebook import agent_family, agent_records
+from holdfast.manager import transactions
 from stage import Stage
 
 
@@ -66,7 +66,7 @@ def test_those_who_died_without_a_word_are_forgotten(stage: Stage) -> None:
     assert bob.gate().session_start().context == ""
     (gone,) = stage.events("agent_gone")
     assert gone.data["agent"] == "claude:ann"
-    found = services.look(stage.manager, records.present)
+    found = transactions.look(stage.manager, agent_records.present)
     assert [one.key for one in found] == [bob.holder.key]
 
 
@@ -92,18 +92,22 @@ def test_the_end_of_a_session_leaves_no_note_but_what_it_was_blocked_by(stage: S
     assert bob.edit("app/x.rb").kind == "halt"
     child.stop()
     bob.gate().end_session()
-    left = [note.data["note"] for note in services.notes(stage.manager, f"gate:{bob.holder.key}")]
+    left = [
+        note.data["note"] for note in transactions.notes(stage.manager, f"gate:{bob.holder.key}")
+    ]
     assert left
     assert all(":blocked:" in name for name in left)
-    assert services.notes(stage.manager, f"family:{bob.holder.key}") == []
-    assert services.notes(stage.manager, f"gate:{other.holder.key}:retry:")
+    assert transactions.notes(stage.manager, f"family:{bob.holder.key}") == []
+    assert transactions.notes(stage.manager, f"gate:{other.holder.key}:retry:")
 
 
 def test_a_name_stays_its_agents(stage: Stage) -> None:
     bob = stage.agent("bob")
     bob.edit("app/x.rb")
     bob.gate().end_session()
-    owner = services.look(stage.manager, lambda view: records.owner_of_name(view, "claude:bob"))
+    owner = transactions.look(
+        stage.manager, lambda view: agent_records.owner_of_name(view, "claude:bob")
+    )
     assert owner == bob.holder.key
     bob.edit("app/x.rb")
     assert stage.owner("app/x.rb") == "claude:bob"
@@ -260,9 +264,9 @@ def test_a_resumed_session_stands_in_no_line(stage: Stage) -> None:
     stage.kill("bob")
     stage.restart("bob")
     bob.gate().session_start()
-    tickets = services.look(stage.manager, lambda view: list(view.queue()))
+    tickets = transactions.look(stage.manager, lambda view: list(view.queue()))
     assert [ticket.request.holder.key for ticket in tickets] == [cid.holder.key]
-    waits = services.look(stage.manager, records.waits)
+    waits = transactions.look(stage.manager, agent_records.waits)
     assert [wait.key for wait in waits] == [bob.holder.key, cid.holder.key]  # and its retry is due
 
 
@@ -275,7 +279,7 @@ def test_what_came_free_for_the_old_process_is_not_kept_for_the_new_one(stage: S
     stage.kill("bob")
     stage.restart("bob")
     assert "not yours any more" in bob.gate().session_start().context
-    assert services.look(stage.manager, records.waits) == []
+    assert transactions.look(stage.manager, agent_records.waits) == []
     assert cid.edit("app/x.rb").kind == "allow"
 
 
@@ -295,14 +299,14 @@ def test_nothing_is_left_of_sub_agents_that_died_with_the_old_process(stage: Sta
     stage.kill("ann")
     stage.restart("ann")
     ann.gate().session_start()
-    notes = services.notes(stage.manager, f"gate:{ann.holder.key}")
+    notes = transactions.notes(stage.manager, f"gate:{ann.holder.key}")
     kinds = sorted(note.data["note"].removeprefix(f"gate:{ann.holder.key}:") for note in notes)
     assert kinds == ["agent", "rest"]
-    assert services.notes(stage.manager, f"family:{ann.holder.key}") == []
+    assert transactions.notes(stage.manager, f"family:{ann.holder.key}") == []
     with stage.manager.store.view(deadline=time.monotonic() + 60) as view:
-        assert not family.has_children(Draft(view), ann.holder)
+        assert not agent_family.has_children(Draft(view), ann.holder)
     assert ann.held() == ["app/models/user.rb", "lib/y.rb"]
-    left = services.notes(stage.manager, f"gate:{other.holder.key}:")
+    left = transactions.notes(stage.manager, f"gate:{other.holder.key}:")
     assert {note.type for note in left} == {"agent_present", "contention_heartbeat"}
 
 
@@ -313,7 +317,7 @@ def test_those_who_died_without_a_word_leave_no_family(stage: Stage) -> None:
     ann.calls()
     stage.kill("ann")
     stage.agent("bob").gate().session_start()
-    assert services.notes(stage.manager, "family:") == []
+    assert transactions.notes(stage.manager, "family:") == []
 
 
 def test_that_a_sub_agent_was_blocked_is_not_forgotten_in_a_new_process(stage: Stage) -> None:
@@ -325,7 +329,7 @@ def test_that_a_sub_agent_was_blocked_is_not_forgotten_in_a_new_process(stage: S
     stage.kill("bob")
     stage.restart("bob")
     bob.gate().session_start()
-    assert [block.key for block in services.look(stage.manager, records.blocks)] == [
+    assert [block.key for block in transactions.look(stage.manager, agent_records.blocks)] == [
         child.holder.key
     ]
 

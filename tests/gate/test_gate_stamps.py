@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from holdfast.gate.guard import aside, unclaimed
-from holdfast.gate.stamps import stamp_at, stamp_of
+from holdfast.gate.file_stamps import stamp_at, stamp_of
+from holdfast.gate.guard import kept_files, unclaimed_changes
 from stage import Actor, Stage, settled
 
 
@@ -41,11 +41,11 @@ def test_what_changed_so_shortly_ago_that_a_change_could_go_unseen_has_no_stamp(
     """A time of change without a fraction of a second is one of a coarse file system."""
     now = changed + round(after * 1e9)
     status = a_file(changed)
-    monkeypatch.setattr("holdfast.gate.stamps.time_ns", lambda: now)
-    monkeypatch.setattr("holdfast.gate.guard.aside.time_ns", lambda: now)
+    monkeypatch.setattr("holdfast.gate.file_stamps.time_ns", lambda: now)
+    monkeypatch.setattr("holdfast.gate.guard.kept_files.time_ns", lambda: now)
     assert bool(stamp_of(status)) is is_sure
     stamp = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode]
-    assert aside.is_settled(stamp) is is_sure
+    assert kept_files.is_settled(stamp) is is_sure
 
 
 BEGAN = WHOLE + 900_000_000
@@ -59,9 +59,9 @@ def test_what_changed_in_the_coarse_second_in_which_a_command_began_may_have_cha
 ) -> None:
     tree = stage.manager.tree
     assert tree is not None
-    monkeypatch.setattr(unclaimed, "uncommitted", lambda *_: ["x.rb"])
-    monkeypatch.setattr("holdfast.gate.guard.unclaimed.os.lstat", lambda _: a_file(changed))
-    assert bool(unclaimed.changed_since(tree, "", BEGAN)) is is_since
+    monkeypatch.setattr(unclaimed_changes, "uncommitted", lambda *_: ["x.rb"])
+    monkeypatch.setattr("holdfast.gate.guard.unclaimed_changes.os.lstat", lambda _: a_file(changed))
+    assert bool(unclaimed_changes.changed_since(tree, "", BEGAN)) is is_since
 
 
 def a_file(changed: int) -> os.stat_result:
@@ -147,7 +147,9 @@ def test_what_has_no_stamp_at_the_lease_and_none_at_the_stop_counts_as_changed(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = stage.agent("ann")
-    monkeypatch.setattr("holdfast.gate.stamps.time_ns", lambda: 0)  # every file is too new for one
+    monkeypatch.setattr(
+        "holdfast.gate.file_stamps.time_ns", lambda: 0
+    )  # every file is too new for one
     ann.edit("app/x.rb", write=None)
     ann.stop()
     assert ann.held() == ["app/x.rb"]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.core.model import Event
-from holdfast.gate.rulebook import states
-from holdfast.gate.settings import Settings
-from holdfast.manager import services
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.rulebook import file_states
+from holdfast.manager import transactions
 from stage import Stage
 
 
@@ -18,7 +18,7 @@ def state(stage: Stage, path: str) -> str:
     """The state of a file, by what the ledger says."""
     notes = {
         event.type: event
-        for event in services.notes(stage.manager, "gate:")
+        for event in transactions.notes(stage.manager, "gate:")
         if path in event.data.get("blocked", ()) or event.type == "agent_blocked"
     }
     if "agent_blocked" in notes:
@@ -81,27 +81,27 @@ SEED = {
 
 def test_seed002_the_table_has_the_promised_ways_and_no_others() -> None:
     found: dict[tuple[str, str], int] = {}
-    for edge in states.EDGES:
+    for edge in file_states.EDGES:
         found[edge.before, edge.after] = found.get((edge.before, edge.after), 0) + 1
     assert found == SEED
-    assert states.STATES == ("free", "owned", "contended", "retry_pending", "blocked")
-    assert len({(edge.before, edge.cause) for edge in states.EDGES}) == len(states.EDGES)
+    assert file_states.STATES == ("free", "owned", "contended", "retry_pending", "blocked")
+    assert len({(edge.before, edge.cause) for edge in file_states.EDGES}) == len(file_states.EDGES)
 
 
 def test_there_is_no_way_that_the_table_does_not_have() -> None:
-    known = {(edge.before, edge.cause) for edge in states.EDGES}
-    causes = {edge.cause for edge in states.EDGES}
-    for before in states.STATES:
+    known = {(edge.before, edge.cause) for edge in file_states.EDGES}
+    causes = {edge.cause for edge in file_states.EDGES}
+    for before in file_states.STATES:
         for cause in causes:
             if (before, cause) not in known:
                 with pytest.raises(KeyError):
-                    states.after(before, cause)
+                    file_states.after(before, cause)
 
 
 def test_the_diagram_shows_the_table() -> None:
-    shown = states.diagram().splitlines()
+    shown = file_states.diagram().splitlines()
     assert shown[:2] == ["stateDiagram-v2", "    [*] --> Free"]
-    assert len(shown) == 2 + len(states.EDGES)
+    assert len(shown) == 2 + len(file_states.EDGES)
     assert "    RetryPending --> Blocked: retry fails" in shown
     assert "    RetryPending --> Owned: handed over when it came free" in shown
 
@@ -141,7 +141,7 @@ def test_every_state_in_the_ledger_came_by_a_way_of_the_table(stage: Stage, wake
     stage.clock.advance(180)
     cid.gate().prompt()
     cid.gate().end_session()
-    ways = {(edge.before, edge.after) for edge in states.EDGES}
+    ways = {(edge.before, edge.after) for edge in file_states.EDGES}
     found = recorded(list(stage.manager.events()))
     assert len(found) >= 4
     for walked in found.values():
@@ -190,23 +190,23 @@ def _rested(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("before", "cause", "story"),
     [
-        (states.OWNED, states.COMPETED, _refused),
-        (states.CONTENDED, states.HEARTBEAT_WRITTEN, _refused),
-        (states.RETRY_PENDING, states.RETRY_FAILED, _retried),
-        (states.RETRY_PENDING, states.RETRY_SUCCEEDED, _retried_well),
-        (states.RETRY_PENDING, states.HANDED_OVER, _came_free),
-        (states.OWNED, states.COMMITTED, _retried_well),
-        (states.OWNED, states.ENDED, _came_free),
-        (states.OWNED, states.RESTED, _rested),
-        (states.BLOCKED, states.RESUMED, _resumed),
+        (file_states.OWNED, file_states.COMPETED, _refused),
+        (file_states.CONTENDED, file_states.HEARTBEAT_WRITTEN, _refused),
+        (file_states.RETRY_PENDING, file_states.RETRY_FAILED, _retried),
+        (file_states.RETRY_PENDING, file_states.RETRY_SUCCEEDED, _retried_well),
+        (file_states.RETRY_PENDING, file_states.HANDED_OVER, _came_free),
+        (file_states.OWNED, file_states.COMMITTED, _retried_well),
+        (file_states.OWNED, file_states.ENDED, _came_free),
+        (file_states.OWNED, file_states.RESTED, _rested),
+        (file_states.BLOCKED, file_states.RESUMED, _resumed),
     ],
 )
 def test_a_way_that_is_not_in_the_table_is_not_gone(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, before: str, cause: str,
     story: Callable[[Stage], None],
 ) -> None:  # fmt: skip
-    ways = dict(states._AFTER)
+    ways = dict(file_states._AFTER)
     del ways[before, cause]
-    monkeypatch.setattr(states, "_AFTER", ways)
+    monkeypatch.setattr(file_states, "_AFTER", ways)
     with pytest.raises(KeyError):
         story(stage)

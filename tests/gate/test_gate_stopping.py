@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.gate.settings import Settings
-from holdfast.manager import services
+from holdfast.gate.config.settings import Settings
+from holdfast.manager import transactions
 from stage import Actor, Stage
 
 # FR6: when leases end
@@ -261,7 +261,7 @@ def test_the_end_of_the_session_ends_a_held_stop(stage: Stage) -> None:
     stage.later(50, lambda: bob.gate().end_session())
     assert bob.stop(hold=True).kind == "quiet"
     assert 50 <= bob.waited() <= 50.5
-    left = {event.type for event in services.notes(stage.manager, f"gate:{bob.holder.key}")}
+    left = {event.type for event in transactions.notes(stage.manager, f"gate:{bob.holder.key}")}
     assert left == set()
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import furnish
 from holdfast.core.model import Decision
 from holdfast.manager.manager import LockManager
-from holdfast.testing.sim_faults import FaultyStore, Interrupted
+from holdfast.testing.simulator.sim_faults import FaultyStore, Interrupted
 from stage import Actor, Stage, settled
 
 if TYPE_CHECKING:

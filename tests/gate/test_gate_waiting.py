@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.time import iso
-from holdfast.gate.leases import Gate
-from holdfast.gate.settings import Settings
-from holdfast.gate.stops import hold
-from holdfast.manager import services
+from holdfast.core.ledger_time import iso
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.held_stops import hold
+from holdfast.gate.lease_gate import Gate
+from holdfast.manager import transactions
 from stage import SECOND, Actor, Stage, heartbeats
 
 # FR4: heartbeat, and one retry
@@ -238,13 +238,13 @@ def test_a_slow_decision_is_part_of_the_time_that_a_hook_has(
     stage.settings = Settings(hold_seconds=3600)
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
-    decide, begun = services.decide, stage.manager.now()
+    decide, begun = transactions.decide, stage.manager.now()
 
     def slowly(*given: Any) -> Any:
         stage.clock.advance(8)
         return decide(*given)
 
-    monkeypatch.setattr(services, "decide", slowly)
+    monkeypatch.setattr(transactions, "decide", slowly)
     paths = [f"{stage.root}/app/x.rb"]
     assert bob.gate(hold=True, hold_seconds=30).permit(paths).kind == "deny"
     assert stage.manager.now() - begun == 28 * SECOND
@@ -359,7 +359,7 @@ def test_a_held_call_passes_within_a_look_after_the_file_came_free(
     assert stage.owner("app/x.rb") == "claude:bob"
     assert stage.queue() == []
     assert len(stage.events("file_handed_over")) == 1
-    assert services.notes(stage.manager, f"gate:{bob.holder.key}:retry:") == []
+    assert transactions.notes(stage.manager, f"gate:{bob.holder.key}:retry:") == []
     stage.clock.advance(180)
     assert bob.edit("app/x.rb").kind == "allow"  # it waits for nothing any more
 
@@ -600,7 +600,7 @@ def test_what_it_waits_for_again_is_handed_over_to_it(
     assert stage.owner("app/x.rb") == "claude:bob"
     assert "app/x.rb came free and is yours" in bob.gate().live_on().context
     assert bob.edit("app/x.rb").kind == "allow"
-    assert services.notes(stage.manager, f"gate:{bob.holder.key}:retry:") == []
+    assert transactions.notes(stage.manager, f"gate:{bob.holder.key}:retry:") == []
 
 
 def test_a_call_and_a_stop_of_one_that_tries_again_are_held(stage: Stage) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.core import rules
-from holdfast.gate.blocking import blockers, resume
-from holdfast.gate.rulebook import decisions, records
-from holdfast.gate.rulebook.life import FOR_NEXT_EDIT
-from holdfast.gate.settings import Settings
-from holdfast.manager import services
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.people.blocked_agents import blockers, resume
+from holdfast.gate.rulebook import agent_records, event_decisions
+from holdfast.gate.rulebook.agent_life import FOR_NEXT_EDIT
+from holdfast.manager import transactions
 from stage import Actor, Stage
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ class Walk:
             self.stage.agent(session).gate().session_start()
         actor = self.stage.agent(session, agent)
         self.random.choice(self.ways)(actor)
-        services.look(self.stage.manager, self.check)
+        transactions.look(self.stage.manager, self.check)
 
     def check(self, view: View) -> None:
         """What is always true."""
         live = [grant for grant in view.grants() if rules.is_live(view, grant)]
         for path in FILES:
             assert len({grant.holder.key for grant in live if path in grant.paths}) <= 1
-        waits = {wait.ticket for wait in records.waits(view)}
-        blocked = {block.key for block in records.blocks(view)}
+        waits = {wait.ticket for wait in agent_records.waits(view)}
+        blocked = {block.key for block in agent_records.blocks(view)}
         for ticket in view.queue():
             if rules.is_waited_with(view, ticket):
                 assert ticket.id in waits
@@ -84,7 +84,7 @@ class Walk:
             assert lasting.issuperset(paths)
         else:
             with self.stage.manager.store.view(deadline=time.monotonic() + 60) as view:
-                assert records.known(view, actor.holder.key).waits
+                assert agent_records.known(view, actor.holder.key).waits
 
     def waits(self, actor: Actor) -> None:
         self._somebody_fails()
@@ -126,7 +126,7 @@ class Walk:
 
     def commits(self, actor: Actor) -> None:
         ids = [grant.id for grant in actor.grants()][:1]
-        services.decide(self.stage.manager, lambda view: decisions.commit(view, ids))
+        transactions.decide(self.stage.manager, lambda view: event_decisions.commit(view, ids))
 
     def rests(self, actor: Actor) -> None:
         self.stage.pass_time(self.random.choice((1, 10, 30, 60, 180)))

@@ -16,8 +16,9 @@ import pytest
 
 from helpers_guard import Shop, Worker, made_repository, settled, sh, sneaky, text
 from helpers_hook import Scene, refusal
-from holdfast.gate import door, guard
-from holdfast.gate.settings import Settings
+from holdfast.gate import guard
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.door import client_events
 
 
 @pytest.fixture
@@ -327,7 +328,7 @@ def test_through_the_hooks_a_shell_write_is_refused_and_damage_told_to_both(
         said = {"session_id": session, "cwd": str(shop.root), "hook_event_name": event,
                 "tool_name": tool, "tool_input": fields, "tool_use_id": "1"}  # fmt: skip
         env = {"CLAUDE_PID": str(os.getpid())}
-        reply = door.answer(client, json.dumps(said).encode(), env)
+        reply = client_events.answer(client, json.dumps(said).encode(), env)
         assert reply.code == 0
         found = json.loads(reply.stdout)["hookSpecificOutput"] if reply.stdout else {}
         assert isinstance(found, dict)

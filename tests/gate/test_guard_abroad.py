@@ -15,8 +15,8 @@ import pytest
 from helpers_guard import Session, called, context, gated, owners, refusal, sh, sneaky
 from holdfast import LockManager
 from holdfast.core.model import agent_key
-from holdfast.gate.guard import abroad, aside
-from holdfast.manager import services
+from holdfast.gate.guard import kept_files, other_ledgers
+from holdfast.manager import transactions
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_from_outside_of_any_repository_too(
     assert called(there, "bob") in nowhere.ask(f"echo cid > {there}/app/x.py")
     assert nowhere.run(f"echo cid > {there}/app/z.py; true") == ""
     assert owners(there) == {"app/x.py": "claude:bob", "app/z.py": "claude:cid"}
-    assert aside.all_running(str(there)) == []
+    assert kept_files.all_running(str(there)) == []
 
 
 def test_what_is_free_is_leased_where_it_lies(here: Path, there: Path, ann: Session) -> None:
@@ -97,7 +97,7 @@ def test_all_or_nothing_over_both(here: Path, there: Path, bob: Session, how: st
         said = refusal(ann.tool("PreToolUse", "apply_patch", {"command": patch}))
     assert called(there, "bob") in said
     assert owners(here) == {"app/x.py": "codex:ann"}  # what it had before; lib/y.py is free again
-    assert aside.all_running(str(here)) == []
+    assert kept_files.all_running(str(here)) == []
     assert list((here / ".holdfast/busy").iterdir()) == []
 
 
@@ -179,7 +179,7 @@ def test_the_end_of_a_session_ends_what_it_holds_elsewhere(
     assert owners(there)
     ann.tell("SessionEnd", reason="other")
     assert owners(there) == {}
-    assert not (here / abroad.FOLDER).exists()
+    assert not (here / other_ledgers.FOLDER).exists()
 
 
 def test_a_stop_frees_elsewhere_what_was_never_changed(there: Path, ann: Session) -> None:
@@ -203,10 +203,10 @@ def retry_is_due(root: Path, session: Session) -> None:
     """The time of the one retry of an agent has come."""
     with LockManager.open(root) as manager:
         key = agent_key(session.client, session.name)
-        (event,) = services.notes(manager, f"gate:{key}:retry:")
+        (event,) = transactions.notes(manager, f"gate:{key}:retry:")
         data = {**event.data, "retry_at": manager.now()}
         name = data.pop("note")
-        services.note(manager, event.type, data, name=name)
+        transactions.note(manager, event.type, data, name=name)
 
 
 BLOCKED = "waiting for instruction"
@@ -326,7 +326,7 @@ def test_who_stays_at_home_leaves_no_file(here: Path, ann: Session) -> None:
     ann.write(here / "app/x.py")
     ann.run("echo x > lib/y.py; make || true")
     ann.tell("Stop")
-    assert not (here / abroad.FOLDER).exists()
+    assert not (here / other_ledgers.FOLDER).exists()
 
 
 def test_what_lies_in_no_repository_passes(here: Path, ann: Session, tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_the_folder_that_a_repository_lies_in_is_not_removed(
 
 
 def test_with_a_grant_another_repository_is_not_covered(here: Path, there: Path) -> None:
-    from holdfast.gate import door
+    from holdfast.gate.door import client_events
 
     with LockManager.open(here) as manager:
         grant = manager.ensure(holder="ann", write_paths=["app/x.py"])
@@ -360,5 +360,5 @@ def test_with_a_grant_another_repository_is_not_covered(here: Path, there: Path)
         for command, refused in (("echo > app/x.py", False), ("echo > ../there/x", True)):
             said = {"session_id": "ann", "cwd": str(here), "hook_event_name": "PreToolUse",
                     "tool_name": "Bash", "tool_input": {"command": command}}  # fmt: skip
-            reply = door.answer("claude", json.dumps(said).encode(), env)
+            reply = client_events.answer("claude", json.dumps(said).encode(), env)
             assert bool(reply.stdout) is refused, reply.stdout

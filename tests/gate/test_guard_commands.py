@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from helpers_guard import ENV, Session, gated, owners, settled, sh
-from holdfast.gate.guard.unclaimed import NAMED_MAX
+from holdfast.gate.guard.unclaimed_changes import NAMED_MAX
 
 FILES = {
     "src/a.py": "a = 'foo'\n",

@@ -17,7 +17,7 @@ import pytest
 from helpers_guard import Shop, Worker, made_repository, settled, sh, sneaky, text
 from holdfast.core.errors import StoreBusyError
 from holdfast.gate import guard
-from holdfast.gate.guard import after, aside, signs
+from holdfast.gate.guard import after_command, edit_marks, kept_files
 from holdfast.gate.intent import Answer
 
 
@@ -85,11 +85,11 @@ def test_what_was_to_be_told_when_the_ledger_was_busy_is_told_by_the_next(
         raise StoreBusyError("the ledger is busy")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.manager.services.decide", busy)
+        patch.setattr("holdfast.manager.transactions.decide", busy)
         with pytest.raises(StoreBusyError):
             ann.pending()
     assert f"holdfast undo {id}" in ann.pending()
-    assert not signs.is_called(str(shop.root), ann.holder.key)
+    assert not edit_marks.is_called(str(shop.root), ann.holder.key)
 
 
 def test_what_comes_while_an_agent_is_told_something_is_told_next(shop: Shop) -> None:
@@ -119,7 +119,7 @@ def test_owners_are_called_before_the_command_is_forgotten(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(after, "_close", killed)
+    monkeypatch.setattr(after_command, "_close", killed)
     with pytest.raises(KeyboardInterrupt):
         bob.ended("make") if how == "ended" else bob.settle()
     assert "holdfast undo" in ann.pending()
@@ -163,10 +163,10 @@ def test_a_file_that_changed_a_moment_ago_is_compared_by_its_content(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = str(shop.root / "app/x.py")
-    monkeypatch.setattr(aside, "is_settled", lambda _stamp: False)
-    kind, stamp, name, _kept = aside.Kept(str(shop.root)).remember("app/x.py", file)
-    monkeypatch.setattr(aside, "name_of", lambda _file: "another")
-    assert aside.has_changed(file, kind, stamp, name)
+    monkeypatch.setattr(kept_files, "is_settled", lambda _stamp: False)
+    kind, stamp, name, _kept = kept_files.Kept(str(shop.root)).remember("app/x.py", file)
+    monkeypatch.setattr(kept_files, "name_of", lambda _file: "another")
+    assert kept_files.has_changed(file, kind, stamp, name)
 
 
 def test_a_file_that_another_was_about_to_make_is_taken_away_again(shop: Shop) -> None:
@@ -243,7 +243,9 @@ def test_what_came_free_meanwhile_is_no_damage(shop: Shop) -> None:
     sh(shop.root, "echo other > app/x.py")
     assert "holdfast undo" not in bob.ended("make test").context
     assert shop.events("damage", "damage_to_be_told") == []
-    assert not any(Path(signs.aside(str(shop.root), "undo")).iterdir())  # nothing is kept for it
+    assert not any(
+        Path(edit_marks.aside(str(shop.root), "undo")).iterdir()
+    )  # nothing is kept for it
 
 
 def test_a_file_that_was_only_touched_is_not_damaged(shop: Shop) -> None:
@@ -267,13 +269,13 @@ def test_the_same_command_twice_at_once(shop: Shop) -> None:
     ann.write("app/x.py", "ann\n")
     bob.ask("make test")
     bob.ask("make test")
-    assert len(aside.all_running(str(shop.root))) == 2
-    watched = Path(signs.aside(str(shop.root), "watch"))
+    assert len(kept_files.all_running(str(shop.root))) == 2
+    watched = Path(edit_marks.aside(str(shop.root), "watch"))
     bob.ended("make test")
     assert list(watched.iterdir()) != []  # the other one watches still
     sh(shop.root, "echo oops > app/x.py")
     assert "holdfast undo" in bob.ended("make test").context
-    assert aside.all_running(str(shop.root)) == []
+    assert kept_files.all_running(str(shop.root)) == []
     assert list(watched.iterdir()) == []
 
 
@@ -284,7 +286,7 @@ def test_an_end_without_a_beginning_says_nothing(shop: Shop) -> None:
 def test_what_is_too_large_is_remembered_but_not_kept(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "KEPT_BYTES_MAX", 100)
+    monkeypatch.setattr(kept_files, "KEPT_BYTES_MAX", 100)
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "x" * 101)
     ann.write("app/z.py", "small\n")
@@ -297,7 +299,7 @@ def test_what_is_too_large_is_remembered_but_not_kept(
 def test_what_is_too_large_to_be_read_is_told_by_its_size_and_time(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "HASHED_BYTES_MAX", 50)
+    monkeypatch.setattr(kept_files, "HASHED_BYTES_MAX", 50)
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "x" * 101)
     assert bob.run("make -v").context == ""
@@ -311,7 +313,7 @@ def test_a_second_command_reads_nothing_again_that_did_not_change(
     ann.write("app/x.py", "ann\n")
     settled(shop.root / "app/x.py")
     bob.run("make -v")
-    monkeypatch.setattr(aside, "content_of", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(kept_files, "content_of", lambda *_: pytest.fail("read again"))
     bob.run("make -v")
 
 
@@ -335,17 +337,17 @@ def test_old_things_are_swept_away(shop: Shop) -> None:
     bob.ask("never ends")
     root = str(shop.root)
     id = shop.events("damage")[0].data["id"]
-    assert list(Path(signs.aside(root, "said")).iterdir()) != []
+    assert list(Path(edit_marks.aside(root, "said")).iterdir()) != []
     for folder, age in (("running", 2), ("kept", 2), ("said", 2), ("watch", 2), ("undo", 8)):
         old = time.time() - age * 86400
-        place = Path(signs.aside(root, folder))
+        place = Path(edit_marks.aside(root, folder))
         for file in [place, *place.rglob("*")]:
             os.utime(file, (old, old))
-    os.utime(signs.aside(root, "swept"), (0, 0))
+    os.utime(edit_marks.aside(root, "swept"), (0, 0))
     bob.run("make -v")
-    assert aside.all_running(root) == []
-    assert not Path(signs.aside(root, "undo", id)).exists()
-    assert list(Path(signs.aside(root, "said")).iterdir()) == []
+    assert kept_files.all_running(root) == []
+    assert not Path(edit_marks.aside(root, "undo", id)).exists()
+    assert list(Path(edit_marks.aside(root, "said")).iterdir()) == []
     assert [event.data["id"] for event in shop.events("damage_forgotten")] == [id]
 
 

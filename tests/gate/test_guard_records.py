@@ -14,9 +14,15 @@ from helpers_guard import Shop, Worker, made_repository, settled, sh, sneaky
 from holdfast import RecordVersionError
 from holdfast.core.model import Event, Holder, agent_key
 from holdfast.gate import guard
-from holdfast.gate.guard import records, signs
-from holdfast.gate.guard.records import Damage, DamagedFile, Told, damage_name, told_name
-from holdfast.manager import services
+from holdfast.gate.guard import edit_marks, guard_records
+from holdfast.gate.guard.guard_records import (
+    Damage,
+    DamagedFile,
+    Told,
+    damage_name,
+    told_name,
+)
+from holdfast.manager import transactions
 
 
 @pytest.fixture
@@ -87,22 +93,22 @@ def test_a_record_of_a_newer_version_is_not_guessed_at(
 
 def test_undo_of_what_a_newer_version_wrote_says_so(shop: Shop) -> None:
     note = {**DAMAGE_1, "version": 3}
-    services.note(shop.manager, "damage", note, name=damage_name("9c41d07e"))
+    transactions.note(shop.manager, "damage", note, name=damage_name("9c41d07e"))
     with pytest.raises(RecordVersionError):
         guard.undo(shop.manager, "9c41d07e")
-    assert services.noted(shop.manager, damage_name("9c41d07e")) is not None
+    assert transactions.noted(shop.manager, damage_name("9c41d07e")) is not None
 
 
 def test_to_be_told_what_only_a_newer_version_can_read_stops_nobody(shop: Shop) -> None:
     ann = shop.worker("ann")
     for id, version in (("1", 3), ("2", 2)):
         data = {**TOLD_1, "id": id, "by_key": BOB, "version": version}
-        services.note(shop.manager, "damage_to_be_told", data, name=told_name(ANN, id))
-    signs.call(str(shop.root), ANN)
+        transactions.note(shop.manager, "damage_to_be_told", data, name=told_name(ANN, id))
+    edit_marks.call(str(shop.root), ANN)
     told = ann.pending()
     assert "written by a newer version of Holdfast" in told
     assert "holdfast undo 2" in told
-    assert [one.data["id"] for one in services.notes(shop.manager, told_name(ANN))] == ["1"]
+    assert [one.data["id"] for one in transactions.notes(shop.manager, told_name(ANN))] == ["1"]
 
 
 # Whose it is
@@ -127,9 +133,9 @@ def test_the_owner_is_not_taken_for_a_namesake_whose_command_ran(shop: Shop, ver
     ann.write("app/x.py", "ann\n")
     bob.run(sneaky("app/x.py"))
     if version == 1:
-        (note,) = services.notes(shop.manager, told_name(ANN))
+        (note,) = transactions.notes(shop.manager, told_name(ANN))
         data = {name: note.data[name] for name in TOLD_1}
-        services.note(shop.manager, "damage_to_be_told", data, name=note.data["note"])
+        transactions.note(shop.manager, "damage_to_be_told", data, name=note.data["note"])
     told = ann.pending()
     assert "what you hold was changed: app/x.py." in told
     assert "your command" not in told
@@ -143,9 +149,9 @@ def test_one_whose_command_ended_unheard_is_told_by_its_key(shop: Shop, version:
     sh(shop.root, "echo half > app/x.py")
     assert "claude:bob" in bob.settle()
     if version == 1:
-        (note,) = services.notes(shop.manager, told_name(BOB))
+        (note,) = transactions.notes(shop.manager, told_name(BOB))
         data = {name: note.data[name] for name in TOLD_1}
-        services.note(shop.manager, "damage_to_be_told", data, name=note.data["note"])
+        transactions.note(shop.manager, "damage_to_be_told", data, name=note.data["note"])
     assert "While your command ran, files were changed that others hold: app/x.py (claude:ann)" in (
         bob.pending()
     )
@@ -176,13 +182,13 @@ def test_nobody_is_blamed_for_what_a_person_saved_meanwhile(shop: Shop) -> None:
 def decisions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Each transaction of a service."""
     made: list[str] = []
-    decide = services.decide
+    decide = transactions.decide
 
     def counted(*words: Any, **more: Any) -> Any:
         made.append("decided")
         return decide(*words, **more)
 
-    monkeypatch.setattr(services, "decide", counted)
+    monkeypatch.setattr(transactions, "decide", counted)
     return made
 
 
@@ -194,7 +200,7 @@ def test_all_that_is_written_at_the_end_of_a_command_is_one_decision(
     kid.write("app/z.py", "kid\n")
     bob.run(sneaky("app/x.py"))
     old = shop.events("damage")[0].data["id"]
-    for name in (signs.aside(str(shop.root), *some) for some in (["swept"], ["undo", old])):
+    for name in (edit_marks.aside(str(shop.root), *some) for some in (["swept"], ["undo", old])):
         os.utime(name, (0, 0))
     line = f"sort lib/y.py > tmp.txt && mv tmp.txt lib/y.py; {sneaky('app/x.py app/z.py')}"
     line += f"; {sneaky('app/z.py')}; {sneaky('README.md')}"
@@ -249,7 +255,7 @@ def test_what_is_no_damage_any_more_is_not_written(shop: Shop) -> None:
     bob.ask("make test")
     sh(shop.root, "echo a > app/x.py; echo a > app/z.py")
     (mine,) = [grant.id for grant in ann.grants() if "app/x.py" in grant.paths]
-    services.release_each(shop.manager, [mine])
+    transactions.release_each(shop.manager, [mine])
     bob.ended("make test")
-    (found,) = shop.events(records.DAMAGE)
+    (found,) = shop.events(guard_records.DAMAGE)
     assert [file.path for file in Damage.of(found).files] == ["app/z.py"]

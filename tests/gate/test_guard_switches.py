@@ -15,8 +15,8 @@ import pytest
 
 from helpers_guard import ENV, Session, called, copied, gated, owners, refusal
 from holdfast import LockManager
-from holdfast.gate import githooks
-from holdfast.gate.patched import outcome
+from holdfast.gate.clients.patch_result import outcome
+from holdfast.gate.git import git_hooks
 
 LOCAL = ".claude/settings.local.json"
 HOOKS = ".codex/hooks.json"
@@ -166,7 +166,7 @@ def test_settings_of_the_gate_are_for_people(root: Path, client: str) -> None:
     assert "edit tool" in agent.ask("rm holdfast.toml")
 
 
-@pytest.mark.parametrize("name", githooks.HOOKS)
+@pytest.mark.parametrize("name", git_hooks.HOOKS)
 def test_gits_hooks_are_kept_from_agents_where_they_are_ours(
     ann: Session, root: Path, name: str
 ) -> None:

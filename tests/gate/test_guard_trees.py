@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers_guard import Shop, made_repository, settled, sh, text
-from holdfast.gate.guard import asking
+from holdfast.gate.guard import git_queries
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_a_git_that_hangs_does_not_hold_the_command_up(
     (slow / "git").write_text("#!/bin/sh\nsleep 60\n")
     (slow / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
-    monkeypatch.setattr("holdfast.gate.guard.asking.GIT_SECONDS", 0.2)
+    monkeypatch.setattr("holdfast.gate.guard.git_queries.GIT_SECONDS", 0.2)
     begun = time.monotonic()
     assert bob.ask("git stash").kind == "quiet"
     assert time.monotonic() - begun < 10
@@ -221,7 +221,7 @@ def test_without_git_the_guard_still_works(shop: Shop, monkeypatch: pytest.Monke
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert asking.Git(str(shop.root), time.monotonic() + 5).ask("status") is None
+    assert git_queries.Git(str(shop.root), time.monotonic() + 5).ask("status") is None
     assert bob.ask("git stash").kind == "quiet"
     assert bob.ask("echo x > app/x.py").kind == "deny"
     assert bob.ended("git stash").kind == "quiet"

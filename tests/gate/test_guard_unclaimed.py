@@ -16,8 +16,8 @@ from helpers_commits import Repo
 from helpers_guard import Shop, made_repository, settled, sh, sneaky
 from helpers_hook import InProcesses, refusal
 from holdfast import LockManager
-from holdfast.gate.guard import aside, unclaimed
-from holdfast.manager import services
+from holdfast.gate.guard import kept_files, unclaimed_changes
+from holdfast.manager import transactions
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_what_an_agent_was_told_it_is_not_told_again_for_a_while(
     told = ann.run(f"{sneaky('app/x.py')}; {sneaky('app/z.py')}").context
     assert "1 file changed that nobody holds: app/z.py." in told
     assert "app/x.py" in bob.run(sneaky("app/x.py")).context  # another has not heard of it
-    monkeypatch.setattr(unclaimed, "AGAIN_SECONDS", -1)
+    monkeypatch.setattr(unclaimed_changes, "AGAIN_SECONDS", -1)
     assert "app/x.py" in ann.run(sneaky("app/x.py")).context
 
 
@@ -137,7 +137,7 @@ def test_what_changed_while_two_ran_is_told_to_both_and_nobodys(shop: Shop) -> N
     told = bob.ended("make bob").context
     assert "2 files changed that nobody holds: app/x.py, app/z.py." in told
     assert ann.held() == bob.held() == []
-    assert aside.all_running(str(shop.root)) == []
+    assert kept_files.all_running(str(shop.root)) == []
 
 
 def test_of_a_command_in_the_background_nothing_is_told(shop: Shop) -> None:
@@ -155,7 +155,7 @@ def test_nothing_is_decided_of_what_is_only_told(
     ann = shop.worker("ann")
     ann.ask("make test")
     (shop.root / "app/x.py").write_text("a person's\n")
-    monkeypatch.setattr(services, "decide", lambda *_: pytest.fail("others were kept waiting"))
+    monkeypatch.setattr(transactions, "decide", lambda *_: pytest.fail("others were kept waiting"))
     assert "app/x.py" in ann.ended("make test").context
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from helpers_guard import Session, called, context, gated, owners, settled, sh
 from holdfast import LockManager
-from holdfast.gate.guard import aside
+from holdfast.gate.guard import kept_files
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_what_a_command_in_the_background_did_is_found_when_the_agent_rests(
     assert f"app/x.py ({called(root, 'ann')})" in told
     assert f"holdfast undo {id}" in told
     assert f"holdfast undo {id}" in context(ann.tell("UserPromptSubmit", prompt="go on"))
-    assert aside.all_running(str(root)) == []
+    assert kept_files.all_running(str(root)) == []
 
 
 @pytest.mark.parametrize("client", ["claude", "codex"])
@@ -78,7 +78,7 @@ def test_a_command_that_was_broken_off_is_looked_at_when_the_user_speaks(
     told = context(bob.tell("UserPromptSubmit", prompt="not like this"))
     (id,) = damage(root)
     assert f"holdfast undo {id}" in told
-    assert aside.all_running(str(root)) == []
+    assert kept_files.all_running(str(root)) == []
 
 
 def test_text_typed_into_a_running_program_of_codex_is_seen_at_its_end_or_at_the_stop(
@@ -99,7 +99,7 @@ def test_the_end_of_a_session_settles_everything(root: Path, ann: Session) -> No
     sh(root, "echo late > app/x.py")
     bob.tell("SessionEnd", reason="other")
     assert len(damage(root)) == 1
-    assert aside.all_running(str(root)) == []
+    assert kept_files.all_running(str(root)) == []
 
 
 def test_the_owners_own_work_meanwhile_is_no_damage(root: Path, ann: Session) -> None:

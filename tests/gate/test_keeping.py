@@ -18,9 +18,10 @@ from holdfast import Holder, LockManager
 from holdfast.core import events
 from holdfast.core.draft import Draft
 from holdfast.core.model import SECOND, Decision, Grant, Witness, agent_key
-from holdfast.gate import beside, keeping
-from holdfast.manager import calls, services
-from holdfast.manager.liveness import witness_of
+from holdfast.gate import client_keeper, side_process
+from holdfast.manager import transactions
+from holdfast.manager.owners import running_calls
+from holdfast.manager.owners.liveness import witness_of
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
@@ -86,11 +87,11 @@ class Bench:
                 return draft.done(None)
 
             if ttl is None:
-                services.decide(manager, end)
+                transactions.decide(manager, end)
             return str(grant.id)
 
     def start(self, client: Witness | None = None, seconds: float = SECONDS) -> int:
-        pid = keeping.start(self.root, KEY, client or self.client, seconds)
+        pid = client_keeper.start(self.root, KEY, client or self.client, seconds)
         if pid:
             self.keepers.append(pid)
         return pid
@@ -129,7 +130,7 @@ class Bench:
 
     @property
     def files(self) -> list[str]:
-        folder = f"{self.root}/{beside.FOLDER}"
+        folder = f"{self.root}/{side_process.FOLDER}"
         return os.listdir(folder) if os.path.isdir(folder) else []
 
     def close(self) -> None:
@@ -182,8 +183,8 @@ def test_the_death_of_the_client_is_noticed_at_once(bench: Bench) -> None:
 
 def test_a_command_that_is_running_keeps_the_files_of_a_dead_client(bench: Bench) -> None:
     variable = ("TEST_SESSION_ID", f"{os.getpid()}-keeper")
-    lease = bench.lease("a", marks=(calls.mark(KEY, *variable),))
-    calls.open_call(bench.root, KEY, "call")
+    lease = bench.lease("a", marks=(running_calls.mark(KEY, *variable),))
+    running_calls.open_call(bench.root, KEY, "call")
     command = bench.started(dict([variable]))
     keeper = bench.start()
     until(lambda: bench.files)
@@ -237,7 +238,7 @@ def test_it_ends_when_the_ledger_is_gone_and_makes_no_new_one(bench: Bench) -> N
 def test_there_is_one_for_each_session(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.lease("a")
     with monkeypatch.context() as patch:
-        patch.setattr(beside.Place, "is_taken", lambda _: False)  # all are started at once
+        patch.setattr(side_process.Place, "is_taken", lambda _: False)  # all are started at once
         started = [bench.start() for _ in range(5)]
     assert all(started)
     until(lambda: sum(not bench.has_ended(pid) for pid in started) == 1)
@@ -315,7 +316,7 @@ from holdfast.core.draft import Draft
 from holdfast.core.model import SECOND
 from holdfast.gate import keeping
 from holdfast.manager import services
-from holdfast.manager.liveness import own_witness
+from holdfast.manager.owners.liveness import own_witness
 
 root, key, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 with LockManager.open(root) as manager:
@@ -357,7 +358,7 @@ def test_a_client_in_another_pid_namespace_keeps_its_leases_until_it_dies(bench:
             (owner,) = (one.owner for one in manager.active_grants())
             witness, marks = owner.witness, owner.marks
             assert witness is not None
-            assert services.look(manager, lambda view: view.dead(witness, marks)) is None
+            assert transactions.look(manager, lambda view: view.dead(witness, marks)) is None
         inside.stdin.write("die\n")
         inside.stdin.flush()
         until(lambda: not bench.is_held(lease))

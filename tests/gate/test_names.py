@@ -19,12 +19,13 @@ from helpers_commits import Actor, Done, Repo
 from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
 from holdfast.core.model import Holder, Witness, agent_key, ids_of
-from holdfast.gate import blocking, githooks, introducing
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.git import git_hooks
 from holdfast.gate.intent import ALLOW
-from holdfast.gate.leases import Gate
-from holdfast.gate.rulebook import records
-from holdfast.gate.settings import Settings
-from holdfast.manager import services
+from holdfast.gate.lease_gate import Gate
+from holdfast.gate.people import agent_lookup, blocked_agents
+from holdfast.gate.rulebook import agent_records
+from holdfast.manager import transactions
 from stage import Stage
 
 #: Two sessions that began in the same minute, as Codex calls them.
@@ -66,16 +67,18 @@ class Book:
 
     def called(self, session: str, agent: str = "", client: str = "codex") -> str:
         key = agent_key(client, session, agent)
-        known = services.look(self.stage.manager, lambda view: records.known(view, key))
+        known = transactions.look(self.stage.manager, lambda view: agent_records.known(view, key))
         assert known.presence is not None
         return known.presence.shown
 
     @property
     def head(self) -> int:
-        return services.look(self.stage.manager, lambda view: view.head)
+        return transactions.look(self.stage.manager, lambda view: view.head)
 
     def owner(self, name: str) -> str:
-        return services.look(self.stage.manager, lambda view: records.owner_of_name(view, name))
+        return transactions.look(
+            self.stage.manager, lambda view: agent_records.owner_of_name(view, name)
+        )
 
 
 @pytest.fixture
@@ -208,9 +211,9 @@ def test_one_that_is_blocked_can_be_resumed_by_a_name_that_it_had(
     book.stage.restart(ONE)
     new = book.meet(ONE, place="pts/9")
     assert new != old
-    assert blocking.resume(book.stage.manager, "ann", agent="codex") == []
-    assert blocking.resume(book.stage.manager, "ann", agent=new[:-1]) == []
-    [found] = blocking.resume(book.stage.manager, "ann", agent=new)
+    assert blocked_agents.resume(book.stage.manager, "ann", agent="codex") == []
+    assert blocked_agents.resume(book.stage.manager, "ann", agent=new[:-1]) == []
+    [found] = blocked_agents.resume(book.stage.manager, "ann", agent=new)
     assert (found["agent"], found["agent_key"]) == (old, agent_key("codex", ONE))
 
 
@@ -219,10 +222,12 @@ def test_a_name_that_two_had_before_names_were_unique_resumes_neither(book: Book
     for key in keys:
         report = {"agent": "codex:019a1b2c", "blocked_file": "app/x.rb"}
         block = {"agent": "codex:019a1b2c", "report": report}
-        services.note(manager, records.BLOCKED, block, name=f"gate:{key}:blocked:1")
-    assert blocking.resume(manager, "ann", agent="codex:019a1b2c") == []
-    assert [one["agent_key"] for one in blocking.resume(manager, "ann", agent=keys[1])] == keys[1:]
-    resumed = blocking.resume(manager, "ann", agent="codex:019a1b2c")
+        transactions.note(manager, agent_records.BLOCKED, block, name=f"gate:{key}:blocked:1")
+    assert blocked_agents.resume(manager, "ann", agent="codex:019a1b2c") == []
+    assert [
+        one["agent_key"] for one in blocked_agents.resume(manager, "ann", agent=keys[1])
+    ] == keys[1:]
+    resumed = blocked_agents.resume(manager, "ann", agent="codex:019a1b2c")
     assert [one["agent_key"] for one in resumed] == keys[:1], "now it is only one"
 
 
@@ -234,18 +239,18 @@ def test_at_the_command_line_an_agent_has_the_name_that_the_ledger_knows(book: B
     typed = Holder(
         id=f"codex:{ONE}", key=agent_key("codex", ONE), client="codex", session=ONE, user="u"
     )
-    assert introducing.known_as(book.stage.manager, typed).id == name
+    assert agent_lookup.known_as(book.stage.manager, typed).id == name
     head = book.head
-    assert introducing.introduced(book.stage.manager, typed).id == name
+    assert agent_lookup.introduced(book.stage.manager, typed).id == name
     assert book.head == head, "there was nothing to write"
 
 
 def test_one_of_whom_the_ledger_has_not_heard_gets_a_name_that_stays_its_own(book: Book) -> None:
     key = agent_key("codex", "a-same-end")
     typed = Holder(id="codex:a-same-end", key=key, client="codex", session="a-same-end")
-    first = introducing.known_as(book.stage.manager, typed)
+    first = agent_lookup.known_as(book.stage.manager, typed)
     assert book.owner(first.id) == "", "to look changes nothing"
-    assert introducing.introduced(book.stage.manager, typed) == first
+    assert agent_lookup.introduced(book.stage.manager, typed) == first
     assert book.owner(first.id) == key
     place = first.id.partition("@")[2].partition(":")[0]
     assert book.meet("b-same-end", place=place) != first.id
@@ -254,8 +259,8 @@ def test_one_of_whom_the_ledger_has_not_heard_gets_a_name_that_stays_its_own(boo
 
 @pytest.mark.parametrize("holder", [Holder(id="ann"), Holder(id="codex:17", client="codex")])
 def test_people_and_clients_without_a_session_keep_their_names(book: Book, holder: Holder) -> None:
-    assert introducing.known_as(book.stage.manager, holder) is holder
-    assert introducing.introduced(book.stage.manager, holder) is holder
+    assert agent_lookup.known_as(book.stage.manager, holder) is holder
+    assert agent_lookup.introduced(book.stage.manager, holder) is holder
 
 
 # Through the hook, in processes
@@ -281,7 +286,7 @@ def edit(actor: Actor, path: str, at: str = "") -> dict[str, Any]:
         "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": fields,
     }  # fmt: skip
     env = actor.shell() if actor.client == "claude" else {}
-    done = actor.run(*githooks.command(), actor.client, text=json.dumps(told), env=env)
+    done = actor.run(*git_hooks.command(), actor.client, text=json.dumps(told), env=env)
     assert done.code == 0, done
     return dict(json.loads(done.said)) if done.said else {}
 
@@ -302,7 +307,7 @@ def person(repo: Repo, *words: str) -> Done:
 def names(repo: Repo) -> dict[str, str]:
     """What the sessions that have been here are called."""
     with LockManager.open(repo.root) as manager:
-        return {one.session: one.shown for one in services.look(manager, records.present)}
+        return {one.session: one.shown for one in transactions.look(manager, agent_records.present)}
 
 
 @LINUX_ONLY
@@ -405,8 +410,10 @@ def test_no_two_agents_have_one_key_whatever_is_in_their_ids(
     assert (agent_key("codex", *one) == agent_key("codex", *other)) == (one == other)
     session = agent_key("codex", one[0])
     assert agent_key("codex", *other).startswith(session) == (one[0] == other[0])
-    notes = records.of_agent(agent_key("codex", *one))
-    assert f"{records.of_agent(agent_key('codex', *other))}rest".startswith(notes) == (one == other)
+    notes = agent_records.of_agent(agent_key("codex", *one))
+    assert f"{agent_records.of_agent(agent_key('codex', *other))}rest".startswith(notes) == (
+        one == other
+    )
 
 
 def test_the_end_of_a_session_is_not_that_of_one_whose_id_goes_on(book: Book) -> None:

@@ -17,8 +17,9 @@ from helpers_cli import COMMAND, Repository, Terminal, as_a_person, environment
 from helpers_hook import HOOK, InProcesses, Scene, refusal
 from helpers_processes import LINUX_ONLY, state_of, until
 from holdfast import LockManager
-from holdfast.gate import beside, notices
-from holdfast.gate.blocking import resume
+from holdfast.gate import side_process
+from holdfast.gate.people import notices
+from holdfast.gate.people.blocked_agents import resume
 from stage import settled
 
 pytestmark = LINUX_ONLY
@@ -101,7 +102,7 @@ class Desk(Scene):
 
     @property
     def place(self) -> Path:
-        return self.root / beside.FOLDER / notices.LOOKOUT
+        return self.root / side_process.FOLDER / notices.LOOKOUT
 
     def types(self) -> list[str]:
         """What the ledger says of the blocked."""
@@ -350,9 +351,9 @@ def test_an_edit_that_nobody_contends_pays_nothing_for_it(desk: Desk) -> None:
     )  # fmt: skip
     assert desk.owners() == {FILE: ANN}
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
-    assert "holdfast.gate.notices" in imported
+    assert "holdfast.gate.people.notices" in imported
     late = {f"holdfast.gate.{name}" for name in ("notifying", "beside", "lookout")}
-    assert not imported & {*late, "holdfast.gate.rulebook.freeing"}
+    assert not imported & {*late, "holdfast.gate.rulebook.unblocking"}
     assert not desk.place.parent.exists()
 
 
@@ -379,7 +380,7 @@ def test_many_that_start_at_once_are_one(desk: Desk, monkeypatch: pytest.MonkeyP
     desk.lookout()
     desk.kill_lookouts()
     with monkeypatch.context() as patch:
-        patch.setattr(beside.Place, "is_taken", lambda _: False)
+        patch.setattr(side_process.Place, "is_taken", lambda _: False)
         started = [notices.look_out(str(desk.root)) for _ in range(5)]
     assert all(started)
     until(lambda: len(desk.lookouts()) == 1, "one is left")

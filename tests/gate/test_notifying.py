@@ -17,8 +17,8 @@ import pytest
 
 from helpers_cli import wait_for_file
 from helpers_processes import LINUX_ONLY, until
-from holdfast.gate import notifying
-from holdfast.manager.variables import NOT_FOR_AGENTS
+from holdfast.gate.people import notify_command
+from holdfast.manager.owners.variables import NOT_FOR_AGENTS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a command of POSIX is started")
 
@@ -56,7 +56,7 @@ class Listener:
     def notify(self, then: str = "end", **more: str) -> None:
         told = {"what": "blocked", "agent": "claude@pts/3:faf2", "file": "app/x.rb"}
         told["sentence"] = "It is blocked."
-        notifying.notify(self.command(then), str(self.root), **{**told, **more})
+        notify_command.notify(self.command(then), str(self.root), **{**told, **more})
 
     def heard(self) -> dict[str, Any]:
         said: dict[str, Any] = json.loads(wait_for_file(self.file))
@@ -98,7 +98,7 @@ def test_a_program_beside_the_settings_can_be_named_by_its_path(listener: Listen
     program.write_text(f'#!/bin/sh\necho "$$ $1" > {listener.file}\n')
     program.chmod(0o755)
     told = {"what": "free", "agent": "a", "file": "f", "sentence": "Free."}
-    notifying.notify(("./tell",), str(listener.root), **told)
+    notify_command.notify(("./tell",), str(listener.root), **told)
     pid, said = wait_for_file(listener.file).split()
     assert said == "Free."
     os.waitpid(int(pid), 0)
@@ -190,7 +190,7 @@ def test_one_that_cannot_be_started_disturbs_nobody(
     root = told.pop("root", str(tmp_path))
     without = "" if hasattr(os, "posix_spawn") else "import os; del os.posix_spawn\n"
     script = (
-        "import json, sys\nfrom holdfast.gate.notifying import notify\n"
+        "import json, sys\nfrom holdfast.gate.people.notify_command import notify\n"
         f"{without}command, root, told = json.load(sys.stdin)\n"
         "notify(tuple(command), root, **told)\nprint('went on')"
     )
@@ -204,7 +204,7 @@ def test_one_that_cannot_be_started_disturbs_nobody(
 @LINUX_ONLY
 def test_what_it_costs_is_not_an_import(tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom holdfast.gate.notifying import notify\n"
+        "import sys\nfrom holdfast.gate.people.notify_command import notify\n"
         f"notify(('true',), {str(tmp_path)!r}, what='free', agent='a', file='f', sentence='s')\n"
         "print(*sys.modules)"
     )
@@ -217,7 +217,7 @@ def test_what_it_costs_is_not_an_import(tmp_path: Path) -> None:
 def test_it_outlives_the_hook(tmp_path: Path) -> None:
     listener = Listener(tmp_path)
     script = (
-        "import os, signal\nfrom holdfast.gate.notifying import notify\n"
+        "import os, signal\nfrom holdfast.gate.people.notify_command import notify\n"
         f"notify({listener.command('hang')!r}, {str(listener.root)!r}, what='free', agent='a',"
         " file='f', sentence='s')\nos.killpg(0, signal.SIGKILL)"
     )

@@ -26,9 +26,9 @@ from holdfast import (
     OverLockError,
     safe_write,
 )
-from holdfast.gate import replacing, writing
+from holdfast.gate import checked_write, replacing
 from holdfast.manager.clock import FakeClock
-from holdfast.manager.paths import Tree
+from holdfast.manager.files.paths import Tree
 from holdfast.store import open_store
 
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -254,8 +254,8 @@ def test_a_grant_is_good_for_whoever_is_the_same_at_the_command_line(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its marks too: what a runner started may have outlived the processes between them."""
-    from holdfast.manager.identity import runner_holder
-    from holdfast.manager.liveness import witness_of
+    from holdfast.manager.owners.identity import runner_holder
+    from holdfast.manager.owners.liveness import witness_of
 
     with Crowd(tmp_path) as crowd, LockManager.open(repository) as manager:
         runner = crowd.start("say('ready'); go()")
@@ -556,7 +556,7 @@ def test_where_files_must_have_a_name_it_works_too(
         assert (repository / path).read_text() == "new"
     assert stat.S_IMODE((repository / "app/x.rb").stat().st_mode) == 0o751
     manager.force(grant.id, by="eve", reason="test")
-    monkeypatch.setattr(writing, "_check_grant", lambda *_: grant.token)
+    monkeypatch.setattr(checked_write, "_check_grant", lambda *_: grant.token)
     refused("lost", "app/x.rb", "late", grant_id=grant.id, manager=manager)
     assert leftovers(repository) == []
 

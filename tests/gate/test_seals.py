@@ -12,8 +12,8 @@ import pytest
 
 from helpers_guard import ENV, Session, copied, gated, refusal
 from holdfast import LockManager
-from holdfast.gate import seals
-from holdfast.gate.switch import Off, switch_off, switch_on
+from holdfast.gate.config import seals
+from holdfast.gate.config.off_switch import Off, switch_off, switch_on
 
 LOCAL = ".claude/settings.local.json"
 SHARED = ".claude/settings.json"

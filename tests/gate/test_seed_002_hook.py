@@ -27,11 +27,11 @@ from helpers_guard import owners as owners_of
 from helpers_hook import Agent, AtTheDoor, InProcesses, Scene, answer_of, refusal, sample
 from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
+from holdfast.core.ledger_time import iso
 from holdfast.core.model import SECOND, Event, Witness, agent_key
-from holdfast.core.time import iso
-from holdfast.gate.rulebook.records import waits
-from holdfast.manager import services
-from holdfast.manager.liveness import witness_of
+from holdfast.gate.rulebook.agent_records import waits
+from holdfast.manager import transactions
+from holdfast.manager.owners.liveness import witness_of
 from holdfast.store.sqlite import SqliteStore
 from stage import settled
 
@@ -506,7 +506,7 @@ def resumed(scene: Scene, agent: Agent) -> None:
     assert scene.owners() == {"app/x.rb": agent.session, "lib/y.rb": agent.session}  # for good
     assert not scene.events("agent_blocked")
     with LockManager.open(scene.root) as manager:
-        assert services.look(manager, waits) == []
+        assert transactions.look(manager, waits) == []
 
 
 def blocked(scene: Scene) -> tuple[AtTheDoor, AtTheDoor, dict[str, Any]]:
@@ -1207,7 +1207,7 @@ def test_seed002_06_a_hook_that_waits_ends_with_its_client_and_leaves_the_line(
     assert "decision" not in answer_of(waiting, 15)
     assert monotonic() - begun < 1.5
     with LockManager.open(scene.root) as manager:
-        assert services.look(manager, lambda view: list(view.queue())) == []
+        assert transactions.look(manager, lambda view: list(view.queue())) == []
     ann.tell("SessionEnd")
     assert scene.owners() == {}
     assert cid.edit("app/x.rb") == ""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.cli import exit_code
-from holdfast.gate.settings import Settings, SettingsError
-from holdfast.gate.settingsfile import plain_tables
+from holdfast.gate.config.settings import Settings, SettingsError
+from holdfast.gate.config.settings_file import plain_tables
 
 DEFAULTS = Settings()
 
@@ -316,7 +316,7 @@ def test_reading_imports_nothing_costly(tmp_path: Path, text: str | None) -> Non
     source = str(Path(holdfast.__file__).parent.parent)
     script = (
         f"import sys; sys.path.insert(0, {source!r})\n"
-        "from holdfast.gate.settings import Settings\n"
+        "from holdfast.gate.config.settings import Settings\n"
         f"Settings.load({str(tmp_path)!r})\n"
         "print(*sys.modules)"
     )

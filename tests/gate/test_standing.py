@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.model import SECOND
-from holdfast.gate import standing
-from holdfast.gate.rulebook import states
-from holdfast.gate.settings import Settings
-from holdfast.gate.standing import Standing, countdown, standings
-from holdfast.gate.stops import hold
-from holdfast.manager import services
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.held_stops import hold
+from holdfast.gate.people import file_standing
+from holdfast.gate.people.file_standing import Standing, countdown, standings
+from holdfast.gate.rulebook import file_states
+from holdfast.manager import transactions
 from stage import Actor, Stage, settled
 
 
@@ -33,7 +33,7 @@ def patient(tmp_path: Path) -> Iterator[Stage]:
 
 
 def seen(stage: Stage) -> list[Standing]:
-    return services.look(stage.manager, standings)
+    return transactions.look(stage.manager, standings)
 
 
 def of(stage: Stage, actor: Actor, file: str = "x.rb") -> Standing:
@@ -55,8 +55,8 @@ def test_an_owner_is_shown_with_each_file(stage: Stage) -> None:
     ann = stage.agent("ann")
     ann.edit("x.rb", "y.rb")
     assert [(one.file, one.state) for one in seen(stage)] == [
-        ("x.rb", states.OWNED),
-        ("y.rb", states.OWNED),
+        ("x.rb", file_states.OWNED),
+        ("y.rb", file_states.OWNED),
     ]
     one = of(stage, ann)
     assert one.owner == one.agent
@@ -82,7 +82,7 @@ def test_one_that_waits_is_shown_with_its_owner_its_place_and_its_retry(stage: S
     stage.clock.advance(50)
     eve.edit("x.rb")
     one, other = of(stage, bob), of(stage, eve)
-    assert (one.state, one.line, other.line) == (states.RETRY_PENDING, 1, 2)
+    assert (one.state, one.line, other.line) == (file_states.RETRY_PENDING, 1, 2)
     assert one.owner == of(stage, ann).agent
     assert told(stage, bob) == "retry pending, due in 2 min 10 s"
     assert told(stage, eve) == "retry pending, due in 3 min"
@@ -98,7 +98,7 @@ def test_what_came_free_is_owned_and_not_used_yet(stage: Stage) -> None:
     bob.edit("x.rb")
     ann.gate().fail()
     one = of(stage, bob)
-    assert (one.state, one.how) == (states.OWNED, standing.HANDED)
+    assert (one.state, one.how) == (file_states.OWNED, file_standing.HANDED)
     assert told(stage, bob) == "owned, handed over, unused, free in 30 s"
     bob.gate().live_on()
     assert of(stage, bob) == one
@@ -122,7 +122,11 @@ def test_without_hand_overs_it_is_pending_until_the_retry(patient: Stage) -> Non
     bob.edit("x.rb")
     ann.gate().fail()
     one = of(patient, bob)
-    assert (one.state, one.how, one.owner) == (states.RETRY_PENDING, standing.RESERVED, "")
+    assert (one.state, one.how, one.owner) == (
+        file_states.RETRY_PENDING,
+        file_standing.RESERVED,
+        "",
+    )
     assert told(patient, bob) == "retry pending, kept for it, due in 3 min"
     patient.clock.advance(200)
     assert told(patient, bob) == "retry pending, overdue for 20 s"
@@ -135,7 +139,7 @@ def test_one_in_a_circle_is_shown_although_it_stands_in_no_line(stage: Stage) ->
     ann.edit("y.rb")
     bob.edit("x.rb")
     one = of(stage, bob)
-    assert (one.state, one.how, one.line) == (states.RETRY_PENDING, standing.CIRCLE, 0)
+    assert (one.state, one.how, one.line) == (file_states.RETRY_PENDING, file_standing.CIRCLE, 0)
     assert one.owner == of(stage, ann).agent
     assert told(stage, bob) == "retry pending, in a circle, due in 3 min"
 
@@ -147,7 +151,7 @@ def test_one_that_is_blocked_is_shown_with_its_report(stage: Stage) -> None:
     stage.clock.advance(181)
     bob.edit("x.rb")
     one = of(stage, bob)
-    assert one.state == states.BLOCKED
+    assert one.state == file_states.BLOCKED
     assert one.report is not None
     report = one.report
     assert one.owner == report["owner"] == of(stage, ann).agent
@@ -158,7 +162,7 @@ def test_one_that_is_blocked_is_shown_with_its_report(stage: Stage) -> None:
     assert (one.owner, one.report["owner"] if one.report else "") == ("", report["owner"])
     assert told(stage, bob) == "blocked, waits for its user, the file is free now"
     bob.gate().end_session()
-    assert of(stage, bob).state == states.BLOCKED  # until a person has read it
+    assert of(stage, bob).state == file_states.BLOCKED  # until a person has read it
     stage.agent("bob").gate().prompt()
     assert seen(stage) == []
 
@@ -208,7 +212,7 @@ def test_for_other_programs_it_has_the_full_key_and_moments(stage: Stage) -> Non
     bob.edit("x.rb")
     data = of(stage, bob).to_data(stage.manager.now())
     assert data["key"] == bob.holder.key
-    assert data["state"] == states.RETRY_PENDING
+    assert data["state"] == file_states.RETRY_PENDING
     assert (data["said"], data["words"]) == ("retry pending", "retry pending, due in 3 min")
     assert data["retry_at"].endswith("Z")
     assert (data["until"], data["report"]) == (None, None)

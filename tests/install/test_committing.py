@@ -16,13 +16,13 @@ from helpers_commits import ANN, ANN_KEY, BOB, BOB_KEY, Actor, Repo
 from helpers_processes import LINUX_ONLY
 from holdfast import LockManager
 from holdfast.core.model import agent_key
-from holdfast.gate import githooks
 from holdfast.gate.agents import holder_of
-from holdfast.gate.committing import main
+from holdfast.gate.config.off_switch import Off, switch_off, switch_on
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.git import git_hooks
+from holdfast.gate.git.commit_check import main
 from holdfast.gate.intent import EDIT, Intent
-from holdfast.gate.leases import Gate
-from holdfast.gate.settings import Settings
-from holdfast.gate.switch import Off, switch_off, switch_on
+from holdfast.gate.lease_gate import Gate
 
 pytestmark = LINUX_ONLY
 
@@ -563,9 +563,9 @@ def test_hooks_for_all_repositories_keep_out_of_those_without_a_ledger(
     with open(repo.env["GIT_CONFIG_GLOBAL"], "a") as file:
         file.write(f"[core]\n\thooksPath = {repo.folder}/all\n")
     (repo.folder / "all").mkdir()
-    for name in githooks.HOOKS:
+    for name in git_hooks.HOOKS:
         hook = repo.folder / "all" / name
-        words = " ".join(f"'{word}'" for word in (*githooks.command(), "git", name))
+        words = " ".join(f"'{word}'" for word in (*git_hooks.command(), "git", name))
         hook.write_text(f"#!/bin/sh\nexec {words}\n")
         hook.chmod(0o755)
     repo.start("a.py", "b.py")
@@ -591,7 +591,7 @@ def test_a_submodule_is_looked_at_where_it_has_hooks(repo: Repo, ann: Actor, bob
     repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner, "module")
     repo.start("a.py")
     module = repo.root / "module"
-    githooks.install(str(module))
+    git_hooks.install(str(module))
     ann.edit("module/x.py")
     bob.edit("module/y.py")
     assert f"y.py: {repo.name(BOB_KEY)}" in ann.commit("-a", at=module).complained
@@ -610,7 +610,7 @@ def test_a_hook_that_cannot_be_run_any_more_is_passed_over_by_git_and_seen_by_us
     ann.edit("a.py")
     bob.edit("b.py")
     hook.chmod(0o644)
-    assert {one.state for one in githooks.status(str(repo.root))} == {"installed", "outdated"}
+    assert {one.state for one in git_hooks.status(str(repo.root))} == {"installed", "outdated"}
     repo.install()
     assert ann.commit("-a").code == 1
 
@@ -817,8 +817,8 @@ def test_seed002_fr8_2_the_hooks_call_no_git_that_writes(repo: Repo, ann: Actor)
     index = repo.root / ".git/index"
     before = index.read_bytes()
     env = ann.shell() | {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
-    for name in githooks.HOOKS:
-        done = ann.run(*githooks.command(), "git", name, env=env)
+    for name in git_hooks.HOOKS:
+        done = ann.run(*git_hooks.command(), "git", name, env=env)
         assert done.code == 0, done
     lines = log.read_text().splitlines()
     assert lines

@@ -26,10 +26,10 @@ from helpers_doctor import (
 from helpers_init import Installation, Site, tree
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.core.model import Holder, agent_key
-from holdfast.gate.doctor import looking
+from holdfast.gate.doctor import inspection
 from holdfast.gate.sandbox import landlock
-from holdfast.manager.liveness import witness_of
 from holdfast.manager.manager import LockManager
+from holdfast.manager.owners.liveness import witness_of
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a POSIX shell")
 
@@ -166,7 +166,7 @@ def test_it_is_looked_for_where_it_will_be_started(
         (tmp_path / file).write_text("#!/bin/sh\n")
         (tmp_path / file).chmod(0o644 if "quiet" in file else 0o755)
     (tmp_path / "root/holdfast.toml").write_text(f'notify = ["{program}"]\n')
-    found = looking.gate(f"{tmp_path}/root", {"PATH": f"{tmp_path}/bin"})
+    found = inspection.gate(f"{tmp_path}/root", {"PATH": f"{tmp_path}/bin"})
     assert [one.check for one in found] == ([] if is_there else ["notify"])
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.gate import gitfiles, githooks, hookfolder, hookscript
-from holdfast.gate.controlling import controls_of
-from holdfast.gate.gitfiles import GitError, committed, dirty, staged
-from holdfast.gate.githooks import GitHookError, Hook
-from holdfast.gate.hookfolder import folders
-from holdfast.gate.stashing import stashing_managers
+from holdfast.gate.git import git_files, git_hooks, hook_folder, hook_scripts
+from holdfast.gate.git.git_control_files import controls_of
+from holdfast.gate.git.git_files import GitError, committed, dirty, staged
+from holdfast.gate.git.git_hooks import GitHookError, Hook
+from holdfast.gate.git.hook_folder import folders
+from holdfast.gate.git.hook_managers import stashing_managers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the hooks are scripts of a shell")
 
@@ -30,7 +30,7 @@ SOURCE = Path(holdfast.__file__).parent.parent
 STUB = """
 import json, os, sys
 sys.path.insert(0, {source!r})
-from holdfast.gate.gitfiles import committed, staged
+from holdfast.gate.git.git_files import committed, staged
 name = sys.argv[2]
 seen = staged(os.getcwd()) if name.startswith("pre-") else committed(os.getcwd())
 with open({log!r}, "a") as file:
@@ -76,13 +76,13 @@ class Repo:
         self.git("commit", "-m", "a commit")
 
     def install(self, **more: Any) -> dict[str, str]:
-        return by_name(githooks.install(str(self.root), words=self.words, **more))
+        return by_name(git_hooks.install(str(self.root), words=self.words, **more))
 
     def states(self) -> dict[str, str]:
-        return by_name(githooks.status(str(self.root), words=self.words))
+        return by_name(git_hooks.status(str(self.root), words=self.words))
 
     def uninstall(self) -> dict[str, str]:
-        return by_name(githooks.uninstall(str(self.root)))
+        return by_name(git_hooks.uninstall(str(self.root)))
 
     def seen(self) -> list[list[Any]]:
         """What the hooks wrote down since the last time: what they were told, and paths."""
@@ -105,7 +105,7 @@ def by_name(hooks: list[Hook]) -> dict[str, str]:
 
 def each(state: str, **but: str) -> dict[str, str]:
     """All hooks in one state, but for some."""
-    return dict.fromkeys(githooks.HOOKS, state) | {
+    return dict.fromkeys(git_hooks.HOOKS, state) | {
         name.replace("_", "-"): other for name, other in but.items()
     }
 
@@ -198,7 +198,7 @@ def test_a_linked_worktree_has_the_same_hooks_and_its_own_index(repo: Repo) -> N
     other = repo.folder / "other tree"
     repo.git("worktree", "add", "-b", "other", other)
     assert folders(str(other)).now == str(repo.hooks)
-    assert by_name(githooks.status(str(other), words=repo.words)) == each("installed")
+    assert by_name(git_hooks.status(str(other), words=repo.words)) == each("installed")
     repo.write("a", content="in main\n")
     repo.git("add", "a")
     repo.write("b", content="in other\n", at=other)
@@ -208,7 +208,7 @@ def test_a_linked_worktree_has_the_same_hooks_and_its_own_index(repo: Repo) -> N
     assert staged(str(repo.root)) == ["a"]
     assert staged(str(other)) == []
     assert dirty(str(other), ["a", "b"]) == []
-    assert by_name(githooks.uninstall(str(other))) == each("absent")
+    assert by_name(git_hooks.uninstall(str(other))) == each("absent")
     assert repo.states() == each("absent")
 
 
@@ -308,14 +308,14 @@ def test_many_paths_are_asked_in_portions(repo: Repo, monkeypatch: pytest.Monkey
     names = [f"folder/file {number}" for number in range(50)]
     repo.commit(*names)
     repo.write(*names[::7], content="2\n")
-    monkeypatch.setattr(gitfiles, "_PATHS_BYTES_MAX", 100)
+    monkeypatch.setattr(git_files, "_PATHS_BYTES_MAX", 100)
     assert dirty(str(repo.root), names) == names[::7]
 
 
 def test_no_repository_is_an_error_that_says_so(repo: Repo, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    for ask in (staged, committed, githooks.status, githooks.install, stashing_managers):
+    for ask in (staged, committed, git_hooks.status, git_hooks.install, stashing_managers):
         with pytest.raises(GitError, match="not a git repository"):
             ask(str(empty))
 
@@ -337,7 +337,7 @@ def test_a_hook_that_says_no_stops_the_commit(repo: Repo) -> None:
 
 
 def test_the_command_is_absolute_and_has_nothing_in_between() -> None:
-    python, *flags, script = githooks.command()
+    python, *flags, script = git_hooks.command()
     assert os.path.isabs(python)
     assert flags == ["-I", "-S"]
     assert script == str(SOURCE / "holdfast/gate/hook.py")
@@ -353,7 +353,7 @@ def test_installing_again_changes_nothing(repo: Repo) -> None:
 
 def test_another_command_makes_it_outdated_and_is_written_anew(repo: Repo) -> None:
     repo.hook("pre-commit", "#!/bin/sh\necho theirs\n")
-    githooks.install(str(repo.root), words=("/old/python", "-I", "-S", "/old/hook.py"))
+    git_hooks.install(str(repo.root), words=("/old/python", "-I", "-S", "/old/hook.py"))
     assert repo.states() == each("outdated")
     assert repo.install() == each("installed")
     repo.write("a")
@@ -363,7 +363,7 @@ def test_another_command_makes_it_outdated_and_is_written_anew(repo: Repo) -> No
 
 
 def test_a_program_that_is_gone_refuses_with_what_to_do(repo: Repo) -> None:
-    githooks.install(str(repo.root), words=("/old/python", "-I", "-S", "/old/hook.py"))
+    git_hooks.install(str(repo.root), words=("/old/python", "-I", "-S", "/old/hook.py"))
     repo.write("a")
     repo.git("add", "a")
     said = repo.git("commit", "-m", "x", ok=False)
@@ -391,7 +391,7 @@ def put_before(repo: Repo, name: str, code: int = 0, mode: int = 0o755) -> Path:
 
 
 def test_ours_is_asked_before_what_was_there_and_again_after_it(repo: Repo) -> None:
-    for name in githooks.HOOKS:
+    for name in git_hooks.HOOKS:
         put_before(repo, name)
     repo.install()
     repo.write("a")
@@ -569,7 +569,7 @@ def test_a_folder_that_is_set_is_not_touched_and_its_hooks_still_run(repo: Repo,
         repo.hook(name, f"#!/bin/sh\necho {name} $# $0 >> '{log}.before'\n", folder=folder)
     before, settings = picture(folder), (repo.root / ".git/config").read_bytes()
     (repo.root / "sub").mkdir()
-    found = githooks.install(str(repo.root / "sub"), words=repo.words)
+    found = git_hooks.install(str(repo.root / "sub"), words=repo.words)
     assert by_name(found) == each("installed")
     assert {Path(hook.path).parent for hook in found} == {repo.root / ".git/holdfast/hooks"}
     assert picture(folder) == before
@@ -606,8 +606,8 @@ def test_ours_that_an_earlier_version_left_in_such_a_folder_are_taken_out_of_it(
     repo.git("add", "--all")
     repo.git("commit", "-m", "shared")
     before = picture(shared)
-    ours = hookscript.render(
-        "pre-commit", repo.words, b"", kind=hookscript.CHECKS, made=False
+    ours = hook_scripts.render(
+        "pre-commit", repo.words, b"", kind=hook_scripts.CHECKS, made=False
     ).decode()
     (shared / "pre-commit").rename(shared / "pre-commit.holdfast-before")
     repo.hook("pre-commit", ours, folder=shared)
@@ -682,7 +682,7 @@ def test_settings_that_another_process_writes_are_waited_for(
     husky(repo)
     lock = repo.root / ".git/config.lock"
     lock.touch()
-    monkeypatch.setattr(hookfolder, "_LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(hook_folder, "_LOCK_SECONDS", 0.1)
     with pytest.raises(GitError, match="another process is writing git's settings"):
         repo.install()
     lock.unlink()
@@ -717,7 +717,7 @@ def test_a_folder_that_is_set_serves_all_linked_worktrees(repo: Repo) -> None:
     repo.install()
     other = repo.folder / "other tree"
     repo.git("worktree", "add", "-b", "other", other)
-    assert by_name(githooks.status(str(other), words=repo.words)) == each("installed")
+    assert by_name(git_hooks.status(str(other), words=repo.words)) == each("installed")
     repo.write("a", content="2\n", at=other)
     assert [name for name, _ in repo.seen()] == ["post-checkout"]  # of the worktree that was made
     repo.git("commit", "-am", "in the other", at=other)
@@ -761,15 +761,15 @@ def test_a_submodule_has_hooks_of_its_own(repo: Repo) -> None:
     repo.git("submodule", "--quiet", "add", inner.root.as_uri(), "module")
     repo.install()
     module = repo.root / "module"
-    assert by_name(githooks.status(str(module), words=repo.words)) == each("absent")
-    assert by_name(githooks.install(str(module), words=repo.words)) == each("installed")
+    assert by_name(git_hooks.status(str(module), words=repo.words)) == each("absent")
+    assert by_name(git_hooks.install(str(module), words=repo.words)) == each("installed")
     assert (repo.root / ".git/modules/module/hooks/pre-commit").exists()
     repo.write("x", content="2\n", at=module)
     repo.git("commit", "-am", "inside", at=module)
     assert repo.seen() == both("x")
 
 
-@pytest.mark.parametrize("name", githooks.HOOKS)
+@pytest.mark.parametrize("name", git_hooks.HOOKS)
 def test_a_hook_that_can_no_longer_be_run_is_seen_and_made_good(repo: Repo, name: str) -> None:
     repo.install()
     (repo.hooks / name).chmod(0o644)
@@ -798,7 +798,7 @@ exit $c
 def husky(repo: Repo) -> Path:
     folder = repo.root / ".husky/_"
     repo.hook("h", HUSKY, folder=folder)
-    for name in githooks.HOOKS:
+    for name in git_hooks.HOOKS:
         repo.hook(name, '#!/usr/bin/env sh\n. "$(dirname "$0")/h"', folder=folder)
     repo.git("config", "core.hooksPath", ".husky/_")
     return folder
@@ -807,7 +807,7 @@ def husky(repo: Repo) -> Path:
 def test_huskys_hooks_still_run_under_their_names(repo: Repo) -> None:
     folder = husky(repo)
     log = str(repo.log).replace("'", "'\\''")
-    for name in githooks.HOOKS:
+    for name in git_hooks.HOOKS:
         repo.hook(name, f"echo {name} >> '{log}.before'\n", 0o644, repo.root / ".husky")
     before = picture(folder)
     assert repo.install() == each("installed")
@@ -871,7 +871,7 @@ def test_the_pre_commit_framework_is_found_by_hook_and_settings(repo: Repo, mana
     assert ".pre-commit-config.yaml" in stasher.evidence
     repo.install()
     assert managers() == [("pre-commit", "all")]  # also behind us
-    githooks.uninstall(str(repo.root))
+    git_hooks.uninstall(str(repo.root))
     (repo.hooks / "pre-commit").unlink()
     assert managers() == []  # settings that nobody reads
     (repo.root / ".pre-commit-config.yaml").unlink()

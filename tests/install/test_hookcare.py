@@ -15,9 +15,9 @@ import pytest
 
 from helpers_commits import ANN, ANN_KEY, BOB, BOB_KEY, Actor, Repo
 from helpers_processes import LINUX_ONLY
-from holdfast.core.filetimes import TICK_NS
-from holdfast.gate import githooks, hookcare, hookwatch
-from holdfast.gate.switch import Off, switch_off, switch_on
+from holdfast.core.file_times import TICK_NS
+from holdfast.gate.config.off_switch import Off, switch_off, switch_on
+from holdfast.gate.git import git_hooks, hook_repair, hook_watch
 
 pytestmark = LINUX_ONLY
 
@@ -53,7 +53,7 @@ def replace(repo: Repo, name: str = "pre-commit", text: str = FOREIGN) -> None:
 
 
 def states(repo: Repo) -> set[str]:
-    return {one.state for one in githooks.status(str(repo.root))}
+    return {one.state for one in git_hooks.status(str(repo.root))}
 
 
 def told(actor: Actor, event: str = "UserPromptSubmit", **more: object) -> str:
@@ -62,7 +62,7 @@ def told(actor: Actor, event: str = "UserPromptSubmit", **more: object) -> str:
         "session_id": actor.session, "cwd": str(actor.repo.root), "hook_event_name": event,
         "prompt": "go on", **more,
     }  # fmt: skip
-    done = actor.run(*githooks.command(), actor.client, text=json.dumps(data))
+    done = actor.run(*git_hooks.command(), actor.client, text=json.dumps(data))
     assert done.code == 0, done
     return str(json.loads(done.said or "{}").get("systemMessage", ""))
 
@@ -97,7 +97,7 @@ def test_a_hook_that_was_replaced_is_put_right_at_the_next_event_and_the_user_is
     assert (repo.folder / "ran").read_text() == "theirs\n"
 
 
-@pytest.mark.parametrize("name", githooks.HOOKS)
+@pytest.mark.parametrize("name", git_hooks.HOOKS)
 @pytest.mark.parametrize("way", ["gone", "overwritten", "not executable"])
 def test_any_change_of_any_hook_is_noticed(repo: Repo, ann: Actor, name: str, way: str) -> None:
     repo.start("a.py")
@@ -190,8 +190,8 @@ def test_where_the_gate_is_off_or_was_taken_away_nothing_is_put_right(
     assert not hook(repo).exists()
     switch_on(str(repo.root))
     assert "in place again" in told(ann)
-    githooks.uninstall(str(repo.root))
-    assert not (repo.root / hookwatch.FILE).exists()
+    git_hooks.uninstall(str(repo.root))
+    assert not (repo.root / hook_watch.FILE).exists()
     replace(repo)
     assert told(ann) == ""
     assert hook(repo).read_text() == FOREIGN
@@ -200,27 +200,27 @@ def test_where_the_gate_is_off_or_was_taken_away_nothing_is_put_right(
 def test_the_hooks_that_are_put_back_run_what_init_made_them_run(repo: Repo, ann: Actor) -> None:
     repo.start("a.py")
     python = repo.folder / "python"
-    python.symlink_to(githooks.command()[0])
-    words = (str(python), *githooks.command()[1:])
-    githooks.install(str(repo.root), words=words)
+    python.symlink_to(git_hooks.command()[0])
+    words = (str(python), *git_hooks.command()[1:])
+    git_hooks.install(str(repo.root), words=words)
     hook(repo).unlink()
     told(ann)
     assert str(python) in hook(repo).read_text()
     python.unlink()
     hook(repo).unlink()
     told(ann)
-    assert githooks.command()[0] in hook(repo).read_text(), "that one is gone"
+    assert git_hooks.command()[0] in hook(repo).read_text(), "that one is gone"
 
 
 def test_of_two_processes_that_notice_it_one_puts_it_right(repo: Repo) -> None:
     repo.start("a.py")
     hook(repo).unlink()
     root = str(repo.root)
-    with hookcare._Alone(root) as is_alone:
+    with hook_repair._Alone(root) as is_alone:
         assert is_alone
-        assert hookcare.look(root) == ""
+        assert hook_repair.look(root) == ""
         assert not hook(repo).exists()
-    assert "in place again" in hookcare.look(root)
+    assert "in place again" in hook_repair.look(root)
 
 
 def test_as_long_as_nothing_changes_an_event_asks_git_nothing(repo: Repo, ann: Actor) -> None:
@@ -256,7 +256,7 @@ def test_a_commit_frees_its_files_while_our_hook_is_gone(
     repo.start("a.py", "b.py")
     ann.edit("a.py")
     bob.edit("b.py")
-    for name in githooks.HOOKS:
+    for name in git_hooks.HOOKS:
         hook(repo, name).unlink()
     assert ann.commit("--", "a.py").code == 0
     assert repo.held() == {"a.py": ANN_KEY, "b.py": BOB_KEY}
@@ -424,15 +424,15 @@ def test_a_bare_repository_with_worktrees_is_watched_as_well(tmp_path: Path) -> 
     repo.git("clone", "--quiet", "--bare", repo.root, bare)
     repo.git("worktree", "add", "--quiet", tree, at=bare)
     (bare / ".holdfast").mkdir()
-    githooks.install(str(tree))
-    assert (bare / hookwatch.FILE).exists()
+    git_hooks.install(str(tree))
+    assert (bare / hook_watch.FILE).exists()
     (bare / "hooks/pre-commit").unlink()
-    assert "in place again" in hookcare.look(str(bare))
+    assert "in place again" in hook_repair.look(str(bare))
     assert (bare / "hooks/pre-commit").exists()
     ann = repo.actor("claude", ANN)
     ann.edit("a.py", at=tree)
     repo.git("commit", "--quiet", "-am", "unseen", at=tree)
     assert repo.held(bare) != {}
-    hookcare.look(str(bare))
+    hook_repair.look(str(bare))
     assert repo.held(bare) == {}
     repo.close()

@@ -25,11 +25,16 @@ from helpers_init import (
     tree,
 )
 from holdfast.gate.clients import adapter
-from holdfast.gate.install import handlers
-from holdfast.gate.install import plan as plans
-from holdfast.gate.install.command import Command, InstallError, interpreter, is_shim
-from holdfast.gate.install.finding import CLIENTS
-from holdfast.gate.settings import Settings
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.install import hook_entries
+from holdfast.gate.install import install_plan as plans
+from holdfast.gate.install.hook_command import (
+    Command,
+    InstallError,
+    interpreter,
+    is_shim,
+)
+from holdfast.gate.install.installed_clients import CLIENTS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a POSIX shell")
 
@@ -81,7 +86,7 @@ def test_the_written_commands_run_from_anywhere(here: Installation, tmp_path: Pa
     for file in (here.claude, here.codex):
         for [handler] in commands(file).values():
             done = subprocess.run(
-                handlers.started(handler), input="{}", text=True, cwd="/",
+                hook_entries.started(handler), input="{}", text=True, cwd="/",
                 env={}, capture_output=True, check=False,
             )  # fmt: skip
             assert (done.returncode, done.stderr) == (0, "")
@@ -91,7 +96,7 @@ def test_a_place_with_blanks_and_quotes_is_quoted(tmp_path: Path) -> None:
     here = Installation(tmp_path, site="it's my site")
     here.init("--client", "claude")
     [[handler], *_] = commands(here.claude).values()
-    assert handlers.script_of(handler) == str(here.script)
+    assert hook_entries.script_of(handler) == str(here.script)
     assert here.hold("init", "--check").code == 0
 
 
@@ -202,7 +207,7 @@ def test_hooks_of_another_installation_are_taken_over(here: Installation, tmp_pa
     answer = here.hold("init", "--client", "claude", env={"PYTHONPATH": str(other.site)})
     assert answer.code == 0
     for [handler] in commands(here.claude).values():
-        assert handlers.script_of(handler) == str(other.script)
+        assert hook_entries.script_of(handler) == str(other.script)
     here.undo()
     assert not here.claude.exists()
 

@@ -9,7 +9,7 @@ import pytest
 
 from helpers_cli import COMMAND, Terminal
 from helpers_init import BOTH, Installation, Site, git, tree
-from holdfast.gate.install.command import cache_around
+from holdfast.gate.install.hook_command import cache_around
 
 QUESTION = "Write this? [y/N]"
 

@@ -15,7 +15,7 @@ from helpers_init import (
     git,
     tree,
 )
-from holdfast.gate.githooks import HOOKS
+from holdfast.gate.git.git_hooks import HOOKS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a POSIX shell")
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.gate.install import handlers, hooks, jsontext
-from holdfast.gate.install.hooks import Unusable, Wanted
-from holdfast.gate.install.jsontext import NotJson
+from holdfast.gate.install import client_hooks, hook_entries, json_text
+from holdfast.gate.install.client_hooks import Unusable, Wanted
+from holdfast.gate.install.json_text import NotJson
 
 OURS = "/venv/bin/python -I -S /site/holdfast/gate/hook.py claude"
 FILE = ".claude/settings.local.json"
 
 
 def wanted(event: str, matcher: str | None, line: str, timeout: int, status: str = "") -> Wanted:
-    made = handlers.made(line.split(), event, FILE, exec_form=True, status=status)
+    made = hook_entries.made(line.split(), event, FILE, exec_form=True, status=status)
     return Wanted(event, matcher, {**made, "timeout": timeout}, "timeout")
 
 
@@ -37,11 +37,11 @@ THEIRS = {"type": "command", "command": "echo 'gate/hook.py'"}
 
 
 def put_in(text: str) -> str:
-    return hooks.merged(text, WANTED)
+    return client_hooks.merged(text, WANTED)
 
 
 def taken_out(text: str, before: str = "{}") -> str:
-    return hooks.stripped(text, json.loads(before))
+    return client_hooks.stripped(text, json.loads(before))
 
 
 SETTINGS = {
@@ -65,7 +65,7 @@ SETTINGS = {
 def test_what_is_put_in_can_be_taken_out_to_the_byte(name: str) -> None:
     text = SETTINGS[name]
     new = put_in(text)
-    assert len(hooks.found_hooks(new)) == len(WANTED)
+    assert len(client_hooks.found_hooks(new)) == len(WANTED)
     left = taken_out(new, text)
     blank = str.maketrans("", "", " \r\n")
     if "hooks" in json.loads(text) and not json.loads(text)["hooks"]:
@@ -188,15 +188,15 @@ def test_what_is_not_plain_is_refused_with_its_place(text: str, what: str, line:
 
 def test_differences_are_told_in_words() -> None:
     text = put_in("{}")
-    assert hooks.differences(text, WANTED) == []
-    assert hooks.differences("{}", WANTED)[0] == "the hook for PreToolUse is missing"
-    [told] = hooks.differences(text.replace("240", "60", 1), WANTED)
+    assert client_hooks.differences(text, WANTED) == []
+    assert client_hooks.differences("{}", WANTED)[0] == "the hook for PreToolUse is missing"
+    [told] = client_hooks.differences(text.replace("240", "60", 1), WANTED)
     assert told == "the hook for PreToolUse has timeout = 60, not 240"
-    [told] = hooks.differences(text.replace("Write|Edit", "Write"), WANTED)
+    [told] = client_hooks.differences(text.replace("Write|Edit", "Write"), WANTED)
     assert "is for 'Write'" in told
-    [told] = hooks.differences(text.replace('"waiting"', '"idle"'), WANTED)
+    [told] = client_hooks.differences(text.replace('"waiting"', '"idle"'), WANTED)
     assert told == "the hook for Stop has statusMessage = 'idle', not 'waiting'"
-    [told] = hooks.differences(text.replace('"type"', '"async": true, "type"', 1), WANTED)
+    [told] = client_hooks.differences(text.replace('"type"', '"async": true, "type"', 1), WANTED)
     assert told == "the hook for PreToolUse has been changed"
 
 
@@ -212,12 +212,12 @@ def test_differences_are_told_in_words() -> None:
     ],
 )
 def test_our_hooks_are_known_by_the_script_that_they_run(command: str, ours: bool) -> None:
-    assert handlers.is_ours({"command": command}) is ours
+    assert hook_entries.is_ours({"command": command}) is ours
     if "see" not in command:
         program, *more = shlex.split(command)
-        assert handlers.is_ours({"command": program, "args": more}) is ours
-    assert not handlers.is_ours({"url": command})
-    assert not handlers.is_ours(command)
+        assert hook_entries.is_ours({"command": program, "args": more}) is ours
+    assert not hook_entries.is_ours({"url": command})
+    assert not hook_entries.is_ours(command)
 
 
 # Any JSON
@@ -267,8 +267,8 @@ def test_any_settings_survive_our_coming_and_going(root: dict[str, Any], style: 
 @given(VALUES, STYLES)
 def test_the_parts_of_a_text_are_what_the_standard_reader_finds(value: Any, style: Any) -> None:
     text = json.dumps(value, **style)
-    node = jsontext.parse(text)
-    assert jsontext.value(text, node) == value
+    node = json_text.parse(text)
+    assert json_text.value(text, node) == value
     if isinstance(value, dict):
         assert node.names == list(value)
 
@@ -279,6 +279,6 @@ def test_a_text_is_refused_exactly_if_the_standard_reader_refuses_it(text: str) 
         expected = json.loads(text)
     except ValueError:
         with pytest.raises(NotJson):
-            jsontext.parse(text)
+            json_text.parse(text)
     else:
-        assert jsontext.value(text, jsontext.parse(text)) == expected
+        assert json_text.value(text, json_text.parse(text)) == expected

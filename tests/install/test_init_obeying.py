@@ -13,7 +13,7 @@ import pytest
 
 from helpers_doctor import Clinic
 from helpers_init import Installation, Site
-from holdfast.gate.install import obeying
+from holdfast.gate.install import exec_form_check
 
 CLIENT = f"""#!{sys.executable}
 import json, os, subprocess, sys, urllib.request
@@ -59,7 +59,7 @@ def test_a_client_is_known_by_what_it_does(
     here: Installation, text: str, exec_form: bool, blocks: bool, why: str
 ) -> None:
     here.program("claude", text)
-    found = obeying.tried(here.env)
+    found = exec_form_check.tried(here.env)
     assert found is not None
     assert (found.exec_form, found.blocks) == (exec_form, blocks)
     assert why in found.why
@@ -67,15 +67,15 @@ def test_a_client_is_known_by_what_it_does(
 
 
 def test_a_client_that_hangs_is_ended(here: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(obeying, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(exec_form_check, "PATIENCE_SECONDS", 0.5)
     here.program("claude", "#!/bin/sh\nexec sleep 600\n")
-    found = obeying.tried(here.env)
+    found = exec_form_check.tried(here.env)
     assert found is not None
     assert "did not end within 0.5 s" in found.why
 
 
 def test_without_a_client_nothing_is_tried(here: Installation) -> None:
-    assert obeying.tried(here.env) is None
+    assert exec_form_check.tried(here.env) is None
 
 
 def test_init_says_nothing_of_a_client_that_obeys(here: Installation) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from helpers_agents import Agent
 from holdfast import LockManager
-from holdfast.gate import seals
+from holdfast.gate.config import seals
 
 CLIENTS = ("--client", "claude,codex", "--git")
 CODEX = ".codex/hooks.json"

@@ -17,11 +17,11 @@ import pytest
 from holdfast import Holder, LockManager
 from holdfast.core.errors import LockTimeoutError
 from holdfast.core.model import Witness, agent_key
-from holdfast.gate.writing import is_foreign
-from holdfast.manager import calls
+from holdfast.gate.checked_write import is_foreign
 from holdfast.manager.clock import boot_id
-from holdfast.manager.liveness import is_dead, witness_of
-from holdfast.manager.settling import dead_in, left_running
+from holdfast.manager.files.unfinished_edits import dead_in, left_running
+from holdfast.manager.owners import running_calls
+from holdfast.manager.owners.liveness import is_dead, witness_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judges life by Linux's /proc")
 
@@ -34,7 +34,7 @@ LATER = 3 * TICK
 
 def open_since(root: str, key: str) -> int | None:
     """When the oldest open call of an agent was opened, in ticks; None if none is open."""
-    found = calls.sought(root, (calls.mark(key, "NAME", "value"),))
+    found = running_calls.sought(root, (running_calls.mark(key, "NAME", "value"),))
     return found[0][1] if found else None
 
 
@@ -49,7 +49,7 @@ class Agent:
 
     def __init__(self, session: str) -> None:
         self.variable = ("TEST_SESSION_ID", session)
-        self.mark = calls.mark(KEY, *self.variable)
+        self.mark = running_calls.mark(KEY, *self.variable)
         self.commands: list[subprocess.Popen[str]] = []
         self.client = subprocess.Popen(["sleep", "60"])
         found = witness_of(self.client.pid)
@@ -96,7 +96,7 @@ def dead(root: str, agent: Agent) -> bool | None:
 
 
 def files(root: str) -> list[str]:
-    folder = Path(root, calls.FOLDER)
+    folder = Path(root, running_calls.FOLDER)
     return sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
 
 
@@ -106,7 +106,7 @@ def files(root: str) -> list[str]:
 def test_a_command_whose_call_is_open_keeps_the_owner_until_it_ends(
     root: str, agent: Agent
 ) -> None:
-    calls.open_call(root, KEY, NAME)
+    running_calls.open_call(root, KEY, NAME)
     command = agent.start()
     assert dead(root, agent) is False
     agent.die()
@@ -119,7 +119,7 @@ def test_a_command_whose_call_is_open_keeps_the_owner_until_it_ends(
 
 
 def test_an_orphan_of_the_command_keeps_it_as_well(root: str, agent: Agent) -> None:
-    calls.open_call(root, KEY, NAME)
+    running_calls.open_call(root, KEY, NAME)
     shell = agent.start("sh", "-c", "sleep 60 & echo $!; wait")
     assert shell.stdout is not None
     orphan = int(shell.stdout.readline())
@@ -137,7 +137,7 @@ def test_an_orphan_of_the_command_keeps_it_as_well(root: str, agent: Agent) -> N
 def test_what_began_before_the_call_keeps_nothing(root: str, agent: Agent) -> None:
     server = agent.start()
     time.sleep(LATER)
-    calls.open_call(root, KEY, NAME)
+    running_calls.open_call(root, KEY, NAME)
     agent.die()
     assert dead(root, agent) is True
     assert left_running(root, (agent.mark,)) == []
@@ -148,7 +148,7 @@ def test_what_began_before_the_call_keeps_nothing(root: str, agent: Agent) -> No
 def test_what_an_earlier_server_starts_later_keeps_nothing(root: str, agent: Agent) -> None:
     server = agent.start("sh", "-c", "read -r _ < $0; sleep 60 & echo $!; wait", fifo(root))
     time.sleep(LATER)
-    calls.open_call(root, KEY, NAME)
+    running_calls.open_call(root, KEY, NAME)
     Path(fifo(root)).write_text("now\n")
     assert server.stdout is not None
     worker = int(server.stdout.readline())
@@ -167,9 +167,9 @@ def fifo(root: str) -> str:
 
 
 def test_a_call_that_was_closed_keeps_nothing(root: str, agent: Agent) -> None:
-    calls.open_call(root, KEY, NAME)
+    running_calls.open_call(root, KEY, NAME)
     agent.start()
-    calls.close_call(root, KEY, NAME)
+    running_calls.close_call(root, KEY, NAME)
     agent.die()
     assert dead(root, agent) is True
 
@@ -178,8 +178,8 @@ def test_a_call_of_another_boot_keeps_nothing(
     root: str, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(calls, "boot_id", lambda: "00000000-0000-0000-0000-000000000000")
-        calls.open_call(root, KEY, NAME)
+        patch.setattr(running_calls, "boot_id", lambda: "00000000-0000-0000-0000-000000000000")
+        running_calls.open_call(root, KEY, NAME)
     assert len(files(root)) == 1
     agent.start()
     agent.die()
@@ -188,7 +188,7 @@ def test_a_call_of_another_boot_keeps_nothing(
 
 
 def test_the_call_of_another_agent_keeps_nothing(root: str, agent: Agent) -> None:
-    calls.open_call(root, agent_key("claude", "another"), NAME)
+    running_calls.open_call(root, agent_key("claude", "another"), NAME)
     agent.start()
     agent.die()
     assert dead(root, agent) is True
@@ -197,7 +197,7 @@ def test_the_call_of_another_agent_keeps_nothing(root: str, agent: Agent) -> Non
 def test_the_command_of_another_session_keeps_nothing(root: str, agent: Agent) -> None:
     other = Agent(f"{agent.variable[1]}-other")
     try:
-        calls.open_call(root, KEY, NAME)
+        running_calls.open_call(root, KEY, NAME)
         other.start()
         agent.die()
         assert dead(root, agent) is True
@@ -206,13 +206,13 @@ def test_the_command_of_another_session_keeps_nothing(root: str, agent: Agent) -
 
 
 def test_the_oldest_open_call_counts(root: str, agent: Agent) -> None:
-    calls.open_call(root, KEY, "first")
+    running_calls.open_call(root, KEY, "first")
     agent.start()
     time.sleep(LATER)
-    calls.open_call(root, KEY, "second")
+    running_calls.open_call(root, KEY, "second")
     agent.die()
     assert dead(root, agent) is False
-    calls.close_call(root, KEY, "first")
+    running_calls.close_call(root, KEY, "first")
     assert dead(root, agent) is True
 
 
@@ -221,12 +221,12 @@ def test_a_command_that_begins_as_soon_as_the_call_is_open_is_never_missed(
 ) -> None:
     agent.die()
     for _ in range(40):
-        calls.open_call(root, KEY, NAME)
+        running_calls.open_call(root, KEY, NAME)
         command = agent.start()
         assert dead(root, agent) is False
         command.kill()
         command.wait()
-        calls.close_call(root, KEY, NAME)
+        running_calls.close_call(root, KEY, NAME)
 
 
 def test_a_command_that_keeps_changing_its_pid_is_seen(root: str, agent: Agent) -> None:
@@ -247,7 +247,7 @@ def test_a_command_that_keeps_changing_its_pid_is_seen(root: str, agent: Agent) 
         "first.returncode = 0\n"
     )
     stop = Path(root, "stop")
-    calls.open_call(root, KEY, NAME)
+    running_calls.open_call(root, KEY, NAME)
     agent.die()
     gatherer = subprocess.Popen([sys.executable, "-c", gather, hop, str(stop), *agent.variable])
     try:
@@ -284,7 +284,7 @@ def test_the_files_of_a_killed_client_wait_for_its_command(tmp_path: Path, agent
         owner = Holder(id="ann", key=KEY, witness=agent.witness, marks=(agent.mark,))
         server = agent.start()
         time.sleep(LATER)
-        calls.open_call(str(tmp_path), KEY, NAME)
+        running_calls.open_call(str(tmp_path), KEY, NAME)
         command = agent.start()
         assert manager.acquire(holder=owner, write_paths=["a.py"], ttl=None)
         agent.die()
@@ -301,27 +301,27 @@ def test_the_files_of_a_killed_client_wait_for_its_command(tmp_path: Path, agent
 
 def test_nothing_is_left_of_calls_that_were_closed(root: str) -> None:
     for name in ("a", "b"):
-        calls.open_call(root, KEY, name)
+        running_calls.open_call(root, KEY, name)
     assert [file.rpartition("/")[2] for file in files(root)] == ["a", "b"]
-    calls.close_call(root, KEY, "a")
+    running_calls.close_call(root, KEY, "a")
     assert [file.rpartition("/")[2] for file in files(root)] == ["b"]
-    calls.open_call(root, KEY, "c")
-    calls.close_all(root, KEY)
-    assert os.listdir(f"{root}/{calls.FOLDER}") == []
+    running_calls.open_call(root, KEY, "c")
+    running_calls.close_all(root, KEY)
+    assert os.listdir(f"{root}/{running_calls.FOLDER}") == []
     assert open_since(root, KEY) is None
 
 
 def test_closing_what_was_never_opened_is_no_trouble(root: str) -> None:
-    calls.close_call(root, KEY, NAME)
-    calls.close_all(root, KEY)
+    running_calls.close_call(root, KEY, NAME)
+    running_calls.close_all(root, KEY)
     assert open_since(root, KEY) is None
-    calls.open_call(root, KEY, NAME)
-    calls.close_call(root, KEY, "another")
+    running_calls.open_call(root, KEY, NAME)
+    running_calls.close_call(root, KEY, "another")
     assert len(files(root)) == 1
 
 
 def test_nothing_is_made_where_there_is_no_ledger(tmp_path: Path) -> None:
-    calls.open_call(str(tmp_path), KEY, NAME)
+    running_calls.open_call(str(tmp_path), KEY, NAME)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -330,7 +330,7 @@ def test_the_moment_is_by_the_clock_of_start_times(root: str) -> None:
     try:
         started = witness_of(process.pid)
         assert started is not None
-        calls.open_call(root, KEY, NAME)
+        running_calls.open_call(root, KEY, NAME)
         opened = open_since(root, KEY)
         assert opened is not None
         assert 0 <= opened + 1 - started.start <= 20 / TICK
@@ -343,27 +343,27 @@ def test_the_moment_is_by_the_clock_of_start_times(root: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/../b", "a b\n", "x" * 300, "ä", "\udc80", "+", "~"])
 def test_any_name_will_do(root: str, name: str) -> None:
-    calls.open_call(root, name, name)
-    calls.open_call(root, f"{name}2", "other")
+    running_calls.open_call(root, name, name)
+    running_calls.open_call(root, f"{name}2", "other")
     assert open_since(root, name) is not None
     assert len(files(root)) == 2
     assert all("\n" not in file and file.isascii() for file in files(root))
-    mark = calls.mark(name, "NAME", "a:b=c")
-    assert calls.variable_of(mark) == "NAME=a:b=c"
-    (found,) = calls.sought(root, (mark,))
+    mark = running_calls.mark(name, "NAME", "a:b=c")
+    assert running_calls.variable_of(mark) == "NAME=a:b=c"
+    (found,) = running_calls.sought(root, (mark,))
     assert found == ("NAME=a:b=c", open_since(root, name))
-    calls.close_call(root, name, name)
-    assert calls.sought(root, (mark,)) == []
+    running_calls.close_call(root, name, name)
+    assert running_calls.sought(root, (mark,)) == []
 
 
 def test_a_plain_mark_is_its_own_variable() -> None:
-    assert calls.variable_of("NAME=call:x:y") == "NAME=call:x:y"
-    assert calls.variable_of("call:x") == "call:x"
+    assert running_calls.variable_of("NAME=call:x:y") == "NAME=call:x:y"
+    assert running_calls.variable_of("call:x") == "call:x"
 
 
 def test_what_is_half_written_says_nothing(root: str) -> None:
-    calls.open_call(root, KEY, NAME)
-    (file,) = Path(root, calls.FOLDER).rglob(NAME)
+    running_calls.open_call(root, KEY, NAME)
+    (file,) = Path(root, running_calls.FOLDER).rglob(NAME)
     text = file.read_text()
     file.with_name(f"{NAME}.1.new").write_text(text)
     for wrong in ("", boot_id(), f"{boot_id()} -5", f"{boot_id()} x", "\0" * 200):
@@ -374,9 +374,9 @@ def test_what_is_half_written_says_nothing(root: str) -> None:
 def test_many_calls_of_one_agent_open_and_close_at_once(root: str) -> None:
     def use(name: str) -> None:
         for _ in range(200):
-            calls.open_call(root, KEY, name)
+            running_calls.open_call(root, KEY, name)
             assert open_since(root, KEY) is not None
-            calls.close_call(root, KEY, name)
+            running_calls.close_call(root, KEY, name)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(use, ("a", "b")))
@@ -386,15 +386,15 @@ def test_many_calls_of_one_agent_open_and_close_at_once(root: str) -> None:
 def test_what_was_open_before_the_last_boot_is_cleared_away(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls.sweep(root)  # there is nothing yet
+    running_calls.sweep(root)  # there is nothing yet
     with monkeypatch.context() as patch:
-        patch.setattr(calls, "boot_id", lambda: "00000000-0000-0000-0000-000000000000")
-        calls.open_call(root, KEY, "old")
-        calls.open_call(root, f"{KEY}2", "old")
-    calls.open_call(root, KEY, "new")
-    calls.sweep(root)
+        patch.setattr(running_calls, "boot_id", lambda: "00000000-0000-0000-0000-000000000000")
+        running_calls.open_call(root, KEY, "old")
+        running_calls.open_call(root, f"{KEY}2", "old")
+    running_calls.open_call(root, KEY, "new")
+    running_calls.sweep(root)
     assert [file.rpartition("/")[2] for file in files(root)] == ["new"]
-    assert len(os.listdir(f"{root}/{calls.FOLDER}")) == 1
+    assert len(os.listdir(f"{root}/{running_calls.FOLDER}")) == 1
 
 
 # Those who read marks
@@ -412,13 +412,14 @@ def test_a_process_knows_its_own_agent_by_the_new_mark(
 def test_importing_costs_no_heavy_module() -> None:
     code = (
         "import sys\n"
-        "import holdfast.manager.liveness, holdfast.manager.paths\n"
+        "import holdfast.manager.owners.liveness, holdfast.manager.files.paths\n"
         "before = set(sys.modules)\n"
-        "from holdfast.manager.calls import mark\n"
+        "from holdfast.manager.owners.running_calls import mark\n"
         "mark('@claude/faf2-1/a', 'NAME', 'value')\n"
         "print(*sorted(set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True,
-                         env={"PYTHONPATH": str(Path(calls.__file__).parents[2])})  # fmt: skip
+                         env={"PYTHONPATH":
+                              str(Path(running_calls.__file__).parents[3])})  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["holdfast.manager.calls"]
+    assert run.stdout.split() == ["holdfast.manager.owners.running_calls"]

@@ -12,12 +12,18 @@ import pytest
 
 from helpers_sandbox import NEEDS_LANDLOCK, Room
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.controlling import controls_of
-from holdfast.gate.guard import switches
-from holdfast.manager.controls import TABLE, Control, ControlFileError, Controls, control_of
-from holdfast.manager.paths import Tree
-from holdfast.work.findings import Findings
-from holdfast.work.manifest import Screen
+from holdfast.gate.git.git_control_files import controls_of
+from holdfast.gate.guard import switch_files
+from holdfast.manager.files.control_files import (
+    TABLE,
+    Control,
+    ControlFileError,
+    Controls,
+    control_of,
+)
+from holdfast.manager.files.paths import Tree
+from holdfast.work.screens.findings import Findings
+from holdfast.work.screens.manifest import Screen
 
 SCREEN = Screen("index", "blog", "posts", "index")
 
@@ -151,7 +157,7 @@ def test_an_ordinary_file_costs_no_question_to_git(root: Path) -> None:
 
 def test_the_gate_judges_by_the_same_table() -> None:
     judged = [control for control in TABLE if control.judge]
-    assert {control.judge for control in judged} == set(switches._JUDGES)
+    assert {control.judge for control in judged} == set(switch_files._JUDGES)
     assert all(control.name == control.name.casefold() for control in TABLE)
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from holdfast.core import keys
 from holdfast.core.errors import BadKeyError
-from holdfast.manager import realpath
-from holdfast.manager.paths import Place, Tree, Words
+from holdfast.manager.files import realpath
+from holdfast.manager.files.paths import Place, Tree, Words
 from hostile import LINKS, TABLE, Row, World, build
 
 if TYPE_CHECKING:

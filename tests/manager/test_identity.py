@@ -20,16 +20,16 @@ import pytest
 from holdfast.core.codec import holder_from_dict
 from holdfast.core.errors import BadKeyError
 from holdfast.core.model import Holder, Witness
-from holdfast.manager import identity, liveness, processes
-from holdfast.manager.identity import (
+from holdfast.manager.owners import identity, liveness, processes
+from holdfast.manager.owners.identity import (
     Self,
     process_holder,
     runner_holder,
     user_name,
     whoami,
 )
-from holdfast.manager.liveness import is_dead, own_witness, witness_of
-from holdfast.manager.processes import Process, process_of
+from holdfast.manager.owners.liveness import is_dead, own_witness, witness_of
+from holdfast.manager.owners.processes import Process, process_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
@@ -39,7 +39,7 @@ SESSION = "8c1f0d52-aaaa-bbbb-cccc-0123456789ab"
 PROBE = """
 import os, sys
 from holdfast.core.codec import dumps, holder_to_dict
-from holdfast.manager.identity import whoami
+from holdfast.manager.owners.identity import whoami
 me = whoami(os.environ)
 with open(sys.argv[1] + ".new", "w") as file:
     file.write(dumps({"holder": holder_to_dict(me.holder), "how": me.how, "probe": os.getpid()}))
@@ -312,7 +312,7 @@ def test_two_runners_of_one_name_are_two_holders(bench: Bench) -> None:
 
 RUNNER_CODE = """
 import sys
-from holdfast.manager.identity import runner_holder
+from holdfast.manager.owners.identity import runner_holder
 open(sys.argv[1], "w").write(runner_holder("twin")[0].key)
 """
 
@@ -339,7 +339,7 @@ def test_what_outlives_a_killed_runner_still_is_that_runner(bench: Bench) -> Non
     orphan_code = "import sys; sys.stdin.read(1); " + PROBE
     runner_code = (
         "import os, subprocess, sys\n"
-        "from holdfast.manager.identity import runner_holder\n"
+        "from holdfast.manager.owners.identity import runner_holder\n"
         "made, environ = runner_holder('run-4')\n"
         "subprocess.Popen([sys.executable, '-c', sys.argv[1], sys.argv[2]],"
         " env={**os.environ, **environ})\n"
@@ -438,7 +438,7 @@ def test_a_claude_that_is_no_ancestor_must_be_an_older_process_of_the_same_user(
     sleeper: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
     code = (
-        "import os, sys; from holdfast.manager.identity import whoami\n"
+        "import os, sys; from holdfast.manager.owners.identity import whoami\n"
         "w = whoami({'CLAUDE_PID': sys.argv[1], 'CLAUDE_CODE_SESSION_ID': 's'}).holder.witness\n"
         "print(w.pid if w else None)"
     )
@@ -832,7 +832,10 @@ def test_what_a_shell_was_started_for(argv: list[str], task: str) -> None:
 
 
 def test_two_processes_of_one_name_are_two_holders() -> None:
-    code = "from holdfast.manager.identity import process_holder; print(process_holder('a').key)"
+    code = (
+        "from holdfast.manager.owners.identity import process_holder\n"
+        "print(process_holder('a').key)"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     mine = process_holder("a")
     assert mine.id == "a"

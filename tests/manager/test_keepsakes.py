@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from holdfast.core.model import Holder
-from holdfast.gate import committing
-from holdfast.manager import file_restore, keepsakes
-from holdfast.manager.keepsakes import Keepsake, KeepsakeError, marked
-from holdfast.manager.liveness import own_witness
+from holdfast.gate.git import commit_check
+from holdfast.manager.files import file_restore, keepsakes
+from holdfast.manager.files.keepsakes import Keepsake, KeepsakeError, marked
 from holdfast.manager.manager import LockManager
+from holdfast.manager.owners.liveness import own_witness
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="flock and folders as descriptors")
 
@@ -393,9 +393,9 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there another b
 def test_who_meets_half_an_edit_of_a_dead_owner_gets_the_file_as_it_was(
     manager: LockManager, root: Path, way: str
 ) -> None:
-    from holdfast.gate.leases import Gate
-    from holdfast.gate.settings import Settings
-    from holdfast.manager import services
+    from holdfast.gate.config.settings import Settings
+    from holdfast.gate.lease_gate import Gate
+    from holdfast.manager import transactions
 
     left_half_done(manager, root)
     person = Holder(id="ann", witness=own_witness())
@@ -410,7 +410,7 @@ def test_who_meets_half_an_edit_of_a_dead_owner_gets_the_file_as_it_was(
         assert Gate(manager, ann, Settings()).permit([str(root / "bin/run.sh")]).kind == "allow"
     else:
         request = manager.request(person, (), ["bin/run.sh"])
-        assert services.queue(manager, request).id == request.id  # type: ignore[union-attr]
+        assert transactions.queue(manager, request).id == request.id  # type: ignore[union-attr]
     (grant,) = manager.active_grants()
     assert grant.owner.id in ("ann", "claude:ann")
     assert (root / "bin/run.sh").read_bytes() == CONTENT
@@ -516,7 +516,7 @@ def test_of_many_who_meet_half_an_edit_at_once_each_finds_what_the_one_before_it
 def test_half_an_edit_of_a_dead_owner_is_not_committed(manager: LockManager, root: Path) -> None:
     """Putting it back would not help: what is staged may be half an edit already."""
     left_half_done(manager, root)
-    (held,) = committing._of_others(str(root), ["bin/run.sh", "empty"], {})
+    (held,) = commit_check._of_others(str(root), ["bin/run.sh", "empty"], {})
     assert (held.name, held.grant.holder.id) == ("bin/run.sh", "blog-posts-7")
 
 

@@ -17,9 +17,14 @@ from typing import Any
 import pytest
 
 from holdfast.core.model import Witness
-from holdfast.manager import liveness
 from holdfast.manager.clock import boot_id
-from holdfast.manager.liveness import is_dead, own_witness, sees_processes, witness_of
+from holdfast.manager.owners import liveness
+from holdfast.manager.owners.liveness import (
+    is_dead,
+    own_witness,
+    sees_processes,
+    witness_of,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judges life by Linux's /proc")
 
@@ -305,7 +310,7 @@ def test_the_process_that_asks_counts_when_it_carries_the_mark(children: Childre
     dead = children.dead()
     code = (
         "import sys; from holdfast.core.model import Witness\n"
-        "from holdfast.manager.liveness import is_dead\n"
+        "from holdfast.manager.owners.liveness import is_dead\n"
         "w = Witness(**eval(sys.argv[1]))\n"
         "sys.exit(10 + is_dead(w, (sys.argv[2],)))"
     )
@@ -543,7 +548,7 @@ def test_a_new_pid_namespace_with_the_old_proc_proves_nothing(children: Children
 def test_from_outside_a_process_in_a_new_pid_namespace_is_another(children: Children) -> None:
     child = children.start(
         "unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c",
-        "from holdfast.manager.liveness import own_witness, sees_processes\n"
+        "from holdfast.manager.owners.liveness import own_witness, sees_processes\n"
         "w = own_witness(); print(w.pid, w.start, w.namespace, sees_processes())",
         stdout=subprocess.PIPE,
     )  # fmt: skip
@@ -596,11 +601,12 @@ def test_on_windows_nobody_is_ever_signalled_or_judged(
 def test_importing_costs_no_heavy_module() -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
-        "import holdfast.manager.liveness, holdfast.manager.identity, holdfast.manager.clock\n"
+        "import holdfast.manager.owners.liveness, holdfast.manager.owners.identity\n"
+        "import holdfast.manager.clock\n"
         "print(*sorted(set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True,
-                         env={"PYTHONPATH": str(Path(liveness.__file__).parents[2])})  # fmt: skip
+                         env={"PYTHONPATH": str(Path(liveness.__file__).parents[3])})  # fmt: skip
     heavy = {"dataclasses", "typing", "enum", "re", "json", "pathlib", "contextlib", "logging",
              "uuid", "socket", "threading", "datetime", "subprocess", "collections"}  # fmt: skip
     assert run.returncode == 0, run.stderr

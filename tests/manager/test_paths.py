@@ -1,4 +1,4 @@
-"""Text to key: every rule of `holdfast.manager.paths`, on a real disk."""
+"""Text to key: every rule of `holdfast.manager.files.paths`, on a real disk."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 
 from holdfast.core import keys
 from holdfast.core.errors import BadKeyError
-from holdfast.manager import paths, realpath
-from holdfast.manager.paths import Place, Tree, Words, find_root
+from holdfast.manager.files import paths, realpath
+from holdfast.manager.files.paths import Place, Tree, Words, find_root
 
 if TYPE_CHECKING:
     pass
@@ -474,7 +474,7 @@ def test_a_path_that_is_too_long_to_look_for_a_ledger_in_is_refused(tree: Tree, 
 
 def test_a_process_without_utf8_refuses_what_is_not_ascii(root: Path) -> None:
     script = (
-        "import sys; from holdfast.manager.paths import Tree\n"
+        "import sys; from holdfast.manager.files.paths import Tree\n"
         "from holdfast.core.errors import BadKeyError\n"
         "tree = Tree(sys.argv[1]); print(sys.getfilesystemencoding(), tree.place('app/x.rb').key)\n"
         "try: print(ascii(tree.place('caf\\u00e9').key))\n"
@@ -520,12 +520,12 @@ def test_words_refuse_what_has_no_key(text: str) -> None:
 def test_importing_paths_costs_the_start_up_nothing() -> None:
     heavy = "dataclasses typing enum re json pathlib contextlib logging socket threading subprocess"
     script = (
-        "import sys; before = set(sys.modules); import holdfast.manager.paths; "
+        "import sys; before = set(sys.modules); import holdfast.manager.files.paths; "
         f"print(*sorted((set(sys.modules) - before) & set({heavy.split()!r})))"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", script],
         capture_output=True, text=True, timeout=60, check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(paths.__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(paths.__file__).parents[3])},
     )  # fmt: skip
     assert done.stdout.split() == []

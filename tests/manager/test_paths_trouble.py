@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.manager import realpath
-from holdfast.manager.paths import Tree
+from holdfast.manager.files import realpath
+from holdfast.manager.files.paths import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

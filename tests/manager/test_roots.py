@@ -14,8 +14,8 @@ import pytest
 
 from holdfast import LockManager
 from holdfast.core.errors import BadKeyError
-from holdfast.manager import realpath
-from holdfast.manager.paths import Tree, find_root, home_root
+from holdfast.manager.files import realpath
+from holdfast.manager.files.paths import Tree, find_root, home_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

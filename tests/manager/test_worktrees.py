@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import BadKeyError, LockManager, LockTimeoutError
-from holdfast.manager import worktrees
-from holdfast.manager.paths import Tree, find_root, home_root
+from holdfast.manager.files import checkouts
+from holdfast.manager.files.paths import Tree, find_root, home_root
 
 NOBODYS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
@@ -157,7 +157,7 @@ def test_relative_pointers_are_followed(main: Path) -> None:
     (feature / ".git").write_text("gitdir: ../main/.git/worktrees/feature\n")
     (main / ".git/worktrees/feature/gitdir").write_text("../../../../feature/.git\n")
     assert find_root(str(feature)) == str(main)
-    assert list(worktrees.linked(str(main))) == [str(feature)]
+    assert list(checkouts.linked(str(main))) == [str(feature)]
 
 
 def test_a_worktree_of_a_submodule_belongs_to_the_tree_around_it(main: Path) -> None:
@@ -172,9 +172,9 @@ def test_a_worktree_of_a_submodule_belongs_to_the_tree_around_it(main: Path) -> 
 
 
 def test_all_linked_worktrees_are_known_that_are_there(main: Path) -> None:
-    assert not worktrees.has_linked(str(main))
+    assert not checkouts.has_linked(str(main))
     one, two = add(main, main.parent / "one"), add(main, main / "two")
     gone = add(main, main.parent / "gone")
     shutil.rmtree(gone)
-    assert worktrees.has_linked(str(main))
-    assert list(worktrees.linked(str(main))) == [str(one), str(two)]
+    assert checkouts.has_linked(str(main))
+    assert list(checkouts.linked(str(main))) == [str(one), str(two)]

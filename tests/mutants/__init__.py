@@ -8,7 +8,7 @@ file of the package, and what stands there instead:
     Mutant(
         "000-11",
         "a lock is stolen before it has expired",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         "if not record.expired(now):",
         "if False:",
         ("tests/trees/test_seed_000_trees.py::test_seed000_11_nothing_is_stolen_before_it_has_expired",),

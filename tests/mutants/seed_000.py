@@ -8,7 +8,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "000-01",
         "whoever asks writes with the lock of another",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if record.holder_id != holder_id:
             raise LockNotHeldError(""",
@@ -22,7 +22,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "000-01",
         "a second lock takes the place of the first",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if desk.record is not None:
             raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)
@@ -40,14 +40,14 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "000-01",
         "a lock has a file for each holder",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         path = _record_path(self._worktree)
-        beside = f"{path}{files.UNFINISHED}"
+        beside = f"{path}{tree_files.UNFINISHED}"
 """,
         """\
         path = f"{_record_path(self._worktree)[:-5]}-{record.lock_id}.json"
-        beside = f"{path}{files.UNFINISHED}"
+        beside = f"{path}{tree_files.UNFINISHED}"
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_01_an_exclusive_worktree_has_one_writer",
@@ -56,7 +56,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "000-02",
         "a shared worktree needs a lock too",
-        "trees/operating.py",
+        "trees/locking/operation_rights.py",
         """\
         if not worktree.is_shared:
 """,
@@ -70,7 +70,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "000-02",
         "a shared worktree can be locked",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
 def _refuse_shared(worktree: Worktree) -> None:
     if worktree.is_shared:
@@ -86,7 +86,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-02",
         "programs are not told of the high risk",
-        "cli/tree.py",
+        "cli/tree/tree_worktrees.py",
         '"high_risk": worktree.is_shared,',
         '"high_risk": False,',
         (
@@ -96,7 +96,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-02",
         "people are not told of the high risk",
-        "cli/tree.py",
+        "cli/tree/tree_worktrees.py",
         'return "shared (high risk)" if worktree.is_shared else worktree.isolation',
         "return worktree.isolation",
         (
@@ -106,7 +106,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-02",
         "a shared worktree has no warning",
-        "cli/tree.py",
+        "cli/tree/tree_worktrees.py",
         """\
     if worktree.is_shared:
         found.append("it is shared""",
@@ -130,7 +130,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-03",
         "records are in another folder",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         'return worktree.repository.path("locks", f"{worktree.id}.json")',
         'return worktree.repository.path("staging", f"{worktree.id}.json")',
         (
@@ -140,7 +140,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-03",
         "a record is named by its worktree's name",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         'return worktree.repository.path("locks", f"{worktree.id}.json")',
         'return worktree.repository.path("locks", f"{worktree.name}.json")',
         (
@@ -150,12 +150,12 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-03",
         "a record outlives its lock",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         os.unlink(_record_path(worktree))
 """,
         """\
-        files.replace(_record_path(worktree), files.pretty({}))
+        tree_files.replace(_record_path(worktree), tree_files.pretty({}))
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_03_lock_records_are_files_below_jvs_locks",
@@ -164,15 +164,15 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-04",
         "a field is missing",
-        "trees/locks.py",
-        "files.write_new(beside, files.pretty(record.to_dict()))",
-        'files.write_new(beside, files.pretty({name: value for name, value in record.to_dict().items() if name != "created_at"}))',
+        "trees/locking/worktree_locks.py",
+        "files.write_new(beside, tree_files.pretty(record.to_dict()))",
+        'files.write_new(beside, tree_files.pretty({name: value for name, value in record.to_dict().items() if name != "created_at"}))',
         ("tests/trees/test_seed_000_trees.py::test_seed000_04_a_lock_record_has_its_seven_fields",),
     ),
     Mutant(
         "000-04",
         "the id of a lock is no UUID",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         "lock_id=str(uuid.uuid4())",
         "lock_id=uuid.uuid4().hex",
         ("tests/trees/test_seed_000_trees.py::test_seed000_04_a_lock_record_has_its_seven_fields",),
@@ -180,7 +180,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-04",
         "a record names its worktree by name",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         "worktree_id=self._worktree.id, holder_id=holder_id,",
         "worktree_id=self._worktree.name, holder_id=holder_id,",
         ("tests/trees/test_seed_000_trees.py::test_seed000_04_a_lock_record_has_its_seven_fields",),
@@ -188,7 +188,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-04",
         "the token is a text",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         """\
         return {name: getattr(self, name) for name in _ORDER}
 """,
@@ -200,7 +200,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-04",
         "a renewal is not written down",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         'fields |= {"last_renewed_at": iso(now), "lease_expires_at"',
         'fields |= {"lease_expires_at"',
         ("tests/trees/test_seed_000_trees.py::test_seed000_04_a_lock_record_has_its_seven_fields",),
@@ -208,7 +208,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-04",
         "a renewal is a new beginning",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         'fields |= {"last_renewed_at": iso(now), "lease_expires_at"',
         'fields |= {"created_at": iso(now), "last_renewed_at": iso(now), "lease_expires_at"',
         ("tests/trees/test_seed_000_trees.py::test_seed000_04_a_lock_record_has_its_seven_fields",),
@@ -216,7 +216,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-04",
         "a holder has no start time",
-        "trees/holders.py",
+        "trees/locking/worktree_holders.py",
         '{holder.witness.pid}:{holder.witness.start}"',
         '{holder.witness.pid}"',
         (
@@ -226,7 +226,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-04",
         "the holder is the command",
-        "trees/holders.py",
+        "trees/locking/worktree_holders.py",
         "{_part(user)}:{holder.witness.pid}:",
         "{_part(user)}:{os.getpid()}:",
         (
@@ -236,7 +236,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-04",
         "host and user have changed places",
-        "trees/holders.py",
+        "trees/locking/worktree_holders.py",
         '    return f"{host}:{_part(user)}:{holder.witness.pid}',
         '    return f"{_part(user)}:{host}:{holder.witness.pid}',
         (
@@ -246,7 +246,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-05",
         "whether it is free is asked before the guard",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
     with worktree.guard():
         _check_there(worktree)
@@ -273,13 +273,13 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-05",
         "a record is written where everybody sees it",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
-            files.write_new(beside, files.pretty(record.to_dict()))
+            tree_files.write_new(beside, tree_files.pretty(record.to_dict()))
             os.link(beside, path)
 """,
         """\
-            files.write_new(path, files.pretty(record.to_dict()))
+            tree_files.write_new(path, tree_files.pretty(record.to_dict()))
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_05_whoever_dies_while_it_is_written_has_it_whole_or_not_at_all",
@@ -332,7 +332,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-06",
         "its holder acquires it again",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if desk.record is not None:
             raise _expired(desk.record) if""",
@@ -348,7 +348,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-06",
         "a live lock is said to have expired",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         "raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)",
         "raise _conflict(desk.record, holder_id) if desk.is_expired else _expired(desk.record)",
         (
@@ -358,7 +358,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-06",
         "a lease ends a moment early",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         """\
         return reading.uptime >= counter.ends_at_uptime
 """,
@@ -404,7 +404,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-07",
         "an expired lock is acquired without a steal",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if desk.record is not None:
             raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)
@@ -424,7 +424,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-07",
         "its holder gets an expired lock back by asking",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if desk.record is not None:
             raise _expired(desk.record) if""",
@@ -440,7 +440,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-07",
         "the holder revives an expired lock",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         record = desk.own(holder_id, token)
         if desk.is_expired:
@@ -500,7 +500,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-08",
         "anybody renews a lock that is there",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         record = desk.own(holder_id, token)
         if desk.is_expired""",
@@ -512,7 +512,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-08",
         "whoever had it last renews it",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if record is None:
             raise LockNotHeldError(
@@ -542,7 +542,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-09",
         "the end stays where it was",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         '"lease_expires_at": iso(after(now, lease_seconds))}',
         '"lease_expires_at": iso(after(moment(self.created_at), lease_seconds))}',
         ("tests/trees/test_seed_000_trees.py::test_seed000_09_a_renewal_extends_the_lease",),
@@ -550,7 +550,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-09",
         "the end by uptime stays where it was",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         self._count(renewed, lease_seconds)
         self.replace(renewed)
@@ -563,7 +563,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-09",
         "a renewal is a new lock",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         return desk.extend(record, lease_seconds or record.lease_seconds)
 """,
@@ -577,7 +577,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-09",
         "a renewal is not written down",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         self.replace(renewed)
         return renewed
@@ -602,7 +602,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-10",
         "whoever was robbed still writes",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if record.holder_id != holder_id:
             raise LockNotHeldError(""",
@@ -616,7 +616,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-10",
         "an old token of the same holder still writes",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if token is not None and (record is None or record.fencing_token != token):
 """,
@@ -630,13 +630,13 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-10",
         "an operation does not hear of a failed renewal",
-        "trees/operating.py",
+        "trees/locking/operation_rights.py",
         """\
-        locks.renew(self._worktree, self._holder_id, token=self.token)
+        worktree_locks.renew(self._worktree, self._holder_id, token=self.token)
 """,
         """\
         try:
-            locks.renew(self._worktree, self._holder_id, token=self.token)
+            worktree_locks.renew(self._worktree, self._holder_id, token=self.token)
         except Exception:
             return
 """,
@@ -647,7 +647,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-10",
         "an operation never renews its lease",
-        "trees/operating.py",
+        "trees/locking/operation_rights.py",
         """\
         if now - self._renewed_at < self._lease_seconds * _RENEW_AFTER:
 """,
@@ -661,7 +661,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-10",
         "a restore does not keep its lease",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         """\
             pulse = Pulse(progress, right.keep)
 """,
@@ -675,7 +675,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-10",
         "a run goes on without its lock",
-        "cli/tree_running.py",
+        "cli/tree/tree_running.py",
         """\
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:""",
@@ -687,7 +687,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-10",
         "a run that lost its lock ends as its command does",
-        "cli/tree_running.py",
+        "cli/tree/tree_running.py",
         """\
     return NOT_HELD if keeper.lost else code
 """,
@@ -728,7 +728,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-11",
         "a lock is stolen before it has expired",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if not desk.is_expired:
             raise _conflict(desk.record, holder_id, verb=""",
@@ -744,7 +744,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-11",
         "a lease ends a second early",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         """\
         return reading.uptime >= counter.ends_at_uptime
 """,
@@ -758,7 +758,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-11",
         "a lease lasts longer than it says",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         """\
         return reading.uptime >= counter.ends_at_uptime
 """,
@@ -772,7 +772,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-11",
         "a dead owner's lock is stolen at once",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         if not desk.is_expired:
             raise _conflict(desk.record, holder_id, verb=""",
@@ -785,7 +785,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-11",
         "the wall clock decides",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         """\
     if counter.lock_id == record.lock_id and counter.boot == reading.boot != "":
         return""",
@@ -811,7 +811,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-12",
         "a token is the time of day",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         """\
         return max(seen + 1, reading.wall)
 """,
@@ -826,7 +826,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-12",
         "a thief gets the token of its victim",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         """\
         return max(seen + 1, reading.wall)
 """,
@@ -838,7 +838,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-12",
         "tokens are forgotten with the record",
-        "trees/records.py",
+        "trees/locking/lock_records.py",
         """\
         seen = max(self.token, record.fencing_token if record is not None else 0)
 """,
@@ -850,7 +850,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-12",
         "whether it has expired is asked before the guard",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
     with worktree.guard():
         _check_there(worktree)
@@ -893,9 +893,9 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-13",
         "a steal is not recorded",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
-        audit.append(worktree.repository, "lock_stolen", facts)
+        audit_log.append(worktree.repository, "lock_stolen", facts)
 """,
         "",
         (
@@ -905,7 +905,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-13",
         "a steal looks like any other lock",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         '"lock_stolen", facts)',
         '"lock_acquired", facts)',
         (
@@ -915,7 +915,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-13",
         "the thief is recorded as its own victim",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         '"stolen_from": _party(desk.record)}',
         '"stolen_from": _party(record)}',
         (
@@ -925,7 +925,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-13",
         "the reason is dropped",
-        "cli/tree_locks.py",
+        "cli/tree/tree_locks.py",
         'lease_seconds=desk.lease_or_default(), reason=call.text("reason") or ""',
         "lease_seconds=desk.lease_or_default()",
         ("tests/trees/test_trees_commands.py::test_a_steal_by_a_command_says_whom_it_robbed",),
@@ -933,14 +933,14 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-13",
         "a steal takes effect before it is recorded",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
-        audit.append(worktree.repository, "lock_stolen", facts)
+        audit_log.append(worktree.repository, "lock_stolen", facts)
         desk.replace(record)
 """,
         """\
         desk.replace(record)
-        audit.append(worktree.repository, "lock_stolen", facts)
+        audit_log.append(worktree.repository, "lock_stolen", facts)
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_13_no_steal_takes_effect_before_it_is_in_the_audit_log",
@@ -969,20 +969,20 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-14",
         "anybody gives a lock back",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         record = _Desk(worktree).own(holder_id, token)
-        audit.append""",
+        audit_log.append""",
         """\
         desk = _Desk(worktree)
         record = desk.record or desk.own(holder_id, token)
-        audit.append""",
+        audit_log.append""",
         ("tests/trees/test_seed_000_trees.py::test_seed000_14_only_the_holder_releases",),
     ),
     Mutant(
         "000-14",
         "a lock is given back in the audit log only",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
         os.unlink(_record_path(worktree))
 """,
@@ -1018,7 +1018,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-15",
         "a snapshot checks its token at the beginning only",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
                 self._right.check()
 """,
@@ -1032,7 +1032,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-15",
         "a restore checks its token at the beginning only",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         """\
                 right.check()
 """,
@@ -1045,7 +1045,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-15",
         "a snapshot checks its token before the guard",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
             with self._worktree.guard():
                 self._right.check()
@@ -1061,7 +1061,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-15",
         "a restore checks its token before the guard",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         """\
             with worktree.guard():
                 right.check()
@@ -1077,7 +1077,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-15",
         "a lease that ran out is good enough for a commit",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
     if desk.is_expired:
         raise _expired(record)
@@ -1095,7 +1095,7 @@ def discard""",
     Mutant(
         "000-16",
         "the command of a snapshot ignores the token",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         'consistency=call.text("consistency") or QUIESCED, token=desk.token(worktree),',
         'consistency=call.text("consistency") or QUIESCED,',
         (
@@ -1105,7 +1105,7 @@ def discard""",
     Mutant(
         "000-16",
         "the command of a restore ignores the token",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         "worktree, desk.me().id, snapshot_id, reason=reason, token=desk.token(worktree),",
         "worktree, desk.me().id, snapshot_id, reason=reason,",
         (
@@ -1115,7 +1115,7 @@ def discard""",
     Mutant(
         "000-16",
         "the token of a run is ignored",
-        "cli/tree_desk.py",
+        "cli/tree/tree_context.py",
         "return int(number) if id == worktree.id and number.isdigit() else None",
         "return int(number) if id == worktree.name and number.isdigit() else None",
         (
@@ -1141,7 +1141,7 @@ def discard""",
     Mutant(
         "000-16",
         "a snapshot is published, then checked",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
                 self._right.check()
                 if self._worktree.head() == head:
@@ -1167,7 +1167,7 @@ def discard""",
     Mutant(
         "000-16",
         "what was refused is left lying around",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
         except BaseException:
             self._take_back(intent)
@@ -1185,7 +1185,7 @@ def discard""",
     Mutant(
         "000-16",
         "a removal ignores the token",
-        "trees/removing.py",
+        "trees/worktree_removal.py",
         """\
     right = Right(worktree, holder_id, token)
 """,
@@ -1197,13 +1197,13 @@ def discard""",
     Mutant(
         "000-16",
         "a forced removal needs no lock",
-        "trees/removing.py",
+        "trees/worktree_removal.py",
         """\
     right = Right(worktree, holder_id, token)
 """,
         """\
-    if force and locks.status(worktree).record is None:
-        locks.acquire(worktree, holder_id)
+    if force and worktree_locks.status(worktree).record is None:
+        worktree_locks.acquire(worktree, holder_id)
     right = Right(worktree, holder_id, token)
 """,
         ("tests/trees/test_seed_000_trees.py::test_seed000_16_removing_needs_lock_and_token_too",),
@@ -1211,7 +1211,7 @@ def discard""",
     Mutant(
         "000-17",
         "best effort is the default of the command",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         'call.text("consistency") or QUIESCED',
         'call.text("consistency") or BEST_EFFORT',
         (
@@ -1221,7 +1221,7 @@ def discard""",
     Mutant(
         "000-17",
         "best effort is the default",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
     consistency: str = QUIESCED,
 """,
@@ -1235,7 +1235,7 @@ def discard""",
     Mutant(
         "000-17",
         "quiesced is stored as best effort",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         '"consistency_level": self._consistency,',
         '"consistency_level": BEST_EFFORT,',
         (
@@ -1245,7 +1245,7 @@ def discard""",
     Mutant(
         "000-17",
         "a quiesced snapshot needs no lock",
-        "trees/operating.py",
+        "trees/locking/operation_rights.py",
         """\
         if not worktree.is_shared:
 """,
@@ -1259,7 +1259,7 @@ def discard""",
     Mutant(
         "000-17",
         "what changed meanwhile does not matter",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
         if account.changed.count and self._consistency == QUIESCED:
 """,
@@ -1273,9 +1273,9 @@ def discard""",
     Mutant(
         "000-17",
         "nobody looks a second time",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
-        taking.changed(source, self._building, self._pulse, account)
+        payload_copy.changed(source, self._building, self._pulse, account)
 """,
         "",
         (
@@ -1285,7 +1285,7 @@ def discard""",
     Mutant(
         "000-17",
         "only size and time of change tell",
-        "trees/listing.py",
+        "trees/payload/entry_lists.py",
         '''\
 f"{quoted(path)} {status.st_ino} {status.st_size} {status.st_mtime_ns} "
         f"{status.st_ctime_ns} {status.st_mode}\\n"''',
@@ -1299,7 +1299,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-18",
         "best effort fails like the other",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
         if account.changed.count and self._consistency == QUIESCED:
 """,
@@ -1313,7 +1313,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-18",
         "best effort is stored as quiesced",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         '"consistency_level": self._consistency,',
         '"consistency_level": QUIESCED,',
         (
@@ -1323,7 +1323,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-18",
         "nobody is warned of best effort",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
     return fields.get("consistency_level") == BEST_EFFORT or (
         fields.get("integrity_state") == "damaged"
@@ -1339,7 +1339,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-18",
         "info warns of shared worktrees only",
-        "cli/tree.py",
+        "cli/tree/tree_worktrees.py",
         """\
     data |= {"warning": bool(warnings), "warnings": warnings}
 """,
@@ -1353,9 +1353,9 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-18",
         "history has no warning",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         """\
-    return {**fields, "warning": snapshots.warning(fields), "tags": named}
+    return {**fields, "warning": taking.warning(fields), "tags": named}
 """,
         """\
     return {**fields, "warning": fields.get("integrity_state") == "damaged"}
@@ -1367,9 +1367,9 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-18",
         "everything has a warning",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         """\
-    return {**fields, "warning": snapshots.warning(fields), "tags": named}
+    return {**fields, "warning": taking.warning(fields), "tags": named}
 """,
         """\
     return {**fields, "warning": True}
@@ -1381,7 +1381,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-18",
         "history for people has no warning",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         'Cell("best_effort" if loose else "", YELLOW)',
         'Cell("", YELLOW)',
         (
@@ -1391,7 +1391,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-18",
         "the files that changed are not named",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         '"changed": {"count": account.changed.count, "paths": account.changed.some},',
         '"changed": {"count": account.changed.count, "paths": []},',
         (
@@ -1401,7 +1401,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-19",
         "a snapshot of an exclusive worktree needs no lock",
-        "trees/operating.py",
+        "trees/locking/operation_rights.py",
         """\
         if not worktree.is_shared:
 """,
@@ -1415,7 +1415,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-19",
         "a snapshot of a shared worktree needs a lock",
-        "trees/operating.py",
+        "trees/locking/operation_rights.py",
         """\
         if not worktree.is_shared:
 """,
@@ -1429,7 +1429,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-19",
         "a snapshot ignores the token",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
     right = Right(worktree, holder_id, token)
 """,
@@ -1443,7 +1443,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-19",
         "a snapshot of a shared worktree is always best effort",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         """\
         self._consistency = consistency
 """,
@@ -1457,7 +1457,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-19",
         "a snapshot does not say how its worktree was isolated",
-        "trees/snapshots.py",
+        "trees/snapshots/taking.py",
         '"isolation": worktree.isolation,',
         '"isolation": "exclusive",',
         (
@@ -1467,7 +1467,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-20",
         "history is for the holder of the lock",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         """\
         head = worktree.head()
         found =""",
@@ -1482,7 +1482,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-20",
         "history takes back what others left behind",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         """\
         head = worktree.head()
         found =""",
@@ -1497,7 +1497,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-20",
         "history writes the head anew",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         """\
         head = worktree.head()
         found =""",
@@ -1512,7 +1512,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-20",
         "history shows the oldest first",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         'key=lambda one: (one["created_at"], one["snapshot_id"]), reverse=True)',
         'key=lambda one: (one["created_at"], one["snapshot_id"]))',
         (
@@ -1522,7 +1522,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-21",
         "a safe restore needs the lock of the worktree one is in",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         """\
     name = checked_name(call.text("name") or restoring.new_name(snapshot_id))
 """,
@@ -1537,7 +1537,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-21",
         "a second restore of a snapshot has the name of the first",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         'return f"restore-{snapshot_id[:SHORT_CHARACTERS]}-{at}-{secrets.token_hex(2)}"',
         'return f"restore-{snapshot_id[:SHORT_CHARACTERS]}-{at[:8]}-000000-0000"',
         (
@@ -1547,7 +1547,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-21",
         "the new worktree is a part of the old one",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         """\
                 repository, building, isolation, made_by=intent.id, id=worktree_id,
 """,
@@ -1561,13 +1561,13 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-21",
         "a safe restore takes the place of main",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         """\
                 _give_name(building, repository.place(name), name)
 """,
         """\
                 if snapshot_id:
-                    kernel.exchange(building, repository.place("main"))
+                    kernel_calls.exchange(building, repository.place("main"))
                 _give_name(building, repository.place(name), name)
 """,
         (
@@ -1577,7 +1577,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-22",
         "a restore in place needs no lock",
-        "trees/operating.py",
+        "trees/locking/operation_rights.py",
         """\
         if not worktree.is_shared:
 """,
@@ -1591,7 +1591,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-22",
         "a restore in place ignores the token",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         """\
     right = Right(worktree, holder_id, token)
 """,
@@ -1605,7 +1605,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-22",
         "a restore in place is on in a shared worktree",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         "worktree.config.get(ALLOW_IN_PLACE) is not True:",
         "worktree.config.get(ALLOW_IN_PLACE) is False:",
         (
@@ -1615,7 +1615,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-22",
         "a restore in place cannot be allowed",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         """\
     if worktree.is_shared and worktree.config.get(ALLOW_IN_PLACE) is not True:
 """,
@@ -1629,7 +1629,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-22",
         "a reason is as good as force",
-        "cli/tree_snapshots.py",
+        "cli/tree/tree_snapshots.py",
         '    if not call.flag("force") or not reason or',
         '    if (not call.flag("force") and not reason) or',
         (
@@ -1639,7 +1639,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-22",
         "the reason is not recorded",
-        "trees/settling.py",
+        "trees/locking/intent_recovery.py",
         '"worktree_id", "worktree", "snapshot_id", "previous_head", "reason", "holder_id",',
         '"worktree_id", "worktree", "snapshot_id", "previous_head", "holder_id",',
         (
@@ -1649,9 +1649,9 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-22",
         "two renames instead of an exchange",
-        "trees/restoring.py",
+        "trees/snapshots/restoring.py",
         """\
-        kernel.exchange(building, place)
+        kernel_calls.exchange(building, place)
 """,
         """\
         os.rename(place, f"{building}.old")
@@ -1665,7 +1665,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-23",
         "a descriptor is enough to be seen",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         """\
     return os.path.lexists(path(repository, id)) and os.path.lexists(
         f"{folder(repository, id)}/{READY}"
@@ -1679,7 +1679,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-23",
         "history does not look for the mark",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         'name.endswith(".json") and is_visible(repository, id):',
         'name.endswith(".json"):',
         ("tests/trees/test_seed_000_trees.py::test_seed000_23_only_ready_snapshots_are_seen",),
@@ -1687,7 +1687,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-23",
         "a snapshot without its mark is said to be damaged",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         """\
     if not is_visible(repository, id):
         raise _partial(id)
@@ -1698,7 +1698,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-23",
         "the mark has another name",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         'READY = ".READY"',
         'READY = ".DONE"',
         ("tests/trees/test_seed_000_trees.py::test_seed000_23_only_ready_snapshots_are_seen",),
@@ -1706,17 +1706,17 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-23",
         "a snapshot gets its name before it is whole",
-        "trees/publishing.py",
+        "trees/snapshots/publishing.py",
         """\
     os.rename(building(repository, id), descriptors.folder(repository, id))
-    files.flush_folder(repository.path("snapshots"))
+    tree_files.flush_folder(repository.path("snapshots"))
     path = descriptors.path(repository, id)
-    os.rename(f"{path}{files.UNFINISHED}", path)
+    os.rename(f"{path}{tree_files.UNFINISHED}", path)
 """,
         """\
     path = descriptors.path(repository, id)
-    os.rename(f"{path}{files.UNFINISHED}", path)
-    files.flush_folder(repository.path("snapshots"))
+    os.rename(f"{path}{tree_files.UNFINISHED}", path)
+    tree_files.flush_folder(repository.path("snapshots"))
     os.rename(building(repository, id), descriptors.folder(repository, id))
 """,
         ("tests/trees/test_trees_crashes.py::test_a_publish_that_is_killed_is_whole_or_not_there",),
@@ -1724,7 +1724,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-24",
         "history shows whatever is in the folder",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         """\
     for name in sorted(os.listdir(repository.path("descriptors"))):
         id = name.removesuffix(".json")
@@ -1732,7 +1732,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
 """,
         """\
     for name in sorted(os.listdir(repository.path("snapshots"))):
-        id = name.removesuffix(files.UNFINISHED)
+        id = name.removesuffix(tree_files.UNFINISHED)
         if is_id(id):
 """,
         (
@@ -1742,9 +1742,9 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-24",
         "a partial one is no snapshot at all",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         """\
-            raise _partial(name.removesuffix(files.UNFINISHED))
+            raise _partial(name.removesuffix(tree_files.UNFINISHED))
 """,
         """\
             break
@@ -1756,14 +1756,14 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-24",
         "only what is called unfinished is refused as partial",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         """\
     for name in os.listdir(repository.path("snapshots")):
         if name.startswith(wanted):
 """,
         """\
     for name in os.listdir(repository.path("snapshots")):
-        if name.startswith(wanted) and name.endswith(files.UNFINISHED):
+        if name.startswith(wanted) and name.endswith(tree_files.UNFINISHED):
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_24_partial_ones_are_ignored_and_refused_by_name",
@@ -1772,7 +1772,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-24",
         "a descriptor without a snapshot is shown",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         """\
     return os.path.lexists(path(repository, id)) and os.path.lexists(
         f"{folder(repository, id)}/{READY}"
@@ -1788,7 +1788,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "abandoned intents are not reported",
-        "trees/doctor.py",
+        "trees/tree_damage.py",
         """\
         examination.intents,
 """,
@@ -1800,7 +1800,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "what was never finished is not reported",
-        "trees/doctor.py",
+        "trees/tree_damage.py",
         """\
         examination.leftovers,
 """,
@@ -1812,7 +1812,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "the doctor cleans without being told",
-        "cli/tree_health.py",
+        "cli/tree/tree_health.py",
         'clean=call.flag("clean"),',
         'clean=call.flag("strict"),',
         (
@@ -1822,7 +1822,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "the doctor never cleans",
-        "cli/tree_health.py",
+        "cli/tree/tree_health.py",
         'clean=call.flag("clean"),',
         "clean=False,",
         (
@@ -1832,9 +1832,9 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "the doctor says that it cleaned, and did not",
-        "trees/doctor.py",
+        "trees/tree_damage.py",
         """\
-                files.remove_tree(path)
+                tree_files.remove_tree(path)
             elif self._clean:""",
         """\
                 pass
@@ -1846,7 +1846,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "the doctor ends well whatever it finds",
-        "cli/tree_health.py",
+        "cli/tree/tree_health.py",
         """\
              "healthy": not left}
         )  # fmt: skip
@@ -1864,7 +1864,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "the intent of somebody at work is abandoned",
-        "trees/intents.py",
+        "trees/locking/intents.py",
         """\
         flock(descriptor, LOCK_EX | LOCK_NB)
         if os.fstat""",
@@ -1874,7 +1874,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "what somebody is at is cleaned away",
-        "trees/doctor.py",
+        "trees/tree_damage.py",
         """\
             if _operation(path) in known or not os.path.lexists(path):
 """,
@@ -1886,7 +1886,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-25",
         "a changed descriptor is not found",
-        "trees/descriptors.py",
+        "trees/snapshots/descriptors.py",
         'return sealed == {"algo": ALGORITHM, "value": _checksum(fields)}',
         "return isinstance(sealed, dict)",
         (
@@ -1970,7 +1970,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-26",
         "an error has no code for programs",
-        "core/roots.py",
+        "core/root_errors.py",
         'return {"code": self.code, "message"',
         'return {"kind": type(self).__name__, "message"',
         (
@@ -1980,7 +1980,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-26",
         "a command tells programs no code",
-        "manager/data.py",
+        "manager/plain_data.py",
         'return {"code": error.code, "message"',
         'return {"kind": type(error).__name__, "message"',
         (
@@ -2011,7 +2011,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     Mutant(
         "000-26",
         "a lock that was never held is a fencing error",
-        "trees/locks.py",
+        "trees/locking/worktree_locks.py",
         """\
             raise LockNotHeldError(
                 f"nobody has the lock""",

@@ -22,7 +22,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P1",
         "the file says the machine's id instead of its host name",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "hostname=machine.hostname,",
         "hostname=machine.id,",
         (
@@ -33,7 +33,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P1",
         "the version is not written",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         "        version=_text(lock.version),\n",
         "",
         (
@@ -44,7 +44,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P1",
         "the moment is written without milliseconds",
-        "specs/moments.py",
+        "specs/staleness.py",
         '{at.tm_sec:02d}.{fraction:03d}Z"',
         '{at.tm_sec:02d}Z"',
         (
@@ -54,7 +54,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P2",
         "another machine's lock is taken for damaged, and replaced",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "            if found:\n                self._complete",
         "            found = [one for one in found if self.is_owned(one.lock)]\n            for home in [] if found else places:\n                home.files.remove(spec_name)\n            if found:\n                self._complete",
         (
@@ -65,7 +65,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P2",
         "the refusal does not say which lock is there",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "error=ALREADY_LOCKED, existing_lock=shown.lock)",
         "error=ALREADY_LOCKED)",
         (
@@ -75,7 +75,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P2",
         "a lock is put over one that another program has made meanwhile",
-        "specs/homes.py",
+        "specs/spec_folders.py",
         "        if self.files.publish(spec_name, lock):\n            return True\n",
         """\
         if not self.files.publish(spec_name, lock):
@@ -91,7 +91,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P3",
         "blanks around a reason are removed",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         """\
             reason=reason,
             timeout=hours,""",
@@ -103,7 +103,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P3",
         "an empty reason is read as none",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         "reason=reason if isinstance(reason, str) else None",
         "reason=reason if reason and isinstance(reason, str) else None",
         ("tests/specs/test_seed_001.py::test_seed001_p3_the_reason_is_kept_exactly",),
@@ -111,7 +111,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P4",
         "the file stays",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "            one.home.files.remove(spec_name)\n            one.home.notes.forget(spec_name)\n        return UnlockResult",
         "            one.home.notes.forget(spec_name)\n        return UnlockResult",
         (
@@ -121,7 +121,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P4",
         "among holders of one machine any gives back",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         'return "" if noted is None or self._is_held(found) or is_gone(noted) else OTHER_HOLDER',
         'return ""',
         (
@@ -131,7 +131,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P5",
         "any machine unlocks without force",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "        if not self.is_owned(found.lock):\n            return OTHER_MACHINE\n",
         "",
         (
@@ -141,7 +141,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P5",
         "force is ignored",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "given = found if force else self._ours(found)",
         "given = self._ours(found)",
         (
@@ -151,7 +151,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P6",
         "only this machine's locks are listed",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "[status for status in found if status.locked]",
         "[status for status in found if status.is_owned_by_me]",
         (
@@ -161,7 +161,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P6",
         "a status does not say since when",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "            duration=_held_for(lock, now),\n",
         "",
         (
@@ -171,7 +171,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P6",
         "a status does not say whose it is",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "            is_owned_by_me=self.is_owned(lock),\n",
         "",
         (
@@ -181,7 +181,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P7",
         "the timeout is taken as minutes",
-        "specs/moments.py",
+        "specs/staleness.py",
         "held > lock.timeout * HOUR",
         "held > lock.timeout * 60_000",
         (
@@ -192,7 +192,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P7",
         "a lock is stale at the moment of its timeout already",
-        "specs/moments.py",
+        "specs/staleness.py",
         "held > lock.timeout * HOUR",
         "held >= lock.timeout * HOUR",
         (
@@ -202,9 +202,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P7",
         "a status takes every timeout for the default one",
-        "specs/locks.py",
-        "            is_stale=moments.is_stale(lock, now),",
-        "            is_stale=(moments.age(lock, now) or 0) > TIMEOUT_HOURS_DEFAULT * moments.HOUR,",
+        "specs/spec_locks.py",
+        "            is_stale=staleness.is_stale(lock, now),",
+        "            is_stale=(staleness.age(lock, now) or 0) > TIMEOUT_HOURS_DEFAULT * staleness.HOUR,",
         (
             "tests/specs/test_seed_001.py::test_seed001_p7_a_lock_is_stale_exactly_when_it_is_older_than_its_timeout",
         ),
@@ -212,7 +212,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P7",
         "a lock whose moment cannot be read is stale",
-        "specs/moments.py",
+        "specs/staleness.py",
         "return held is not None and held >",
         "return held is None or held >",
         ("tests/specs/test_spec_files.py::test_what_is_no_moment_is_none_and_never_stale",),
@@ -220,7 +220,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P7",
         "the age of a lock from the future is below zero",
-        "specs/moments.py",
+        "specs/staleness.py",
         "None if taken is None or taken > now else",
         "None if taken is None else",
         ("tests/specs/test_spec_files.py::test_a_lock_from_the_future_is_never_stale",),
@@ -228,8 +228,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P8",
         "a clean-up removes all locks",
-        "specs/locks.py",
-        "if seen is None or lock is None or not moments.is_stale(lock, self._now()):",
+        "specs/spec_locks.py",
+        "if seen is None or lock is None or not staleness.is_stale(lock, self._now()):",
         "if seen is None or lock is None:",
         (
             "tests/specs/test_seed_001.py::test_seed001_p8_a_clean_up_removes_the_stale_locks_and_no_others",
@@ -238,9 +238,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P8",
         "a clean-up removes only this machine's locks",
-        "specs/locks.py",
-        "if seen is None or lock is None or not moments.is_stale(lock, self._now()):",
-        "if seen is None or lock is None or not self.is_owned(lock) or not moments.is_stale(lock, self._now()):",
+        "specs/spec_locks.py",
+        "if seen is None or lock is None or not staleness.is_stale(lock, self._now()):",
+        "if seen is None or lock is None or not self.is_owned(lock) or not staleness.is_stale(lock, self._now()):",
         (
             "tests/specs/test_seed_001.py::test_seed001_p8_a_clean_up_removes_the_stale_locks_and_no_others",
         ),
@@ -248,7 +248,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P8",
         "a clean-up says what it would remove, and removes nothing",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "if not home.files.is_still(spec_name, seen) or not home.files.remove(spec_name):",
         "if not home.files.is_still(spec_name, seen):",
         (
@@ -258,7 +258,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P9",
         "the host name decides, not the id",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "return known is not None and known.id == lock.machine_id",
         "return known is not None and known.hostname == lock.hostname",
         (
@@ -268,7 +268,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P9",
         "the host name decides for a machine that was handed in",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "return machine.get_machine_id().id == lock.machine_id",
         "return machine.get_machine_id().hostname == lock.hostname",
         (
@@ -279,8 +279,12 @@ MUTANTS: list[Mutant] = [
         "001-P10",
         "the id is made up and not kept",
         "specs/machine.py",
-        "files.publish(self._file, codec.machine_bytes(self.generate_machine_id()))",
-        "self._known = self.generate_machine_id()",
+        """\
+                spec_files.publish(
+                    self._file, lockfile_codec.machine_bytes(self.generate_machine_id())
+                )
+""",
+        "                self._known = self.generate_machine_id()\n",
         ("tests/specs/test_seed_001.py::test_seed001_p10_the_machine_id_is_the_same_for_ever",),
     ),
     Mutant(
@@ -339,7 +343,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P12",
         "parts of hours are lost",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         "timeout=number(lock.timeout)",
         "timeout=number(int(lock.timeout))",
         ("tests/specs/test_seed_001.py::test_seed001_p12_what_is_written_is_read_back_the_same",),
@@ -347,7 +351,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P12",
         "the version that was written is not read",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         "version=version if isinstance(version, str) else VERSION",
         "version=VERSION",
         ("tests/specs/test_seed_001.py::test_seed001_p12_what_is_written_is_read_back_the_same",),
@@ -355,7 +359,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P12",
         "half pairs of surrogates are written as they are",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         """\
     if spelled.isascii():
         return spelled
@@ -366,7 +370,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P13",
         "a file without a host name or a moment is a lock",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         "if not owner or not machine or host is None or timestamp is None:",
         "if not owner or not machine:",
         (
@@ -376,7 +380,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P13",
         "JSON that is nested too deep is an error",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         "except (ValueError, RecursionError):",
         "except ValueError:",
         (
@@ -386,7 +390,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P13",
         "a damaged file keeps new locks out",
-        "specs/homes.py",
+        "specs/spec_folders.py",
         """\
         if not home.files.keep_aside(spec_name, seen):
             return False
@@ -402,7 +406,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P14",
         "a missing version is empty",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         "version=version if isinstance(version, str) else VERSION",
         'version=version if isinstance(version, str) else ""',
         (
@@ -412,7 +416,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P14",
         "a lock without a reason cannot be read",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         'fields.get("reason"), fields.get("version")',
         'fields["reason"], fields.get("version")',
         (
@@ -422,7 +426,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P15",
         "without a file a spec counts as locked",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "return LockStatus(spec_name, False), None",
         "return LockStatus(spec_name, seen is None), None",
         ("tests/specs/test_seed_001.py::test_seed001_p15_without_a_file_a_spec_is_not_locked",),
@@ -430,7 +434,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P15",
         "without a file a status has an error",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "return LockStatus(spec_name, False), None",
         "return LockStatus(spec_name, False, error=NOT_LOCKED), None",
         ("tests/specs/test_seed_001.py::test_seed001_p15_without_a_file_a_spec_is_not_locked",),
@@ -438,7 +442,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-16",
         "a method of the lock manager has another name",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "def is_locked_by_me(",
         "def is_mine(",
         ("tests/specs/test_seed_001.py::test_seed001_16_the_three_interfaces_have_their_methods",),
@@ -454,7 +458,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-16",
         "the first parameter of the lock manager has another name",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         """\
         workspace_root: str | os.PathLike[str],
         machine: Machine | None = None,
@@ -497,14 +501,14 @@ MUTANTS: list[Mutant] = [
         "001-16",
         "a second write is lost",
         "specs/lockfile.py",
-        "files.replace(path, codec.lock_bytes(metadata))",
-        "files.publish(path, codec.lock_bytes(metadata))",
+        "files.replace(path, lockfile_codec.lock_bytes(metadata))",
+        "files.publish(path, lockfile_codec.lock_bytes(metadata))",
         ("tests/specs/test_seed_001.py::test_seed001_16_a_second_write_replaces_the_first",),
     ),
     Mutant(
         "001-17",
         "the default timeout is 8 hours",
-        "specs/shapes.py",
+        "specs/results.py",
         "TIMEOUT_HOURS_DEFAULT = 24",
         "TIMEOUT_HOURS_DEFAULT = 8",
         (
@@ -515,7 +519,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-17",
         "the command has a default timeout of its own",
-        "cli/spec.py",
+        "cli/spec_commands.py",
         "        return TIMEOUT_HOURS_DEFAULT\n",
         "        return 1\n",
         ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
@@ -523,7 +527,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-17",
         "the command ignores the reason",
-        "cli/spec.py",
+        "cli/spec_commands.py",
         'reason=call.text("reason"), ',
         "",
         ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
@@ -531,7 +535,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-17",
         "the command ignores the timeout",
-        "cli/spec.py",
+        "cli/spec_commands.py",
         ", timeout=_hours(call))",
         ")",
         ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
@@ -539,7 +543,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-17",
         "the command ignores force",
-        "cli/spec.py",
+        "cli/spec_commands.py",
         "locks.release_lock(name, force=force)",
         "locks.release_lock(name)",
         ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
@@ -547,9 +551,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-17",
         "the command that cleans up only says what is there",
-        "cli/spec.py",
+        "cli/spec_commands.py",
         "    result = _locks(call, complete=True).cleanup_stale_locks()\n",
-        "    from holdfast.specs.shapes import CleanupResult\n\n    result = CleanupResult()\n",
+        "    from holdfast.specs.results import CleanupResult\n\n    result = CleanupResult()\n",
         ("tests/specs/test_seed_001.py::test_seed001_17_the_five_commands",),
     ),
     Mutant(
@@ -563,7 +567,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-17",
         "git is not asked for the owner's name",
-        "specs/owners.py",
+        "specs/owner_names.py",
         "named = _from_git(workspace)",
         'named = ""',
         ("tests/specs/test_spec_machines.py::test_the_owner_is_git_s_name_else_the_users",),
@@ -571,7 +575,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-18",
         "fields are spelled with underscores",
-        "specs/shapes.py",
+        "specs/results.py",
         """\
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
@@ -582,7 +586,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-18",
         "what could not be cleaned up is counted as cleaned",
-        "specs/shapes.py",
+        "specs/results.py",
         "= len(cleaned_locks)",
         "= len(cleaned_locks) + len(errors)",
         ("tests/specs/test_seed_001.py::test_seed001_18_the_shapes_have_their_fields",),
@@ -590,7 +594,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-18",
         "milliseconds are taken for microseconds",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "duration((now - taken) * 1000)",
         "duration(now - taken)",
         ("tests/specs/test_seed_001.py::test_seed001_18_the_duration_is_for_people",),
@@ -606,7 +610,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-19",
         "a machine takes again what it has",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "            if found:\n                self._complete",
         "            if any(self.is_owned(one.lock) for one in found):\n                return LockResult(True, lock=found[0].lock)\n            if found:\n                self._complete",
         (
@@ -626,7 +630,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-19",
         "a spec that is not there is made",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "        found = [home for home in self._homes if home.files.has_spec(spec_name)]\n",
         "        os.makedirs(os.path.dirname(self.files.path(spec_name)), exist_ok=True)\n        found = [home for home in self._homes if home.files.has_spec(spec_name)]\n",
         ("tests/specs/test_seed_001.py::test_seed001_19_a_spec_that_is_not_there_is_not_found",),
@@ -634,7 +638,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-19",
         "names that begin with a dot are accepted",
-        "specs/names.py",
+        "specs/spec_names.py",
         'not text or text.isspace() or text[0] == ".":',
         "not text or text.isspace():",
         ("tests/specs/test_seed_001.py::test_seed001_19_a_name_that_leads_elsewhere_is_invalid",),
@@ -642,7 +646,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-19",
         "names with slashes are accepted",
-        "specs/names.py",
+        "specs/spec_names.py",
         '    if "/" in text or "\\\\" in text or not',
         "    if not",
         ("tests/specs/test_seed_001.py::test_seed001_19_a_name_that_leads_elsewhere_is_invalid",),
@@ -650,7 +654,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-19",
         "a folder that may not be written is an exception",
-        "specs/files.py",
+        "specs/spec_files.py",
         "(errno.EACCES, errno.EPERM, errno.EROFS)",
         "(errno.EPERM, errno.EROFS)",
         (
@@ -660,7 +664,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-20",
         "to unlock what is not locked is an error",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "        if not found:\n            return UnlockResult(True, message=NOT_LOCKED)\n",
         "        if not found:\n            return UnlockResult(False, error=NOT_FOUND)\n",
         ("tests/specs/test_seed_001.py::test_seed001_20_to_give_back_what_nobody_has_is_no_error",),
@@ -668,7 +672,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-20",
         "a file that cannot be removed is an exception",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         """\
         except OSError:
             return UnlockResult(False, error=NOT_REMOVED)
@@ -684,7 +688,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-20",
         "the command hides why",
-        "cli/spec.py",
+        "cli/spec_commands.py",
         'told, hint = f"{error}: {plain(name)}", _HINTS[error]',
         'told, hint = f"cannot do that: {plain(name)}", _HINTS[error]',
         (
@@ -704,7 +708,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-21",
         "a file without an owner is a lock",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         "if not owner or not machine or",
         "if owner is None or not machine or",
         ("tests/specs/test_spec_files.py::test_a_field_of_the_wrong_kind_makes_it_no_lock",),
@@ -712,7 +716,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-21",
         "a timeout that is no number is accepted",
-        "specs/codec.py",
+        "specs/lockfile_codec.py",
         """\
     if isinstance(hours, bool) or not isinstance(hours, int | float) or hours != hours:
         return None
@@ -726,7 +730,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-21",
         "a file that may not be read means unlocked",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "return LockStatus(spec_name, True, error=PERMISSION_DENIED), None",
         "return LockStatus(spec_name, False, error=PERMISSION_DENIED), None",
         (
@@ -738,7 +742,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-21",
         "the command does not warn",
-        "cli/spec.py",
+        "cli/spec_commands.py",
         "    _warn(all_found)\n",
         "",
         (
@@ -748,7 +752,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-21",
         "an agent may write where nobody knows",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "        if not status.locked:\n",
         "        if not status.locked or status.lock is None:\n",
         ("tests/specs/test_spec_gate.py::test_a_lock_that_may_not_be_read_refuses",),
@@ -786,7 +790,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P2",
         "a lock in the other program's folder is not looked at",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         'folders = [f"{root}/{home}/{SPECS}"] if home else specs_folders(root)',
         'folders = [f"{root}/{home}/{SPECS}"] if home else specs_folders(root)[:1]',
         ("tests/specs/test_spec_kse.py::test_a_lock_in_either_folder_refuses",),
@@ -794,7 +798,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "001-P2",
         "a lock counts at once, although another program may be about to write over it",
-        "specs/locks.py",
+        "specs/spec_locks.py",
         "patience, pauses = Patience(), _PAUSES if self._settle_seconds else 0",
         "patience, pauses = Patience(), 0",
         (

@@ -22,7 +22,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-01",
         "the hook takes no lease",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "or _permitted(paths, manager, gate)\n",
         "or Answer(ALLOW)\n",
         (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
@@ -30,7 +30,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-01",
         "a command of an agent leaves no slip",
-        "gate/commands/around.py",
+        "gate/commands/hook_answers.py",
         "        slips.leave(self.folder, slip, intent.command)\n",
         "        pass\n",
         (COMMANDS + "test_seed002_01_what_a_program_writes_is_leased_to_its_agent",),
@@ -38,7 +38,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-01",
         "a refusal of the gate does not keep a program from its write",
-        "gate/broker/agent_leases.py",
+        "gate/broker/leasing/agent_leases.py",
         "        if not isinstance(outcome, Leased):\n            self._deny",
         "        if not isinstance(outcome, Leased):\n            return []\n            self._deny",
         (COMMANDS + "test_seed002_01_a_program_cannot_write_what_another_agent_holds",),
@@ -62,7 +62,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-01",
         "where a patch moves a file to is not leased",
-        "gate/patch.py",
+        "gate/clients/patch_files.py",
         "                path = lines[at][len(MOVE) :].rstrip(BLANKS)\n",
         "",
         (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
@@ -70,7 +70,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-01",
         "of several files those are leased that are free",
-        "core/moving.py",
+        "core/bulk_rules.py",
         "    if conflicts:\n        return conflicts\n    return [\n        grant or",
         "    if conflicts:\n"
         "        for one in missing:\n"
@@ -84,15 +84,15 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-01",
         "what the gate takes is not written down",
-        "gate/leases.py",
-        "            outcome = services.decide(self.manager, rule, end)\n",
-        "            outcome = services.look(self.manager, rule, end).outcome\n",
+        "gate/lease_gate.py",
+        "            outcome = transactions.decide(self.manager, rule, end)\n",
+        "            outcome = transactions.look(self.manager, rule, end).outcome\n",
         (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
     ),
     Mutant(
         "002-01",
         "a command's plain writes are not leased",
-        "gate/guard/before.py",
+        "gate/guard/before_command.py",
         "    return gate.permit([*wanted, *below]) if wanted or below else gate.live_on()",
         "    return gate.permit(below) if below else gate.live_on()",
         (HOOK + "test_seed002_01_a_command_that_plainly_writes_takes_a_lease_too",),
@@ -108,7 +108,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-02",
         "what an agent has is not found again",
-        "core/moving.py",
+        "core/bulk_rules.py",
         "            and grant.holder.key == request.holder.key\n            and covers",
         "            and grant.holder.id == request.id\n            and covers",
         (HOOK + "test_seed002_02_edits_pass_without_a_word_and_without_a_command",),
@@ -116,7 +116,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-02",
         "every edit tells the agent of its lock",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "            told = self.told(outcome.came, outcome.lapsed, mine)\n",
         '            told = f"Locked {mine}: run holdfast unlock when you are done."\n',
         (
@@ -127,7 +127,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-03",
         "the same file in two checkouts is one",
-        "manager/paths.py",
+        "manager/files/paths.py",
         '            inner = f"{os.path.relpath(checkout, self.root)}{real[inside:]}"\n',
         "            inner = real[inside + 1 :]\n",
         (WORKTREES + "test_seed002_03_the_same_file_in_two_worktrees_is_no_conflict_and_is_told",),
@@ -135,7 +135,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-04",
         "a commit frees what an edit tool is about to write",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         "        if grant is not None and not is_writing(grant.holder.key, grant.keys):\n",
         "        if grant is not None:\n",
         (PENDING + "test_seed002_04_a_commit_leaves_what_a_sub_agent_is_about_to_write",),
@@ -143,7 +143,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-04",
         "what a parent is about to write goes down to its child",
-        "gate/rulebook/handing.py",
+        "gate/rulebook/handover.py",
         "    if any(life.asker.is_writing(one.holder.key, one.keys) for one in grants.values()):\n        return False\n",
         "",
         (
@@ -154,7 +154,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-03",
         "a link is another file than what it leads to",
-        "manager/paths.py",
+        "manager/files/paths.py",
         "        return self.place_of(given, *realpath.resolve(full, given))\n",
         "        _real, status, known = realpath.resolve(full, given)\n"
         "        return self.place_of(given, os.path.normpath(full), status, known)\n",
@@ -171,7 +171,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-03",
         "the ledger of an unrelated folder is asked, where the agent stands",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "        root = root_above(resolved[0])\n",
         "        root = root_above(cwd or os.getcwd())\n",
         (HOOK + "test_seed002_03_the_ledger_is_the_one_above_the_file_wherever_the_agent_is",),
@@ -179,7 +179,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-03",
         "the settings of an unrelated folder are read",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "    settings = Settings.load(root, lenient=True)",
         "    settings = Settings.load(os.getcwd(), lenient=True)",
         (HOOK + "test_seed002_03_the_settings_are_those_of_the_files_repository",),
@@ -215,7 +215,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-05",
         "the gate's leases end after an hour",
-        "manager/services.py",
+        "manager/transactions.py",
         "    return Request(new_id(), holder, keys, modes, paths, silent, None, reason, stamp=stamp)\n",
         "    hour = 3_600_000_000\n"
         "    return Request(new_id(), holder, keys, modes, paths, silent, hour, reason, stamp=stamp)\n",
@@ -240,7 +240,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-05",
         "everybody's leases have an end once somebody was refused",
-        "gate/rulebook/limits.py",
+        "gate/rulebook/lease_limits.py",
         "            and draft.is_dead(grant.holder.witness, grant.holder.marks) is None\n",
         "            and not draft.is_dead(grant.holder.witness, grant.holder.marks)\n",
         (HOOK + "test_seed002_05_however_long_ago_it_began",),
@@ -269,7 +269,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-06",
         "what is listed as held may be of the dead",
-        "manager/listing.py",
+        "manager/all_grants.py",
         "if isinstance(grant, Grant) and rules.is_live(view, grant) == live",
         "if isinstance(grant, Grant)",
         (CORE + "test_seed002_06_non_live_owners_keep_nothing",),
@@ -287,7 +287,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-06",
         "a place in line outlives the client",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "        if self._client_is_gone():\n",
         "        if not self.holder.key:\n",
         (HOOK + "test_seed002_06_a_hook_that_waits_ends_with_its_client_and_leaves_the_line",),
@@ -295,7 +295,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-06",
         "a hook that ends with its client stays in line",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         '    life.leave_lines("client gone")\n',
         "",
         (HOOK + "test_seed002_06_a_hook_that_waits_ends_with_its_client_and_leaves_the_line",),
@@ -311,18 +311,18 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-06",
         "the end of such a lease is not put off by what its owner does",
-        "gate/rulebook/life.py",
+        "gate/rulebook/agent_life.py",
         "        if self.known.limit is not None:\n"
-        "            from holdfast.gate.rulebook import limits\n"
+        "            from holdfast.gate.rulebook import lease_limits\n"
         "\n"
-        "            limits.renew(self)\n",
+        "            lease_limits.renew(self)\n",
         "",
         (HOOK + "test_seed002_06_as_long_as_it_is_heard_of_it_keeps_it",),
     ),
     Mutant(
         "002-06",
         "whatever a client started keeps its files",
-        "manager/calls.py",
+        "manager/owners/running_calls.py",
         '        since = _opened(f"{root}/{FOLDER}/{agent}") if agent else 0\n',
         "        since = 0\n",
         (HOOK + "test_seed002_06_what_a_client_left_in_the_background_keeps_nothing",),
@@ -330,23 +330,23 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-06",
         "a call stays open when its command has returned",
-        "gate/door.py",
-        "    else:\n        calls.close_call(root, key, name)\n    is_line",
+        "gate/door/client_events.py",
+        "    else:\n        running_calls.close_call(root, key, name)\n    is_line",
         "    is_line",
         (HOOK + "test_seed002_06_what_a_client_left_in_the_background_keeps_nothing",),
     ),
     Mutant(
         "002-06",
         "a command that still runs keeps nothing",
-        "gate/door.py",
-        "        calls.open_call(root, key, name)\n",
+        "gate/door/client_events.py",
+        "        running_calls.open_call(root, key, name)\n",
         "        pass\n",
         (HOOK + "test_seed002_06_a_command_whose_call_is_open_keeps_the_files_until_it_ends",),
     ),
     Mutant(
         "002-07",
         "who was alive twice is not looked for again",
-        "manager/liveness.py",
+        "manager/owners/liveness.py",
         "        if watch.lives():\n            return True\n    except RuntimeError:",
         "        return True\n    except RuntimeError:",
         (HOOK + "test_seed002_07_the_hook_looks_for_the_owner_before_each_refusal",),
@@ -390,7 +390,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-08",
         "the files of one who was killed go to nobody while its pid is there",
-        "manager/liveness.py",
+        "manager/owners/liveness.py",
         '    return fields[STATE] in b"ZXx" and int(fields[THREADS]) <= 1',
         "    return False",
         (HOOK + "test_seed002_08_a_client_that_was_killed_and_not_waited_for_is_dead_too",),
@@ -399,7 +399,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-09",
         "a refusal leaves no heartbeat",
-        "gate/rulebook/records.py",
+        "gate/rulebook/agent_records.py",
         'HEARTBEAT = "contention_heartbeat"',
         'HEARTBEAT = "contention"',
         (HOOK + "test_seed002_09_an_edit_that_is_refused_leaves_a_heartbeat",),
@@ -415,7 +415,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-10",
         "the retry comes after two minutes",
-        "gate/settings.py",
+        "gate/config/settings.py",
         "        retry_seconds: float = 180,",
         "        retry_seconds: float = 120,",
         (
@@ -445,7 +445,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-10",
         "the hook is never held open",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "        pause=call.pause,\n",
         "",
         (
@@ -456,7 +456,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-10",
         "a refused call is held until the retry",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "min(self.hold_seconds, self._settings.hold_seconds) * SECOND",
         "min(self.hold_seconds, self._settings.retry_seconds) * SECOND",
         (HOOK + "test_seed002_10_a_refused_call_is_held_open_for_20_seconds_and_no_longer",),
@@ -472,7 +472,7 @@ MUTANTS: list[Mutant] = [
         "            answer = again(life, wait, wanted)\n"
         "            if isinstance(answer, Denied):\n"
         "                later = wait.but(retry_at=life.now + life.asker.retry)\n"
-        "                later.write(life.draft, records.HEARTBEAT)\n"
+        "                later.write(life.draft, agent_records.HEARTBEAT)\n"
         "                return _denied(life, later, answer.conflicts)\n"
         "            if answer is not None:\n",
         (HOOK + "test_seed002_10_a_refused_call_is_held_open_for_20_seconds_and_no_longer",),
@@ -480,7 +480,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-10",
         "a stop is held no longer than a call",
-        "gate/rulebook/stopping.py",
+        "gate/rulebook/agent_stop.py",
         "        return _hold(life, waits, seen, life.now + hold)\n",
         "        return _hold(life, waits, seen, life.now + min(hold, 20_000_000))\n",
         (HOOK + "test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before",),
@@ -531,7 +531,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "what came free ends when it would have been kept no longer",
-        "gate/rulebook/handing.py",
+        "gate/rulebook/handover.py",
         "            heirs.append(heir.but(stamp=stamps[path]))\n",
         "            heirs.append(heir.but(stamp=stamps[path], ttl=grant.ttl))\n",
         (
@@ -551,7 +551,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "a stop at which nothing can be said counts as told",
-        "gate/rulebook/stopping.py",
+        "gate/rulebook/agent_stop.py",
         "    life.hears, life.goes_on = False, may_go_on\n",
         "    life.hears, life.goes_on = True, may_go_on\n",
         (
@@ -562,7 +562,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "a refusal swallows what else there was to say",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "            context=self.told(denied.came, denied.lapsed, set(denied.wait.blocked)),\n",
         "            context=self.told(denied.came, (), set(denied.wait.blocked)),\n",
         (WORDS + "test_seed002_12_one_that_is_refused_something_else_hears_it_beside_the_refusal",),
@@ -570,7 +570,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "a hand-over is not noticed",
-        "gate/rulebook/handing.py",
+        "gate/rulebook/handover.py",
         "            if not is_handed and (life.hears",
         "            if is_handed and (life.hears",
         (
@@ -582,14 +582,14 @@ MUTANTS: list[Mutant] = [
         "002-12",
         "the retry is not cancelled by what came before it",
         "gate/rulebook/contention.py",
-        "            handing.over(life, wait, states.HANDED_OVER)\n            return None\n",
+        "            handover.over(life, wait, file_states.HANDED_OVER)\n            return None\n",
         "            return None\n",
         (HOOK + "test_seed002_12_what_came_free_while_an_agent_rested_is_had_with_its_next_edit",),
     ),
     Mutant(
         "002-12",
         "a wait is remembered when it is over",
-        "gate/rulebook/handing.py",
+        "gate/rulebook/handover.py",
         "                life.draft.end(grant, events.LOCK_RELEASED)\n"
         "            life.forget(wait)\n"
         "            continue\n",
@@ -599,7 +599,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "a call that is held open does not notice that its file came free",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "            outcome = self.a_moment_later(follower, min(left / SECOND, LOOK_SECONDS), rule)\n",
         "            self._pause(LOOK_SECONDS, follower)\n",
         (HOOK + "test_seed002_12_a_held_edit_goes_on_when_its_file_comes_free",),
@@ -607,7 +607,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "an agent whose file came free stops all the same",
-        "gate/rulebook/stopping.py",
+        "gate/rulebook/agent_stop.py",
         "    if life.came:\n        return _go_on(life, seen)\n    if is_over",
         "    if is_over",
         (
@@ -618,7 +618,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "a sub-agent cannot be sent back to work",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool))",
         "gate.end_agent(may_go_on=False)",
         (HOOK + "test_seed002_12_the_stop_of_a_session_or_of_a_sub_agent",),
@@ -626,9 +626,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "the timer runs on for an agent that goes on",
-        "gate/rulebook/stopping.py",
-        "    handing.claim(life, seen.waited)\n    life.wake_up()\n    return passed\n",
-        "    handing.claim(life, seen.waited)\n    return passed\n",
+        "gate/rulebook/agent_stop.py",
+        "    handover.claim(life, seen.waited)\n    life.wake_up()\n    return passed\n",
+        "    handover.claim(life, seen.waited)\n    return passed\n",
         (HOOK + "test_seed002_12_a_stop_that_is_held_goes_on_when_the_file_comes_free",),
     ),
     Mutant(
@@ -651,7 +651,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a retry that fails is a refusal like others",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "        return Answer(HALT, told, user=told, context=",
         "        return Answer(DENY, told, user=told, context=",
         (HOOK + "test_seed002_13_a_retry_that_fails_stops_the_agent_until_its_user_speaks",),
@@ -659,7 +659,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent may edit other files",
-        "gate/rulebook/life.py",
+        "gate/rulebook/agent_life.py",
         "        if halted is not None:\n            return halted\n        wanted = [",
         '        if halted and halted.block.report["blocked_file"] in wanted[0].paths:\n'
         "            return halted\n"
@@ -672,7 +672,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent may start others",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         "    if halted is not None:\n        return life.done(halted)\n",
         "",
         (HOOK + "test_seed002_13_a_blocked_agent_starts_no_other",),
@@ -688,7 +688,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent writes through others that it starts",
-        "gate/rulebook/family.py",
+        "gate/rulebook/agent_family.py",
         "            if block.at <= since:\n",
         "            if since <= 0:\n",
         (HOOK + "test_seed002_13_nobody_writes_in_the_place_of_a_blocked_agent",),
@@ -696,7 +696,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "with one agent all that it had started before are blocked",
-        "gate/rulebook/family.py",
+        "gate/rulebook/agent_family.py",
         "            if block.at <= since:\n",
         "            if since:\n",
         (HOOK + "test_seed002_13_nobody_writes_in_the_place_of_a_blocked_agent",),
@@ -704,8 +704,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent may write in other repositories",
-        "gate/door.py",
-        "            places.update({root: {} for root in abroad.blocked(intent, call.home, places)})\n",
+        "gate/door/client_events.py",
+        "            places.update({root: {} for root in other_ledgers.blocked(intent, call.home, places)})\n",
         "",
         (
             ABROAD + "test_seed002_13_an_agent_that_is_blocked_at_home_writes_nowhere",
@@ -715,7 +715,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "one that is blocked in another repository runs what it likes at home",
-        "gate/guard/abroad.py",
+        "gate/guard/other_ledgers.py",
         "            roots.update(dict.fromkeys(_where_blocked(intent, base, roots)))\n",
         "",
         (ABROAD + "test_seed002_13_an_agent_that_is_blocked_elsewhere_writes_nothing_at_home",),
@@ -723,7 +723,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent may write outside by a command",
-        "gate/shell/reading.py",
+        "gate/shell/line_writes.py",
         "not (self.writes or self.trees or self.unsure or self.alters or self.problem)",
         "not (self.trees or self.unsure or self.alters or self.problem)",
         (GUARD + "test_seed002_13_through_the_hooks_a_blocked_agent_runs_only_what_reads",),
@@ -747,7 +747,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent runs what it likes",
-        "gate/guard/before.py",
+        "gate/guard/before_command.py",
         "        _blocked(gate, reading, sight)\n        or _switching_off",
         "        _switching_off",
         (HOOK + "test_seed002_13_a_blocked_agent_runs_no_command_that_may_write",),
@@ -755,7 +755,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent runs all but what is known to write",
-        "gate/shell/reading.py",
+        "gate/shell/line_writes.py",
         "not (self.writes or self.trees or self.unsure or self.alters or self.problem)",
         "not (self.writes or self.trees or self.alters or self.problem)",
         (
@@ -766,7 +766,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent runs what it likes through holdfast itself",
-        "gate/guard/before.py",
+        "gate/guard/before_command.py",
         "        if not only_looks(intent.command):\n            return halted",
         "        if only_looks(intent.command):\n            return halted",
         (
@@ -777,7 +777,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a blocked agent may not even look",
-        "gate/guard/before.py",
+        "gate/guard/before_command.py",
         "sight.blocked is None or reading.only_reads",
         "sight.blocked is None",
         (HOOK + "test_seed002_13_a_blocked_agent_may_run_what_is_proven_to_only_read",),
@@ -785,7 +785,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a held stop ends without the retry",
-        "gate/rulebook/stopping.py",
+        "gate/rulebook/agent_stop.py",
         "    halted = contention.retry_what_is_due(life)\n"
         "    if halted is not None:\n"
         "        return _stopped(life, seen, ends=ends, halted=halted)\n"
@@ -796,7 +796,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-13",
         "a new prompt does not end a held stop",
-        "gate/rulebook/life.py",
+        "gate/rulebook/agent_life.py",
         "not (is_tail and rest is not None and rest.held_until)",
         "not (rest is not None and rest.held_until)",
         (HOOK + "test_seed002_13_a_new_prompt_ends_a_stop_that_is_held",),
@@ -804,7 +804,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-14",
         "the user does not hear which file it is",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         '        f"holdfast: {agent} may not write {listed(wait.blocked)} now: {owner} has held it for "',
         '        f"holdfast: {agent} may not write now: {owner} has held it for "',
         (HOOK + "test_seed002_14_agent_and_user_hear_of_every_edit_that_is_not_done",),
@@ -820,7 +820,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-14",
         "that an agent was blocked is written nowhere",
-        "gate/rulebook/records.py",
+        "gate/rulebook/agent_records.py",
         'BLOCKED = "agent_blocked"',
         'BLOCKED = "contention_over"',
         (HOOK + "test_seed002_14_agent_and_user_hear_of_every_edit_that_is_not_done",),
@@ -828,15 +828,15 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-14",
         "nobody hears what an agent stopped without",
-        "gate/stops.py",
-        "        user = telling.not_done(outcome.holder.id, outcome.left, outcome.given_back)\n",
+        "gate/held_stops.py",
+        "        user = agent_messages.not_done(outcome.holder.id, outcome.left, outcome.given_back)\n",
         '        user = ""\n',
         (HOOK + "test_seed002_14_the_user_hears_of_what_an_agent_stopped_without",),
     ),
     Mutant(
         "002-14",
         "a session that ended blocked ends as if all were done",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "        if not blocks:\n            return Answer(QUIET)\n        from",
         "        if blocks is not None:\n            return Answer(QUIET)\n        from",
         (HOOK + "test_seed002_14_one_that_nobody_sits_before_says_that_it_ended_blocked",),
@@ -852,7 +852,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-14",
         "that an agent ended blocked is forgotten with it",
-        "gate/rulebook/records.py",
+        "gate/rulebook/agent_records.py",
         "    PRESENT: GONE,\n    LIMITED",
         "    PRESENT: GONE,\n    BLOCKED: RESUMED,\n    LIMITED",
         (HOOK + "test_seed002_14_one_that_nobody_sits_before_says_that_it_ended_blocked",),
@@ -869,7 +869,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-15",
         "what is clean after a commit is kept",
-        "gate/committing.py",
+        "gate/git/commit_check.py",
         "    ids = [one.grant.id for one in ours if one.name not in changed]",
         "    ids = [one.grant.id for one in ours if one.name in changed]",
         (
@@ -880,7 +880,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-15",
         "only the commit of a merge releases",
-        "gate/committing.py",
+        "gate/git/commit_check.py",
         "        if name != AFTER_MERGE or is_merging(root):",
         "        if is_merging(root):",
         (COMMITS + "test_seed002_fr6_1_a_successful_commit_releases_the_committed_files",),
@@ -888,7 +888,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-15",
         "git's hook after a commit is not installed",
-        "gate/githooks.py",
+        "gate/git/git_hooks.py",
         "HOOKS = (*CHECKS, *RELEASES, AFTER_CHECKOUT)",
         "HOOKS = CHECKS",
         (COMMITS + "test_seed002_fr6_1_a_successful_commit_releases_the_committed_files",),
@@ -896,7 +896,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-15",
         "a commit frees nothing",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         "            draft.end(grant, events.LOCK_RELEASED)\n            ended.append(grant)\n",
         "            ended.append(grant)\n",
         (
@@ -907,7 +907,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-15",
         "what a commit frees goes to nobody",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         "            ended.append(grant)\n    hand_over(draft)\n",
         "            ended.append(grant)\n    draft.freed.clear()\n",
         (HOOK + "test_seed002_15_a_commit_frees_what_was_committed_for_the_next_one",),
@@ -915,7 +915,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "StopFailure frees nothing",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "    if event == FAILED and not intent.tool:\n"
         "        gate.fail()\n"
         "        return Answer(QUIET)\n",
@@ -929,7 +929,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "a failure of the agent is taken for one of a tool",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "    if event == FAILED and not intent.tool:\n",
         "    if event == FAILED and intent.tool:\n",
         (HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",),
@@ -953,7 +953,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "of an agent that failed only one file is free",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         "    for grant in life.draft.held_by(life.holder.key):\n",
         "    for grant in life.draft.held_by(life.holder.key)[:1]:\n",
         (HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",),
@@ -961,7 +961,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "the gate frees what is under an agent's name for people",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         "    for grant in life.draft.held_by(life.holder.key):\n",
         "    for grant in life.draft.held_by(life.holder.id):\n",
         (HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",),
@@ -969,7 +969,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "an agent that failed still stands in line",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         '    life.leave_lines("failed")\n',
         "",
         (HOOK + "test_seed002_16_nothing_is_kept_for_an_agent_that_failed_hard",),
@@ -977,7 +977,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "with a session's own agent its sub-agents have failed",
-        "gate/rulebook/decisions.py",
+        "gate/rulebook/event_decisions.py",
         "    for grant in life.draft.held_by(life.holder.key):\n",
         "    for grant in life.draft.held_within(life.holder.key):\n",
         (HOOK + "test_seed002_16_of_a_session_whose_own_agent_failed_hard_not_its_sub_agents",),
@@ -985,7 +985,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-17",
         "SessionEnd frees nothing",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "    if event == SESSION_END:\n        return gate.end_session()\n",
         "",
         (
@@ -1020,7 +1020,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-17",
         "at a stop what was never changed is kept too",
-        "gate/rulebook/stopping.py",
+        "gate/rulebook/agent_stop.py",
         "    return bool(grant.stamp) and seen.leases.get(grant.id) == grant.stamp\n",
         "    return not grant.stamp and not seen.leases\n",
         (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
@@ -1028,7 +1028,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-17",
         "at a stop what was changed is free too",
-        "gate/rulebook/stopping.py",
+        "gate/rulebook/agent_stop.py",
         "    return bool(grant.stamp) and seen.leases.get(grant.id) == grant.stamp\n",
         "    return bool(grant.stamp) and grant.id in seen.leases\n",
         (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
@@ -1036,9 +1036,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-17",
         "what a file was when it was leased is not kept",
-        "gate/leases.py",
-        "reason=FOR_EDIT, stamp=stamp_of(place.status))",
-        'reason=FOR_EDIT, stamp="")',
+        "gate/lease_gate.py",
+        "reason=FOR_EDIT, stamp=stamp_of(place.status)\n",
+        'reason=FOR_EDIT, stamp=""\n',
         (HOOK + "test_seed002_17_a_stop_frees_at_once_what_was_never_changed",),
     ),
     Mutant(
@@ -1056,7 +1056,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-18",
         "only a process from before the last boot is dead",
-        "manager/liveness.py",
+        "manager/owners/liveness.py",
         "            return gone\n        return not (marks and _carried(sought(marks)))",
         "            return gone\n        return False",
         (HOOK + "test_seed002_06_a_client_that_is_gone_keeps_no_file",),
@@ -1064,7 +1064,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "Stop starts no timer",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "        call.stops.append(gate.stop(may_go_on=not intent.is_repeated, is_alone=intent.is_alone))\n",
         "",
         (
@@ -1083,7 +1083,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "work in the background puts the rest off",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "    if event == STOP:\n        call",
         "    if event == STOP and not intent.background:\n        call",
         (HOOK + "test_seed002_19_work_in_the_background_does_not_keep_the_files",),
@@ -1091,7 +1091,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "a stop that is held in one ledger has happened in the others",
-        "gate/stops.py",
+        "gate/held_stops.py",
         "            stop.hold_along(until)\n",
         "            pass\n",
         (LEDGERS + "test_seed002_19_a_held_stop_that_ends_starts_the_rest_in_every_ledger",),
@@ -1099,7 +1099,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "an agent that is sent back by one ledger rests in the others",
-        "gate/stops.py",
+        "gate/held_stops.py",
         "            stop.go_on()\n",
         "            pass\n",
         (LEDGERS + "test_seed002_19_an_agent_that_is_sent_back_rests_in_no_ledger",),
@@ -1107,7 +1107,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "the timer is a minute",
-        "gate/settings.py",
+        "gate/config/settings.py",
         "        idle_seconds: float = 30,",
         "        idle_seconds: float = 60,",
         (
@@ -1126,15 +1126,15 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "the agent goes on, and so does the timer",
-        "gate/rulebook/life.py",
-        "            moving.come_to_rest(self.draft, self.holder.key, None)\n            rest.end(",
+        "gate/rulebook/agent_life.py",
+        "            bulk_rules.come_to_rest(self.draft, self.holder.key, None)\n            rest.end(",
         "            rest.end(",
         (HOOK + "test_seed002_19_whatever_the_agent_does_stops_the_timer",),
     ),
     Mutant(
         "002-19",
         "the timer cannot be stopped",
-        "core/moving.py",
+        "core/bulk_rules.py",
         "    idle_at = None if length is None else draft.now + length\n    left = []",
         "    idle_at = draft.now + (length or 30_000_000)\n    left = []",
         (HOOK + "test_seed002_19_whatever_the_agent_does_stops_the_timer",),
@@ -1142,7 +1142,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "what is held runs out while a stop is held",
-        "gate/rulebook/life.py",
+        "gate/rulebook/agent_life.py",
         "        length = self.asker.idle + max(0, held_until - self.now)\n",
         "        length = self.asker.idle\n",
         (HOOK + "test_seed002_19_the_30_seconds_begin_when_a_stop_is_held_no_longer",),
@@ -1150,7 +1150,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "what comes to an agent that rests has no timer",
-        "gate/rulebook/handing.py",
+        "gate/rulebook/handover.py",
         "    if rest is not None:\n        idle_at = max(",
         "    if rest is not None and rest.held_until:\n        idle_at = max(",
         (HOOK + "test_seed002_19_what_a_sub_agent_leaves_to_one_that_has_stopped_rests_too",),
@@ -1158,8 +1158,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "nobody knows that an agent without files has stopped",
-        "gate/rulebook/life.py",
-        "        if not (left or held_until or known or family.has_children(self.draft, self.holder)):\n",
+        "gate/rulebook/agent_life.py",
+        "        if not (left or held_until or known or agent_family.has_children(self.draft, self.holder)):\n",
         "        if not (left or held_until or self.known.rest):\n",
         (HOOK + "test_seed002_19_what_a_sub_agent_leaves_to_one_that_has_stopped_rests_too",),
     ),
@@ -1167,7 +1167,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "the report names the lease instead of the file",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         '        "blocked_file": conflict.path,',
         '        "blocked_file": conflict.grant_id,',
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
@@ -1175,7 +1175,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "the report calls the blocked agent the owner",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         '        "owner": conflict.holder,',
         '        "owner": agent,',
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
@@ -1183,7 +1183,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "the report gives the time of the wait for the age of the lock",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         "round((now - conflict.since) / 1_000_000, 3)",
         "round((now - wait.denied_at) / 1_000_000, 3)",
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
@@ -1191,7 +1191,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "the report gives its own moment for that of the heartbeat",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         '        "last_heartbeat": iso(wait.denied_at),',
         '        "last_heartbeat": iso(now),',
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
@@ -1199,7 +1199,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "the report gives the interval in minutes",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         '        "retry_interval_seconds": wait.retry_seconds,',
         '        "retry_interval_seconds": wait.retry_seconds / 60,',
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
@@ -1207,7 +1207,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "the state has another name",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         'WAITING_FOR_INSTRUCTION = "waiting_for_instruction"',
         'WAITING_FOR_INSTRUCTION = "waiting_for_instructions"',
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
@@ -1215,7 +1215,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "what is read lacks the last heartbeat",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         "        f\"  last heartbeat  {report['last_heartbeat']}\\n\"\n",
         "",
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
@@ -1223,7 +1223,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "the report lacks the state",
-        "gate/rulebook/telling.py",
+        "gate/rulebook/agent_messages.py",
         '        "state": WAITING_FOR_INSTRUCTION,\n        "agent": agent.id,',
         '        "state": "blocked",\n        "agent": agent.id,',
         (HOOK + "test_seed002_20_agent_and_user_read_the_six_facts",),
@@ -1231,16 +1231,16 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-20",
         "the owner's name may be another's too",
-        "gate/rulebook/naming.py",
-        '        if records.owner_of_name(view, name) in ("", key):\n            return name\n',
+        "gate/rulebook/display_names.py",
+        '        if agent_records.owner_of_name(view, name) in ("", key):\n            return name\n',
         "        if name:\n            return name\n",
         (HOOK + "test_seed002_20_no_two_agents_have_one_name",),
     ),
     Mutant(
         "002-20",
         "whose name it is is not written down",
-        "gate/rulebook/naming.py",
-        "            records.Name(name, key).write(draft, records.NAMED)\n",
+        "gate/rulebook/display_names.py",
+        "            agent_records.Name(name, key).write(draft, agent_records.NAMED)\n",
         "            pass\n",
         (HOOK + "test_seed002_20_no_two_agents_have_one_name",),
     ),
@@ -1248,7 +1248,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-21",
         "the check before a commit adds what is changed",
-        "gate/gitfiles.py",
+        "gate/git/git_files.py",
         '    env = inside()\n    base = "HEAD"\n',
         '    env = inside()\n    git(repo, "add", "--update", env=env)\n    base = "HEAD"\n',
         (
@@ -1259,10 +1259,10 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-21",
         "the refusal takes what is others' out of the index itself",
-        "gate/committing.py",
+        "gate/git/commit_check.py",
         "    if others:\n        return contains(",
         "    if others:\n"
-        "        from holdfast.gate.gitfiles import git\n"
+        "        from holdfast.gate.git.git_files import git\n"
         "\n"
         '        git(root, "reset", "--quiet", "--", *[one.name for one in others], env=inside())\n'
         "        return contains(",
@@ -1271,7 +1271,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-21",
         "what is freed is committed once more",
-        "gate/gitfiles.py",
+        "gate/git/git_files.py",
         '    env.pop("GIT_INDEX_FILE", None)\n',
         '    env.pop("GIT_INDEX_FILE", None)\n'
         '    words = ("-c", "core.hooksPath=/dev/null", "commit", "--amend", "--no-edit")\n'
@@ -1281,7 +1281,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-21",
         "at a stop what is changed is added",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "        seen = self.seen()\n        hold = round(",
         "        import subprocess\n"
         "\n"
@@ -1293,7 +1293,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-22",
         "a commit is refused for what is dirty and not in it",
-        "gate/committing.py",
+        "gate/git/commit_check.py",
         "    names = staged(root)\n",
         "    names = [*staged(root), *unstaged(root)]\n",
         (COMMITS + "test_seed002_fr8_a_dirty_main_stays_a_dirty_main",),
@@ -1301,7 +1301,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-22",
         "a commit releases nothing as long as anything is dirty",
-        "gate/committing.py",
+        "gate/git/commit_check.py",
         "    ids = [one.grant.id for one in ours if one.name not in changed]",
         "    ids = [one.grant.id for one in ours if not unstaged(root)]",
         (COMMITS + "test_seed002_fr8_a_dirty_main_stays_a_dirty_main",),
@@ -1309,9 +1309,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-22",
         "what a person saved meanwhile is the agent's",
-        "gate/guard/after.py",
-        "    new = unclaimed.news(root, key, found[0].free)\n",
-        "    new = unclaimed.news(root, key, found[0].free)\n"
+        "gate/guard/after_command.py",
+        "    new = unclaimed_changes.news(root, key, found[0].free)\n",
+        "    new = unclaimed_changes.news(root, key, found[0].free)\n"
         '    gate.permit([f"{root}/{path}" for path in changed])\n',
         (
             HOOK
@@ -1334,7 +1334,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a file comes from Blocked to Owned though nobody told the agent to go on",
-        "gate/rulebook/life.py",
+        "gate/rulebook/agent_life.py",
         "        if halted is not None:\n            return halted\n        wanted = [",
         "        wanted = [",
         (
@@ -1345,7 +1345,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a file never comes out of Blocked by hand",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "    if event == PROMPT:\n        return gate.prompt()\n",
         "",
         (
@@ -1369,7 +1369,7 @@ MUTANTS: list[Mutant] = [
         "a file stays in RetryPending when the retry has succeeded",
         "gate/rulebook/contention.py",
         "    if _is_served(life, wait):\n"
-        "        handing.handed(life, wait, states.RETRY_SUCCEEDED)\n"
+        "        handover.handed(life, wait, file_states.RETRY_SUCCEEDED)\n"
         "        return None\n",
         "    if _is_served(life, wait):\n        return None\n",
         (
@@ -1380,8 +1380,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a hand-over leaves the file in RetryPending",
-        "gate/rulebook/handing.py",
-        "    wait.write(life.draft, records.HANDED_OVER, state=state, cause=cause)\n",
+        "gate/rulebook/handover.py",
+        "    wait.write(life.draft, agent_records.HANDED_OVER, state=state, cause=cause)\n",
         "",
         (
             HOOK
@@ -1392,10 +1392,10 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-24",
         "the gate looks first and takes in a second step",
-        "gate/leases.py",
-        "        outcome = self.decide(lambda view: decisions.edit(view, self.asker, wanted))\n",
-        "        found = services.look(\n"
-        "            self.manager, lambda view: decisions.edit(view, self.asker, wanted)\n"
+        "gate/lease_gate.py",
+        "        outcome = self.decide(lambda view: event_decisions.edit(view, self.asker, wanted))\n",
+        "        found = transactions.look(\n"
+        "            self.manager, lambda view: event_decisions.edit(view, self.asker, wanted)\n"
         "        )\n"
         "        if isinstance(found.outcome, Passed):\n"
         "            from holdfast.core.draft import Draft\n"
@@ -1408,7 +1408,7 @@ MUTANTS: list[Mutant] = [
         "\n"
         "            outcome = self.decide(take)\n"
         "        else:\n"
-        "            outcome = self.decide(lambda view: decisions.edit(view, self.asker, wanted))\n",
+        "            outcome = self.decide(lambda view: event_decisions.edit(view, self.asker, wanted))\n",
         (HOOK + "test_seed002_24_also_if_all_have_looked_before_any_of_them_takes_it",),
     ),
     Mutant(
@@ -1425,8 +1425,8 @@ MUTANTS: list[Mutant] = [
         "002-25",
         "contention leaves no heartbeat",
         "gate/rulebook/contention.py",
-        "    wait.write(life.draft, records.HEARTBEAT, state=state)\n",
-        "    wait.write(life.draft, records.STOP_HELD, state=state)\n",
+        "    wait.write(life.draft, agent_records.HEARTBEAT, state=state)\n",
+        "    wait.write(life.draft, agent_records.STOP_HELD, state=state)\n",
         (HOOK + "test_seed002_25_through_the_hook_contention_is_a_heartbeat_and_a_retry_at_180",),
     ),
     Mutant(
@@ -1465,7 +1465,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-26",
         "the answer of a hard stop has no report",
-        "gate/leases.py",
+        "gate/lease_gate.py",
         "        return Answer(HALT, told, user=told, context=",
         '        return Answer(HALT, "Stop here.", user="Stop here.", context=',
         (
@@ -1494,7 +1494,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-27",
         "one who waits looks only every ten seconds whether the owner lives",
-        "gate/stops.py",
+        "gate/held_stops.py",
         "LOOK_SECONDS = 0.5",
         "LOOK_SECONDS = 10",
         (
@@ -1519,9 +1519,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-27",
         "a held stop does not look whether the owner lives",
-        "gate/rulebook/stopping.py",
+        "gate/rulebook/agent_stop.py",
         "        return None  # that is the hold of a later stop\n    life.look_round()\n",
-        "        return None\n    handing.notice(life)\n",
+        "        return None\n    handover.notice(life)\n",
         (
             HOOK
             + "test_seed002_27_whoever_waits_has_it_within_a_second_after_the_owner_died_or_finished",
@@ -1546,15 +1546,15 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-28",
         "a stop is noted, and the leases have no end",
-        "gate/rulebook/life.py",
-        "        left = moving.come_to_rest(self.draft, self.holder.key, length)\n",
+        "gate/rulebook/agent_life.py",
+        "        left = bulk_rules.come_to_rest(self.draft, self.holder.key, length)\n",
         "        left = self.draft.held_by(self.holder.key)\n",
         (HOOK + "test_seed002_28_through_the_hook_a_stop_and_30_idle_seconds_free_the_file",),
     ),
     Mutant(
         "002-29",
         "after a commit the rest is staged",
-        "gate/gitfiles.py",
+        "gate/git/git_files.py",
         '    """The paths that the last commit changed; of a merge, what it changed on this branch."""\n'
         "    env = inside()\n",
         '    """The paths that the last commit changed; of a merge, what it changed on this branch."""\n'

@@ -8,7 +8,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-01",
         "the lock says its moment as a number",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         '"acquired_at": acquired}',
         '"acquired_at": now}',
         (
@@ -18,7 +18,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-01",
         "the lock says who has it under another name",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         '_encode({"agent_id": agent,',
         '_encode({"agent": agent,',
         (
@@ -28,7 +28,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-01",
         "everybody may read the lock",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "os.open(self._seat, NEW, 0o600)",
         "os.open(self._seat, NEW, 0o644)",
         (
@@ -38,7 +38,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-01",
         "the lock has another name",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         'LOCK = "ledger.lock"',
         'LOCK = "write.lock"',
         (
@@ -49,7 +49,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-01",
         "the lock is put over another's",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "os.link(self._seat, self._folder.lock)",
         "os.replace(self._seat, self._folder.lock)",
         (
@@ -60,7 +60,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-02",
         "it is given up after a second",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "WAIT_SECONDS = 5.0",
         "WAIT_SECONDS = 1.0",
         (
@@ -71,7 +71,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-02",
         "it is waited for without an end that was promised",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "WAIT_SECONDS = 5.0",
         "WAIT_SECONDS = 30.0",
         ("tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",),
@@ -79,7 +79,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-02",
         "it is tried every tenth of a second",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "POLL_SECONDS = 0.010",
         "POLL_SECONDS = 0.100",
         ("tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",),
@@ -87,7 +87,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-02",
         "the pauses grow and grow",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "pause = min(_PAUSE_SECONDS + (now - turn_since) / 8, POLL_SECONDS)",
         "pause = _PAUSE_SECONDS + (now - turn_since) / 8",
         (
@@ -98,7 +98,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-02",
         "it is tried without a pause",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "pause = min(_PAUSE_SECONDS + (now - turn_since) / 8, POLL_SECONDS)",
         "pause = _PAUSE_SECONDS",
         ("tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",),
@@ -106,7 +106,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-02",
         "the error has other words",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         'f"timeout waiting for lock: {found.holder()}',
         'f"gave up: {found.holder()}',
         ("tests/proof/test_seed_003.py::test_seed003_02_the_defaults_are_10_ms_and_5_seconds",),
@@ -114,7 +114,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-03",
         "the lock stays",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         """\
                 return False
             os.unlink(self._folder.lock)
@@ -125,7 +125,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "003-04",
         "a lock is taken away for its age",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "return found is not None and found.is_dead and _remove_lock(self._folder, found)",
         """\
 if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
@@ -139,7 +139,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-04",
         "nobody recovers the lock of a process that was killed",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "if self._break_dead():",
         "if self._wait_seconds > 60 and self._break_dead():",
         (
@@ -149,7 +149,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-04",
         "a lock of 3 seconds can be broken",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "BREAK_SECONDS = 30.0",
         "BREAK_SECONDS = 3.0",
         (
@@ -159,7 +159,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-04",
         "the lock of a process that lives can be broken once it is old",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "if found.owner is not None and found.owner.host == own_witness().host and not found.is_dead:",
         "if found.owner is not None and found.owner.host != own_witness().host and not found.is_dead:",
         (
@@ -169,7 +169,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-04",
         "whatever lock is there is removed, not the one that was looked at",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         """\
         if same:
             os.unlink""",
@@ -183,7 +183,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-04",
         "an agent may break a lock",
-        "cli/proof.py",
+        "cli/proof_commands.py",
         '    _person("break a ledger\'s lock", "wait for it, or let a person do it")\n',
         "",
         (
@@ -193,7 +193,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-05",
         "a reaping is recorded under another type",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         'REAPED = "lock_reaped"',
         'REAPED = "lock_expired"',
         (
@@ -203,9 +203,9 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-05",
         "a reaping names whoever reaps",
-        "proof/seed_dialect.py",
-        '{"type": codec.REAPED, "node_id": node, "owner": owner}',
-        '{"type": codec.REAPED, "node_id": node, "owner": "holdfast"}',
+        "proof/dialects/seed_dialect.py",
+        '{"type": proof_codec.REAPED, "node_id": node, "owner": owner}',
+        '{"type": proof_codec.REAPED, "node_id": node, "owner": "holdfast"}',
         (
             "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
         ),
@@ -213,9 +213,9 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-05",
         "a claim has a field more",
-        "proof/seed_dialect.py",
-        '"owner": owner, "expires_at": codec.moment_text(until),',
-        '"owner": owner, "expires_at": codec.moment_text(until), "timeout": 300,',
+        "proof/dialects/seed_dialect.py",
+        '"owner": owner, "expires_at": proof_codec.moment_text(until),',
+        '"owner": owner, "expires_at": proof_codec.moment_text(until), "timeout": 300,',
         (
             "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
         ),
@@ -223,9 +223,9 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-05",
         "a claim does not say until when",
-        "proof/seed_dialect.py",
-        '"owner": owner, "expires_at": codec.moment_text(until),',
-        '"owner": owner, "expires_at": codec.moment_text(now),',
+        "proof/dialects/seed_dialect.py",
+        '"owner": owner, "expires_at": proof_codec.moment_text(until),',
+        '"owner": owner, "expires_at": proof_codec.moment_text(now),',
         (
             "tests/proof/test_seed_003.py::test_seed003_05_claims_are_events_with_exactly_their_fields",
         ),
@@ -233,7 +233,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-06",
         "the default is 10 minutes",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         "TIMEOUT_DEFAULT = 5 * 60 * SECOND",
         "TIMEOUT_DEFAULT = 10 * 60 * SECOND",
         (
@@ -245,7 +245,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "what meta.json says is ignored",
         "proof/claims.py",
         "            return self._ledger.folder.timeout()\n",
-        "            return codec.TIMEOUT_DEFAULT\n",
+        "            return proof_codec.TIMEOUT_DEFAULT\n",
         (
             "tests/proof/test_seed_003.py::test_seed003_06_the_timeout_of_claims_comes_from_meta_json",
             "tests/proof/test_seed_003.py::test_seed003_06_it_lies_between_a_second_and_an_hour",
@@ -255,7 +255,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-06",
         "less than a second is allowed",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         "TIMEOUT_MIN = SECOND\n",
         "TIMEOUT_MIN = SECOND // 2\n",
         ("tests/proof/test_seed_003.py::test_seed003_06_it_lies_between_a_second_and_an_hour",),
@@ -263,7 +263,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-06",
         "two hours are allowed",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         "TIMEOUT_MAX = 3600 * SECOND",
         "TIMEOUT_MAX = 7200 * SECOND",
         ("tests/proof/test_seed_003.py::test_seed003_06_it_lies_between_a_second_and_an_hour",),
@@ -271,7 +271,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-06",
         "an hour is too long already",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         "if not TIMEOUT_MIN <= length <= TIMEOUT_MAX:",
         "if not TIMEOUT_MIN <= length < TIMEOUT_MAX:",
         (
@@ -281,7 +281,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-06",
         "a meta.json that cannot be read means the default",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         """\
         raise BadTimeoutError(
             "meta.json is no JSON object", hint='put it right: {"lock_timeout": "5m"}'
@@ -295,9 +295,9 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-07",
         "a reaped claim goes on",
-        "proof/seed_dialect.py",
-        "elif type in (codec.RELEASED, codec.REAPED):",
-        "elif type == codec.RELEASED:",
+        "proof/dialects/seed_dialect.py",
+        "elif type in (proof_codec.RELEASED, proof_codec.REAPED):",
+        "elif type == proof_codec.RELEASED:",
         ("tests/proof/test_seed_003.py::test_seed003_07_the_state_is_the_replay_of_the_events",),
     ),
     Mutant(
@@ -330,7 +330,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-08",
         "claim files have microseconds",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         '    return f"{_second_text(whole)}.{part:09d}Z"',
         '    return f"{_second_text(whole)}.{part // 1000:06d}Z"',
         ("tests/proof/test_seed_003.py::test_seed003_08_claim_files_have_nanoseconds",),
@@ -338,7 +338,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-08",
         "claim files do not say since when",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         """\
             "acquired_at": moment_text_nano(acquired_at),
             "expires_at": moment""",
@@ -356,7 +356,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-08",
         "claim files are made where nobody wants them",
-        "proof/mirror.py",
+        "proof/claim_files.py",
         "    if not is_kept(ledger) or claim.acquired_at is None or claim.expires_at is None:\n        return\n",
         "    if claim.acquired_at is None or claim.expires_at is None:\n        return\n    os.makedirs(folder, exist_ok=True)\n",
         (
@@ -404,7 +404,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-09",
         "a stale file ends the claim of a successor",
-        "proof/mirror.py",
+        "proof/claim_files.py",
         "    return found is None or not found.is_live(now)\n",
         "    return True\n",
         (
@@ -453,7 +453,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-10",
         "whether a node is free is looked at only before the lock is taken",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
                     check(head)
                     if self.now()""",
@@ -465,7 +465,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-11",
         "a number that is passed already is accepted",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         "if expected is not None and head != expected:",
         "if expected is not None and head < expected:",
         ("tests/proof/test_seed_003.py::test_seed003_11_append_at_the_expected_number_only",),
@@ -473,7 +473,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-11",
         "that there is no event yet cannot be expected",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         "if expected is not None and head != expected:",
         "if expected and head != expected:",
         (
@@ -485,7 +485,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-11",
         "the numbers are compared only before the lock is taken",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
                     check(head)
                     if self.now()""",
@@ -497,7 +497,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-11",
         "the command ignores the expected number",
-        "cli/proof.py",
+        "cli/proof_commands.py",
         'if_sequence=call.number("if-sequence"), force=force',
         "force=force",
         ("tests/proof/test_proof_cli.py::test_append_if_sequence_is_refused_with_3",),
@@ -505,7 +505,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-12",
         "numbers have eight digits",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         'f"event-{sequence:06d}.json"',
         'f"event-{sequence:08d}.json"',
         ("tests/proof/test_seed_003.py::test_seed003_12_event_files_are_padded_to_six_digits",),
@@ -513,7 +513,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-12",
         "a number of seven digits is none",
-        "proof/codec.py",
+        "proof/dialects/proof_codec.py",
         "[1-9][0-9]{0,17})",
         "[1-9][0-9]{0,5})",
         ("tests/proof/test_seed_003.py::test_seed003_12_they_still_sort_past_999999",),
@@ -521,7 +521,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-12",
         "events sort by their names",
-        "proof/folder.py",
+        "proof/proof_folder.py",
         "sorted(filter(None, map(self.dialect.sequence_of, names)))",
         "list(filter(None, map(self.dialect.sequence_of, sorted(names))))",
         ("tests/proof/test_seed_003.py::test_seed003_12_they_still_sort_past_999999",),
@@ -529,7 +529,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-13",
         "an event is not synced",
-        "proof/folder.py",
+        "proof/proof_folder.py",
         """\
         if sync:
             os.fsync(descriptor)
@@ -542,7 +542,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-13",
         "the folder is not synced",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
             if self._sync:
                 self.folder.sync()
@@ -555,7 +555,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-13",
         "an event is written in its place",
-        "proof/folder.py",
+        "proof/proof_folder.py",
         "os.link(self.path, self._folder.event(sequence))",
         "write_new(self._folder.event(sequence), self.data)",
         (
@@ -565,7 +565,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-13",
         "what was written aside stays",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
             for draft in drafts:
                 draft.discard()
@@ -578,7 +578,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-13",
         "an event replaces another",
-        "proof/folder.py",
+        "proof/proof_folder.py",
         "os.link(self.path, self._folder.event(sequence))",
         "os.replace(self.path, self._folder.event(sequence))",
         (
@@ -589,7 +589,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-14",
         "readers take the lock",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
         for sequence, data, _status in raw(self.folder, after):
             yield""",
@@ -603,7 +603,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-14",
         "looking makes a folder",
-        "proof/folder.py",
+        "proof/proof_folder.py",
         "        self.dialect: Final[Dialect] = dialect.found(self)\n",
         "        self.dialect: Final[Dialect] = dialect.found(self)\n        self.make_own()\n",
         ("tests/proof/test_seed_003.py::test_seed003_14_and_leave_nothing_behind",),
@@ -611,7 +611,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-15",
         "a writer takes no lock",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
                 self._lock.acquire()
                 try:
@@ -626,7 +626,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-15",
         "a writer compares only before it has the lock",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
                     check(head)
                     if self.now()""",
@@ -638,7 +638,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-15",
         "a writer that is refused keeps the lock",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
                 finally:
                     kept = self._lock.release()
@@ -657,7 +657,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-15",
         "a writer whose number was taken gives up",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         "_TRIES = 50",
         "_TRIES = 1",
         (
@@ -667,7 +667,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-15",
         "a mismatch of one is passed over",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         "expected is not None and head != expected",
         "expected is not None and head > expected + 1",
         (
@@ -718,7 +718,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-16",
         "a proof of both dialects is taken for one of ours",
-        "proof/dialect.py",
+        "proof/dialects/dialect.py",
         "    if theirs and ours:\n        raise _mixed(folder.root, theirs, ours)\n",
         "    if theirs and ours:\n        return SEED\n",
         (
@@ -728,7 +728,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-17",
         "of many who claim a node at once several get it",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         """\
                     check(head)
                     if self.now()""",
@@ -750,7 +750,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-17",
         "an event can be there in part",
-        "proof/folder.py",
+        "proof/proof_folder.py",
         "os.link(self.path, self._folder.event(sequence))",
         "write_new(self._folder.event(sequence), self.data)",
         (
@@ -760,7 +760,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-17",
         "a writer that was killed locks all others out",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "if self._break_dead():",
         "if self._wait_seconds > 60 and self._break_dead():",
         (
@@ -770,7 +770,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-17",
         "the last one in the line is the first",
-        "proof/line.py",
+        "proof/append_line.py",
         "self._place <= 1 or self._is_free(self._file(), 1, self._place - 1)",
         "self._is_free(self._file(), self._place + 1, 1 << 20)",
         ("tests/proof/test_seed_003.py::test_seed003_17_fair_among_ours_in_the_order_of_arrival",),
@@ -778,7 +778,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-17",
         "a batch is appended in part",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         "return self.commit(lambda: batch, lambda head",
         "return self.commit(lambda: batch[:2], lambda head",
         (
@@ -796,7 +796,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-02",
         "what waits looks three times as seldom",
-        "proof/writelock.py",
+        "proof/ledger_lock.py",
         "POLL_SECONDS = 0.010",
         "POLL_SECONDS = 0.030",
         (
@@ -816,7 +816,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-09",
         "a command that follows reaps nothing",
-        "cli/proof.py",
+        "cli/proof_commands.py",
         "            _reap_quietly(claims)\n",
         "            pass\n",
         (
@@ -836,7 +836,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-15",
         "a decision is not made again",
-        "proof/ledger.py",
+        "proof/event_ledger.py",
         "_DECISIONS = 20",
         "_DECISIONS = 1",
         (
@@ -847,8 +847,8 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "003-16",
         "the file of another's claim is written over",
         "proof/claims.py",
-        "            raise _locked(shown, f",
-        "            return\n            raise _locked(shown, f",
+        "            raise _locked(\n                shown, f",
+        "            return\n            raise _locked(\n                shown, f",
         (
             "tests/proof/test_seed_003.py::test_seed003_16_the_file_of_anothers_claim_refuses_and_is_not_written_over",
         ),
@@ -867,7 +867,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     Mutant(
         "003-16",
         "the claims of af are not seen",
-        "proof/af_dialect.py",
+        "proof/dialects/af_dialect.py",
         "        elif type == CLAIMED:\n            since",
         "        elif type == CREATED:\n            since",
         ("tests/proof/test_proof_af.py::test_what_af_has_claimed_is_refused_until_its_end",),

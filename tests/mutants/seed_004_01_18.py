@@ -67,7 +67,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-01",
         "a folder that is not on the disk can be locked for writing",
-        "manager/asking.py",
+        "manager/request_limits.py",
         "if place.folder and found is writes:",
         "if place.folder and place.inode and found is writes:",
         (f"{CORE}::test_seed004_01_a_write_lock_is_exclusive_and_on_files_only",),
@@ -136,7 +136,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-04",
         "a folder is found out only if it is named first",
-        "manager/asking.py",
+        "manager/request_limits.py",
         "if place.folder and found is writes:",
         "if place.folder and found is writes and not writes:",
         (f"{CORE}::test_seed004_04_a_write_lock_on_a_folder_is_an_over_lock_error",),
@@ -144,7 +144,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-04",
         "a single folder on the disk can be locked for writing",
-        "manager/asking.py",
+        "manager/request_limits.py",
         "    if place.folder:\n        raise over_lock(place.path)\n    if not place.inode:",
         "    if not place.inode:",
         (FOLDER,),
@@ -152,7 +152,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-04",
         "a write lock on a folder is another error",
-        "manager/asking.py",
+        "manager/request_limits.py",
         "    return OverLockError(",
         "    return BadKeyError(",
         (f"{CORE}::test_seed004_04_a_write_lock_on_a_folder_is_an_over_lock_error",),
@@ -160,7 +160,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-05",
         "reads_from is ignored",
-        "work/layout.py",
+        "work/screens/layout.py",
         "        found += [(DECLARED, path) for path in screen.reads_from]\n",
         "",
         (ANALYSIS,),
@@ -168,7 +168,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-05",
         "an analysis reads an unrelated folder",
-        "work/layout.py",
+        "work/screens/layout.py",
         "        found = [(CONTROLLER, filled(self.controller, names))]\n",
         '        found = [(CONTROLLER, filled(self.controller, names)), (VIEWS, "app/views/")]\n',
         (ANALYSIS,),
@@ -176,7 +176,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-05",
         "an agent is sent out without its read locks",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "holder, wanted.read_paths, wanted.write_paths, ttl,",
         "holder, (), wanted.write_paths, ttl,",
         (ANALYSIS,),
@@ -184,7 +184,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-05",
         "the locks of an analysis stay when it is done",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "given = Decision(new) if hold else _released(view, known, new)",
         "given = _released(view, known, new) if reason and not hold else Decision(new)",
         (ANALYSIS,),
@@ -192,7 +192,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-05",
         "the analyses of a controller share a folder",
-        "work/layout.py",
+        "work/screens/layout.py",
         'docs: str = ".analysis/{module}/{controller}/{screen}/"',
         'docs: str = ".analysis/{module}/{controller}/"',
         (ANALYSIS,),
@@ -200,7 +200,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-06",
         "a merge has the targets of one of its screens",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         'dict.fromkeys(path for one in analyses for path in one.data["write_targets"])',
         'dict.fromkeys(path for one in analyses[:1] for path in one.data["write_targets"])',
         (MERGE,),
@@ -208,7 +208,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-06",
         "a merge does not lock what the analyses have written",
-        "work/layout.py",
+        "work/screens/layout.py",
         "return LockRequest.of(map(self.docs_of, screens), write_targets)",
         "return LockRequest.of((), write_targets)",
         (MERGE,),
@@ -216,7 +216,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-06",
         "the locks are given back between two phases",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "                escalated=False, data={**known.data, **(data or {})},\n"
         "            )  # fmt: skip\n"
         "            return self._changed(view, Decision(new), ITEM_WAITS)",
@@ -229,7 +229,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-06",
         "nothing is verified",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "AFTER_APPLY = (TEST, CI, VERIFY)",
         "AFTER_APPLY = (TEST, CI)",
         (MERGE,),
@@ -237,7 +237,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-06",
         "there is no continuous integration between test and verification",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "AFTER_APPLY = (TEST, CI, VERIFY)",
         "AFTER_APPLY = (TEST, VERIFY)",
         (MERGE,),
@@ -245,7 +245,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-06",
         "after an error the locks stay",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "given = Decision(new) if hold else _released(view, known, new)",
         "given = Decision(new) if hold or reason else _released(view, known, new)",
         (f"{PIPELINE}::test_seed004_06_after_an_error_the_locks_of_a_merge_are_free",),
@@ -253,7 +253,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-07",
         "secondary actions are dropped",
-        "work/manifest.py",
+        "work/screens/manifest.py",
         "return primary, tuple(map(str, others))",
         "return primary, ()",
         (f"{WORK}::test_seed004_07_a_screen_has_name_module_controller_actions_and_reads",),
@@ -261,7 +261,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-07",
         "reads_from may be left out",
-        "work/manifest.py",
+        "work/screens/manifest.py",
         "fields = check_fields(problems, place, value, _FIELDS)",
         "fields = check_fields(problems, place, value, _FIELDS[:-1], _FIELDS[-1:])",
         (f"{WORK}::test_seed004_07_what_is_missing_is_told_with_its_place",),
@@ -269,7 +269,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-07",
         "reads_from may lead out of the repository",
-        "work/manifest.py",
+        "work/screens/manifest.py",
         "problem = path_problem(one)",
         'problem = "" if isinstance(one, str) else path_problem(one)',
         ("tests/work/test_manifest.py::test_reads_from_never_leads_out_of_the_repository",),
@@ -277,7 +277,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-08",
         "controllers of one name in two modules are one group",
-        "work/manifest.py",
+        "work/screens/manifest.py",
         'return f"{self.module}/{self.controller}"',
         "return self.controller",
         (f"{WORK}::test_seed004_08_screens_are_grouped_by_controller",),
@@ -285,7 +285,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-08",
         "a merge and an analysis of another controller are not counted as a pair",
-        "work/plan.py",
+        "work/screens/screen_plan.py",
         "return self.controllers * others // 2 + self.screens * others",
         "return self.controllers * others // 2",
         (f"{WORK}::test_seed004_08_the_graph_says_what_is_shared_and_what_that_will_cost",),
@@ -293,7 +293,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-08",
         "what reaches into another module is taken for a module's own",
-        "work/plan.py",
+        "work/screens/screen_plan.py",
         "IN_MODULE if all(module == first for module in modules) else IN_APP",
         "IN_MODULE if any(module == first for module in modules) else IN_APP",
         (f"{WORK}::test_seed004_08_the_graph_says_what_is_shared_and_what_that_will_cost",),
@@ -301,7 +301,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-08",
         "who reads a folder is not counted for the files in it",
-        "work/plan.py",
+        "work/screens/screen_plan.py",
         "        found |= readers.get(folder, 0)\n",
         "        found |= 0\n",
         ("tests/work/test_plan.py::test_the_graph_agrees_with_one_made_pair_by_pair",),
@@ -309,7 +309,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-09",
         "only the first screen of a controller is analysed",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "            for one in screens\n        ]\n        return bool(self._put(orders, begin))",
         "            for one in [*screens][:1]\n        ]\n"
         "        return bool(self._put(orders, begin))",
@@ -318,7 +318,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-09",
         "models are not read",
-        "work/layout.py",
+        "work/screens/layout.py",
         "        found += [(MODEL, filled(template, names)) for template in self.models]\n",
         "",
         (
@@ -328,7 +328,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-09",
         "reads_from is ignored",
-        "work/layout.py",
+        "work/screens/layout.py",
         "        found += [(DECLARED, path) for path in screen.reads_from]\n",
         "",
         (
@@ -338,7 +338,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-09",
         "a merge may begin while its screens are analysed",
-        "work/layout.py",
+        "work/screens/layout.py",
         "return LockRequest.of(map(self.docs_of, screens), write_targets)",
         "return LockRequest.of((), write_targets)",
         (f"{WORK}::test_seed004_09_all_analyses_hold_their_locks_at_once",),
@@ -346,7 +346,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-10",
         "one more is sent out than there are slots",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         "has_room = used < self._limits.slots and",
         "has_room = used <= self._limits.slots and",
         (f"{SCHEDULER}::test_seed004_10_an_item_is_sent_out_when_its_locks_and_a_slot_are_free",),
@@ -354,7 +354,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-10",
         "one that cannot start holds up all behind it",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         "            if item is None:\n                break\n",
         "            if item is None or self._blocked.keys() - {item.id}:\n                break\n",
         (f"{SCHEDULER}::test_seed004_10_one_that_cannot_start_does_not_hold_up_the_next",),
@@ -362,7 +362,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-10",
         "to the locks all items are one holder",
-        "work/callbacks.py",
+        "work/engine/callbacks.py",
         'key=f"work/{item.id}"',
         'key="work"',
         (f"{SCHEDULER}::test_seed004_10_two_that_want_one_file_are_not_out_together",),
@@ -370,7 +370,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-11",
         "a merge waits for the screens of all controllers",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "        found = self._analyses(group)\n",
         "        found = [one for each in self._groups for one in self._analyses(each)]\n",
         (f"{PIPELINE}::test_seed004_11_a_merge_begins_as_soon_as_its_own_screens_are_done",),
@@ -378,7 +378,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-11",
         "a merge begins when one of its screens is done",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "return [item for item in found if item is not None]",
         "return [item for item in found if item is not None and item.status == COMPLETED]",
         (f"{PIPELINE}::test_seed004_11_a_merge_begins_as_soon_as_its_own_screens_are_done",),
@@ -386,7 +386,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-12",
         "what is to be applied comes before what is to be tested",
-        "work/items.py",
+        "work/engine/work_items.py",
         'TEST: 1, FIX: 1, APPLY: 2, "merge": 2',
         'TEST: 2, FIX: 2, APPLY: 1, "merge": 1',
         (ORDER,),
@@ -394,7 +394,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-12",
         "what has just begun comes first",
-        "work/items.py",
+        "work/engine/work_items.py",
         "return (not self.escalated, -self.priority, order, self.arrival)",
         "return (not self.escalated, -self.priority, -order, self.arrival)",
         (f"{PIPELINE}::test_seed004_12_a_later_phase_gets_the_slot_first",),
@@ -402,7 +402,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-12",
         "of one phase the last come is served first",
-        "work/items.py",
+        "work/engine/work_items.py",
         "return (not self.escalated, -self.priority, order, self.arrival)",
         "return (not self.escalated, -self.priority, order, -self.arrival)",
         (ORDER,),
@@ -410,7 +410,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-13",
         "the escalated have no priority",
-        "work/items.py",
+        "work/engine/work_items.py",
         "return (not self.escalated, -self.priority, order, self.arrival)",
         "return (False, -self.priority, order, self.arrival)",
         (f"{QUEUE}::test_seed004_13_the_escalated_come_before_all_others",),
@@ -418,7 +418,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-13",
         "escalation after one minute",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "PATIENCE_SECONDS = 600.0",
         "PATIENCE_SECONDS = 60.0",
         (PATIENCE,),
@@ -426,7 +426,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-13",
         "escalation after an hour",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "PATIENCE_SECONDS = 600.0",
         "PATIENCE_SECONDS = 3600.0",
         (PATIENCE,),
@@ -434,7 +434,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-13",
         "the escalated get no reservation",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         "self._desk.escalate(item, host.holder(item) if host is not None else None)",
         "self._desk.escalate(item, None)",
         (PATIENCE,),
@@ -442,7 +442,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-14",
         "the variable has another name",
-        "work/layout.py",
+        "work/screens/layout.py",
         'SLOTS_VARIABLE = "MAX_CLAUDE_CONCURRENCY"',
         'SLOTS_VARIABLE = "MAX_AGENT_CONCURRENCY"',
         (
@@ -453,7 +453,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-14",
         "the file wins over the environment",
-        "work/layout.py",
+        "work/screens/layout.py",
         "return found if slots is None else replace(found, slots=slots)",
         "return found if slots is None or text else replace(found, slots=slots)",
         (f"{WORK}::test_seed004_14_the_environment_says_how_many_agents_run_at_once",),
@@ -461,7 +461,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-14",
         "a dispatcher does not read the environment",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "layout = Layout.of(file, text, os.environ)",
         "layout = Layout.of(file, text, {})",
         (f"{PIPELINE}::test_seed004_14_no_more_agents_than_slots",),
@@ -469,7 +469,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-14",
         "a dispatcher has four slots whatever is set",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "lock_manager=manager, slots=layout.slots, queue_seconds",
         "lock_manager=manager, queue_seconds",
         (f"{PIPELINE}::test_seed004_14_no_more_agents_than_slots",),
@@ -477,7 +477,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-15",
         "a list of nothing allows everything",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "    if allowed_write_paths is not None:\n        _check_allowed(",
         "    if allowed_write_paths:\n        _check_allowed(",
         (f"{SAFE_WRITE}::test_seed004_safe_write_refuses_a_path_outside_the_allowlist",),
@@ -485,7 +485,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-15",
         "a path is allowed that begins like an allowed one",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "if real == entry or entry in above or any(",
         "if real.startswith(entry) or any(",
         (f"{SAFE_WRITE}::test_seed004_safe_write_refuses_a_path_outside_the_allowlist",),
@@ -509,7 +509,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-15",
         "a lock for reading is enough to write",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "if held.get(target.place.key) != WRITE:",
         "if target.place.key not in held:",
         (READ_ONLY,),
@@ -517,7 +517,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-15",
         "another name of the file is covered",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "if held.get(target.place.key) != WRITE:",
         "if WRITE not in (held.get(target.place.key), held.get(target.place.inode)):",
         (f"{SAFE_WRITE}::test_seed004_safe_write_refuses_what_the_grant_does_not_cover_exactly",),
@@ -525,7 +525,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-15",
         "a token that is too high is taken",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "if token is not None and token != known.token:",
         "if token is not None and token < known.token:",
         (f"{SAFE_WRITE}::test_seed004_safe_write_refuses_another_token_than_the_current_one",),
@@ -533,7 +533,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-15",
         "the grant is not looked at again before the file is replaced",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "            with manager.fenced(grant_id, token):\n                new.commit()",
         "            new.commit()",
         (f"{SAFE_WRITE}::test_seed004_safe_write_stops_a_late_writer_whose_lease_was_stolen",),
@@ -558,7 +558,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-15",
         "a task that declares a file may write it, locked or not",
-        "gate/broker/task_leases.py",
+        "gate/broker/leasing/task_leases.py",
         "        if self._declared:\n            if found.is_there or",
         "        if self._declared and found.is_there:\n            return self._add(\n"
         "                Lease(found.path, place.path, self._grant, found.is_there)\n"
@@ -585,7 +585,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-16",
         "without a grant id nothing is written",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "    elif grant_id is not None:\n        current",
         '    elif grant_id != "":\n        current',
         (f"{SAFE_WRITE}::test_seed004_without_a_grant_id_only_the_allowlist_counts",),
@@ -593,7 +593,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-16",
         "without a grant id the allowlist does not count",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "    if allowed_write_paths is not None:\n        _check_allowed(",
         "    if grant_id is not None and allowed_write_paths is not None:\n        _check_allowed(",
         (f"{SAFE_WRITE}::test_seed004_without_a_grant_id_only_the_allowlist_counts",),
@@ -601,7 +601,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-16",
         "without a grant id nobody's lock counts",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "        _write_for_the_moment(target, data, target.manager)",
         '        _replace(target, data, None, "", 0)',
         (f"{SAFE_WRITE}::test_seed004_without_a_grant_id_a_file_that_another_has_is_not_written",),
@@ -636,7 +636,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-17",
         "an item that cannot have its locks is ended",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         "            self._block(item, claimed)\n",
         '            self.cancel(item.id, "not free")\n',
         (f"{SCHEDULER}::test_seed004_17_all_locks_or_none",),
@@ -644,7 +644,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-18",
         "a try lasts 30 seconds",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "QUEUE_SECONDS = 300.0",
         "QUEUE_SECONDS = 30.0",
         (RETRIED,),
@@ -652,7 +652,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-18",
         "a try lasts an hour",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "QUEUE_SECONDS = 300.0",
         "QUEUE_SECONDS = 3600.0",
         (RETRIED,),
@@ -660,7 +660,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-18",
         "a repository without settings has tries of another length",
-        "work/layout.py",
+        "work/screens/layout.py",
         "queue_seconds: float = 300",
         "queue_seconds: float = 3000",
         (f"{WORK}::test_seed004_18_an_item_waits_300_seconds_unless_it_is_set",),
@@ -668,7 +668,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-18",
         "a dispatcher does not heed how long a try lasts",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "slots=layout.slots, queue_seconds=layout.queue_seconds,",
         "slots=layout.slots,",
         (OPERATOR,),
@@ -676,7 +676,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-18",
         "retries are not counted",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "retries=known.retries + (1 if counts else 0),",
         "retries=known.retries,",
         (RETRIED, GIVEN_UP),
@@ -684,7 +684,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-18",
         "one that is tried again goes to the end of the line",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "retries=known.retries + (1 if counts else 0),",
         "retries=known.retries + (1 if counts else 0), arrival=view.head + 1,",
         (RETRIED,),
@@ -692,7 +692,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-18",
         "there is one try more than was said",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         "        if item.retries >= self._limits.retries:\n            tries",
         "        if item.retries > self._limits.retries:\n            tries",
         (GIVEN_UP,),
@@ -700,7 +700,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-18",
         "the operator is not told who was in the way",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         'times {seconds:g} s: {why}")',
         'times {seconds:g} s: it is locked")',
         (GIVEN_UP, OPERATOR),

@@ -42,7 +42,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-19",
         "an agent that was sent out leases what its grant lacks",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "if call.env.get(GRANT_VARIABLE):",
         "if call.env.get(SOCKET_VARIABLE):",
         (DOOR,),
@@ -50,15 +50,15 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-19",
         "a merge is given more files while its agent is out",
-        "work/pipeline.py",
-        "if known(view, group).state not in states.OVER:",
-        "if known(view, group).state == states.QUEUED:",
+        "work/screens/pipeline.py",
+        "if known(view, group).state not in workflow_states.OVER:",
+        "if known(view, group).state == workflow_states.QUEUED:",
         (f"{IN_PIPELINE}19_a_merge_that_is_out_is_given_no_more_files",),
     ),
     Mutant(
         "004-19",
         "a gap is no finding: only what a grant covers is told",
-        "work/report.py",
+        "work/screens/run_report.py",
         'if item is None or (item.id, data["path"]) in self._told:',
         'if item is None or data["path"] not in item.lock_request.write_paths:',
         (AMENDED,),
@@ -66,7 +66,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-19",
         "a task leases what it does not declare",
-        "gate/broker/task_leases.py",
+        "gate/broker/leasing/task_leases.py",
         "            if found.is_there or not self._stands_in(found.path):\n",
         "            if not found.path:\n",
         (
@@ -77,7 +77,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-19",
         "a task that moves a folder leases what is in it, declared or not",
-        "gate/broker/task_leases.py",
+        "gate/broker/leasing/task_leases.py",
         "            if self._declared and place.key not in self._first:\n",
         "            if self._declared and not place.key:\n",
         (f"{IN_TASKS}19_a_task_that_declares_its_writes_is_given_no_lease_beside_them",),
@@ -115,7 +115,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-20",
         "a wait in vain ends as a conflict",
-        "core/words.py",
+        "core/sentences.py",
         "return LockTimeoutError(",
         'return error_of("E_LOCK_CONFLICT")(',
         (f"{IN_CORE}20_what_the_methods_answer",),
@@ -177,7 +177,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-23",
         "stop does not wait for those that are out",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "        self._pool.finish()\n        if self._following is not None:\n",
         "        if self._following is not None:\n",
         (f"{IN_SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
@@ -185,7 +185,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-23",
         "stop lets all be done that waits",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "        self.drain()\n        if self._thread is None:\n",
         "        self.wait_until_idle()\n        self.drain()\n        if self._thread is None:\n",
         (f"{IN_SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
@@ -193,7 +193,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-23",
         "those that are out count as waiting",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         "queue_depth=len(self._lines) + len(self._later),",
         "queue_depth=len(self._lines) + len(self._later) + len(self._out),",
         (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
@@ -201,7 +201,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-24",
         "an item does not know when it was sent out",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "token=grant.token, dispatched=view.now,",
         "token=grant.token,",
         (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
@@ -209,7 +209,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-24",
         "in the ledger reads and writes of an item change places",
-        "work/items.py",
+        "work/engine/work_items.py",
         'LockRequest(tuple(data["read_paths"]), tuple(data["write_paths"]))',
         'LockRequest(tuple(data["write_paths"]), tuple(data["read_paths"]))',
         (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
@@ -217,7 +217,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-24",
         "one that is done stays dispatched",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "status=after(known.status, FAILED if reason else DONE), reason=reason,",
         "status=after(known.status, FAILED) if reason else known.status, reason=reason,",
         (f"{IN_SCHEDULER}23_and_24_what_an_item_tells",),
@@ -225,7 +225,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-25",
         "a scheduler that is given is not told what the phases are",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "            self.use(scheduler)\n            scheduler.serve",
         "            self.desk = scheduler.desk\n            scheduler.serve",
         (f"{IN_PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
@@ -233,7 +233,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-25",
         "without launchers an agent is not told its grant",
-        "work/slots.py",
+        "work/launching/slots.py",
         "environment={**environment, **told},",
         "environment=environment,",
         (f"{IN_PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
@@ -241,7 +241,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-25",
         "without a lock manager there is one nevertheless",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "        tree = lock_manager.tree if lock_manager is not None else None\n",
         '        lock_manager = lock_manager or LockManager.open(root or ".")\n'
         "        tree = lock_manager.tree\n",
@@ -250,7 +250,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-25",
         "the semaphore is not asked",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "                claude_semaphore,\n            ),\n",
         "                None,\n            ),\n",
         (f"{IN_PIPELINE}25_the_constructor_of_the_document_works_as_it_stands",),
@@ -258,7 +258,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-25",
         "a permit is given back twice",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         "        if has_permit and self._limits.permits is not None:\n",
         "        if self._limits.permits is not None:\n",
         (f"{IN_PIPELINE}25_the_constructor_of_the_document_works_as_it_stands",),
@@ -266,7 +266,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-26",
         "an idle workflow may be analysed without having been queued",
-        "work/states.py",
+        "work/screens/workflow_states.py",
         "IDLE: (QUEUED, COMPLETED),",
         "IDLE: (QUEUED, ANALYZING, COMPLETED),",
         (f"{IN_PIPELINE}26_queued_comes_between_idle_and_analyzing",),
@@ -274,7 +274,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-26",
         "one that waits for its locks is said to be analysed",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "if item.status == DISPATCHED:\n            state",
         "if not item.is_over:\n            state",
         (f"{IN_PIPELINE}26_a_workflow_is_queued_until_its_locks_are_free",),
@@ -282,7 +282,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-26",
         "any transition is allowed",
-        "work/states.py",
+        "work/screens/workflow_states.py",
         "    if not may_follow(state, to):\n",
         "    if state not in STATES:\n",
         ("tests/work/test_pipeline.py::test_an_illegal_transition_is_refused",),
@@ -290,7 +290,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-27",
         "an empty grant id means none, in a phase",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "        if grant_id is None:\n            return\n",
         "        if not grant_id:\n            return\n",
         (f"{IN_PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
@@ -298,7 +298,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-27",
         "a phase works under a grant that is out for another workflow",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "if item is None or item.workflow != name:",
         "if item is None:",
         (f"{IN_PIPELINE}27_the_grant_of_another_workflow_is_refused",),
@@ -306,7 +306,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-27",
         "a grant that nobody is out with means as before",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "if item is None or item.workflow != name:",
         "if item is not None and item.workflow != name:",
         (f"{IN_PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
@@ -314,7 +314,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-27",
         "the phases after the analysis look at no grant",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "        screens = self._group(group)\n        self._check_grant(group, grant_id)\n",
         "        screens = self._group(group)\n",
         (f"{IN_PIPELINE}27_a_made_up_released_expired_or_foreign_grant_id_is_refused",),
@@ -322,7 +322,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-27",
         "a phase that is given no grant takes that for one",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "def run_fix(self, group: str, grant_id: str | None = None)",
         'def run_fix(self, group: str, grant_id: str | None = "")',
         (f"{IN_PIPELINE}27_phases_take_the_grant_that_they_work_under",),
@@ -330,7 +330,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-27",
         "an empty grant id means none, for a write",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "    elif grant_id is not None:\n        current",
         "    elif grant_id:\n        current",
         (WRITES,),
@@ -338,7 +338,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-27",
         "whoever knows the id of another's grant writes with it",
-        "gate/writing.py",
+        "gate/checked_write.py",
         "if token != known.token and is_foreign(known.holder):",
         "if token not in (None, known.token) and is_foreign(known.holder):",
         (
@@ -349,7 +349,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-28",
         "an analysis need not say what it found",
-        "work/findings.py",
+        "work/screens/findings.py",
         '_FIELDS = ("screen", "findings", "write_targets")',
         '_FIELDS = ("screen", "write_targets")',
         (f"{IN_WORK}28_an_analysis_puts_out_its_screen_findings_and_write_targets",),
@@ -357,7 +357,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-28",
         "a folder is one only if it ends with a slash",
-        "work/findings.py",
+        "work/screens/findings.py",
         'return place.path, "", place.folder',
         'return place.path, "", text.endswith("/")',
         (f"{IN_WORK}28_a_folder_among_the_targets_is_an_over_lock_error",),
@@ -365,7 +365,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-28",
         "a folder among the targets is an error like any other",
-        "work/findings.py",
+        "work/screens/findings.py",
         "        if folders:\n            raise problems.error(\n                OverLockError,",
         "        if folders and not targets:\n            raise problems.error(\n                OverLockError,",
         (f"{IN_WORK}28_a_folder_among_the_targets_is_an_over_lock_error",),
@@ -373,7 +373,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-28",
         "a merge has the targets of its first screen only",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         'dict.fromkeys(path for one in analyses for path in one.data["write_targets"])',
         'dict.fromkeys(path for one in analyses[:1] for path in one.data["write_targets"])',
         (f"{IN_PIPELINE}28_a_merge_locks_the_targets_of_all_its_screens_each_once",),
@@ -381,7 +381,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-29",
         "the state counts those in the kernel's line as the queue",
-        "server/board.py",
+        "server/state/board.py",
         '"queue_depth": len(queued),',
         '"queue_depth": len(tickets),',
         (f"{IN_SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
@@ -389,7 +389,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-29",
         "the state has no active items",
-        "server/board.py",
+        "server/state/board.py",
         '"active_items": [item_data(item) for item in active],',
         '"active": [item_data(item) for item in active],',
         (f"{IN_SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
@@ -397,7 +397,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-29",
         "work on merges is said to be analysis",
-        "server/board.py",
+        "server/state/board.py",
         'return "analyzing" if merging == {ANALYZE} else "merging"',
         'return "analyzing"',
         (f"{IN_SERVER}29_the_state_has_phase_controllers_workflows_and_locks",),
@@ -405,7 +405,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-29",
         "whatever keeps an item waiting, it waits for a slot",
-        "server/board.py",
+        "server/state/board.py",
         "conflicts = [] if item.grant_id else self._question(item)(view)",
         "conflicts = self._question(item)(view) if item.grant_id else []",
         ("tests/server/test_server.py::test_the_state_says_why_an_item_waits_and_for_whom",),
@@ -413,7 +413,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-30",
         "a route does it at once, past the scheduler",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "        if self.flows is None:\n            threading.Thread",
         "        if self.flows is not None:\n            threading.Thread",
         (
@@ -424,7 +424,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-30",
         "nobody is told that a controller is being worked on already",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "        if not self._queue_analyses(group, self._groups[group], over):\n"
         "            raise self._busy(group)\n",
         "        self._queue_analyses(group, self._groups[group], over)\n",
@@ -433,7 +433,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-30",
         "the server's own pipeline is passed over",
-        "server/orders.py",
+        "server/page_orders.py",
         "        pipeline = self._pipeline\n        if pipeline is None:\n",
         "        pipeline = self._pipeline\n        if pipeline is None or pipeline.flows is None:\n",
         (f"{IN_SERVER}30_a_pipeline_without_locks_does_it_at_once",),
@@ -441,7 +441,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-31",
         "the locks of one that failed stay",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "given = Decision(new) if hold else _released(view, known, new)",
         "given = Decision(new) if hold or reason else _released(view, known, new)",
         (f"{IN_SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
@@ -449,7 +449,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-31",
         "a callback that exits takes the scheduler down",
-        "work/performing.py",
+        "work/engine/item_steps.py",
         "        except BaseException as error:\n            return self._failed(",
         "        except Exception as error:\n            return self._failed(",
         (f"{IN_SCHEDULER}31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_error",),
@@ -457,7 +457,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-31",
         "what a crashed agent wrote stays when its locks come free",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "            run.put_back()\n",
         "            run.forget()\n",
         (
@@ -468,7 +468,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-31",
         "an agent that is killed is tried once more than it may",
-        "work/pipeline.py",
+        "work/screens/pipeline.py",
         "item.retries < CRASHES_MAX)",
         "item.retries <= CRASHES_MAX)",
         (f"{IN_PIPELINE}31_an_agent_that_is_always_killed_is_an_error_in_the_end",),
@@ -484,7 +484,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-31",
         "only the first grant of a task is released",
-        "work/desk.py",
+        "work/engine/item_store.py",
         "    return [own, *more] if isinstance(own, Grant) else more\n",
         "    return [own] if isinstance(own, Grant) else more\n",
         (f"{IN_TASKS}31_a_task_whose_agent_crashes_fails_in_the_end_and_holds_nothing",),
@@ -492,7 +492,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-32",
         "nothing starts a reaper",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "self._reaper.enter_context(self._manager.reaper(self._reap_seconds))",
         "self._manager.reaper(self._reap_seconds)",
         (f"{IN_SCHEDULER}32_a_scheduler_reaps_what_leaked_though_nobody_wants_it",),
@@ -531,7 +531,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-33",
         "a wait that closes a circle begins",
-        "core/waiting.py",
+        "core/wait_line.py",
         "        if holder_key == me:\n            return trail\n",
         "        if holder_key == me:\n            continue\n",
         (
@@ -542,7 +542,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-33",
         "only a circle of two is seen",
-        "core/waiting.py",
+        "core/wait_line.py",
         "                trails.append((*trail, conflict))\n",
         "                if conflict.holder_key == me:\n"
         "                    return (*trail, conflict)\n",
@@ -573,7 +573,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-33",
         "in a circle the oldest task has to yield",
-        "work/brokered.py",
+        "work/launching/brokered_attempt.py",
         "victim = max(ages,",
         "victim = min(ages,",
         (f"{TRANSACTION}in_a_circle_the_younger_task_yields_and_both_are_done",),
@@ -581,7 +581,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-34",
         "a scheduler that broke cannot be started again",
-        "work/scheduler.py",
+        "work/engine/scheduler.py",
         "if self._thread is not None and self._thread.is_alive():\n            return",
         "if self._thread is not None:\n            return",
         (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
@@ -589,7 +589,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-34",
         "when the loop breaks what waits is dropped",
-        "work/loop.py",
+        "work/engine/scheduler_loop.py",
         "                self._error = error\n",
         "                self._error = error\n                self._lines = Lines()\n",
         (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
@@ -597,23 +597,23 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-34",
         "nobody else is told that the loop broke",
-        "work/scheduler.py",
-        'services.note(self._manager, BROKEN, {"error": said}, name=TROUBLE)',
-        'services.note(self._manager, BROKEN, {"error": said})',
+        "work/engine/scheduler.py",
+        'transactions.note(self._manager, BROKEN, {"error": said}, name=TROUBLE)',
+        'transactions.note(self._manager, BROKEN, {"error": said})',
         (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
         "004-34",
         "the trouble is told for ever",
-        "work/scheduler.py",
-        "services.note(self._manager, MENDED, {}, name=TROUBLE, over=True)",
-        "services.note(self._manager, MENDED, {}, name=TROUBLE)",
+        "work/engine/scheduler.py",
+        "transactions.note(self._manager, MENDED, {}, name=TROUBLE, over=True)",
+        "transactions.note(self._manager, MENDED, {}, name=TROUBLE)",
         (f"{IN_SCHEDULER}34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing",),
     ),
     Mutant(
         "004-35",
         "a grant is good for every file",
-        "gate/door.py",
+        "gate/door/client_events.py",
         "manager.verify(grant, path, token=number)",
         "manager.verify(grant, token=number)",
         (DOOR,),
@@ -621,8 +621,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "what is refused at the hook is recorded nowhere",
-        "gate/door.py",
-        "            services.note(manager, GAP, gap)\n",
+        "gate/door/client_events.py",
+        "            transactions.note(manager, GAP, gap)\n",
         "",
         (DOOR,),
     ),
@@ -637,7 +637,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "what the kernel refuses is recorded only if the grant covers it",
-        "gate/sandbox/gaps.py",
+        "gate/sandbox/gap_records.py",
         "        if not verdict:\n",
         "        if verdict:\n",
         (f"{IN_PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),
@@ -645,7 +645,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "an agent that wants more than its targets has failed",
-        "work/slots.py",
+        "work/launching/slots.py",
         '                unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])\n',
         '                unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])\n'
         '                return Ended(1, "it wrote what it may not", 0, 0.0)\n',
@@ -654,7 +654,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "what a task is refused is recorded nowhere",
-        "gate/broker/task_leases.py",
+        "gate/broker/leasing/task_leases.py",
         "            self.gaps.append(path)\n",
         "",
         (f"{IN_TASKS}35_a_task_completes_what_it_can_and_its_gaps_are_told",),
@@ -662,7 +662,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "the gaps of a task are told for ever",
-        "work/tasks/undeclared.py",
+        "work/tasks/undeclared_writes.py",
         "    if path in (record.task.writes or ()) or (record.item, path) in told:\n",
         "    if (record.item, path) in told:\n",
         (f"{IN_TASKS}35_a_task_completes_what_it_can_and_its_gaps_are_told",),
@@ -670,7 +670,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "a task may have a control file, as long as that says the same",
-        "gate/broker/task_leases.py",
+        "gate/broker/leasing/task_leases.py",
         "        if control is not None:\n",
         "        if control is not None and not control.judge:\n",
         (CONTROLS,),
@@ -678,7 +678,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-36",
         "the server releases locks of others",
-        "server/web.py",
+        "server/routes.py",
         'Handler.posts = {"analyze": Handler._analyze,',
         'Handler.posts = {"release": lambda self, words: '
         "self._json(self.site.board._manager.release(words[0])), "
@@ -703,7 +703,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-36",
         "a decision takes away the locks that are in the way",
-        "server/orders.py",
+        "server/page_orders.py",
         "        with self._lock:\n            pipeline = self._known(group)\n            if pipeline.flows is None:",
         "        with self._lock:\n            pipeline = self._known(group)\n            for grant in self._manager.active_grants():\n                self._manager.force(grant.id, by=self._by, reason=decision)\n            if pipeline.flows is None:",
         (f"{IN_SERVER}36_whatever_is_asked_for_a_lock_stays_with_its_holder",),

@@ -27,10 +27,10 @@ from holdfast.proof import (
     ProofLedger,
     agents,
     make_proof,
-    repair,
     verify,
 )
-from holdfast.proof.finding import ERROR
+from holdfast.proof.health import proof_repair
+from holdfast.proof.health.audit_finding import ERROR
 
 #: The fake clock begins at 2023-11-14T22:13:20Z, which is 1_700_000_000.
 BEGIN = 1_700_000_000
@@ -151,7 +151,7 @@ def test_reaping_is_a_release_that_af_can_replay(
 def test_what_came_between_is_not_released_twice(
     root: Path, ledger: ProofLedger, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, between: str
 ) -> None:
-    from holdfast.proof.writelock import WriteLock
+    from holdfast.proof.ledger_lock import WriteLock
 
     mine, rival = Claims(ledger), Claims(ProofLedger(root, sync=False, clock=clock))
     mine.claim("1.1", owner="ann", timeout="1s")
@@ -265,7 +265,7 @@ def test_a_damaged_proof_of_af_is_named_and_not_filled(root: Path, ledger: Proof
     (gap,) = (one for one in verify(ledger) if one.severity == ERROR)
     assert (gap.code, gap.sequence) == ("gap", 4)
     assert "backup" in gap.repair
-    assert not any("event_lost" in one for one in repair.fix(ledger))
+    assert not any("event_lost" in one for one in proof_repair.fix(ledger))
     assert not (root / "ledger/000004.json").exists()
 
 

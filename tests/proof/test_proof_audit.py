@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import StoreCorruptError
 from holdfast.manager.clock import FakeClock
-from holdfast.proof import Claims, ProofLedger, make_proof, repair, verify
-from holdfast.proof.finding import ERROR
+from holdfast.proof import Claims, ProofLedger, make_proof, verify
+from holdfast.proof.health import proof_repair
+from holdfast.proof.health.audit_finding import ERROR
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_a_long_history_leaves_a_hole_that_the_doctor_fills(
     path(root, 102).write_text(forged)
     assert found(ledger) == [("changed", 102)]
     path(root, 102).write_text(forged.replace('"z"', '"y"'))
-    assert repair.fix(ledger) == ["added 100 events to the chain"]
+    assert proof_repair.fix(ledger) == ["added 100 events to the chain"]
     assert codes(ledger) == []
     for number in (50, 100, 101, 103):
         data = path(root, number).read_bytes()
@@ -223,7 +224,7 @@ def test_a_mirror_that_says_something_else_is_told_and_only_our_own_is_put_right
     told = [one for one in verify(ledger) if one.code == "claim-file"]
     assert codes(ledger) == ["bad-claim-file", "claim-file", "claim-file", "claim-file"]
     assert ["respected" in one.repair for one in told] == [True, True, False]
-    repair.fix(ledger)
+    proof_repair.fix(ledger)
     assert codes(ledger) == ["bad-claim-file", "claim-file", "claim-file"]
     assert json.loads((root / "locks/1.lock").read_text())["owner"] == "b"
     assert json.loads((root / "locks/5.lock").read_text())["owner"] == "a"
@@ -240,7 +241,7 @@ def test_the_repair_fills_what_is_lost_and_deletes_nothing(root: Path, ledger: P
         path(root, number).unlink()
     kept = {n: path(root, n).read_bytes() for n in (1, 3, 6, 8)}
     assert [one.repair != "" for one in verify(ledger)] == [True] * len(verify(ledger))
-    done = repair.fix(ledger)
+    done = proof_repair.fix(ledger)
     assert len(done) == 4
     assert found(ledger) == []
     assert [one.type for one in ledger.read()] == [
@@ -250,7 +251,7 @@ def test_the_repair_fills_what_is_lost_and_deletes_nothing(root: Path, ledger: P
     (aside,) = (root / ".holdfast-proof/aside").iterdir()
     assert aside.read_text() == '{"type":"x","at"'
     assert ledger.append({"type": "x"}) == 9
-    assert repair.fix(ledger) == []
+    assert proof_repair.fix(ledger) == []
 
 
 def test_verify_is_quiet_after_a_repair_however_many_events_follow_it(
@@ -260,7 +261,7 @@ def test_verify_is_quiet_after_a_repair_however_many_events_follow_it(
     for number in (2, 3, 7):
         path(root, number).unlink()
     clock.advance(86400)  # the repair comes a day later
-    repair.fix(ledger)
+    proof_repair.fix(ledger)
     (told,) = verify(ledger)
     assert (told.code, told.severity, told.sequence) == ("lost", "note", 2)
     assert "3 events were lost" in told.detail
@@ -283,7 +284,7 @@ def test_a_repair_leaves_what_is_only_forbidden_or_changed(root: Path, ledger: P
     ledger.append_batch([{"type": "x"}] * 3)
     text = path(root, 2).read_text().replace('"x"', '"y"')
     path(root, 2).write_text(text)
-    assert repair.fix(ledger) == []
+    assert proof_repair.fix(ledger) == []
     assert path(root, 2).read_text() == text
     assert found(ledger) == [("changed", 2)]
 
@@ -297,6 +298,6 @@ def test_what_was_written_aside_by_the_dead_is_removed(root: Path, ledger: Proof
     os.utime(old, (0, 0))
     os.utime(foreign, (0, 0))
     assert not mine.exists()
-    assert [one.code for one in repair.examine(ledger)] == ["left-over", "left-over"]
-    assert len(repair.fix(ledger)) == 2
+    assert [one.code for one in proof_repair.examine(ledger)] == ["left-over", "left-over"]
+    assert len(proof_repair.fix(ledger)) == 2
     assert sorted(root.glob("ledger/.event*")) == [new]

@@ -21,12 +21,12 @@ from holdfast.proof import (
     ProofLedger,
     SequenceMismatch,
     checkpoint,
-    codec,
-    folder,
     make_proof,
+    proof_folder,
     verify,
 )
-from holdfast.proof.writelock import WriteLock
+from holdfast.proof.dialects import proof_codec
+from holdfast.proof.ledger_lock import WriteLock
 
 
 @pytest.fixture
@@ -121,12 +121,12 @@ def test_the_fold_of_the_events_is_the_live_state(
                 if what == "claim":  # which reaps what has expired
                     model = {one: held for one, held in model.items() if held[1] > now}
                 if what in ("claim", "refresh"):
-                    model[node] = (owner, now + seconds * codec.SECOND)
+                    model[node] = (owner, now + seconds * proof_codec.SECOND)
             now = ledger.now()
             expected = {one: who for one, (who, until) in model.items() if until > now}
             for worker in workers.values():
                 assert {claim.node: claim.owner for claim in worker.active()} == expected
-            assert replayed(root, _key(codec.moment_text(now))) == expected
+            assert replayed(root, _key(proof_codec.moment_text(now))) == expected
         assert verify(ledger) == []
 
 
@@ -198,7 +198,9 @@ def test_a_refusal_writes_nothing_and_needs_no_lock(
     claims = Claims(ledger)
     claims.claim("1", owner="a")
     (root / "ledger/ledger.lock").mkdir()  # somebody appends at this very moment
-    monkeypatch.setattr(folder, "write_new", lambda *_, **__: pytest.fail("it wrote something"))
+    monkeypatch.setattr(
+        proof_folder, "write_new", lambda *_, **__: pytest.fail("it wrote something")
+    )
     with pytest.raises(NodeAlreadyLocked):
         claims.claim("1", owner="b")
     with pytest.raises(Lost):

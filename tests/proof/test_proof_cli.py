@@ -286,7 +286,9 @@ def test_a_lock_that_does_not_come_free_ends_with_5(
     make_proof(tmp_path)
     (tmp_path / "ledger/ledger.lock").write_text('{"agent_id": "af-17"}')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("holdfast.cli.proof.ProofLedger", partial(ProofLedger, wait_seconds=0.1))
+    monkeypatch.setattr(
+        "holdfast.cli.proof_commands.ProofLedger", partial(ProofLedger, wait_seconds=0.1)
+    )
     assert main(["proof", "append", "x", "--json"]) == 5
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["code"] == "E_LOCK_TIMEOUT"

@@ -20,11 +20,11 @@ from holdfast.proof import (
     ForeignProofError,
     NoProofError,
     ProofLedger,
-    dialect,
     make_proof,
-    repair,
     verify,
 )
+from holdfast.proof.dialects import dialect
+from holdfast.proof.health import proof_repair
 
 #: What each command is given that it may come as far as it can.
 WORDS = {
@@ -232,7 +232,7 @@ def strange(tmp_path: Path) -> Path:
     make_proof(root, claim_files=True)
     ledger = ProofLedger(root, sync=False)
     Claims(ledger).claim("1.1", owner="ann")
-    repair.fix(ledger)
+    proof_repair.fix(ledger)
     for path in (*STRANGE, *BESIDE):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("?")
@@ -265,7 +265,7 @@ def test_verify_and_doctor_name_every_file_that_they_do_not_understand(
 
 
 def test_a_repair_leaves_what_is_not_understood_where_it_is(strange: Path) -> None:
-    repair.fix(ProofLedger(strange))
+    proof_repair.fix(ProofLedger(strange))
     assert all((strange / path).exists() for path in (*STRANGE, *BESIDE))
 
 
@@ -285,7 +285,7 @@ def test_a_proof_in_use_has_nothing_that_is_not_understood(tmp_path: Path) -> No
     ledger.append_batch([{"type": "x"}] * 1200)
     Claims(ProofLedger(root)).known()  # which writes a checkpoint
     (root / "ledger/event-000004.json").write_text("broken")
-    assert repair.fix(ledger)
+    assert proof_repair.fix(ledger)
     claims.claim("1.2", owner="bob", timeout="1h")
     with ledger.locked():
         assert [one for one in verify(ledger) if one.files] == []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import StoreCorruptError
 from holdfast.proof import ProofEvent, ProofLedger, SequenceMismatch, make_proof
-from holdfast.proof.folder import Draft
+from holdfast.proof.proof_folder import Draft
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 
 from helpers_processes import LINUX_ONLY, Crowd, until
 from holdfast.core.errors import LockTimeoutError
-from holdfast.proof import ProofLedger, make_proof, writelock
-from holdfast.proof.line import Line
+from holdfast.proof import ProofLedger, ledger_lock, make_proof
+from holdfast.proof.append_line import Line
 
 pytestmark = LINUX_ONLY
 
@@ -45,14 +45,14 @@ def dead_lock(root: Path, tmp_path: Path) -> Path:
 
 def test_exactly_one_of_many_breaks_a_dead_lock(root: Path, tmp_path: Path) -> None:
     dead_lock(root, tmp_path)
-    found = writelock.look(ProofLedger(root).folder)
+    found = ledger_lock.look(ProofLedger(root).folder)
     assert found is not None
     assert found.is_dead
     start, broke = Barrier(8), []
 
     def contend() -> None:
         start.wait(60)
-        broke.append(writelock._remove_lock(ProofLedger(root).folder, found))
+        broke.append(ledger_lock._remove_lock(ProofLedger(root).folder, found))
 
     threads = [Thread(target=contend) for _ in range(8)]
     for thread in threads:
@@ -65,10 +65,10 @@ def test_exactly_one_of_many_breaks_a_dead_lock(root: Path, tmp_path: Path) -> N
 def test_who_comes_late_does_not_break_the_lock_of_a_successor(root: Path, tmp_path: Path) -> None:
     dead_lock(root, tmp_path)
     ledger = ProofLedger(root, sync=False)
-    found = writelock.look(ledger.folder)  # a contender has looked, and is slow
+    found = ledger_lock.look(ledger.folder)  # a contender has looked, and is slow
     assert found is not None
     with ledger.locked():  # another one broke it, and is inside now
-        assert not writelock._remove_lock(ledger.folder, found)
+        assert not ledger_lock._remove_lock(ledger.folder, found)
         assert (root / "ledger/ledger.lock").exists()
 
 
@@ -89,7 +89,7 @@ def test_a_dead_lock_holds_up_nobody_for_long(root: Path, tmp_path: Path) -> Non
 
 def test_a_lock_of_ours_from_another_machine_is_not_judged(root: Path) -> None:
     lock = root / "ledger/ledger.lock"
-    agent = writelock.agent_id().split(":")
+    agent = ledger_lock.agent_id().split(":")
     agent[1] = "elsewhere"
     agent[4] = "999999999"
     lock.write_text(
@@ -150,7 +150,7 @@ def test_the_dead_of_long_ago_are_swept_away(root: Path, tmp_path: Path) -> None
     assert len(list(root.glob(".holdfast-proof/seats/*"))) == 1
     mine = ProofLedger(root, sync=False)
     mine.append({"type": "x"})
-    assert len(writelock.sweep(mine.folder)) == 1
+    assert len(ledger_lock.sweep(mine.folder)) == 1
     assert len(list(root.glob(".holdfast-proof/seats/*"))) == 1  # that of somebody who lives
 
 
@@ -180,7 +180,7 @@ def test_newcomers_pass_until_somebody_has_waited_for_long(tmp_path: Path) -> No
 
 def test_the_place_of_a_process_that_dies_is_free(tmp_path: Path) -> None:
     text = """
-from holdfast.proof.line import Line
+from holdfast.proof.append_line import Line
 line = Line(sys.argv[1])
 line.join()
 line.come_of_age()

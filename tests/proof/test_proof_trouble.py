@@ -18,10 +18,10 @@ from holdfast.proof import (
     Claims,
     NoProofError,
     ProofLedger,
-    codec,
     make_proof,
     verify,
 )
+from holdfast.proof.dialects import proof_codec
 
 
 @pytest.fixture
@@ -134,16 +134,16 @@ def test_an_event_of_others_that_cannot_be_read_is_named(
     [
         ("1970-01-01T00:00:00Z", 0), ("1970-01-01T00:00:00.000000001Z", 1),
         ("1970-01-01T01:00:00+01:00", 0), ("1969-12-31T16:00:00-0800", 0),
-        ("1970-01-01 00:00:01z", codec.SECOND), ("1970-01-01T00:00:00", 0),
+        ("1970-01-01 00:00:01z", proof_codec.SECOND), ("1970-01-01T00:00:00", 0),
         ("1970-01-01T00:00:00.1234567891Z", 123456789),
-        ("2016-12-31T23:59:60Z", 1483228800 * codec.SECOND),
+        ("2016-12-31T23:59:60Z", 1483228800 * proof_codec.SECOND),
         ("1970-01-01", None), ("1970-13-01T00:00:00Z", None), ("1970-01-01T24:00:00Z", None),
         ("1970-01-01T00:00:61Z", None), ("1970-01-01T00:00:00+99:00", None), ("", None), (7, None),
         ("0001-01-01T00:00:00+23:59", None), ("١٩٧٠-01-01T00:00:00Z", None), (None, None),
     ],
 )  # fmt: skip
 def test_times_are_read_with_offsets_and_nanoseconds(text: object, moment: int | None) -> None:
-    assert codec.moment_of(text) == moment
+    assert proof_codec.moment_of(text) == moment
 
 
 def test_a_ledger_that_is_a_link_is_refused(root: Path, tmp_path: Path) -> None:

@@ -27,14 +27,14 @@ from holdfast.proof import (
     NodeAlreadyLocked,
     ProofLedger,
     SequenceMismatch,
+    ledger_lock,
     make_proof,
     verify,
-    writelock,
 )
-from holdfast.proof import ledger as ledger_module
-from holdfast.proof.finding import ERROR
-from holdfast.proof.folder import Draft
-from holdfast.proof.writelock import WriteLock
+from holdfast.proof import event_ledger as ledger_module
+from holdfast.proof.health.audit_finding import ERROR
+from holdfast.proof.ledger_lock import WriteLock
+from holdfast.proof.proof_folder import Draft
 
 linux_only = pytest.mark.skipif(
     sys.platform != "linux", reason="needs Linux's /proc to prove that a process is gone"
@@ -148,7 +148,7 @@ class Passing:
 @pytest.fixture
 def passing(monkeypatch: pytest.MonkeyPatch) -> Passing:
     made = Passing()
-    monkeypatch.setattr(writelock, "time", made)
+    monkeypatch.setattr(ledger_lock, "time", made)
     return made
 
 
@@ -241,9 +241,9 @@ def test_seed003_04_that_of_another_program_only_when_it_is_old_and_somebody_say
     now = ledger.now()
     lock.write_text('{"agent_id": "af", "acquired_at": "2023-11-14T22:13:00Z"}')  # 20 s ago
     with pytest.raises(LockBreakRefused, match="for only 20 s"):
-        writelock.break_lock(ledger.folder, now)
+        ledger_lock.break_lock(ledger.folder, now)
     lock.write_text('{"agent_id": "af", "acquired_at": "2023-11-14T22:12:49Z"}')  # 31 s ago
-    found = writelock.break_lock(ledger.folder, now)
+    found = ledger_lock.break_lock(ledger.folder, now)
     assert found is not None
     assert found.agent == "af"
     assert ledger.append({"type": "x"}) == 1
@@ -256,7 +256,7 @@ def test_seed003_04_nobody_breaks_the_lock_of_a_process_that_lives(
     with other.locked():
         clock.advance(86400)
         with pytest.raises(LockBreakRefused, match="is not proven dead"):
-            writelock.break_lock(ledger.folder, ledger.now())
+            ledger_lock.break_lock(ledger.folder, ledger.now())
         assert (root / "ledger/ledger.lock").exists()
 
 

@@ -16,7 +16,12 @@ from helpers_cli import COMMAND, environment
 from helpers_processes import until
 from helpers_sandbox import NEEDS_LANDLOCK, Room
 from holdfast.gate import hook
-from holdfast.gate.sandbox import SandboxError, asking, gaps, service
+from holdfast.gate.sandbox import (
+    SandboxError,
+    gap_records,
+    ledger_socket,
+    runner_client,
+)
 from holdfast.manager.manager import LockManager
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
@@ -237,9 +242,9 @@ def test_a_git_verb_that_would_change_more_than_the_grant_is_refused_and_recorde
 
 
 def _asked(call: str, env: dict[str, str]) -> str:
-    from holdfast.gate import door
+    from holdfast.gate.door import client_events
 
-    reply = door.answer("claude", call.encode(), env)
+    reply = client_events.answer("claude", call.encode(), env)
     said = json.loads(reply.stdout) if reply.stdout else {"hookSpecificOutput": {}}
     return str(said["hookSpecificOutput"].get("permissionDecisionReason", ""))
 
@@ -263,17 +268,17 @@ def test_a_git_verb_on_what_the_grant_covers_passes(room: Room) -> None:
 def test_a_loop_inside_does_not_fill_the_ledger(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaps, "RECORDED_MAX", 3)
+    monkeypatch.setattr(gap_records, "RECORDED_MAX", 3)
     with LockManager.open(repository) as manager:
         grant = manager.try_acquire(holder="a", write_paths=["app/x.rb"])
         assert grant is not None
-        made = service.Service(str(tmp_path / "socket"), {"gap": gaps.Gaps(grant)})
+        made = ledger_socket.Service(str(tmp_path / "socket"), {"gap": gap_records.Gaps(grant)})
         made.start(manager)
         try:
             about = {"token": grant.token, "client": "codex", "where": made.path}
-            said = [asking.gap(grant.id, f"lib/{at}", **about) for at in range(5)]  # type: ignore[arg-type]
+            said = [runner_client.gap(grant.id, f"lib/{at}", **about) for at in range(5)]  # type: ignore[arg-type]
             with pytest.raises(SandboxError, match="covers this"):
-                asking.gap(grant.id, "app/x.rb", **about)  # type: ignore[arg-type]
+                runner_client.gap(grant.id, "app/x.rb", **about)  # type: ignore[arg-type]
         finally:
             made.close()
         assert said == [True, True, True, False, False]
@@ -284,7 +289,7 @@ def test_a_loop_inside_does_not_fill_the_ledger(
 
 
 def test_the_guide_has_every_question() -> None:
-    from holdfast.gate.picture import QUESTIONS
+    from holdfast.gate.people.ledger_picture import QUESTIONS
 
     guide = (Path(__file__).parents[2] / "docs/sandbox.md").read_text()
     for name in (*QUESTIONS, "gap"):

@@ -20,11 +20,17 @@ from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Witness
-from holdfast.gate.sandbox import SandboxError, asking, box, landlock, scratch
-from holdfast.gate.sandbox.places import Places, git_folders, unmake
-from holdfast.gate.sandbox.starting import start
-from holdfast.manager.identity import runner_holder
+from holdfast.gate.sandbox import (
+    SandboxError,
+    box,
+    landlock,
+    runner_client,
+    scratch_folder,
+)
+from holdfast.gate.sandbox.open_places import Places, git_folders, unmake
+from holdfast.gate.sandbox.restricted_start import start
 from holdfast.manager.manager import LockManager
+from holdfast.manager.owners.identity import runner_holder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
 
@@ -194,10 +200,10 @@ def test_git_s_folders_are_found_in_worktrees_and_submodules(tmp_path: Path) -> 
 
 OWNER = """
 import sys
-from holdfast.gate.sandbox.places import Places
-from holdfast.gate.sandbox.scratch import Scratch
+from holdfast.gate.sandbox.open_places import Places
+from holdfast.gate.sandbox.scratch_folder import Scratch
 ignore = lambda fd, rights: None
-from holdfast.manager.identity import runner_holder
+from holdfast.manager.owners.identity import runner_holder
 holder, _variables = runner_holder("one")
 scratch, places = Scratch(holder), Places(ignore)
 places.add_targets(sys.argv[1], ["new"])
@@ -219,13 +225,13 @@ def test_only_what_a_dead_runner_left_is_swept(
     with Crowd(tmp_path) as crowd:
         child = crowd.start(OWNER, tmp_path)
         [folder] = child.wait_for("made")
-        assert scratch.sweep(str(tmp_path / "t")) == []
+        assert scratch_folder.sweep(str(tmp_path / "t")) == []
         assert (tmp_path / "new").exists()
         child.kill()
-    assert scratch.sweep(str(tmp_path / "t")) == [folder]
+    assert scratch_folder.sweep(str(tmp_path / "t")) == [folder]
     assert not (tmp_path / "new").exists()
     assert len(os.listdir(tmp_path / "t")) == 3, "what is not ours, or not finished, stays"
-    assert scratch.sweep(str(tmp_path / "absent")) == []
+    assert scratch_folder.sweep(str(tmp_path / "absent")) == []
 
 
 @pytest.fixture
@@ -252,53 +258,55 @@ def test_a_folder_that_was_never_anybody_s_is_swept_when_it_is_old_and_empty(old
     (places["full"] / "owner.new").touch()
     for name in ("empty", "full", "open"):
         _age(places[name], 120)
-    assert scratch.sweep(str(old)) == [str(places["empty"])]
+    assert scratch_folder.sweep(str(old)) == [str(places["empty"])]
     assert [name for name in names if places[name].exists()] == ["full", "open", "new"]
     _age(places["new"], 61)
-    assert scratch.sweep(str(old)) == [str(places["new"])], "though nothing changed around it"
+    assert scratch_folder.sweep(str(old)) == [str(places["new"])], (
+        "though nothing changed around it"
+    )
 
 
 def test_what_happens_is_noticed_though_the_folder_is_not_listed_again(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists: list[str] = []
-    real = scratch._listed
+    real = scratch_folder._listed
 
     def listed(folder: str) -> list[str]:
         lists.append(folder)
         return real(folder)
 
-    monkeypatch.setattr(scratch, "_listed", listed)
+    monkeypatch.setattr(scratch_folder, "_listed", listed)
     with Crowd(tmp_path) as crowd:
         first = crowd.start(OWNER, tmp_path)
         [one] = first.wait_for("made")
         _age(old)
-        assert [scratch.sweep(str(old)) for _ in range(3)] == [[], [], []]
+        assert [scratch_folder.sweep(str(old)) for _ in range(3)] == [[], [], []]
         assert len(lists) == 1, "nothing has changed there"
         first.kill()
-        assert scratch.sweep(str(old)) == [one], "its runner has died"
+        assert scratch_folder.sweep(str(old)) == [one], "its runner has died"
         second = crowd.start(OWNER, tmp_path)
         [two] = second.wait_for("made")
-        assert scratch.sweep(str(old)) == []
+        assert scratch_folder.sweep(str(old)) == []
         second.kill()
-        assert scratch.sweep(str(old)) == [two], "it was new"
+        assert scratch_folder.sweep(str(old)) == [two], "it was new"
 
 
 def test_what_changes_twice_in_one_tick_of_the_clock_is_noticed(old: Path, tmp_path: Path) -> None:
     with Crowd(tmp_path) as crowd:
         moment = time.time_ns()
         os.utime(old, ns=(moment, moment))
-        assert scratch.sweep(str(old)) == []
+        assert scratch_folder.sweep(str(old)) == []
         child = crowd.start(OWNER, tmp_path)
         [folder] = child.wait_for("made")
         child.kill()
         os.utime(old, ns=(moment, moment))
-        assert scratch.sweep(str(old)) == [folder]
+        assert scratch_folder.sweep(str(old)) == [folder]
 
 
 EMPTIES = """
-from holdfast.gate.sandbox.scratch import Scratch
-from holdfast.manager.identity import runner_holder
+from holdfast.gate.sandbox.scratch_folder import Scratch
+from holdfast.manager.owners.identity import runner_holder
 made = Scratch(runner_holder("one")[0])
 os.makedirs(f"{made.tmp}/a/b/c")
 open(f"{made.tmp}/a/b/file", "w").close()
@@ -331,7 +339,7 @@ DEEP = 1100
 def test_folders_in_folders_without_end_are_removed(old: Path) -> None:
     assert sys.getrecursionlimit() < DEEP
     assert DEEP * len("deeper/") > os.pathconf("/", "PC_PATH_MAX")
-    made = scratch.Scratch(runner_holder("one")[0])
+    made = scratch_folder.Scratch(runner_holder("one")[0])
     for deep in (made.tmp, f"{made.tmp}/side"):
         os.makedirs(deep, exist_ok=True)
         fd = os.open(deep, os.O_RDONLY)
@@ -347,7 +355,7 @@ def test_folders_in_folders_without_end_are_removed(old: Path) -> None:
 
 
 def test_a_folder_that_is_gone_cannot_be_emptied(old: Path) -> None:
-    made = scratch.Scratch(runner_holder("one")[0])
+    made = scratch_folder.Scratch(runner_holder("one")[0])
     assert made.remove()
     assert not made.empty()
 
@@ -364,9 +372,9 @@ def test_a_folder_of_somebody_else_is_never_believed(tmp_path: Path) -> None:
     place.mkdir(0o700)
     (place / "owner").write_text(json.dumps({"witness": dead, "marks": [], "made": []}))
     os.chown(place, 12345, 12345)
-    assert scratch.sweep(str(tmp_path)) == []
+    assert scratch_folder.sweep(str(tmp_path)) == []
     os.chown(place, 0, 0)
-    assert scratch.sweep(str(tmp_path)) == [str(place)], "as our own it is"
+    assert scratch_folder.sweep(str(tmp_path)) == [str(place)], "as our own it is"
 
 
 def test_a_scratch_folder_that_cannot_be_made_is_told(
@@ -374,7 +382,7 @@ def test_a_scratch_folder_that_cannot_be_made_is_told(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with pytest.raises(SandboxError, match="scratch folder"):
-        scratch.Scratch(runner_holder("one")[0])
+        scratch_folder.Scratch(runner_holder("one")[0])
 
 
 # All of it
@@ -399,7 +407,7 @@ def test_a_sandbox_from_python(
     child = made.start(["sh", "-c", script], dict(os.environ))
     made.serve()
     until(lambda: (repository / "app/x.rb").read_text() == "new\n", "it has written")
-    assert asking.status(where=made.variables()["HOLDFAST_SOCKET"])["grants"]
+    assert runner_client.status(where=made.variables()["HOLDFAST_SOCKET"])["grants"]
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert made.close() == ""

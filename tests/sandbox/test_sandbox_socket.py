@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from helpers_processes import until
-from holdfast.gate.sandbox import SandboxError, asking, service
+from holdfast.gate.sandbox import SandboxError, ledger_socket, runner_client
 from holdfast.manager.manager import LockManager
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
@@ -33,7 +33,7 @@ def manager(repository: Path) -> Iterator[LockManager]:
 @pytest.fixture
 def served(manager: LockManager, tmp_path: Path) -> Iterator[str]:
     path = str(tmp_path / "socket")
-    made = service.Service(path, {"echo": lambda _manager, wanted: dict(wanted)})
+    made = ledger_socket.Service(path, {"echo": lambda _manager, wanted: dict(wanted)})
     made.start(manager)
     yield path
     made.close()
@@ -60,14 +60,14 @@ def raw(path: str, data: bytes) -> bytes:
 def test_a_grant_is_verified_through_the_socket(manager: LockManager, served: str) -> None:
     grant = manager.try_acquire(holder="a", write_paths=["app/x.rb"])
     assert grant is not None
-    assert asking.verify(grant.id, "app/x.rb", token=grant.token, where=served)
-    verdict = asking.verify(grant.id, "lib/y.rb", token=grant.token, where=served)
+    assert runner_client.verify(grant.id, "app/x.rb", token=grant.token, where=served)
+    verdict = runner_client.verify(grant.id, "lib/y.rb", token=grant.token, where=served)
     assert verdict == manager.verify(grant.id, "lib/y.rb", token=grant.token)
-    said = asking.status(where=served)
+    said = runner_client.status(where=served)
     assert said["grants"] == [grant.to_dict()]
     assert said["root"] == manager.tree.root  # type: ignore[union-attr]
     manager.release(grant.id)
-    verdict = asking.verify(grant.id, "app/x.rb", token=grant.token, where=served)
+    verdict = runner_client.verify(grant.id, "app/x.rb", token=grant.token, where=served)
     assert verdict.code == "E_LOCK_NOT_HELD"
 
 
@@ -92,26 +92,28 @@ def test_whatever_cannot_be_answered_is_an_error_and_the_next_is_answered(
     if len(request_) < 1_000_000:  # who says too much may be cut off before it hears that
         assert set(json.loads(heard)) == {"error"}
         assert set(json.loads(heard)["error"]) == {"code", "message", "hint"}
-    assert asking.status(where=served)["cut"] is False
+    assert runner_client.status(where=served)["cut"] is False
 
 
 def test_a_refused_question_raises_inside(served: str) -> None:
     with pytest.raises(SandboxError, match="what can be asked is: verify, status, echo") as caught:
-        asking.ask({"ask": "nothing"}, where=served)
+        runner_client.ask({"ask": "nothing"}, where=served)
     assert caught.value.fields["said"] == "E_SANDBOX"
-    assert asking.ask({"ask": "echo", "text": "ü\ud800\n"}, where=served)["text"] == "ü\ud800\n"
+    assert (
+        runner_client.ask({"ask": "echo", "text": "ü\ud800\n"}, where=served)["text"] == "ü\ud800\n"
+    )
 
 
 def test_who_says_nothing_does_not_keep_others_waiting_and_is_dropped(
     served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "TALK_SECONDS", 0.3)
+    monkeypatch.setattr(ledger_socket, "TALK_SECONDS", 0.3)
     with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as half:
         for line in (silent, half):
             line.settimeout(30)
             line.connect(served)
         half.sendall(b'{"ask":')
-        assert asking.status(where=served)
+        assert runner_client.status(where=served)
         assert silent.recv(1) == b""
         assert half.recv(1) == b""
 
@@ -122,18 +124,18 @@ def test_who_does_not_listen_does_not_keep_others_waiting(served: str) -> None:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         deaf.connect(served)
         deaf.sendall(json.dumps({"ask": "echo", "text": text}).encode() + b"\n")
-        assert asking.ask({"ask": "echo", "text": text}, where=served)["text"] == text
+        assert runner_client.ask({"ask": "echo", "text": text}, where=served)["text"] == text
 
 
 def test_more_than_can_be_answered_at_once_are_sent_away(served: str) -> None:
     lines = []
     try:
-        for _ in range(service.TALKING_MAX):
+        for _ in range(ledger_socket.TALKING_MAX):
             line = socket.socket(socket.AF_UNIX)
             line.connect(served)
             lines.append(line)
         with pytest.raises(SandboxError, match="does not answer"):
-            asking.status(where=served)
+            runner_client.status(where=served)
     finally:
         for line in lines:
             line.close()
@@ -142,7 +144,7 @@ def test_more_than_can_be_answered_at_once_are_sent_away(served: str) -> None:
 
 def _answers(path: str) -> bool:
     try:
-        return bool(asking.status(where=path))
+        return bool(runner_client.status(where=path))
     except SandboxError:
         return False
 
@@ -150,10 +152,10 @@ def _answers(path: str) -> bool:
 def test_a_long_list_is_cut_and_says_so(
     manager: LockManager, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "ANSWER_BYTES_MAX", 2000)
+    monkeypatch.setattr(ledger_socket, "ANSWER_BYTES_MAX", 2000)
     for at in range(20):
         assert manager.try_acquire(holder="a", write_paths=[f"app/{at}"])
-    said = asking.status(where=served)
+    said = runner_client.status(where=served)
     assert said["cut"] is True
     assert 1 <= len(said["grants"]) < 20
 
@@ -165,18 +167,18 @@ def test_an_answer_that_does_not_come_in_time_is_an_error(tmp_path: Path) -> Non
         ear.bind(path)
         ear.listen(1)
         with pytest.raises(SandboxError, match="does not answer"):
-            asking.status(where=path, seconds=0.2)
+            runner_client.status(where=path, seconds=0.2)
     assert time.monotonic() - begin < 20
     with pytest.raises(SandboxError, match="does not answer"):
-        asking.status(where=path)
+        runner_client.status(where=path)
     with pytest.raises(SandboxError, match="does not answer"):
-        asking.status(where=str(tmp_path / "absent"))
+        runner_client.status(where=str(tmp_path / "absent"))
 
 
 def test_outside_of_a_sandbox_there_is_nobody_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOLDFAST_SOCKET", raising=False)
     with pytest.raises(SandboxError, match="HOLDFAST_SOCKET is not set"):
-        asking.status()
+        runner_client.status()
 
 
 AS_NOBODY = """
@@ -196,7 +198,7 @@ with socket.socket(socket.AF_UNIX) as line:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_another_user_is_not_answered(manager: LockManager) -> None:
     folder = Path(tempfile.mkdtemp())
-    made = service.Service(str(folder / "socket"))
+    made = ledger_socket.Service(str(folder / "socket"))
     try:
         made.start(manager)
         folder.chmod(0o755)  # as if the modes alone kept nobody out
@@ -213,7 +215,7 @@ def test_another_user_is_not_answered(manager: LockManager) -> None:
 
 def test_it_is_the_user_s_own_and_ends_at_once(manager: LockManager, tmp_path: Path) -> None:
     path = str(tmp_path / "socket")
-    made = service.Service(path)
+    made = ledger_socket.Service(path)
     assert os.stat(path).st_mode & 0o777 == 0o600
     made.start(manager)
     with socket.socket(socket.AF_UNIX) as line:
@@ -221,14 +223,14 @@ def test_it_is_the_user_s_own_and_ends_at_once(manager: LockManager, tmp_path: P
         made.close()
         made.close()
     with pytest.raises(SandboxError, match="does not answer"):
-        asking.status(where=path)
+        runner_client.status(where=path)
 
 
 def test_it_answers_again_after_a_rest_but_nobody_who_came_before(
     manager: LockManager, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "socket")
-    made = service.Service(path)
+    made = ledger_socket.Service(path)
     asked = b'{"ask": "status"}\n'
     with socket.socket(socket.AF_UNIX) as waiting, socket.socket(socket.AF_UNIX) as talking:
         waiting.connect(path)  # and nobody takes notice
@@ -261,7 +263,7 @@ def _rest_of(line: socket.socket) -> bytes:
 def test_an_answer_that_does_not_end_is_waited_for_once(
     manager: LockManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "END_SECONDS", 0.01)
+    monkeypatch.setattr(ledger_socket, "END_SECONDS", 0.01)
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(_manager: LockManager, _wanted: object) -> dict[str, object]:
@@ -269,14 +271,14 @@ def test_an_answer_that_does_not_end_is_waited_for_once(
         go_on.wait(60)
         return {}
 
-    made = service.Service(str(tmp_path / "socket"), {"slow": slow})
+    made = ledger_socket.Service(str(tmp_path / "socket"), {"slow": slow})
     made.start(manager)
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(made.path)
         line.sendall(b'{"ask": "slow"}\n')
         assert begun.wait(60)
         assert not made.rest()
-        monkeypatch.setattr(service, "END_SECONDS", 600.0)
+        monkeypatch.setattr(ledger_socket, "END_SECONDS", 600.0)
         assert not made.rest(), "and at once: it was told to end before"
         go_on.set()
         until(made.rest, "it has ended")
@@ -286,7 +288,7 @@ def test_an_answer_that_does_not_end_is_waited_for_once(
 def test_who_cannot_be_turned_away_keeps_it_from_starting_again(
     manager: LockManager, tmp_path: Path
 ) -> None:
-    made = service.Service(str(tmp_path / "socket"))
+    made = ledger_socket.Service(str(tmp_path / "socket"))
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(made.path)
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -302,7 +304,7 @@ def test_who_cannot_be_turned_away_keeps_it_from_starting_again(
 def test_a_socket_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(SandboxError, match="cannot listen"):
-        service.Service(str(tmp_path / "absent/socket"))
+        ledger_socket.Service(str(tmp_path / "absent/socket"))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -313,12 +315,12 @@ def test_asking_imports_nothing_heavy() -> None:
     }  # fmt: skip
     script = (
         f"import sys; sys.path[:0] = {sys.path!r}; before = set(sys.modules)\n"
-        "import holdfast.gate.sandbox.asking as a\n"
+        "import holdfast.gate.sandbox.runner_client as a\n"
         "try: a.ask({'ask': 'status'}, where='/absent')\n"
         "except a.SandboxError: print(*(set(sys.modules) - before))"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True
     )
-    assert "holdfast.gate.sandbox.asking" in done.stdout.split()
+    assert "holdfast.gate.sandbox.runner_client" in done.stdout.split()
     assert set(done.stdout.split()) & heavy == set()

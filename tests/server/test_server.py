@@ -23,21 +23,22 @@ from helpers_cli import COMMAND, environment
 from helpers_server import PATIENCE_SECONDS, Far, Serving, Stream, ask, own_headers, post
 from holdfast.core.errors import InvalidInput
 from holdfast.core.events import ENDINGS
-from holdfast.gate.door import GAP
-from holdfast.gate.rulebook import records
-from holdfast.gate.settings import Settings
-from holdfast.manager import services
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.door.client_events import GAP
+from holdfast.gate.rulebook import agent_records
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.server import feed, server, streaming, web
+from holdfast.server import event_stream, ledger_feed, routes, server
 from holdfast.server.server import ListenError, Server
-from holdfast.work import assignment, scheduler, stopping
-from holdfast.work.desk import Desk
-from holdfast.work.flows import Flows
-from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.manifest import ScreenManifest
-from holdfast.work.pipeline import Pipeline
-from holdfast.work.runs import Run
-from holdfast.work.scheduler import Here
+from holdfast.work.engine import scheduler, stop_requests
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.scheduler import Here
+from holdfast.work.engine.work_items import LockRequest, WorkItem
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.screens import assignment
+from holdfast.work.screens.manifest import ScreenManifest
+from holdfast.work.screens.pipeline import Pipeline
+from holdfast.work.screens.workflow_records import Flows
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def head(manager: LockManager) -> int:
-    return services.look(manager, lambda view: view.head)
+    return transactions.look(manager, lambda view: view.head)
 
 
 def lock(manager: LockManager, path: str, holder: str = "ann") -> str:
@@ -155,7 +156,7 @@ def test_those_who_wait_in_line_are_told_with_what_they_wait_for(
 ) -> None:
     lock(manager, "app/x.rb")
     request = manager.request("ben", (), ["app/x.rb"])
-    services.queue(manager, request)
+    transactions.queue(manager, request)
     ticket = ask(site, "/api/state").json["tickets"][0]
     assert ticket["holder"] == "ben"
     assert ticket["for"] == ["ann"]
@@ -170,11 +171,11 @@ def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
         Desk(manager).enqueue(f"blog/posts/{name}", "analyze", request, {"group": "blog/posts"})
     item = sent_out(manager, ["app/shared.rb"])
     gap = {"grant": item.grant_id, "path": "lib/z.rb", "why": "not covered", "client": "claude"}
-    services.note(manager, GAP, gap)
+    transactions.note(manager, GAP, gap)
     ann = Agent(manager, "ann")
     ann.edit("app/x.rb")
     eve = blocked(manager, "eve", "app/x.rb")
-    services.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
+    transactions.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
     until(lambda: site.feed.head == head(manager), "the feed has seen it")
     state = ask(site, "/api/state").json
     assert state["phase"] == "error"
@@ -217,9 +218,14 @@ def test_the_state_tells_how_agents_stand_towards_files(site: Server, manager: L
 
 
 def test_the_page_asks_again_after_each_event_that_changes_how_agents_stand() -> None:
-    known = {value for name, value in vars(records).items()
+    known = {value for name, value in vars(agent_records).items()
              if name.isupper() and name[0] != "_" and isinstance(value, str)}  # fmt: skip
-    of_families = {records.NAMED, records.CALLS, records.STARTED, records.ENDED}
+    of_families = {
+        agent_records.NAMED,
+        agent_records.CALLS,
+        agent_records.STARTED,
+        agent_records.ENDED,
+    }
     source = (Path(server.__file__).parent / "page/ledger.js").read_text(encoding="utf-8")
     listed = source.partition("const OF_AGENTS = new Set([")[2].partition("]")[0]
     assert set(re.findall(r'"(\w+)"', listed)) == known - of_families
@@ -253,7 +259,7 @@ def test_what_another_process_does_is_seen(site: Server, root: Path) -> None:
 
 def test_history_has_spans_and_contention(site: Server, manager: LockManager) -> None:
     first = lock(manager, "app/x.rb")
-    services.queue(manager, manager.request("ben", (), ["app/x.rb"]))
+    transactions.queue(manager, manager.request("ben", (), ["app/x.rb"]))
     manager.release(first)
     until(lambda: site.feed.head == head(manager), "the feed has seen it")
     told = ask(site, "/api/history").json
@@ -330,8 +336,8 @@ def test_a_stream_that_broke_resumes_without_loss_and_without_repeats(
 def test_who_is_far_behind_gets_everything_too(
     root: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "KEPT_MAX", 10)
-    monkeypatch.setattr(feed, "BATCH_MAX", 7)
+    monkeypatch.setattr(ledger_feed, "KEPT_MAX", 10)
+    monkeypatch.setattr(ledger_feed, "BATCH_MAX", 7)
     with LockManager.open(str(root)) as own, Server(own, port=0) as made:
         for number in range(50):
             manager.release(lock(manager, f"app/{number}.rb"))
@@ -365,7 +371,7 @@ def test_a_number_that_the_ledger_never_had_begins_anew(site: Server, manager: L
 
 
 def test_a_quiet_stream_gives_signs_of_life(site: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "QUIET_SECONDS", 0.05)
     with Stream(site, "/api/events") as stream:
         lines = [stream.answer.readline() for _ in range(8)]
     assert any(line.startswith(b":") for line in lines)
@@ -374,11 +380,11 @@ def test_a_quiet_stream_gives_signs_of_life(site: Server, monkeypatch: pytest.Mo
 def test_a_slow_reader_blocks_nobody_and_is_cut_off(
     root: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web.Handler, "timeout", 0.5)
-    monkeypatch.setattr(streaming, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(routes.Handler, "timeout", 0.5)
+    monkeypatch.setattr(event_stream, "QUIET_SECONDS", 0.1)
     long = "x" * 60_000
     for number in range(100):
-        services.note(manager, "filling", {"text": long, "number": number})
+        transactions.note(manager, "filling", {"text": long, "number": number})
     with LockManager.open(str(root)) as own, Server(own, port=0) as made:
         slow = socket.socket()
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -506,15 +512,15 @@ def test_without_any_work_there_is_nothing_to_decide(site: Server) -> None:
 
 
 def test_stop_asks_the_dispatchers_of_all_processes(site: Server, manager: LockManager) -> None:
-    assert stopping.asked_at(manager) == 0
+    assert stop_requests.asked_at(manager) == 0
     answer = post(site, "/stop")
     assert answer.json == {"stopping": True, "seq": head(manager)}
-    assert stopping.asked_at(manager) == head(manager)
+    assert stop_requests.asked_at(manager) == head(manager)
 
 
 def test_seed004_36_there_is_no_way_to_override_a_lock() -> None:
-    assert set(web.Handler.posts) == {"analyze", "decide", "stop"}
-    page = Path(web.__file__).parent / "page"
+    assert set(routes.Handler.posts) == {"analyze", "decide", "stop"}
+    page = Path(routes.__file__).parent / "page"
     asked = re.findall(r"`?/(\w+)(?:/\$\{|\"|`)", (page / "page.js").read_text())
     assert "decide" in asked
     for name in ("release", "force", "steal", "unlock", "grant"):
@@ -529,7 +535,7 @@ def test_seed004_36_whatever_is_asked_for_a_lock_stays_with_its_holder(
     grant = lock(manager, "app/shared.rb")
     asked = {"grant": grant, "grant_id": grant, "force": True, "decision": "approve"}
     others = {"locks", "grants", "release", "force", "steal", "unlock", "override", "reap"}
-    for name in sorted(others | set(web.Handler.posts)):
+    for name in sorted(others | set(routes.Handler.posts)):
         for path in (f"/{name}", f"/{name}/{grant}", f"/api/{name}/{grant}", f"/{name}/blog/posts"):
             answer = post(site, path, asked)
             assert answer.status == 404 or name not in others, path
@@ -570,7 +576,7 @@ def test_another_sites_page_may_neither_ask_nor_look(shown: Shown, origin: str) 
     headers = {"Origin": origin.format(port=site.port), "Host": f"localhost:{site.port}"}
     assert post(site, "/stop", **headers).code == "E_FORBIDDEN"
     assert ask(site, "/api/state", headers=headers).code == "E_FORBIDDEN"
-    assert stopping.asked_at(manager) == 0
+    assert stop_requests.asked_at(manager) == 0
 
 
 def test_its_own_page_may(site: Server) -> None:
@@ -668,7 +674,7 @@ def test_a_decision_names_who_made_it(root: Path, manager: LockManager) -> None:
     flows = Flows(manager)
     assert flows.get("blog/posts").data["decision"] == "approved by ann, on the page"
     assert flows.get("blog/comments").reason == "rejected by ann, on the page"
-    asked = [event for event in manager.events() if event.type == stopping.ASKED]
+    asked = [event for event in manager.events() if event.type == stop_requests.ASKED]
     assert [event.data["by"] for event in asked] == ["ann, on the page"]
 
 
@@ -825,7 +831,7 @@ def test_a_folder_of_output_that_is_a_link_is_not_followed(
 # The page, and figures
 
 
-@pytest.mark.parametrize("path", sorted(web._ASSETS))
+@pytest.mark.parametrize("path", sorted(routes._ASSETS))
 def test_the_page_comes_whole_and_takes_nothing_from_elsewhere(shown: Shown, path: str) -> None:
     site = shown.site
     answer = ask(site, path)
@@ -939,11 +945,11 @@ def test_a_dispatcher_shows_its_page_and_stops_when_it_is_asked_to(tmp_path: Pat
 def test_a_dispatcher_that_goes_on_with_screens_says_who_it_is(root: Path) -> None:
     with LockManager.open(str(root)) as manager:
         for words in (["screens.json"], ["--resume"]):
-            before = services.noted(manager, assignment.DISPATCHER)
+            before = transactions.noted(manager, assignment.DISPATCHER)
             assert before is None
             command = [*COMMAND, "dispatch", *words, "--json"]
             subprocess.run(command, cwd=root, env=environment(), check=True, capture_output=True)
-        assert services.noted(manager, assignment.DISPATCHER) is not None
+        assert transactions.noted(manager, assignment.DISPATCHER) is not None
 
 
 def test_starting_the_page_costs_a_lock_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from conftest import until
 from helpers_server import Stream, ask
 from holdfast.manager.manager import LockManager
-from holdfast.server import feed, server
+from holdfast.server import ledger_feed, server
 from holdfast.server.server import Server
 
 STREAMS = 500
@@ -122,7 +122,7 @@ def test_where_many_are_connected_no_connection_is_kept(
 def test_what_changes_without_an_event_is_said_on_every_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "PULSE_SECONDS", 0.05)
+    monkeypatch.setattr(ledger_feed, "PULSE_SECONDS", 0.05)
     (tmp_path / ".git").mkdir()
     gone: list[str] = []
     with LockManager.open(str(tmp_path)) as own:

@@ -19,20 +19,20 @@ from conftest import until
 from helpers_agents import Agent, blocked
 from helpers_server import Stream, ask, post
 from holdfast.core import codec
-from holdfast.manager import services
-from holdfast.manager.liveness import witness_of
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.server import feed
-from holdfast.server.board import Board
+from holdfast.manager.owners.liveness import witness_of
+from holdfast.server import ledger_feed
 from holdfast.server.server import Server
-from holdfast.server.visible import visible
-from holdfast.work import assignment
-from holdfast.work.desk import Desk
-from holdfast.work.flows import Flows
-from holdfast.work.items import LockRequest
-from holdfast.work.scheduler import Here
-from holdfast.work.tasks import decisions, states
-from holdfast.work.tasks.task import Task
+from holdfast.server.state.board import Board
+from holdfast.server.visible_text import visible
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.scheduler import Here
+from holdfast.work.engine.work_items import LockRequest
+from holdfast.work.screens import assignment
+from holdfast.work.screens.workflow_records import Flows
+from holdfast.work.tasks import review_decisions, task_states
+from holdfast.work.tasks.lists.task import Task
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def manager(root: Path) -> Iterator[LockManager]:
 @pytest.fixture
 def site(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server with a ledger of its own, as in another process, that looks often."""
-    monkeypatch.setattr(feed, "PULSE_SECONDS", 0.1)
+    monkeypatch.setattr(ledger_feed, "PULSE_SECONDS", 0.1)
     with LockManager.open(str(root)) as own, Server(own, port=0) as made:
         yield made
 
@@ -77,7 +77,7 @@ def test_progress_is_told_with_time_and_forecast(site: Server, manager: LockMana
     assert summary(site)["progress"][0]["forecast_seconds"] is None
     assert summary(site)["progress"][0]["forecast"] == "end not known before a task is done"
     scene.end("a", seconds=20)
-    scene.end("b", states.FAILED, seconds=400, reason="it broke")
+    scene.end("b", task_states.FAILED, seconds=400, reason="it broke")
     scene.send_out("c", "c.txt")
     [one] = summary(site)["progress"]
     counted = [one[name] for name in ("total", "done", "failed", "left", "at_work")]
@@ -170,11 +170,11 @@ def test_its_death_is_noticed_without_any_event(site: Server, manager: LockManag
     scene.send_out("a", "a.txt")
     assert not summary(site)["progress"][0]["gone"]
     with Stream(site, "/api/events") as stream:
-        before = services.look(manager, lambda view: view.head)
+        before = transactions.look(manager, lambda view: view.head)
         process.kill()
         assert stream.next()["event"] == "changed"
         assert summary(site)["progress"][0]["gone"]
-        assert services.look(manager, lambda view: view.head) == before
+        assert transactions.look(manager, lambda view: view.head) == before
 
 
 def test_a_list_that_is_done_needs_no_dispatcher(site: Server, manager: LockManager) -> None:
@@ -191,10 +191,10 @@ def test_a_dead_dispatcher_of_screens_is_said_until_another_takes_the_work_up(
         analysed(manager, shop)
         board = Board(manager)
         assert board.gone() == ()
-        event = services.noted(manager, assignment.NOTE)
+        event = transactions.noted(manager, assignment.NOTE)
         assert event is not None
         data = {**event.data, "by": codec.witness_to_list(dead_witness())}
-        services.note(manager, assignment.ASSIGNED, data, name=assignment.NOTE)
+        transactions.note(manager, assignment.ASSIGNED, data, name=assignment.NOTE)
         assert len(board.gone()) == 1
         [one] = board.summary()["progress"]
         assert one["gone"] == "The dispatcher is not running any more, and work is left."
@@ -265,7 +265,8 @@ def test_a_task_is_told_with_prompt_output_diff_and_commit(
     item = scene.send_out("a", "a.txt")
     scene.keep(item.id, task_log="one\n", changes_patch=PATCH)
     scene.keep(item.id, **{"task_try2-1_log": "two\n", "check_try2_log": "three\n"})
-    scene.end("a", states.FAILED, tries=2, reason="the check failed", tail=("line",), log="x.log",
+    scene.end("a", task_states.FAILED, tries=2, reason="the check failed", tail=("line",),
+    log="x.log",
               commit="0123456789", files=("a.txt",))  # fmt: skip
     found = ask(site, f"/api/task?list={LIST}&name=a").json
     assert found["prompt"] == "Do a.\nAll of it."
@@ -315,7 +316,9 @@ def test_what_stands_for_a_task_is_not_shown_as_a_file(site: Server, manager: Lo
     scene = Scene(manager, tasks("a", "b"))
     scene.send_out("a", "a.txt")
     scene.queue("b", "a.txt")
-    until(lambda: site.feed.head == services.look(manager, lambda view: view.head), "it is read")
+    until(
+        lambda: site.feed.head == transactions.look(manager, lambda view: view.head), "it is read"
+    )
     state = ask(site, "/api/state").json
     shown = [path for one in state["locks"]["active_grants"] for path in one["write_paths"]]
     assert shown == ["a.txt"]
@@ -348,9 +351,9 @@ def test_what_failed_is_counted_once_and_the_same_everywhere(tmp_path: Path) -> 
         assert alone is not None
         desk.end(alone, reason="it broke too")
         scene = Scene(manager, tasks("a", "b", "c"))
-        scene.end("a", states.FAILED, reason="no")
+        scene.end("a", task_states.FAILED, reason="no")
         scene.end("b")
-        scene.end("c", states.SKIPPED)
+        scene.end("c", task_states.SKIPPED)
         ann = Agent(manager, "ann")
         ann.edit("app/x.rb")
         blocked(manager, "eve", "app/x.rb")
@@ -403,8 +406,8 @@ def decision(scene: Scene, name: str, verb: str = "approve", **changes: Any) -> 
             "decision": verb, **changes}  # fmt: skip
 
 
-def decided(manager: LockManager, name: str) -> decisions.TaskDecision | None:
-    return services.look(manager, lambda view: decisions.decision_in(view, LIST, name))
+def decided(manager: LockManager, name: str) -> review_decisions.TaskDecision | None:
+    return transactions.look(manager, lambda view: review_decisions.decision_in(view, LIST, name))
 
 
 def test_a_person_decides_on_a_task(site: Server, manager: LockManager) -> None:
@@ -426,7 +429,7 @@ def test_a_decision_is_about_the_attempt_that_was_seen(site: Server, manager: Lo
     scene = Scene(manager, tasks("a"), review=True)
     review(scene, "a", "a.txt")
     seen = decision(scene, "a")
-    scene.set("a", states.REVIEWING, tries=2)
+    scene.set("a", task_states.REVIEWING, tries=2)
     answer = post(site, "/decide", seen)
     assert (answer.status, answer.code) == (409, "E_TRANSITION")
     assert "done again since you looked" in answer.json["error"]["message"]

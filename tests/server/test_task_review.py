@@ -18,12 +18,12 @@ from conftest import until
 from helpers_server import PATIENCE_SECONDS, Far, Serving, Stream, ask, post
 from helpers_tasks import AGENT, Checkout
 from holdfast.core import codec
-from holdfast.gate.broker.starting import demand
+from holdfast.gate.broker.command_start import demand
 from holdfast.gate.sandbox import SandboxError
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.server.server import Server
-from holdfast.work.tasks import records, states
+from holdfast.work.tasks import task_records, task_states
 
 
 def _cannot() -> str:
@@ -121,12 +121,12 @@ def test_a_person_approves_on_the_page_and_an_agent_cannot(tmp_path: Path) -> No
         found = ask(far, "/api/summary", headers=look).json["tasks"]
         return {one["name"]: one for one in found}
 
-    until(lambda: {one["state"] for one in told().values()} == {states.REVIEWING}, "both wait")
+    until(lambda: {one["state"] for one in told().values()} == {task_states.REVIEWING}, "both wait")
     assert checkout.read("a.txt") == "a0\ngood\n"
     task = ask(far, "/api/task?list=tasks.toml&name=bad", headers=look).json
     printed = ask(far, f"/api/output/{task['item']}/task.log", headers=look).body.decode()
     assert "answers [401]" in printed, "the agent asked, with all that it knows, and was refused"
-    assert task["state"] == states.REVIEWING
+    assert task["state"] == task_states.REVIEWING
     diff = ask(far, f"/api/diff/{task['item']}", headers=look).body.decode()
     assert "+bad" in diff
     for name, verb in (("good", "approve"), ("bad", "reject")):
@@ -137,7 +137,7 @@ def test_a_person_approves_on_the_page_and_an_agent_cannot(tmp_path: Path) -> No
     _, said = serving.process.communicate(timeout=PATIENCE_SECONDS)
     assert serving.process.returncode == 1, said
     found = checkout.records()
-    assert (found["good"].state, found["bad"].state) == (states.DONE, states.FAILED)
+    assert (found["good"].state, found["bad"].state) == (task_states.DONE, task_states.FAILED)
     assert found["good"].decision.endswith(", on the page")
     assert found["bad"].reason.startswith("rejected by ")
     assert checkout.read("a.txt") == "a0\ngood\n"
@@ -147,7 +147,7 @@ def test_a_person_approves_on_the_page_and_an_agent_cannot(tmp_path: Path) -> No
 
 def dispatcher_of(manager: LockManager) -> int:
     """The process that is at work on the list."""
-    [one] = services.look(manager, records.lists_in)
+    [one] = transactions.look(manager, task_records.lists_in)
     witness = codec.witness_from_list(list(one.by))
     assert witness is not None
     return witness.pid
@@ -183,4 +183,4 @@ def test_a_killed_dispatcher_is_said_to_be_gone_within_seconds(tmp_path: Path) -
     (checkout.root / "go").touch()
     again.process.communicate(timeout=PATIENCE_SECONDS)
     assert again.process.returncode == 0
-    assert {one.state for one in checkout.records().values()} == {states.DONE}
+    assert {one.state for one in checkout.records().values()} == {task_states.DONE}

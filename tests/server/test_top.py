@@ -18,17 +18,17 @@ from browser.scenes import analysed, crowd, workshop
 from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, Repository, Terminal
 from helpers_processes import until
-from holdfast.cli.pager import Pager
-from holdfast.cli.sheet import Sheet
-from holdfast.cli.tables import wide
-from holdfast.cli.top import ROWS, View, drawn
-from holdfast.gate.door import GAP
-from holdfast.manager import services
+from holdfast.cli.terminal.pager import Pager
+from holdfast.cli.terminal.sheet import Sheet
+from holdfast.cli.terminal.tables import wide
+from holdfast.cli.watching.top import ROWS, View, drawn
+from holdfast.gate.door.client_events import GAP
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work import scheduler
-from holdfast.work.desk import Desk
-from holdfast.work.items import LockRequest
-from holdfast.work.scheduler import Here
+from holdfast.work.engine import scheduler
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.scheduler import Here
+from holdfast.work.engine.work_items import LockRequest
 
 
 @pytest.fixture
@@ -73,10 +73,12 @@ def test_it_shows_who_has_what_and_who_waits_for_whom(manager: LockManager) -> N
 def test_it_shows_trouble(manager: LockManager, root: Path) -> None:
     analysed(manager, root)
     grant = busy(manager)
-    services.note(manager, GAP, {"grant": grant, "path": "z.rb", "why": "no", "client": "claude"})
+    transactions.note(
+        manager, GAP, {"grant": grant, "path": "z.rb", "why": "no", "client": "claude"}
+    )
     Agent(manager, "ann").edit("app/x.rb")
     eve = blocked(manager, "eve", "app/x.rb").name
-    services.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
+    transactions.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
     text = shown(manager)
     assert "the scheduler broke: it fell" in text
     assert "controllers: 2 awaiting decisions" in text
@@ -115,7 +117,7 @@ def test_it_fits_the_screen_whatever_there_is(tmp_path: Path) -> None:
 
 def test_nothing_of_a_text_reaches_the_terminal_as_a_command(manager: LockManager) -> None:
     data = {"error": "\x1b[2Jgone"}
-    services.note(manager, scheduler.BROKEN, data, name=scheduler.TROUBLE)
+    transactions.note(manager, scheduler.BROKEN, data, name=scheduler.TROUBLE)
     assert "\x1b" not in shown(manager)
 
 

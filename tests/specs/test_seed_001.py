@@ -35,11 +35,11 @@ from holdfast.specs import (
     MachineInfo,
     SpecLocks,
     UnlockResult,
-    codec,
+    lockfile_codec,
     machine,
-    moments,
+    staleness,
 )
-from holdfast.specs.names import is_name
+from holdfast.specs.spec_names import is_name
 
 EXAMPLES = 100
 #: Thousands of locks are taken here, each synced to its disk: where there is one of memory, there.
@@ -100,7 +100,7 @@ hours = st.one_of(
 owners = anything.filter(bool)
 two_machines = st.lists(owners, min_size=2, max_size=2, unique=True)
 hosts = st.text(st.characters(codec="utf-8"), max_size=40)
-stamps = st.integers(0, 4_000_000_000_000).map(moments.written)
+stamps = st.integers(0, 4_000_000_000_000).map(staleness.written)
 metadata = st.builds(
     LockMetadata,
     owner=owners,
@@ -186,7 +186,7 @@ def test_seed001_p1_locking_makes_a_valid_lock_file(
         assert found["owner"] == owner
         assert found["machineId"] == "A"
         assert found["hostname"] == "host of A"
-        assert found["timestamp"] == moments.written(ws.now())
+        assert found["timestamp"] == staleness.written(ws.now())
         assert (found["reason"], found["timeout"], found["version"]) == (reason, timeout, "1.0.0")
         assert LockFile(file.parent.parent).read(name) == result.lock
 
@@ -325,11 +325,11 @@ def test_seed001_p7_a_lock_is_stale_exactly_when_it_is_older_than_its_timeout(
 ) -> None:
     now = 10**13
     lock = LockMetadata(
-        owner="ann", machine_id="A", hostname="", timestamp=moments.written(now - age),
+        owner="ann", machine_id="A", hostname="", timestamp=staleness.written(now - age),
         timeout=timeout,
     )  # fmt: skip
     is_stale = age > timeout * HOUR
-    assert moments.is_stale(lock, now) == is_stale
+    assert staleness.is_stale(lock, now) == is_stale
     with made_workspace() as ws:
         ws.spec("demo")
         LockFile(ws.root / ".kiro/specs").write("demo", lock)
@@ -339,10 +339,10 @@ def test_seed001_p7_a_lock_is_stale_exactly_when_it_is_older_than_its_timeout(
 
 def test_seed001_p7_at_the_very_moment_of_its_timeout_it_is_still_within_it() -> None:
     lock = LockMetadata(
-        owner="ann", machine_id="A", hostname="", timestamp=moments.written(0), timeout=24
+        owner="ann", machine_id="A", hostname="", timestamp=staleness.written(0), timeout=24
     )
-    assert not moments.is_stale(lock, 24 * HOUR)
-    assert moments.is_stale(lock, 24 * HOUR + 1)
+    assert not staleness.is_stale(lock, 24 * HOUR)
+    assert staleness.is_stale(lock, 24 * HOUR + 1)
 
 
 @tagged(8)
@@ -388,7 +388,7 @@ def test_seed001_p9_a_lock_is_mine_exactly_when_the_machine_matches(
 def _kept(folder: Path, id: str, host: str) -> MachineIdentifier:
     """A machine that has had its id for long."""
     kept = MachineId(id=id, hostname=host, created_at="then")
-    (folder / "machine-id.json").write_bytes(codec.machine_bytes(kept))
+    (folder / "machine-id.json").write_bytes(lockfile_codec.machine_bytes(kept))
     return MachineIdentifier(folder)
 
 
@@ -424,8 +424,8 @@ def test_seed001_p11_a_machine_id_is_the_host_name_and_a_uuid(host: str) -> None
 @tagged(12)
 @given(metadata)
 def test_seed001_p12_what_is_written_is_read_back_the_same(lock: LockMetadata) -> None:
-    data = codec.lock_bytes(lock)
-    assert codec.lock_of(data) == lock
+    data = lockfile_codec.lock_bytes(lock)
+    assert lockfile_codec.lock_of(data) == lock
     # and any other reader of JSON reads the same
     assert json.loads(data) == {"reason": None, **lock.to_dict()}
 
@@ -435,8 +435,8 @@ broken = st.one_of(
     st.binary(max_size=200),
     st.text(max_size=100).map(str.encode),
     metadata.flatmap(
-        lambda lock: st.integers(0, len(codec.lock_bytes(lock)) - 1).map(
-            lambda cut: codec.lock_bytes(lock)[:cut]
+        lambda lock: st.integers(0, len(lockfile_codec.lock_bytes(lock)) - 1).map(
+            lambda cut: lockfile_codec.lock_bytes(lock)[:cut]
         )
     ),
     st.tuples(metadata, st.sampled_from(["owner", "machineId", "hostname", "timestamp", "timeout"]))
@@ -469,7 +469,7 @@ def test_seed001_p14_optional_fields_that_are_missing_get_their_defaults(
     lock: LockMetadata, missing: set[str]
 ) -> None:
     fields = {name: value for name, value in lock.to_dict().items() if name not in missing}
-    found = codec.lock_of(json.dumps(fields).encode())
+    found = lockfile_codec.lock_of(json.dumps(fields).encode())
     assert found is not None
     assert found.reason == (None if "reason" in missing else lock.reason)
     assert found.version == ("1.0.0" if "version" in missing else lock.version)

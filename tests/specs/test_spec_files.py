@@ -19,10 +19,10 @@ from holdfast.specs import (
     LockMetadata,
     MachineIdentifier,
     SpecLocks,
-    codec,
     errors,
-    files,
-    moments,
+    lockfile_codec,
+    spec_files,
+    staleness,
 )
 
 
@@ -78,7 +78,7 @@ def test_without_a_reason_the_file_says_null(root: Path, demo: Path) -> None:
      (0.0000125, "0.0000125"), (0.1, "0.1"), (float("inf"), "null")],
 )  # fmt: skip
 def test_numbers_are_spelled_as_the_other_program_spells_them(value: float, text: str) -> None:
-    assert codec.number(value) == text
+    assert lockfile_codec.number(value) == text
 
 
 def test_the_machines_file_is_spelled_like_that_too(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_reason_of_a_mebibyte_is_kept(root: Path) -> None:
 
 def test_a_file_that_is_too_long_to_be_a_lock_is_damaged(root: Path, demo: Path) -> None:
     with (demo / ".lock").open("wb") as file:
-        file.truncate(files.BYTES_MAX + 1)
+        file.truncate(spec_files.BYTES_MAX + 1)
     assert locks(root).files.read("demo") is None
     assert locks(root).acquire_lock("demo").success
 
@@ -241,7 +241,7 @@ def test_where_nothing_can_be_linked_the_file_is_made_by_its_name(
 def test_where_files_must_have_a_name_it_works_too(
     root: Path, demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_NAMELESS", 0)
+    monkeypatch.setattr(spec_files, "_NAMELESS", 0)
     assert locks(root).acquire_lock("demo").success
     assert sorted(os.listdir(demo)) == [".lock"]
     assert locks(root).acquire_lock("demo").error == errors.ALREADY_LOCKED
@@ -272,7 +272,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_locked(
      ("0001-01-01T00:00:00Z", -62135596800.0)],
 )  # fmt: skip
 def test_moments_are_read_with_their_offsets(text: str, seconds: float) -> None:
-    assert moments.read(text) == round(seconds * 1000)
+    assert staleness.read(text) == round(seconds * 1000)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_moments_are_read_with_their_offsets(text: str, seconds: float) -> None:
      "2024-01-01 00:00:00", "20240101", "２０24-01-01", "2024-01-01T00:00:00.Z", "1709208000"],
 )  # fmt: skip
 def test_what_is_no_moment_is_none_and_never_stale(text: str, root: Path, demo: Path) -> None:
-    assert moments.read(text) is None
+    assert staleness.read(text) is None
     foreign(demo / ".lock", timestamp=text, timeout=0.001)
     status = locks(root).get_lock_status("demo")
     assert (status.is_stale, status.duration) == (False, "unknown")
@@ -294,7 +294,7 @@ def test_a_time_without_an_offset_is_that_of_the_place(monkeypatch: pytest.Monke
     monkeypatch.setenv("TZ", "Etc/GMT-3")
     time.tzset()
     try:
-        assert moments.read("2024-02-29T15:00:00") == 1709208000_000
+        assert staleness.read("2024-02-29T15:00:00") == 1709208000_000
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -334,11 +334,11 @@ def test_a_file_that_became_a_lock_since_it_was_looked_at_is_put_back(
 ) -> None:
     file = demo / ".lock"
     file.write_text("nonsense")
-    seen = files.look(str(file))
+    seen = spec_files.look(str(file))
     assert seen is not None
     new = foreign(demo / "new")
     (demo / "new").rename(file)
-    assert files.set_aside(str(file), seen, "damaged") is None
+    assert spec_files.set_aside(str(file), seen, "damaged") is None
     assert file.read_bytes() == new
     assert os.listdir(demo) == [".lock"]
 
@@ -348,15 +348,15 @@ def test_to_give_back_looks_again_if_another_program_replaced_the_lock(
 ) -> None:
     mine = locks(root)
     assert mine.acquire_lock("demo").success
-    real = files.is_same
+    real = spec_files.is_same
 
-    def replaced_meanwhile(path: str, seen: files.Seen) -> bool:
-        monkeypatch.setattr(files, "is_same", real)
+    def replaced_meanwhile(path: str, seen: spec_files.Seen) -> bool:
+        monkeypatch.setattr(spec_files, "is_same", real)
         foreign(demo / "new")
         (demo / "new").rename(path)
         return real(path, seen)
 
-    monkeypatch.setattr(files, "is_same", replaced_meanwhile)
+    monkeypatch.setattr(spec_files, "is_same", replaced_meanwhile)
     refused = mine.release_lock("demo")
     assert refused.error == "Lock owned by different machine"
     assert mine.is_locked("demo")

@@ -18,7 +18,7 @@ from helpers_processes import LINUX_ONLY
 from helpers_specs import foreign, powerless
 from holdfast import LockManager
 from holdfast.core.model import Holder, agent_key
-from holdfast.gate import hook, specs
+from holdfast.gate import hook, locked_specs
 from holdfast.specs import SpecLocks, errors
 
 pytestmark = LINUX_ONLY
@@ -190,7 +190,7 @@ def test_a_stale_lock_still_refuses_and_points_to_the_clean_up(ann: Agent, demo:
 def test_a_dead_holders_lock_still_refuses_and_says_how_to_give_it_back(
     ann: Agent, bob: Agent, root: Path
 ) -> None:
-    from holdfast.manager.liveness import witness_of
+    from holdfast.manager.owners.liveness import witness_of
 
     gone = Holder(id="runner", key="runner", witness=witness_of(ann.process.pid))
     assert SpecLocks(root, holder=gone, owner="Ann").acquire_lock("demo").success
@@ -281,13 +281,15 @@ def imported(done: subprocess.CompletedProcess[str]) -> set[str]:
 def test_an_edit_elsewhere_pays_nothing_for_specs(ann: Agent, root: Path, path: str) -> None:
     done = ann.tell("Write", {"file_path": f"{root}/{path}"}, options=("-X", "importtime"))
     found = imported(done)
-    assert not any(name.startswith(("holdfast.specs", "holdfast.gate.specs")) for name in found)
+    assert not any(
+        name.startswith(("holdfast.specs", "holdfast.gate.locked_specs")) for name in found
+    )
 
 
 def test_an_edit_of_a_spec_imports_nothing_costly(ann: Agent, root: Path) -> None:
     done = ann.tell("Write", {"file_path": f"{root}/{FILE}"}, options=("-X", "importtime"))
     found = imported(done)
-    assert "holdfast.specs.locks" in found
+    assert "holdfast.specs.spec_locks" in found
     costly = {
         "dataclasses", "typing", "enum", "re", "json", "pathlib", "logging", "uuid", "socket",
         "threading", "asyncio", "datetime", "contextlib", "subprocess",
@@ -296,7 +298,7 @@ def test_an_edit_of_a_spec_imports_nothing_costly(ann: Agent, root: Path) -> Non
 
 
 def test_the_words_of_a_path_say_which_spec_it_is(root: Path) -> None:
-    from holdfast.specs.names import specs_around
+    from holdfast.specs.spec_names import specs_around
 
     for path, expected in [
         ("/r/.kiro/specs/demo/x", [("/r/.kiro/specs", "demo")]),
@@ -313,7 +315,7 @@ def test_the_words_of_a_path_say_which_spec_it_is(root: Path) -> None:
 
 
 def test_a_holder_that_is_not_told_is_nobody(root: Path, demo: Path) -> None:
-    assert specs.refusal(Holder(id="x"), [f"{demo}/design.md"]) is None
+    assert locked_specs.refusal(Holder(id="x"), [f"{demo}/design.md"]) is None
     foreign(demo / ".lock")
-    assert specs.refusal(Holder(id="x"), [f"{root}/app/x.rb"], [f"{root}/lib/"]) is None
-    assert specs.refusal(Holder(id="x"), [], [f"{os.fspath(root)}/"]) is not None
+    assert locked_specs.refusal(Holder(id="x"), [f"{root}/app/x.rb"], [f"{root}/lib/"]) is None
+    assert locked_specs.refusal(Holder(id="x"), [], [f"{os.fspath(root)}/"]) is not None

@@ -172,7 +172,7 @@ def test_force_takes_all_of_it_away(root: Path) -> None:
 
 def test_the_gate_sees_a_lock_in_the_other_folder(root: Path) -> None:
     from holdfast import Holder
-    from holdfast.gate.specs import refusal
+    from holdfast.gate.locked_specs import refusal
 
     assert Kse(root, ".kiro", "far-1").lock("demo") == ""
     for home in BOTH:

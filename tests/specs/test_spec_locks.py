@@ -17,14 +17,9 @@ from helpers_processes import LINUX_ONLY, Crowd, until
 from helpers_specs import foreign, locks, made_repository, made_workspace
 from helpers_specs_crowd import fight
 from holdfast import Holder, HoldfastError
-from holdfast.manager.liveness import own_witness, witness_of
-from holdfast.specs import (
-    LockFile,
-    errors,
-    files,
-    holders,
-)
-from holdfast.specs.locks import SETTLE_SECONDS
+from holdfast.manager.owners.liveness import own_witness, witness_of
+from holdfast.specs import LockFile, errors, spec_files, spec_holders
+from holdfast.specs.spec_locks import SETTLE_SECONDS
 
 
 @pytest.fixture
@@ -157,7 +152,7 @@ at = os.open(sys.argv[1], os.O_RDONLY)
 fcntl.flock(at, fcntl.LOCK_EX)
 say("inside"); go()
 """
-    monkeypatch.setattr(files, "ALONE_SECONDS", 0.2)
+    monkeypatch.setattr(spec_files, "ALONE_SECONDS", 0.2)
     with Crowd(tmp_path) as crowd:
         child = crowd.start(stopped, demo)
         child.wait_for("inside")
@@ -288,7 +283,7 @@ def test_an_interrupt_while_ours_settles_leaves_no_lock(
         assert (demo / ".lock").exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.specs.locks.sleep", interrupted)
+    monkeypatch.setattr("holdfast.specs.spec_locks.sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         locks(root, settle_seconds=SETTLE_SECONDS).acquire_lock("demo")
     assert os.listdir(demo) == []
@@ -414,12 +409,12 @@ def test_a_sub_agent_is_family_and_another_session_is_not() -> None:
     child = Holder(id="c", key="@codex/s/c", parent="@codex/s/")
     sibling = Holder(id="d", key="@codex/s/d", parent="@codex/s/")
     other = Holder(id="o", key="@codex/o/")
-    assert holders.is_family(session, child)
-    assert holders.is_family(child, session)
-    assert not holders.is_family(child, sibling)
-    assert not holders.is_family(child, other)
-    assert not holders.is_family(session, other)
-    assert not holders.is_family(Holder(id="a"), Holder(id="b"))
+    assert spec_holders.is_family(session, child)
+    assert spec_holders.is_family(child, session)
+    assert not spec_holders.is_family(child, sibling)
+    assert not spec_holders.is_family(child, other)
+    assert not spec_holders.is_family(session, other)
+    assert not spec_holders.is_family(Holder(id="a"), Holder(id="b"))
 
 
 @LINUX_ONLY
@@ -504,7 +499,7 @@ def test_a_repository_without_specs_pays_for_no_specs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=bare.root, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.splitlines()[-1].split() == ["holdfast.specs", "holdfast.specs.names"]
+    assert done.stdout.splitlines()[-1].split() == ["holdfast.specs", "holdfast.specs.spec_names"]
 
 
 # What others build on

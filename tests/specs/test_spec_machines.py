@@ -16,8 +16,8 @@ from holdfast.specs import (
     MachineIdentifier,
     SpecLocks,
     machine,
-    names,
-    owners,
+    owner_names,
+    spec_names,
 )
 
 
@@ -56,7 +56,7 @@ def test_a_spec_that_one_home_alone_has_is_locked_there(tmp_path: Path) -> None:
 def test_which_of_the_two_homes_it_is(tmp_path: Path, folders: list[str], home: str) -> None:
     for folder in folders:
         (tmp_path / folder).mkdir(parents=True)
-    assert names.specs_folder(str(tmp_path)) == f"{tmp_path}/{home}/specs"
+    assert spec_names.specs_folder(str(tmp_path)) == f"{tmp_path}/{home}/specs"
 
 
 def test_a_command_finds_the_workspace_from_anywhere_inside(repo: Repository) -> None:
@@ -210,14 +210,14 @@ def test_an_id_that_came_from_another_machine_is_not_ours(
 def test_the_owner_is_git_s_name_else_the_users(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in owners.VARIABLES:
+    for name in owner_names.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
-    assert owners.owner_name(str(root), {}) == "unknown"
-    assert owners.owner_name(str(root), {"USERNAME": "w"}) == "w"
-    assert owners.owner_name(str(root), {"USER": " u ", "USERNAME": "w"}) == "u"
+    assert owner_names.owner_name(str(root), {}) == "unknown"
+    assert owner_names.owner_name(str(root), {"USERNAME": "w"}) == "w"
+    assert owner_names.owner_name(str(root), {"USER": " u ", "USERNAME": "w"}) == "u"
     (tmp_path / "gitconfig").write_text("[user]\n\tname = Ann Ä\n")
-    assert owners.owner_name(str(root), {"USER": "u"}) == "Ann Ä"
+    assert owner_names.owner_name(str(root), {"USER": "u"}) == "Ann Ä"
     monkeypatch.setenv("PATH", str(tmp_path))  # no git at all
-    assert owners.owner_name(str(root), {"USER": "u"}) == "u"
+    assert owner_names.owner_name(str(root), {"USER": "u"}) == "u"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from conftest import opener
+from holdfast.core.ledger_time import Reading
 from holdfast.core.model import Decision, Event
-from holdfast.core.time import Reading
 from holdfast.store import open_store
 from holdfast.testing import conformance
 

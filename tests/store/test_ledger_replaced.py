@@ -15,11 +15,11 @@ from helpers_processes import LINUX_ONLY, Auditor, Child, Crowd, until
 from helpers_replacing import Replace, delete, fight, move_away, restore
 from holdfast import LockManager, StoreBusyError, StoreError
 from holdfast.core.errors import Lost
+from holdfast.core.ledger_time import Reading
 from holdfast.core.model import SECOND
-from holdfast.core.time import Reading
 from holdfast.manager import manager as managing
 from holdfast.manager.clock import SystemClock
-from holdfast.manager.liveness import is_dead
+from holdfast.manager.owners.liveness import is_dead
 from holdfast.store import open_store
 
 pytestmark = LINUX_ONLY

@@ -18,9 +18,9 @@ import pytest
 
 from helpers_processes import LINUX_ONLY, Auditor, Child, Crowd, until
 from holdfast import LockManager
-from holdfast.core import moving
+from holdfast.core import bulk_rules
 from holdfast.core.model import Holder
-from holdfast.manager import services
+from holdfast.manager import transactions
 
 if TYPE_CHECKING:
     from holdfast.core.model import Decision
@@ -566,7 +566,7 @@ def test_a_request_that_a_fork_interrupts_is_never_granted_to_the_child_as_well(
 CLOSING = """
 import pathlib
 from holdfast import LockManager
-from holdfast.store.gate import Gate
+from holdfast.store.write_gate import Gate
 from holdfast.store.session import Session
 root, step = pathlib.Path(sys.argv[1]), sys.argv[2]
 manager = LockManager.open(root)
@@ -715,9 +715,9 @@ def test_a_fork_after_a_torn_transaction_was_given_up_begins_no_other(root: Path
         def rule(view: View) -> Decision[Any]:
             if not rolled_back:
                 fork()
-            return moving.note(view, "heard", {})
+            return bulk_rules.note(view, "heard", {})
 
         transaction._ask = ask
-        services.decide(manager, rule)
+        transactions.decide(manager, rule)
         assert len(rolled_back) == 2
         assert [event.type for event in manager.events()] == ["heard"]

@@ -20,7 +20,7 @@ from holdfast.core.draft import Draft
 from holdfast.core.keys import overlap
 from holdfast.core.model import Decision, Holder, Request
 from holdfast.core.overlaps import FEW, Overlaps
-from holdfast.manager import listing, services
+from holdfast.manager import all_grants, transactions
 from holdfast.store.sqlite import SCANNED_MAX, SqliteStore
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def fill(manager: LockManager, count: int) -> None:
             draft.admit(Request(f"filler-{number:06}", holder, (key,), "w"), ticket=False)
         return draft.done(None)
 
-    services.decide(manager, grant, monotonic() + 300)
+    transactions.decide(manager, grant, monotonic() + 300)
 
 
 def opened(store: str, folder: Path) -> LockManager:
@@ -248,25 +248,25 @@ def test_active_grants_are_read_page_by_page(store: str, tmp_path: Path) -> None
     with opened(store, tmp_path / "repo") as manager:
         fill(manager, HELD)
         pages: list[int] = []
-        live = listing._live
+        live = all_grants._live
 
         def counted(view: View, numbers: list[tuple[int, str]], **rest: bool) -> object:
             pages.append(len(numbers))
             return live(view, numbers, **rest)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(listing, "_live", counted)
+            patch.setattr(all_grants, "_live", counted)
             found = manager.active_grants()
-            assert pages == [listing.PAGE]
+            assert pages == [all_grants.PAGE]
             stream = iter(found)
-            for _ in range(listing.PAGE + 1):
+            for _ in range(all_grants.PAGE + 1):
                 next(stream)
-            assert pages == [listing.PAGE] * 2
+            assert pages == [all_grants.PAGE] * 2
             # The ledger is free meanwhile, also for this very process.
             grant = manager.try_acquire(holder="ann", write_paths=["x"])
             assert grant is not None
             rest = list(stream)
-        assert len(rest) == HELD - listing.PAGE - 1
+        assert len(rest) == HELD - all_grants.PAGE - 1
         tokens = [one.token for one in found]
         assert tokens == sorted(set(tokens))
 

@@ -18,7 +18,7 @@ import pytest
 from helpers_processes import LINUX_ONLY, Auditor, Child, Crowd, until
 from holdfast import LockManager
 from holdfast.core.model import SECOND
-from holdfast.store import wake
+from holdfast.store import wake_ups
 
 pytestmark = LINUX_ONLY
 
@@ -327,7 +327,7 @@ def test_two_threads_that_call_for_the_first_time_leave_one_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[_socket.socket] = []
-    together, real = threading.Barrier(2, timeout=60), wake._socket
+    together, real = threading.Barrier(2, timeout=60), wake_ups._socket
 
     def slow() -> object:
         one = real()
@@ -336,8 +336,8 @@ def test_two_threads_that_call_for_the_first_time_leave_one_socket(
         together.wait()
         return one
 
-    monkeypatch.setattr(wake, "_socket", slow)
-    post = wake.Post(str(tmp_path))
+    monkeypatch.setattr(wake_ups, "_socket", slow)
+    post = wake_ups.Post(str(tmp_path))
     callers = [threading.Thread(target=post.send, args=(("nobody",),)) for _ in range(2)]
     for caller in callers:
         caller.start()

@@ -10,12 +10,12 @@ import pytest
 
 from helpers_task_commands import TypedCheckout, why_no_broker
 from holdfast.core.events import ENDINGS
-from holdfast.gate.door import GAP
+from holdfast.gate.door.client_events import GAP
 from holdfast.manager.manager import LockManager
-from holdfast.work.items import LockRequest
-from holdfast.work.tasks import flow, states
+from holdfast.work.engine.work_items import LockRequest
+from holdfast.work.tasks import task_flow, task_states
 from holdfast.work.tasks.attempt import request_of
-from holdfast.work.tasks.task import Task
+from holdfast.work.tasks.lists.task import Task
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -47,7 +47,7 @@ def test_seed004_35_a_task_completes_what_it_can_and_its_gaps_are_told(
     write_list(checkout, "a.txt")
     answer = checkout.type("dispatch", "tasks.toml", "--json")
     assert answer.code == 0, answer
-    assert {one["state"] for one in answer.json["tasks"]} == {states.DONE}
+    assert {one["state"] for one in answer.json["tasks"]} == {task_states.DONE}
     assert (checkout.read("a.txt"), checkout.read("b.txt")) == ("one\n", "b0\n")
     assert not (checkout.root / "new.txt").exists()
     assert named(answer.json["gaps"]) == WANTED
@@ -104,7 +104,7 @@ def test_seed004_31_a_task_whose_agent_crashes_fails_in_the_end_and_holds_nothin
         "crashes", script, tries=2, timeout_seconds=2 if "sleep" in deed else 60
     )
     found = checkout.dispatch(crashes)["crashes"]
-    assert (found.state, found.reason) == (states.FAILED, said)
+    assert (found.state, found.reason) == (task_states.FAILED, said)
     printed = [log.read_text() for log in (checkout.root / ".holdfast/runs").glob("*/task*.log")]
     assert set(printed) == {"a0\n"}
     assert len(printed) == found.tries
@@ -128,13 +128,13 @@ def test_seed004_15_even_a_bug_in_the_scheduler_cannot_let_a_task_write_what_it_
         kept = [path for path in asked.write_paths if path != "b.txt"]
         return LockRequest.of(asked.read_paths, kept)
 
-    monkeypatch.setattr(flow, "request_of", forgetful)
+    monkeypatch.setattr(task_flow, "request_of", forgetful)
     script = "echo x > a.txt; echo x > b.txt || echo refused"
     task = checkout.task("declares", script, writes=("a.txt", "b.txt"))
     with LockManager.open(str(checkout.root)) as manager:
         assert manager.try_acquire(holder="ann", write_paths=["b.txt"]) is not None
         found = checkout.dispatch(task)["declares"]
         gaps = [one.data["path"] for one in manager.events() if one.type == GAP]
-    assert found.state == states.DONE
+    assert found.state == task_states.DONE
     assert (checkout.read("a.txt"), checkout.read("b.txt")) == ("x\n", "b0\n")
     assert gaps == ["b.txt"]

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.gate.settings import SettingsError
-from holdfast.work.layout import AgentSettings, Layout
-from holdfast.work.tasks.agent import AgentMissingError, PromptTooLongError, agent_of, find_agent
+from holdfast.gate.config.settings import SettingsError
+from holdfast.work.screens.layout import AgentSettings, Layout
+from holdfast.work.tasks.task_agent import (
+    AgentMissingError,
+    PromptTooLongError,
+    agent_of,
+    find_agent,
+)
 
 
 def programs(folder: Path, *names: str) -> dict[str, str]:

@@ -21,12 +21,12 @@ from helpers_processes import PATIENCE_SECONDS, until
 from helpers_sandbox import without_call
 from helpers_task_commands import TypedCheckout, why_no_broker
 from helpers_tasks import picture, shell
-from holdfast.gate.door import GAP
+from holdfast.gate.door.client_events import GAP
 from holdfast.gate.sandbox import landlock
 from holdfast.manager.manager import LockManager
-from holdfast.manager.variables import NOT_FOR_AGENTS
-from holdfast.work.tasks import states
-from holdfast.work.tasks.reading import TasksError, read_tasks
+from holdfast.manager.owners.variables import NOT_FOR_AGENTS
+from holdfast.work.tasks import task_states
+from holdfast.work.tasks.lists.list_reader import TasksError, read_tasks
 
 NEEDS_BROKER = pytest.mark.skipif(
     bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}"
@@ -135,7 +135,7 @@ def test_no_task_changes_a_control_file_or_its_own_list(
     after = state_of(stage.root / path)
     if path != ".holdfast/ledger.db":  # which others write meanwhile
         assert after == before, (stage.signs / "did").read_text()
-    assert found["attacks"].state == states.DONE, found["attacks"].tail
+    assert found["attacks"].state == task_states.DONE, found["attacks"].tail
     assert stage.read("a.txt") == "done\n"
     with LockManager.open(str(stage.root)) as manager:
         taken = {
@@ -162,7 +162,7 @@ def test_a_list_that_declares_a_control_file_is_refused_whole(stage: Stage, path
 def test_a_control_file_is_a_gap_of_a_task_that_declares_its_writes(stage: Stage) -> None:
     script = "echo mine > holdfast.toml || true; echo done > a.txt"
     found = stage.dispatch(stage.task("declares", script, writes=("a.txt",)))["declares"]
-    assert found.state == states.DONE
+    assert found.state == task_states.DONE
     with LockManager.open(str(stage.root)) as manager:
         (gap,) = [one.data for one in manager.events() if one.type == GAP]
     assert (gap["path"], gap["controls"], gap["possible"]) == ("holdfast.toml", "Holdfast", False)
@@ -211,7 +211,7 @@ def test_the_agent_of_a_task_cannot_approve_another_and_a_person_can(stage: Stag
     stage.list(waits="echo waits > a.txt", decides=decides)
     work = stage.start("dispatch", "tasks.toml", "--review", "--serve=0", "--slots=1")
     until(lambda: "waits" in stage.records(), "it has begun", PATIENCE_SECONDS)
-    until(lambda: stage.records()["waits"].state == states.REVIEWING, "a task is in review",
+    until(lambda: stage.records()["waits"].state == task_states.REVIEWING, "a task is in review",
           PATIENCE_SECONDS)  # fmt: skip
     port, secret = _page_of(work)
     waits = stage.records()["waits"]
@@ -225,7 +225,7 @@ def test_the_agent_of_a_task_cannot_approve_another_and_a_person_can(stage: Stag
     assert told["page"] == 200, "to look is free"
     for what in ("decide", "forget", "task", "off"):
         assert 0 not in told[what], (what, told)
-    assert stage.records()["waits"].state == states.REVIEWING
+    assert stage.records()["waits"].state == task_states.REVIEWING
     assert _posted(int(port), secret, body) == 200, "the same request, by a person"
     until(lambda: stage.type("decide", "decides", "approve").code == 0, "the other is approved too",
           PATIENCE_SECONDS)  # fmt: skip
@@ -260,7 +260,7 @@ import ctypes, signal, subprocess
 def parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 def is_launcher(pid):
-    return b"holdfast.work.launcher" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"holdfast.work.launching.launcher" in Path(f"/proc/{pid}/cmdline").read_bytes()
 launcher = os.getppid()
 while not is_launcher(launcher):
     launcher = parent(launcher)

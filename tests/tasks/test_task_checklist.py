@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.gate import replacing
-from holdfast.work.tasks import checklist
-from holdfast.work.tasks.checklist import items, tick
-from holdfast.work.tasks.reading import TasksError, read_tasks
+from holdfast.work.tasks.lists import checklist
+from holdfast.work.tasks.lists.checklist import items, tick
+from holdfast.work.tasks.lists.list_reader import TasksError, read_tasks
 
 
 def names(text: str) -> list[str]:

@@ -7,9 +7,9 @@ import os
 import time
 from pathlib import Path
 
-from holdfast.manager.paths import Tree
+from holdfast.manager.files.paths import Tree
 from holdfast.work.tasks.exclusion import Exclusions
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.work.tasks.lists.task import Task, TaskList
 
 
 def task(

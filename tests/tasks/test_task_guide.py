@@ -15,11 +15,11 @@ import pytest
 from helpers_cli import QuickRepository
 from helpers_processes import until
 from helpers_task_commands import TypedCheckout, why_no_broker
-from holdfast.work.layout import AgentSettings, Layout
-from holdfast.work.tasks.agent import KNOWN
-from holdfast.work.tasks.fields import KEYS
-from holdfast.work.tasks.reading import read_tasks
-from holdfast.work.tasks.task import TIMEOUT_SECONDS, Task
+from holdfast.work.screens.layout import AgentSettings, Layout
+from holdfast.work.tasks.lists.list_reader import read_tasks
+from holdfast.work.tasks.lists.task import TIMEOUT_SECONDS, Task
+from holdfast.work.tasks.lists.task_fields import KEYS
+from holdfast.work.tasks.task_agent import KNOWN
 
 GUIDE = (Path(__file__).parents[2] / "docs/tasks.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)

@@ -11,7 +11,7 @@ import pytest
 
 from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, shell
-from holdfast.work.tasks import states
+from holdfast.work.tasks import task_states
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -42,14 +42,14 @@ def test_an_edit_passes_the_hook_of_the_client_and_is_leased_at_the_write(
     found = checkout.dispatch(
         checkout.task("edit", shell(line, "echo a1 > a.txt"), writes=writes)
     )  # fmt: skip
-    assert found["edit"].state == states.DONE, found["edit"].tail
+    assert found["edit"].state == task_states.DONE, found["edit"].tail
     assert "deny" not in checkout.read("said.txt")
     assert checkout.read("a.txt") == "a1\n"
 
 
 def test_the_agent_of_a_task_finds_no_grant_that_would_limit_it(checkout: Checkout) -> None:
     found = checkout.dispatch(checkout.task("asks", "env > said.txt"))
-    assert found["asks"].state == states.DONE
+    assert found["asks"].state == task_states.DONE
     names = {line.partition("=")[0] for line in checkout.read("said.txt").splitlines()}
     assert {"HOLDFAST_HOLDER", "HOLDFAST_SOCKET", "HOLDFAST_TASK"} <= names
     assert not {"HOLDFAST_GRANT", "HOLDFAST_TOKEN"} & names

@@ -12,7 +12,7 @@ from helpers_processes import until
 from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, shell, until_file
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks import states
+from holdfast.work.tasks import task_states
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -53,7 +53,7 @@ def test_a_name_that_a_task_made_and_removed_is_its_own_until_it_ends(
     thread = _goes_when_one_waits(checkout, marks)
     found = checkout.dispatch(checkout.task("first", first), checkout.task("second", second))
     thread.join()
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert (checkout.read("a.txt"), checkout.read("new.txt")) == ("nothing\n", "second\n")
 
 
@@ -69,8 +69,8 @@ def test_who_removes_a_file_that_another_task_has_removed_waits_for_that_task(
     )
     thread.join()
     assert {name: one.state for name, one in found.items()} == {
-        "fails": states.FAILED,
-        "removes": states.DONE,
+        "fails": task_states.FAILED,
+        "removes": task_states.DONE,
     }
     assert not (checkout.root / "a.txt").exists()
 
@@ -86,8 +86,8 @@ def test_who_waits_for_a_file_that_another_task_has_removed_is_told_that_it_chan
     thread = _goes_when_one_waits(checkout, marks)
     found = checkout.dispatch(checkout.task("writes", writes), checkout.task("removes", removes))
     thread.join()
-    assert found["removes"].state == states.DONE
-    assert found["writes"].state == states.FAILED  # there is nothing to read any more
+    assert found["removes"].state == task_states.DONE
+    assert found["writes"].state == task_states.FAILED  # there is nothing to read any more
     assert not (checkout.root / "a.txt").exists()
 
 
@@ -96,7 +96,7 @@ def test_to_remove_what_is_not_there_is_no_error_for_rm_f(
     checkout: Checkout, writes: tuple[str, ...] | None
 ) -> None:
     task = checkout.task("removes", "rm -f none.txt; echo x > a.txt", writes=writes)
-    assert checkout.dispatch(task)["removes"].state == states.DONE
+    assert checkout.dispatch(task)["removes"].state == task_states.DONE
 
 
 def test_a_folder_with_a_file_that_another_task_changed_is_renamed_only_when_it_was_read_again(
@@ -108,14 +108,14 @@ def test_a_folder_with_a_file_that_another_task_changed_is_renamed_only_when_it_
 
     def watch() -> None:
         until(lambda: (marks / "read").exists(), "it was read")
-        until(lambda: checkout.records()["writes"].state == states.DONE, "it was written")
+        until(lambda: checkout.records()["writes"].state == task_states.DONE, "it was written")
         (marks / "written").touch()
 
     thread = threading.Thread(target=watch)
     thread.start()
     found = checkout.dispatch(checkout.task("renames", renames), checkout.task("writes", writes))
     thread.join()
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("lib/x.py") == "theirs and mine\n"
 
 
@@ -129,5 +129,5 @@ def test_a_folder_is_not_renamed_before_another_task_has_ended_that_writes_in_it
         checkout.task("writes", writes), checkout.task("renames", renames, tries=2)
     )
     thread.join()
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("lib/x.py") == "x\ntheirs\n"

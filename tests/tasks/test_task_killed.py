@@ -19,12 +19,12 @@ from helpers_processes import LINUX_ONLY, PATIENCE_SECONDS, until
 from helpers_task_fights import arena, kill_at_random_moments, until_no_process_is_left
 from helpers_task_witness import demand_all_done_once, demand_marks_of, demand_one_commit_each
 from helpers_tasks import Checkout, shell, until_file
-from holdfast.gate.broker.starting import demand
+from holdfast.gate.broker.command_start import demand
 from holdfast.gate.sandbox import SandboxError
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks import states
+from holdfast.work.tasks import task_states
 from holdfast.work.tasks.dispatcher import TaskDispatcher
-from holdfast.work.tasks.task import Task
+from holdfast.work.tasks.lists.task import Task
 
 
 def _cannot() -> str:
@@ -66,7 +66,7 @@ def test_an_attempt_that_yielded_uses_up_none_of_the_tries(checkout: Checkout, m
     )  # fmt: skip
     tasks = checkout.task("older", older), checkout.task("younger", younger, tries=2)
     found = checkout.dispatch(*tasks)["younger"]
-    assert (found.state, found.tries, found.failures) == (states.DONE, 3, 1), found.reason
+    assert (found.state, found.tries, found.failures) == (task_states.DONE, 3, 1), found.reason
 
 
 def test_a_circle_that_closes_after_an_interrupt_is_resolved_as_well(
@@ -93,7 +93,7 @@ def test_a_circle_that_closes_after_an_interrupt_is_resolved_as_well(
         stopping.join()
     found = checkout.records()
     assert is_resolved
-    assert (found["older"].state, found["younger"].state) == (states.DONE, states.QUEUED)
+    assert (found["older"].state, found["younger"].state) == (task_states.DONE, task_states.QUEUED)
     assert (checkout.read("a.txt"), checkout.read("b.txt")) == ("a0\nolder\n", "b0\nolder\n")
 
 
@@ -119,8 +119,8 @@ def test_a_dispatcher_that_is_interrupted_twice_undoes_what_is_out_and_another_g
         assert made.ended(one) == 130
         until_no_process_is_left(made)
         found = made.states().values()
-        assert not {one.state for one in found} & {*states.HOLDING, states.FAILED}
-        demand_marks_of(made, {one.name for one in found if one.state == states.DONE})
+        assert not {one.state for one in found} & {*task_states.HOLDING, task_states.FAILED}
+        demand_marks_of(made, {one.name for one in found if one.state == task_states.DONE})
         made.finish()
         demand_all_done_once(made)
 
@@ -135,15 +135,15 @@ sys.path.insert(0, sys.argv[1])
 from helpers_task_fights import below
 from helpers_tasks import run
 from holdfast.manager.manager import LockManager
-from holdfast.work.runs import Run
+from holdfast.work.launching.run_folders import Run
 from holdfast.work.tasks import landing
-from holdfast.work.tasks.flow import TaskFlow
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.work.tasks.task_flow import TaskFlow
+from holdfast.work.tasks.lists.task import Task, TaskList
 
 root, step, tasks = sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
 
 def die(*_words, **_more):
-    for pid in below(os.getpid(), b"holdfast.work.launcher"):
+    for pid in below(os.getpid(), b"holdfast.work.launching.launcher"):
         os.kill(pid, signal.SIGKILL)
     os.killpg(os.getpid(), signal.SIGKILL)
 
@@ -187,7 +187,7 @@ def test_a_task_that_is_cut_off_while_it_lands_is_one_whole_commit(
     task = checkout.task("one", "echo x > a.txt; echo new > new.txt; rm b.txt", commit=True)
     cut_off(checkout, step, task)
     found = checkout.dispatch(task)["one"]
-    assert (found.state, found.reason) == (states.DONE, "")
+    assert (found.state, found.reason) == (task_states.DONE, "")
     assert found.commit == checkout.git("rev-parse", "HEAD").strip()
     assert len(checkout.log()) == 2
     changed = checkout.git("show", "--format=", "--name-only").split()
@@ -205,7 +205,7 @@ def test_until_its_commit_is_made_no_other_holder_gets_the_files_of_a_task(
         assert manager.try_acquire(holder="ann", write_paths=["a.txt"]) is None
     other = checkout.task("other", "echo y >> a.txt", commit=True)
     found = checkout.dispatch(task, other)
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.git("show", f"{found['one'].commit}:a.txt") == "x\n"
     assert checkout.git("show", f"{found['other'].commit}:a.txt") == "x\ny\n"
     assert len(checkout.log()) == 3
@@ -238,7 +238,7 @@ def test_a_task_without_a_commit_is_undone_or_done_and_its_files_are_free(
         )
     assert checkout.read("a.txt") == ("a0\n" if step == "planned" else "a0\nx\n")
     found = checkout.dispatch(task)["one"]
-    assert (found.state, checkout.read("a.txt")) == (states.DONE, "a0\nx\n")
+    assert (found.state, checkout.read("a.txt")) == (task_states.DONE, "a0\nx\n")
 
 
 def test_trouble_after_a_task_was_accepted_does_not_leave_it_landing(
@@ -257,5 +257,5 @@ def test_trouble_after_a_task_was_accepted_does_not_leave_it_landing(
 
     monkeypatch.setattr(os, "makedirs", fails_twice)
     found = checkout.dispatch(checkout.task("one", "echo x > a.txt", commit=True))["one"]
-    assert (found.state, left) == (states.DONE, [0])
+    assert (found.state, left) == (task_states.DONE, [0])
     assert len(checkout.log()) == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers_tasks import Checkout
-from holdfast.work.tasks import landing, states
+from holdfast.work.tasks import landing, task_states
 from holdfast.work.tasks.landing import CommitError
 
 
@@ -225,7 +225,7 @@ def test_an_index_that_stays_locked_is_told_with_what_to_do(
     monkeypatch.setattr(landing, "INDEX_SECONDS", 0.1)
     (checkout.root / ".git/index.lock").touch()
     found = checkout.dispatch(checkout.task("one", "echo task >> a.txt", commit=True))["one"]
-    assert found.state == states.DONE
+    assert found.state == task_states.DONE
     assert found.commit == checkout.git("rev-parse", "HEAD").strip()
     assert "git's index is locked" in found.reason
     command = found.reason.rpartition(": ")[2]

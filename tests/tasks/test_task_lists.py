@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.work.tasks.reading import TasksError, from_command_line, read_tasks
-from holdfast.work.tasks.task import COMMAND_LINE, Task, TaskList
+from holdfast.work.tasks.lists.list_reader import (
+    TasksError,
+    from_command_line,
+    read_tasks,
+)
+from holdfast.work.tasks.lists.task import COMMAND_LINE, Task, TaskList
 
 TASK = '[[task]]\nname = "one"\nprompt = "do it"\n'
 

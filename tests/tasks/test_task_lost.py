@@ -21,10 +21,10 @@ from helpers_processes import until
 from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, shell, until_file
 from holdfast.manager.manager import LockManager
-from holdfast.work import loop
-from holdfast.work.tasks import states
+from holdfast.work.engine import scheduler_loop
+from holdfast.work.tasks import task_states
 from holdfast.work.tasks.dispatcher import TaskDispatcher
-from holdfast.work.tasks.task import Task
+from holdfast.work.tasks.lists.task import Task
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -89,7 +89,7 @@ class Two:
 
 @pytest.fixture
 def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
-    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(scheduler_loop, "LOOK_SECONDS", 0.05)
     with ExitStack() as stack:
         yield Two(tmp_path, stack)
 
@@ -101,7 +101,7 @@ def demand_undone_by_the_second_alone(two: Two, second: TaskDispatcher) -> None:
     until(second.is_done, "the second dispatcher is done")
     found = two.checkout.records()["one"]
     assert (found.state, found.reason.split(" (")[0]) == (
-        states.FAILED,
+        task_states.FAILED,
         "the agent failed with code 4",
     )
     assert two.checkout.read("a.txt") == "a0\n"

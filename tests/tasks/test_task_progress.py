@@ -8,16 +8,16 @@ import pytest
 
 from holdfast.core.codec import witness_to_list
 from holdfast.core.model import SECOND, Event, Witness
-from holdfast.work.tasks import records, states
-from holdfast.work.tasks.progress import (
+from holdfast.work.tasks import task_records, task_states
+from holdfast.work.tasks.list_progress import (
     Wait,
     chain,
     chain_sentence,
     progress_of,
     waits_after,
 )
-from holdfast.work.tasks.records import ListRecord, TaskRecord
-from holdfast.work.tasks.task import Task
+from holdfast.work.tasks.lists.task import Task
+from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 
 BEGAN = 1000 * SECOND
 
@@ -36,13 +36,13 @@ def task(name: str, state: str, *, after: tuple[str, ...] = (), **terms: Any) ->
 
 def done(name: str, seconds: int) -> TaskRecord:
     return task(
-        name, states.DONE, began=BEGAN, ended=BEGAN + seconds * SECOND,
+        name, task_states.DONE, began=BEGAN, ended=BEGAN + seconds * SECOND,
         worked_microseconds=seconds * SECOND,
     )  # fmt: skip
 
 
 def working(name: str, since: int) -> TaskRecord:
-    return task(name, states.WORKING, began=BEGAN + since * SECOND)
+    return task(name, task_states.WORKING, began=BEGAN + since * SECOND)
 
 
 def listed(*tasks: TaskRecord, slots: int = 1, **terms: Any) -> ListRecord:
@@ -61,12 +61,12 @@ def at(seconds: int, *tasks: TaskRecord, slots: int = 1, dead: tuple[int, ...] =
 
 
 def test_the_counts_are_those_of_the_tasks_that_the_list_has_now() -> None:
-    present = done("a", 5), task("b", states.FAILED), task("c", states.WAITING)
-    elsewhere = TaskRecord("other.toml", Task("a", "do it"), states.FAILED)
+    present = done("a", 5), task("b", task_states.FAILED), task("c", task_states.WAITING)
+    elsewhere = TaskRecord("other.toml", Task("a", "do it"), task_states.FAILED)
     found = progress_of(
         listed(*present), [*present, done("taken out", 3), elsewhere], BEGAN, lambda _one: False
     )
-    assert found.counts == {states.DONE: 1, states.FAILED: 1, states.WAITING: 1}
+    assert found.counts == {task_states.DONE: 1, task_states.FAILED: 1, task_states.WAITING: 1}
     assert (found.done, found.total, found.is_over) == (1, 3, False)
 
 
@@ -76,7 +76,7 @@ def test_the_time_goes_on_until_the_last_task_ends() -> None:
 
 
 def test_a_list_that_was_done_before_it_was_begun_again_took_no_time() -> None:
-    old = task("a", states.DONE, began=BEGAN - 9 * SECOND, ended=BEGAN - 5 * SECOND)
+    old = task("a", task_states.DONE, began=BEGAN - 9 * SECOND, ended=BEGAN - 5 * SECOND)
     assert at(30, old).elapsed == 0
 
 
@@ -84,16 +84,16 @@ def test_a_list_that_was_done_before_it_was_begun_again_took_no_time() -> None:
 
 
 def test_without_a_task_that_is_done_there_is_no_forecast() -> None:
-    assert at(30, working("a", 0), task("b", states.QUEUED)).left is None
+    assert at(30, working("a", 0), task("b", task_states.QUEUED)).left is None
 
 
 def test_when_all_is_over_there_is_no_forecast() -> None:
-    assert at(30, done("a", 10), task("b", states.FAILED)).left is None
+    assert at(30, done("a", 10), task("b", task_states.FAILED)).left is None
 
 
 @pytest.mark.parametrize(("slots", "seconds"), [(1, 40), (2, 20), (3, 20), (4, 10), (9, 10)])
 def test_the_forecast_shares_what_is_left_among_the_slots(slots: int, seconds: int) -> None:
-    left = [task(name, states.QUEUED) for name in "bcde"]
+    left = [task(name, task_states.QUEUED) for name in "bcde"]
     assert at(10, done("a", 10), *left, slots=slots).left == seconds * SECOND
 
 
@@ -103,9 +103,9 @@ def test_what_a_task_has_worked_already_is_not_forecast_again() -> None:
 
 def test_a_task_comes_in_the_forecast_when_those_before_it_have_ended() -> None:
     left = (
-        task("b", states.QUEUED),
-        task("c", states.WAITING, after=("b",)),
-        task("d", states.WAITING, after=("c",)),
+        task("b", task_states.QUEUED),
+        task("c", task_states.WAITING, after=("b",)),
+        task("d", task_states.WAITING, after=("c",)),
     )
     assert at(10, done("a", 10), *left, slots=8).left == 30 * SECOND
 
@@ -115,15 +115,19 @@ def test_a_task_that_takes_longer_than_usual_cannot_be_forecast() -> None:
 
 
 def test_what_a_person_decides_cannot_be_forecast() -> None:
-    waiting = task("c", states.WAITING, after=("b",))
-    assert at(30, done("a", 10), task("b", states.REVIEWING), waiting).left is None
+    waiting = task("c", task_states.WAITING, after=("b",))
+    assert at(30, done("a", 10), task("b", task_states.REVIEWING), waiting).left is None
 
 
 def test_how_long_a_person_thought_about_a_task_is_no_part_of_the_forecast() -> None:
     decided = task(
-        "a", states.DONE, began=BEGAN, ended=BEGAN + 900 * SECOND, worked_microseconds=10 * SECOND
+        "a",
+        task_states.DONE,
+        began=BEGAN,
+        ended=BEGAN + 900 * SECOND,
+        worked_microseconds=10 * SECOND,
     )
-    assert at(900, decided, task("b", states.QUEUED)).left == 10 * SECOND
+    assert at(900, decided, task("b", task_states.QUEUED)).left == 10 * SECOND
 
 
 # A dead dispatcher
@@ -140,7 +144,7 @@ def test_a_list_with_work_left_and_a_dead_dispatcher_is_abandoned() -> None:
 
 
 def test_a_list_that_is_over_is_not_abandoned() -> None:
-    assert not at(500, done("a", 10), task("b", states.FAILED), dead=(1,)).is_abandoned
+    assert not at(500, done("a", 10), task("b", task_states.FAILED), dead=(1,)).is_abandoned
 
 
 @pytest.mark.parametrize(("dead", "abandoned"), [((1,), False), ((2,), False), ((1, 2), True)])
@@ -160,7 +164,7 @@ def test_a_dispatcher_that_cannot_be_judged_counts_as_alive() -> None:
 
 def test_a_list_is_written_and_read_with_all_of_its_dispatchers() -> None:
     tasklist = listed(working("a", 0), beside=(spelled(2), spelled(3)))
-    event = Event(seq=1, at=BEGAN, type=records.LIST_BEGUN, data=tasklist.to_data(), version=1)
+    event = Event(seq=1, at=BEGAN, type=task_records.LIST_BEGUN, data=tasklist.to_data(), version=1)
     assert ListRecord.from_event(event) == tasklist
     assert [one.pid for one in tasklist.dispatchers] == [1, 2, 3]
 
@@ -170,8 +174,8 @@ def test_a_list_is_written_and_read_with_all_of_its_dispatchers() -> None:
 
 def test_a_task_waits_for_the_first_that_is_not_done_of_those_before_it() -> None:
     tasks = (
-        done("a", 1), working("b", 1), task("c", states.WAITING, after=("a", "b")),
-        task("d", states.WAITING, after=("c",)), task("e", states.SKIPPED, after=("c",)),
+        done("a", 1), working("b", 1), task("c", task_states.WAITING, after=("a", "b")),
+        task("d", task_states.WAITING, after=("c",)), task("e", task_states.SKIPPED, after=("c",)),
     )  # fmt: skip
     assert waits_after(tasks) == [Wait("c", "b"), Wait("d", "c")]
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work.items import WorkItem
-from holdfast.work.scheduler import Scheduler
-from holdfast.work.tasks import records, states
+from holdfast.work.engine.scheduler import Scheduler
+from holdfast.work.engine.work_items import WorkItem
+from holdfast.work.tasks import task_records, task_states
 from holdfast.work.tasks.attempt import Setting
-from holdfast.work.tasks.flow import TaskFlow
+from holdfast.work.tasks.lists.task import Task, TaskList
 from holdfast.work.tasks.readiness import Readiness
-from holdfast.work.tasks.records import TaskRecord
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.work.tasks.task_flow import TaskFlow
+from holdfast.work.tasks.task_records import TaskRecord
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def items(flow: TaskFlow) -> list[WorkItem]:
     return flow._scheduler.desk.items()
 
 
-DONE = (states.SENT_OUT, states.ACCEPTED, states.LANDED)
-FAILED = (states.SENT_OUT, states.GIVEN_UP)
+DONE = (task_states.SENT_OUT, task_states.ACCEPTED, task_states.LANDED)
+FAILED = (task_states.SENT_OUT, task_states.GIVEN_UP)
 
 
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -80,12 +80,12 @@ def test_when_a_task_ends_only_what_comes_after_it_is_read(
     found.clear()
     assert not flow.is_done()
     assert found == {"two": 1}
-    assert flow.record("two").state == states.QUEUED
+    assert flow.record("two").state == task_states.QUEUED
 
 
 def test_all_that_can_begin_is_queued_in_one_step(manager: LockManager) -> None:
     flow = begun(manager, *(Task(f"task {number}", "-") for number in range(20)))
-    before = services.look(manager, lambda view: view.head)
+    before = transactions.look(manager, lambda view: view.head)
     flow.queue_ready()
     after = list(manager.events(after=before))
     assert len(items(flow)) == 20
@@ -122,7 +122,7 @@ def test_all_that_comes_after_a_failed_task_is_skipped_in_one_step(manager: Lock
     flow.queue_ready()
     end(flow, "one", *FAILED)
     readiness = Readiness(flow.tasks, flow.wants)
-    decision = services.look(manager, lambda view: readiness.skip(view, ["two", "five"]))
+    decision = transactions.look(manager, lambda view: readiness.skip(view, ["two", "five"]))
     assert [one.name for one in decision.outcome] == ["two", "three", "four"]
-    assert [event.type for event in decision.events] == [records.TASK_CHANGED] * 3
+    assert [event.type for event in decision.events] == [task_records.TASK_CHANGED] * 3
     assert decision.outcome[2].reason == "it comes after three, which was skipped"

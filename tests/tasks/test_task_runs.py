@@ -20,20 +20,20 @@ from helpers_task_commands import TypedCheckout, why_no_broker
 from helpers_tasks import Checkout, picture, run, shell, until_file
 from holdfast.core import codec
 from holdfast.gate.sandbox import SandboxError
-from holdfast.manager import services
-from holdfast.manager.liveness import read_stat, witness_of
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work.descendants import descendants
-from holdfast.work.desk import Desk
+from holdfast.manager.owners.liveness import read_stat, witness_of
+from holdfast.work.engine.item_store import Desk
 from holdfast.work.errors import WorkError
-from holdfast.work.states import TransitionError
-from holdfast.work.tasks import dispatcher, records, states
-from holdfast.work.tasks.agent import AgentMissingError
-from holdfast.work.tasks.decisions import decide_task
+from holdfast.work.launching.descendants import descendants
+from holdfast.work.screens.workflow_states import TransitionError
+from holdfast.work.tasks import dispatcher, task_records, task_states
 from holdfast.work.tasks.dispatcher import TaskDispatcher
 from holdfast.work.tasks.forgetting import forget
-from holdfast.work.tasks.records import ListRecord
-from holdfast.work.tasks.task import Task
+from holdfast.work.tasks.lists.task import Task
+from holdfast.work.tasks.review_decisions import decide_task
+from holdfast.work.tasks.task_agent import AgentMissingError
+from holdfast.work.tasks.task_records import ListRecord
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -52,7 +52,7 @@ def test_a_task_begins_when_all_that_it_comes_after_is_done(checkout: Checkout) 
         checkout.task("second", "sleep 0.2; echo second >> a.txt", after=("first",)),
         checkout.task("first", "sleep 0.2; echo first >> a.txt"),
     )
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("a.txt") == "a0\nfirst\nsecond\nthird\n"
 
 
@@ -63,10 +63,10 @@ def test_what_comes_after_a_failed_task_is_skipped_and_says_why(checkout: Checko
         checkout.task("third", "echo x > c.txt", after=("second",)),
         checkout.task("other", "echo x > a.txt"),
     )
-    assert found["second"].state == found["third"].state == states.SKIPPED
+    assert found["second"].state == found["third"].state == task_states.SKIPPED
     assert found["second"].reason == "it comes after first, which failed"
     assert found["third"].reason == "it comes after second, which was skipped"
-    assert found["other"].state == states.DONE
+    assert found["other"].state == task_states.DONE
     assert checkout.status() == " M a.txt\n"
 
 
@@ -79,7 +79,7 @@ def test_of_two_tasks_that_wait_the_one_with_the_higher_priority_comes_first(
         for number, name in enumerate(names)
     ]
     found = checkout.dispatch(*tasks, slots=1)
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("a.txt").split() == ["a0", *reversed(names)]
 
 
@@ -95,10 +95,10 @@ def test_a_declared_file_that_has_become_a_folder_fails_its_task_and_no_other(
         checkout.task("another", "sleep 0.2; echo 4 > c.txt", after=("makes a folder",)),
     )
     told = {one.name: (one.state, one.reason) for one in found.values()}
-    assert told["declares it"][0] == states.FAILED
+    assert told["declares it"][0] == task_states.FAILED
     assert "x/ is a folder" in told["declares it"][1]
-    assert told["comes after"][0] == states.SKIPPED
-    assert told["another"] == told["makes a folder"] == (states.DONE, "")
+    assert told["comes after"][0] == task_states.SKIPPED
+    assert told["another"] == told["makes a folder"] == (task_states.DONE, "")
 
 
 def test_a_task_waits_for_what_it_takes_at_its_start_as_long_as_that_takes(
@@ -110,7 +110,7 @@ def test_a_task_waits_for_what_it_takes_at_its_start_as_long_as_that_takes(
         checkout.task("first", "echo 1 >> a.txt; sleep 1", writes=("a.txt",)),
         checkout.task("second", "echo 2 >> a.txt", writes=("a.txt",)),
     )
-    assert {one.state for one in found.values()} == {states.DONE}, found
+    assert {one.state for one in found.values()} == {task_states.DONE}, found
     assert checkout.read("a.txt") == "a0\n1\n2\n"
 
 
@@ -118,7 +118,7 @@ def test_two_tasks_with_one_lock_do_not_run_at_once(checkout: Checkout) -> None:
     script = "[ ! -e $PWD/busy.tmp ] && echo x > busy.tmp; sleep 0.2; rm busy.tmp"
     tasks = [checkout.task(f"task {one}", script, locks=("db:test",)) for one in range(3)]
     found = checkout.dispatch(*tasks)
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert all(one.tries == 1 for one in found.values())
 
 
@@ -129,7 +129,7 @@ def test_running_a_list_again_does_nothing_twice(checkout: Checkout) -> None:
     tasks = checkout.task("one", "echo x >> a.txt"), checkout.task("two", "echo y >> b.txt")
     checkout.dispatch(*tasks)
     found = checkout.dispatch(*tasks, checkout.task("three", "echo z >> c.txt"))
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("a.txt") == "a0\nx\n"
     assert checkout.read("c.txt") == "c0\nz\n"
 
@@ -146,15 +146,19 @@ def test_a_failed_task_is_tried_again_only_if_that_is_asked_for(checkout: Checko
     failing = checkout.task("one", "exit 1"), checkout.task("two", "echo x > b.txt", after=("one",))
     mended = checkout.task("one", "echo x > a.txt"), failing[1]
     checkout.dispatch(*failing)
-    assert checkout.dispatch(*mended)["one"].state == states.FAILED
+    assert checkout.dispatch(*mended)["one"].state == task_states.FAILED
     found = checkout.dispatch(*mended, retry_failed=True)
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
 
 
 def test_only_what_is_named_is_done(checkout: Checkout) -> None:
     tasks = [checkout.task(name, f"echo x > {name}.txt") for name in ("a", "b", "c")]
     found = checkout.dispatch(*tasks, only=["b"])
-    assert [found[name].state for name in "abc"] == [states.WAITING, states.DONE, states.WAITING]
+    assert [found[name].state for name in "abc"] == [
+        task_states.WAITING,
+        task_states.DONE,
+        task_states.WAITING,
+    ]
     assert checkout.status() == " M b.txt\n"
 
 
@@ -176,8 +180,10 @@ def test_a_task_that_stood_in_line_and_was_forgotten_is_done_once(checkout: Chec
         work = TaskDispatcher(manager, tasks, slots=1)
         work.begin(command="holdfast dispatch tasks.toml")
         work.start()
-        until(lambda: work.flow.record("first").state == states.WORKING, "the first is at work")
-        assert work.flow.record("second").state == states.QUEUED
+        until(
+            lambda: work.flow.record("first").state == task_states.WORKING, "the first is at work"
+        )
+        assert work.flow.record("second").state == task_states.QUEUED
         with pytest.raises(WorkError, match="first: being worked on right now"):
             forget(manager)
         assert forget(manager, only=["second"]) == 1
@@ -185,7 +191,7 @@ def test_a_task_that_stood_in_line_and_was_forgotten_is_done_once(checkout: Chec
         work.stop()
         assert checkout.read("b.txt") == "b0\n"
     found = checkout.dispatch(tasklist=tasks)
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert (checkout.read("a.txt"), checkout.read("b.txt")) == ("a0\n1\n", "b0\n2\n")
 
 
@@ -264,7 +270,7 @@ def test_a_task_is_one_commit_with_exactly_its_files(checkout: Checkout) -> None
 def test_tasks_that_change_one_file_make_one_commit_each(checkout: Checkout) -> None:
     tasks = [checkout.task(f"t{one}", f"echo {one} >> a.txt", commit=True) for one in range(5)]
     found = checkout.dispatch(*tasks, slots=5)
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert len({one.commit for one in found.values()}) == 5
     assert len(checkout.log()) == 6
     assert checkout.status() == ""
@@ -272,7 +278,7 @@ def test_tasks_that_change_one_file_make_one_commit_each(checkout: Checkout) -> 
 
 def test_a_task_that_changes_nothing_makes_no_commit(checkout: Checkout) -> None:
     found = checkout.dispatch(checkout.task("looks", "cat a.txt", commit=True))["looks"]
-    assert (found.state, found.commit, found.files) == (states.DONE, "", ())
+    assert (found.state, found.commit, found.files) == (task_states.DONE, "", ())
     assert checkout.log() == ["first"]
 
 
@@ -283,7 +289,7 @@ def decided(checkout: Checkout, name: str, approve: bool) -> None:
     with LockManager.open(str(checkout.root)) as manager:
         until(
             lambda: checkout.records().get(name) and checkout.records()[name].state
-            == states.REVIEWING, "it is in review",
+            == task_states.REVIEWING, "it is in review",
         )  # fmt: skip
         assert manager.try_acquire(holder="ann", write_paths=["a.txt"]) is None
         decide_task(manager, "tasks.toml", name, approve, "Ann")
@@ -299,10 +305,10 @@ def test_a_person_approves_or_rejects_with_the_files_held(
     found = checkout.dispatch(task, review=True)["one"]
     person.join()
     if approve:
-        assert (found.state, found.decision) == (states.DONE, "approved by Ann")
+        assert (found.state, found.decision) == (task_states.DONE, "approved by Ann")
         assert checkout.log() == ["echo x > a.txt", "first"]
     else:
-        assert (found.state, found.reason) == (states.FAILED, "rejected by Ann")
+        assert (found.state, found.reason) == (task_states.FAILED, "rejected by Ann")
         assert checkout.read("a.txt") == "a0\n"
 
 
@@ -313,7 +319,7 @@ def test_a_task_in_review_keeps_no_slot(checkout: Checkout) -> None:
         work.begin(command="")
         work.start()
         until(
-            lambda: all(one.state == states.REVIEWING for one in work.flow.records()),
+            lambda: all(one.state == task_states.REVIEWING for one in work.flow.records()),
             "both are in review, though there is one slot",
         )
         for name in ("one", "two"):
@@ -341,7 +347,7 @@ def test_two_dispatchers_on_one_list_share_the_work(checkout: Checkout) -> None:
     for thread in threads:
         thread.join()
     found = checkout.records()
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert sorted(checkout.read("a.txt").split()[1:]) == sorted(str(one) for one in range(12))
 
 
@@ -353,11 +359,11 @@ def test_the_list_knows_every_dispatcher_that_lives(checkout: Checkout) -> None:
     ):
         by = tuple(codec.witness_to_list(witness_of(other.pid)) or ())
         began = ListRecord(tasks.name, ("one",), 1, by=by)
-        services.note(manager, records.LIST_BEGUN, began.to_data(), name=began.note)
+        transactions.note(manager, task_records.LIST_BEGUN, began.to_data(), name=began.note)
 
         def pids() -> list[int]:
             TaskDispatcher(manager, tasks).begin(command="")
-            (found,) = services.look(manager, records.lists_in)
+            (found,) = transactions.look(manager, task_records.lists_in)
             return [one.pid for one in found.dispatchers]
 
         assert pids() == [os.getpid(), other.pid]
@@ -372,7 +378,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from helpers_tasks import Checkout, run
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.work.tasks.lists.task import Task, TaskList
 import json
 root, tasks = sys.argv[2], json.loads(sys.argv[3])
 with LockManager.open(root) as manager:
@@ -402,7 +408,7 @@ def test_a_killed_dispatcher_leaves_nothing_half_done_and_another_goes_on(
     until(lambda: picture(checkout.root) == before, "its files are as they were")
     (marks / "go").touch()
     found = checkout.dispatch(task)["one"]
-    assert (found.state, found.tries) == (states.DONE, 2)
+    assert (found.state, found.tries) == (task_states.DONE, 2)
     assert (checkout.read("a.txt"), checkout.read("b.txt")) == ("a0\nonce\n", "b0\nonce\n")
 
 
@@ -413,7 +419,7 @@ def test_what_was_undone_when_its_dispatcher_ended_cannot_be_approved(checkout: 
     words = [sys.executable, "-m", "holdfast", "dispatch", "tasks.toml", "--review"]
     first = subprocess.Popen(words, cwd=checkout.root, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)  # fmt: skip
-    until(lambda: any(one.state == states.REVIEWING for one in checkout.records().values()),
+    until(lambda: any(one.state == task_states.REVIEWING for one in checkout.records().values()),
           "it is in review")  # fmt: skip
     first.send_signal(signal.SIGINT)
     assert first.wait(30) == 130
@@ -457,11 +463,11 @@ def test_a_task_in_line_needs_what_the_list_says_now(checkout: Checkout) -> None
         until(lambda: bool(work.active()), "the first is out")
         work.halt()
         work.stop()
-    assert checkout.records()["second"].state == states.QUEUED
+    assert checkout.records()["second"].state == task_states.QUEUED
     go.touch()
     changed = replace(second, writes=("b.txt",), locks=("db:test",), priority=5)
     found = checkout.dispatch(first, changed)
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("b.txt") == "new\n"
     with LockManager.open(str(checkout.root)) as manager:
         (item,) = (one for one in Desk(manager).items() if one.workflow == "second")
@@ -481,7 +487,7 @@ def test_the_log_of_the_agent_that_failed_is_named_and_not_that_of_an_earlier_on
     )
     command = (sys.executable, "-S", str(agent), "{prompt}")
     found = checkout.dispatch(checkout.task("one", "x", check="exit 1", command=command))["one"]
-    assert (found.state, found.reason) == (states.FAILED, "the agent failed with code 3")
+    assert (found.state, found.reason) == (task_states.FAILED, "the agent failed with code 3")
     assert found.log.endswith("/task-1.log")
     assert found.tail == ("the second broke",)
 

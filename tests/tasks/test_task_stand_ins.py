@@ -9,7 +9,7 @@ import pytest
 
 from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, shell
-from holdfast.work.tasks import states
+from holdfast.work.tasks import task_states
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -30,7 +30,7 @@ def test_a_declared_file_can_be_replaced_by_one_that_was_written_beside_it(
 ) -> None:
     script = shell(f"echo new > {name}", f"mv {name} docs/new.md")
     found = checkout.dispatch(checkout.task("replaces", script, writes=("docs/new.md",)))
-    assert found["replaces"].state == states.DONE, found["replaces"].tail
+    assert found["replaces"].state == task_states.DONE, found["replaces"].tail
     assert found["replaces"].files == ("docs/new.md",)
     assert checkout.read("docs/new.md") == "new\n"
 
@@ -43,8 +43,8 @@ def test_a_declared_file_can_be_changed_by_sed_in_place_and_only_where_it_is(
         checkout.task("elsewhere", "sed -i s/x/y/ src/x.py", writes=("b.txt",)),
         checkout.task("beside", "sed -i s/c0/c1/ c.txt", writes=("b.txt",)),
     )
-    assert (found["there"].state, found["there"].files) == (states.DONE, ("a.txt",))
-    assert found["elsewhere"].state == found["beside"].state == states.FAILED
+    assert (found["there"].state, found["there"].files) == (task_states.DONE, ("a.txt",))
+    assert found["elsewhere"].state == found["beside"].state == task_states.FAILED
     assert checkout.status() == " M a.txt\n"
 
 
@@ -54,7 +54,7 @@ def test_a_file_beside_a_declared_one_that_replaces_nothing_does_not_stay(
     found = checkout.dispatch(
         checkout.task("leaves it", f"echo half > {BESIDE[0]}", writes=("docs/new.md",))
     )
-    assert found["leaves it"].state == states.DONE
+    assert found["leaves it"].state == task_states.DONE
     assert found["leaves it"].files == ()
     assert checkout.status() == ""
 
@@ -66,7 +66,7 @@ def test_a_name_that_stands_in_for_no_declared_file_is_refused(
     found = checkout.dispatch(
         checkout.task("strays", f"echo x > {name}", writes=("docs/new.md",))
     )  # fmt: skip
-    assert found["strays"].state == states.FAILED
+    assert found["strays"].state == task_states.FAILED
     assert checkout.status() == ""
 
 
@@ -75,5 +75,5 @@ def test_what_was_there_before_under_such_a_name_is_refused(checkout: Checkout) 
     found = checkout.dispatch(
         checkout.task("strays", f"echo x > {BESIDE[0]}", writes=("docs/new.md",))
     )
-    assert found["strays"].state == states.FAILED
+    assert found["strays"].state == task_states.FAILED
     assert checkout.read(BESIDE[0]) == "mine\n"

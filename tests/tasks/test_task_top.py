@@ -14,17 +14,17 @@ import pytest
 from browser.task_scenes import Scene, dead_witness
 from helpers_cli import COMMAND, Repository, Terminal
 from helpers_processes import until
-from holdfast.cli.sheet import Sheet
-from holdfast.cli.top import View, drawn
+from holdfast.cli.terminal.sheet import Sheet
+from holdfast.cli.watching.top import View, drawn
 from holdfast.core import codec
 from holdfast.core.model import SECOND
-from holdfast.manager import services
-from holdfast.manager.liveness import own_witness, witness_of
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.server.board import Board
-from holdfast.work.tasks import records, states
-from holdfast.work.tasks.records import ListRecord, TaskRecord
-from holdfast.work.tasks.task import Task
+from holdfast.manager.owners.liveness import own_witness, witness_of
+from holdfast.server.state.board import Board
+from holdfast.work.tasks import task_records, task_states
+from holdfast.work.tasks.lists.task import Task
+from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def begin(manager: LockManager, *tasks: TaskRecord, pid: int = 0, **terms: Any) 
         "tasks.toml", tuple(one.name for one in tasks),
         by=tuple(codec.witness_to_list(witness) or ()), **given,
     )  # fmt: skip
-    services.note(manager, records.LIST_BEGUN, made.to_data(), name=made.note)
+    transactions.note(manager, task_records.LIST_BEGUN, made.to_data(), name=made.note)
     for one in tasks:
-        services.note(manager, records.TASK_CHANGED, one.to_data(), name=one.note)
+        transactions.note(manager, task_records.TASK_CHANGED, one.to_data(), name=one.note)
 
 
 def shown(manager: LockManager, width: int | None = None) -> list[str]:
@@ -67,8 +67,9 @@ def line(manager: LockManager, begins: str) -> str:
 def test_a_list_shows_how_far_it_is_and_how_long_it_will_take(manager: LockManager) -> None:
     now = manager.now()
     begin(
-        manager, task("a", states.DONE, worked_microseconds=120 * SECOND, tries=1),
-        task("b", states.QUEUED), task("c", states.QUEUED), task("d", states.WAITING, after=("c",)),
+        manager, task("a", task_states.DONE, worked_microseconds=120 * SECOND, tries=1),
+        task("b", task_states.QUEUED), task("c", task_states.QUEUED), task("d",
+        task_states.WAITING, after=("c",)),
         began=now - 60 * SECOND,
     )  # fmt: skip
     assert re.fullmatch(
@@ -81,10 +82,11 @@ def test_a_list_shows_how_far_it_is_and_how_long_it_will_take(manager: LockManag
 def test_each_task_has_its_state_its_tries_and_its_reason(manager: LockManager) -> None:
     began = manager.now() - 5 * SECOND
     begin(
-        manager, task("ok", states.DONE, tries=1, files=("a.txt", "b.txt"), commit="c" * 40),
-        task("bad", states.FAILED, tries=3, reason="the agent failed with code 2", log="x/y.log"),
-        task("not", states.SKIPPED, reason="it comes after bad, which failed"),
-        task("now", states.CHECKING, tries=2, began=began),
+        manager, task("ok", task_states.DONE, tries=1, files=("a.txt", "b.txt"), commit="c" * 40),
+        task("bad", task_states.FAILED, tries=3, reason="the agent failed with code 2",
+        log="x/y.log"),
+        task("not", task_states.SKIPPED, reason="it comes after bad, which failed"),
+        task("now", task_states.CHECKING, tries=2, began=began),
     )  # fmt: skip
     assert re.fullmatch(r"now +checking +[5-9] s +2", line(manager, "now"))
     assert re.fullmatch(r"ok +done +1 +a.txt and 1 more +commit c{10}", line(manager, "ok"))
@@ -99,9 +101,9 @@ def test_each_task_has_its_state_its_tries_and_its_reason(manager: LockManager) 
 
 def test_who_waits_for_whom_is_a_chain(manager: LockManager, repo: Repository) -> None:
     begin(
-        manager, task("one", states.WORKING, item="one-1", tries=1),
-        task("two", states.WORKING, item="two-2", tries=1),
-        task("three", states.WAITING, after=("two",)),
+        manager, task("one", task_states.WORKING, item="one-1", tries=1),
+        task("two", task_states.WORKING, item="two-2", tries=1),
+        task("three", task_states.WAITING, after=("two",)),
     )  # fmt: skip
     held = manager.acquire(holder="one-1", write_paths=["app/x.rb"])
     manager.acquire(holder="two-2", write_paths=["app/y.rb"])
@@ -144,7 +146,7 @@ def test_what_was_at_work_when_its_dispatcher_died_is_counted_as_on_the_page(
     dead = dead_witness()
     scene = Scene(manager, [Task(name, "do it") for name in "abc"], by=dead, launcher=dead)
     scene.send_out("a", "a.txt")
-    scene.send_out("b", "b.txt", state=states.REVIEWING)
+    scene.send_out("b", "b.txt", state=task_states.REVIEWING)
     scene.queue("c", "a.txt")
     [page] = Board(manager).summary()["progress"]
     assert page["cut_off"] == 2
@@ -152,25 +154,25 @@ def test_what_was_at_work_when_its_dispatcher_died_is_counted_as_on_the_page(
 
 
 def test_what_a_person_has_to_decide_is_said_with_the_command(manager: LockManager) -> None:
-    begin(manager, task("rename it", states.REVIEWING), task("b", states.REVIEWING))
+    begin(manager, task("rename it", task_states.REVIEWING), task("b", task_states.REVIEWING))
     assert "to decide: holdfast decide 'rename it' (and 1 more)" in shown(manager)
 
 
 def test_a_list_of_the_command_line_is_called_so(manager: LockManager) -> None:
     made = ListRecord("--task", ("a",), 1)
-    services.note(manager, records.LIST_BEGUN, made.to_data(), name=made.note)
-    one = TaskRecord("--task", Task("a", "do it"), states.DONE)
-    services.note(manager, records.TASK_CHANGED, one.to_data(), name=one.note)
+    transactions.note(manager, task_records.LIST_BEGUN, made.to_data(), name=made.note)
+    one = TaskRecord("--task", Task("a", "do it"), task_states.DONE)
+    transactions.note(manager, task_records.TASK_CHANGED, one.to_data(), name=one.note)
     assert line(manager, "the command line: ").endswith("1 of 1 tasks done")
 
 
 def test_characters_that_cannot_be_seen_are_spelled_out(manager: LockManager) -> None:
-    begin(manager, task("a\u200bb\u202ec\u3164d\ufe0fe\x1b[2J", states.WORKING))
+    begin(manager, task("a\u200bb\u202ec\u3164d\ufe0fe\x1b[2J", task_states.WORKING))
     assert line(manager, "a").startswith(r"a\u200bb\u202ec\u3164d\ufe0fe\x1b[2J")
 
 
 def test_a_long_list_fits_a_narrow_screen(manager: LockManager) -> None:
-    begin(manager, *(task(f"task {one} " + "with a long name " * 5, states.QUEUED)
+    begin(manager, *(task(f"task {one} " + "with a long name " * 5, task_states.QUEUED)
                      for one in range(60)))  # fmt: skip
     for width in (20, 40, 80):
         found = shown(manager, width)
@@ -180,8 +182,8 @@ def test_a_long_list_fits_a_narrow_screen(manager: LockManager) -> None:
 
 def test_what_is_said_of_a_task_is_never_cut_on_a_narrow_screen(manager: LockManager) -> None:
     reason = "the agent failed with code 2, and it printed nothing that would say why"
-    begin(manager, task("bad", states.FAILED, reason=reason, log="runs/bad-1/task.log"),
-          task("b", states.QUEUED))  # fmt: skip
+    begin(manager, task("bad", task_states.FAILED, reason=reason, log="runs/bad-1/task.log"),
+          task("b", task_states.QUEUED))  # fmt: skip
     for width in (12, 20, 40, 80):
         found = shown(manager, width)
         assert all(len(one) <= width for one in found)
@@ -191,7 +193,7 @@ def test_what_is_said_of_a_task_is_never_cut_on_a_narrow_screen(manager: LockMan
 
 def test_a_task_whose_dispatcher_is_gone_is_not_said_to_go_on(manager: LockManager) -> None:
     with subprocess.Popen(["sleep", "600"]) as dispatcher:
-        begin(manager, task("a", states.WORKING, began=manager.now()), pid=dispatcher.pid)
+        begin(manager, task("a", task_states.WORKING, began=manager.now()), pid=dispatcher.pid)
         dispatcher.kill()
         dispatcher.wait()
         assert re.fullmatch(r"a +working +cut off: its dispatcher is gone", line(manager, "a  "))
@@ -206,7 +208,7 @@ def test_a_dead_dispatcher_is_said_within_seconds_with_the_command_that_goes_on(
     repo: Repository, manager: LockManager
 ) -> None:
     with subprocess.Popen(["sleep", "600"]) as dispatcher:
-        begin(manager, task("a", states.WORKING, began=manager.now()), pid=dispatcher.pid)
+        begin(manager, task("a", task_states.WORKING, began=manager.now()), pid=dispatcher.pid)
         terminal = Terminal(repo)
         try:
             terminal.type(f"{' '.join(COMMAND)} top\n")

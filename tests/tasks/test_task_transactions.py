@@ -13,14 +13,14 @@ import pytest
 from helpers_processes import until
 from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, picture, shell, until_file
-from holdfast.gate.door import GAP
-from holdfast.manager.keepsakes import KeepsakeError
+from holdfast.gate.door.client_events import GAP
+from holdfast.manager.files.keepsakes import KeepsakeError
 from holdfast.manager.manager import LockManager
-from holdfast.work import loop
-from holdfast.work.runs import Run
-from holdfast.work.tasks import states
-from holdfast.work.tasks.records import TaskRecord
-from holdfast.work.tasks.task import Task
+from holdfast.work.engine import scheduler_loop
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.tasks import task_states
+from holdfast.work.tasks.lists.task import Task
+from holdfast.work.tasks.task_records import TaskRecord
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -60,7 +60,7 @@ DEEDS = {
 def test_a_task_that_fails_leaves_every_file_as_it_was(checkout: Checkout, deed: str) -> None:
     before = picture(checkout.root)
     found = checkout.dispatch(checkout.task("fails", shell(DEEDS[deed], "exit 3")))
-    assert found["fails"].state == states.FAILED
+    assert found["fails"].state == task_states.FAILED
     assert "failed with code 3" in found["fails"].reason
     assert picture(checkout.root) == before
 
@@ -70,7 +70,7 @@ def test_the_deeds_of_a_task_that_succeeds_stay(checkout: Checkout) -> None:
         again = Checkout(checkout.home / str(number))
         before = picture(again.root)
         found = again.dispatch(again.task("succeeds", deed))
-        assert found["succeeds"].state == states.DONE, (name, found["succeeds"].tail)
+        assert found["succeeds"].state == task_states.DONE, (name, found["succeeds"].tail)
         assert picture(again.root) != before, name
 
 
@@ -78,7 +78,7 @@ def test_a_task_that_takes_too_long_is_ended_and_undone(checkout: Checkout) -> N
     before = picture(checkout.root)
     task = checkout.task("slow", "echo half > a.txt; sleep 60", timeout_seconds=0.5)
     found = checkout.dispatch(task)["slow"]
-    assert (found.state, found.reason) == (states.FAILED, "the agent was ended after 0.5 s")
+    assert (found.state, found.reason) == (task_states.FAILED, "the agent was ended after 0.5 s")
     assert picture(checkout.root) == before
 
 
@@ -87,7 +87,7 @@ def test_a_task_whose_agent_is_killed_is_undone_and_tried_again(checkout: Checko
     (checkout.home / "killed").unlink(missing_ok=True)
     task = checkout.task("killed", script, tries=2)
     found = checkout.dispatch(task)["killed"]
-    assert found.state == states.FAILED
+    assert found.state == task_states.FAILED
     assert "killed by signal 9" in found.reason
     assert found.tries == 2
     assert checkout.read("a.txt") == "a0\n"
@@ -102,21 +102,21 @@ def test_an_attempt_that_failed_is_repeated_from_the_beginning(checkout: Checkou
         "echo once >> a.txt", f"echo >> {marks}/tries", f"[ $(wc -l < {marks}/tries) = 3 ]"
     )
     found = checkout.dispatch(checkout.task("third", script, tries=3))["third"]
-    assert (found.state, found.tries) == (states.DONE, 3)
+    assert (found.state, found.tries) == (task_states.DONE, 3)
     assert checkout.read("a.txt") == "a0\nonce\n"
 
 
 def test_what_an_agent_left_running_is_ended_before_its_files_are_free(checkout: Checkout) -> None:
     left = "(sleep 0.3; echo late >> a.txt) &"
     found = checkout.dispatch(checkout.task("leaves", shell("echo new >> a.txt", left)))
-    assert found["leaves"].state == states.DONE
+    assert found["leaves"].state == task_states.DONE
     assert checkout.read("a.txt") == "a0\nnew\n"
 
 
 def test_ignored_files_are_neither_leased_nor_undone(checkout: Checkout) -> None:
     checkout.write({".gitignore": "*.log\n"})
     found = checkout.dispatch(checkout.task("fails", "echo x > build.log; echo y > a.txt; exit 1"))
-    assert found["fails"].state == states.FAILED
+    assert found["fails"].state == task_states.FAILED
     assert checkout.read("build.log") == "x\n"
     assert checkout.read("a.txt") == "a0\n"
 
@@ -129,7 +129,7 @@ def test_seed004_19_what_a_task_does_not_declare_is_refused_and_is_a_gap(
 ) -> None:
     script = "echo one > a.txt; echo two > b.txt || true; echo new > new.txt || true"
     found = checkout.dispatch(checkout.task("declares", script, writes=("a.txt",)))["declares"]
-    assert found.state == states.DONE
+    assert found.state == task_states.DONE
     assert (checkout.read("a.txt"), checkout.read("b.txt")) == ("one\n", "b0\n")
     assert not (checkout.root / "new.txt").exists()
     with LockManager.open(str(checkout.root)) as manager:
@@ -140,7 +140,7 @@ def test_seed004_19_what_a_task_does_not_declare_is_refused_and_is_a_gap(
 def test_no_task_writes_the_list_that_it_is_in(checkout: Checkout) -> None:
     checkout.write({"tasks.toml": "# the list\n"})
     found = checkout.dispatch(checkout.task("reaches", "echo mine > tasks.toml"))["reaches"]
-    assert found.state == states.FAILED
+    assert found.state == task_states.FAILED
     assert any("the list that this task is in" in line for line in found.tail)
     assert checkout.read("tasks.toml") == "# the list\n"
 
@@ -153,7 +153,7 @@ def test_no_task_writes_the_list_that_it_is_in(checkout: Checkout) -> None:
 def test_git_is_closed_to_a_task(checkout: Checkout, line: str) -> None:
     before = checkout.git("for-each-ref"), checkout.git("diff", "--cached")
     found = checkout.dispatch(checkout.task("commits", shell("echo x > a.txt", line)))["commits"]
-    assert found.state == states.FAILED
+    assert found.state == task_states.FAILED
     assert (checkout.git("for-each-ref"), checkout.git("diff", "--cached")) == before
 
 
@@ -161,21 +161,21 @@ def test_reading_git_works_in_a_task(checkout: Checkout) -> None:
     lines = ["git status", "git diff", "git log -1", "git show HEAD:a.txt", "git grep a0"]
     script = shell("echo new > a.txt", "{", *lines, "} > b.txt")
     found = checkout.dispatch(checkout.task("reads", script))["reads"]
-    assert found.state == states.DONE, found.tail
+    assert found.state == task_states.DONE, found.tail
     assert "modified:   a.txt" in checkout.read("b.txt")
 
 
 def test_a_task_cannot_write_outside_of_the_repository(checkout: Checkout) -> None:
     outside = checkout.home / "outside.txt"
     found = checkout.dispatch(checkout.task("strays", f"echo x > {outside}"))["strays"]
-    assert found.state == states.FAILED
+    assert found.state == task_states.FAILED
     assert not outside.exists()
 
 
 def test_a_task_cannot_reach_the_ledger_or_what_is_kept(checkout: Checkout) -> None:
     script = "rm -rf .holdfast/runs || true; echo x > .holdfast/ledger.db || true; echo new > a.txt"
     found = checkout.dispatch(checkout.task("reaches", shell(script, "exit 1")))["reaches"]
-    assert found.state == states.FAILED
+    assert found.state == task_states.FAILED
     assert checkout.read("a.txt") == "a0\n"
 
 
@@ -197,7 +197,7 @@ def test_a_full_disk_refuses_the_write_and_loses_nothing(
     )
     monkeypatch.setenv("PYTHONPATH", str(site))
     found = checkout.dispatch(checkout.task("writes", "echo small > a.txt; echo y > large.bin"))
-    assert found["writes"].state == states.FAILED
+    assert found["writes"].state == task_states.FAILED
     assert any("cannot be kept as it is" in line for line in found["writes"].tail)
     assert checkout.read("large.bin") == "x" * 300_000
     assert checkout.read("a.txt") == "a0\n"
@@ -216,7 +216,7 @@ def test_a_task_waits_for_a_file_of_another_until_that_one_has_ended(checkout: C
     releaser.start()
     found = checkout.dispatch(*tasks)
     releaser.join()
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("a.txt") == "first\nb0\nsecond\n"
     assert (
         found["second"].tries >= 2
@@ -234,7 +234,7 @@ def test_a_task_that_was_refused_an_old_file_and_failed_begins_again_with_it(
     watcher.start()
     found = checkout.dispatch(checkout.task("reads", reads), checkout.task("writes", writes))
     watcher.join()
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("a.txt") == "theirs and mine\n"
     assert found["reads"].needs == ("a.txt",)
 
@@ -253,7 +253,7 @@ def test_in_a_circle_the_younger_task_yields_and_both_are_done(checkout: Checkou
 
     tasks = checkout.task("older", older), checkout.task("younger", younger)
     found = checkout.dispatch(*tasks, changed=changed)
-    assert {one.state for one in found.values()} == {states.DONE}, found
+    assert {one.state for one in found.values()} == {task_states.DONE}, found
     assert sorted(checkout.read("a.txt").split()) == ["a0", "older", "younger"]
     assert checkout.read("a.txt").split()[1:] == checkout.read("b.txt").split()[1:]
     assert set(found["younger"].needs) == {"a.txt", "b.txt"}
@@ -269,7 +269,7 @@ def test_a_task_that_yields_uses_up_none_of_its_tries(checkout: Checkout) -> Non
                     f"echo >> {marks}/came", f"[ $(wc -l < {marks}/came) = 2 ]")  # fmt: skip
     tasks = checkout.task("older", older), checkout.task("younger", younger, tries=2)
     found = checkout.dispatch(*tasks)["younger"]
-    assert (found.state, found.tries, found.failures) == (states.DONE, 3, 1), found.reason
+    assert (found.state, found.tries, found.failures) == (task_states.DONE, 3, 1), found.reason
 
 
 def test_many_tasks_that_all_want_the_same_files_in_another_order_all_end(
@@ -282,7 +282,7 @@ def test_many_tasks_that_all_want_the_same_files_in_another_order_all_end(
         lines = [f"echo {number} >> {name}; sleep 0.05" for name in order]
         tasks.append(checkout.task(f"task {number}", shell(*lines)))
     found = checkout.dispatch(*tasks, slots=8)
-    assert {one.state for one in found.values()} == {states.DONE}
+    assert {one.state for one in found.values()} == {task_states.DONE}
     orders = [checkout.read(name).split()[1:] for name in names]
     assert orders[0] == orders[1] == orders[2] == orders[3]
     assert sorted(orders[0]) == sorted(str(number) for number in range(8))
@@ -295,7 +295,7 @@ def test_the_settings_say_how_long_an_agent_may_take_unless_the_task_does(
     command = json.dumps(list(checkout.command))
     checkout.write({"holdfast.toml": f"[work.agent]\ncommand = {command}\ntimeout_seconds = 0.5\n"})
     found = checkout.dispatch(Task("slow", "echo x > a.txt; sleep 30", **own))["slow"]  # type: ignore[arg-type]
-    assert found.state == states.FAILED
+    assert found.state == task_states.FAILED
     assert found.reason.endswith(told)
     assert checkout.read("a.txt") == "a0\n"
 
@@ -304,7 +304,7 @@ def test_what_could_not_be_put_back_is_tried_again_while_others_wait_for_it(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as on a disk that was full for a moment: else they would wait for ever."""
-    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(scheduler_loop, "LOOK_SECONDS", 0.1)
     real = Run.put_back
     failed: list[str] = []
     marks = checkout.home / "marks"
@@ -323,7 +323,7 @@ def test_what_could_not_be_put_back_is_tried_again_while_others_wait_for_it(
         checkout.task("waits", f"{until_file(marks / 'up')}; echo two >> a.txt"),
     )
     assert failed
-    assert (found["fails"].state, found["waits"].state) == (states.FAILED, states.DONE)
+    assert (found["fails"].state, found["waits"].state) == (task_states.FAILED, task_states.DONE)
     assert checkout.read("a.txt") == "a0\ntwo\n"
 
 
@@ -349,14 +349,14 @@ def test_a_check_that_fails_goes_back_to_the_agent_with_its_output(checkout: Che
     script = 'case "$(cat a.txt)" in half) echo whole > a.txt ;; *) echo half > a.txt ;; esac'
     task = checkout.task("checked", script, check="cat a.txt; grep whole a.txt", rounds=2)
     found = checkout.dispatch(task)["checked"]
-    assert (found.state, found.round, found.tries) == (states.DONE, 1, 1)
+    assert (found.state, found.round, found.tries) == (task_states.DONE, 1, 1)
     assert checkout.read("a.txt") == "whole\n"
 
 
 def test_a_check_that_never_succeeds_fails_the_task(checkout: Checkout) -> None:
     task = checkout.task("checked", "echo half > a.txt", check="echo not good; false", rounds=1)
     found = checkout.dispatch(task)["checked"]
-    assert (found.state, found.reason) == (states.FAILED, "the check failed with code 1")
+    assert (found.state, found.reason) == (task_states.FAILED, "the check failed with code 1")
     assert found.tail == ("not good",)
     assert checkout.read("a.txt") == "a0\n"
     assert checkout.read(found.log) == "not good\n"

@@ -13,10 +13,10 @@ import pytest
 
 from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, picture, shell
-from holdfast.gate.door import GAP
+from holdfast.gate.door.client_events import GAP
 from holdfast.manager.manager import LockManager
-from holdfast.work.tasks import states
-from holdfast.work.tasks.records import TaskRecord
+from holdfast.work.tasks import task_states
+from holdfast.work.tasks.task_records import TaskRecord
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -50,7 +50,7 @@ def whole_picture(root: Path) -> dict[str, Any]:
 
 def fails(checkout: Checkout, *lines: str, **terms: Any) -> TaskRecord:
     found = checkout.dispatch(checkout.task("fails", shell(*lines, "exit 3"), **terms))["fails"]
-    assert found.state == states.FAILED
+    assert found.state == task_states.FAILED
     assert "failed with code 3" in found.reason, (found.reason, found.tail)
     return found
 
@@ -147,7 +147,7 @@ def test_a_task_that_fails_leaves_every_folder_as_it_was(checkout: Checkout, dee
 def test_a_task_that_succeeds_may_change_folders(checkout: Checkout, deed: str) -> None:
     before = whole_picture(checkout.root)
     found = checkout.dispatch(checkout.task("succeeds", FOLDERS[deed]))["succeeds"]
-    assert found.state == states.DONE, found.tail
+    assert found.state == task_states.DONE, found.tail
     assert whole_picture(checkout.root) != before
 
 
@@ -155,7 +155,7 @@ def test_a_task_that_succeeds_may_change_folders(checkout: Checkout, deed: str) 
 def test_a_folder_that_a_task_does_not_declare_is_a_gap(checkout: Checkout, deed: str) -> None:
     before = whole_picture(checkout.root)
     task = checkout.task("declares", f"! {deed}", writes=("a.txt",))
-    assert checkout.dispatch(task)["declares"].state == states.DONE
+    assert checkout.dispatch(task)["declares"].state == task_states.DONE
     assert whole_picture(checkout.root) == before
     with LockManager.open(str(checkout.root)) as manager:
         gaps = [one.data["path"] for one in manager.events() if one.type == GAP]
@@ -165,7 +165,7 @@ def test_a_folder_that_a_task_does_not_declare_is_a_gap(checkout: Checkout, deed
 def test_a_folder_that_a_task_has_made_is_its_own(checkout: Checkout) -> None:
     script = shell("mkdir n", "chmod 700 n", "mv n m", "rmdir m", "! rmdir app")
     task = checkout.task("declares", script, writes=("a.txt",))
-    assert checkout.dispatch(task)["declares"].state == states.DONE
+    assert checkout.dispatch(task)["declares"].state == task_states.DONE
     with LockManager.open(str(checkout.root)) as manager:
         assert not [one for one in manager.events() if one.type == GAP]
 
@@ -200,7 +200,7 @@ def test_a_name_that_cannot_be_leased_is_refused(
     before = os.lstat(path) if os.path.lexists(path) else None
     terms: dict[str, Any] = {"writes": ("a.txt",)} if declared else {}
     found = checkout.dispatch(checkout.task("odd", script, **terms))["odd"]
-    assert found.state == states.DONE, found.tail
+    assert found.state == task_states.DONE, found.tail
     assert os.path.lexists(path) == (before is not None)
     if before is not None:
         now = os.lstat(path)
@@ -248,7 +248,7 @@ def test_that_is_so_for_the_check_as_well(checkout: Checkout) -> None:
     task = checkout.task(
         "checked", "echo '*.out' > .gitignore", check="echo x > a.out; exit 3", rounds=1
     )
-    assert checkout.dispatch(task)["checked"].state == states.FAILED
+    assert checkout.dispatch(task)["checked"].state == task_states.FAILED
     assert whole_picture(checkout.root) == before
 
 
@@ -276,5 +276,5 @@ def test_the_times_of_a_folder_may_be_set_by_any_task(checkout: Checkout) -> Non
     """Tools that copy folders do that at the end, and would fail."""
     script = "touch -d 2001-02-03 app; echo new > a.txt"
     found = checkout.dispatch(checkout.task("declares", script, writes=("a.txt",)))["declares"]
-    assert found.state == states.DONE, (found.reason, found.tail)
+    assert found.state == task_states.DONE, (found.reason, found.tail)
     assert (checkout.root / "app").stat().st_mtime < 1_000_000_000

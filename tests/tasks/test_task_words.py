@@ -19,13 +19,13 @@ from helpers_cli import COMMAND, Repository, Terminal
 from helpers_processes import PATIENCE_SECONDS, until
 from helpers_task_commands import why_no_broker
 from helpers_tasks import AGENT, IDENTITY, Checkout, until_file
-from holdfast.cli.task_report import Watch
-from holdfast.manager import services
+from holdfast.cli.dispatch.task_report import Watch
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.work.errors import WorkError
-from holdfast.work.tasks import records, states
-from holdfast.work.tasks.records import TaskRecord
-from holdfast.work.tasks.task import COMMAND_LINE, Task
+from holdfast.work.tasks import task_records, task_states
+from holdfast.work.tasks.lists.task import COMMAND_LINE, Task
+from holdfast.work.tasks.task_records import TaskRecord
 
 pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: {why_no_broker()}")
 
@@ -50,7 +50,7 @@ class Shop(Repository):
 
     def records(self) -> dict[str, TaskRecord]:
         with LockManager.open(str(self.root)) as manager:
-            return {one.name: one for one in services.look(manager, records.tasks_in)}
+            return {one.name: one for one in transactions.look(manager, task_records.tasks_in)}
 
 
 def _toml(value: Any) -> str:
@@ -231,7 +231,7 @@ def test_attempts_that_were_broken_off_use_up_none_of_the_tries(checkout: Checko
 
     checkout.dispatch(task, until=is_halted)
     found = checkout.dispatch(task)["one"]
-    assert (found.state, found.tries, found.failures) == (states.DONE, 3, 1)
+    assert (found.state, found.tries, found.failures) == (task_states.DONE, 3, 1)
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_what_is_said_of_a_task_is_one_write(monkeypatch: pytest.MonkeyPatch) ->
     stream = Writes()
     monkeypatch.setattr(sys, "stderr", stream)
     failed = TaskRecord(
-        "l", Task("one", "x"), states.FAILED, reason="no", tail=("a", "b"), log="task.log"
+        "l", Task("one", "x"), task_states.FAILED, reason="no", tail=("a", "b"), log="task.log"
     )
     Watch(quiet=False).see(failed)
     (text,) = stream.texts
@@ -301,7 +301,7 @@ def test_a_task_that_waits_for_a_person_is_told_once_with_what_to_do(shop: Shop)
 def test_a_task_that_waits_for_one_of_its_list_or_waits_shortly_is_not_told(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.cli.task_waits import Wait
+    from holdfast.cli.dispatch.task_waits import Wait
 
     stream = Writes()
     monkeypatch.setattr(sys, "stderr", stream)
@@ -375,7 +375,7 @@ def reviewing(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
     with shop.start("dispatch", name, "--review", *words) as process:
         try:
             until(
-                lambda: [one.state for one in shop.records().values()] == [states.REVIEWING],
+                lambda: [one.state for one in shop.records().values()] == [task_states.REVIEWING],
                 "it is in review",
             )
             yield process
@@ -449,7 +449,7 @@ def test_an_agent_in_a_terminal_is_not_asked(shop: Shop) -> None:
             assert b"or later?" not in terminal.read()
         finally:
             terminal.close()
-        assert shop.records()["rename it"].state == states.REVIEWING
+        assert shop.records()["rename it"].state == task_states.REVIEWING
         shop.hold("decide", "rename it", "approve")
 
 
@@ -457,7 +457,7 @@ def test_what_was_in_review_when_its_dispatcher_ended_is_not_decided_on(shop: Sh
     name = shop.list({"name": "rename it", "prompt": "echo x > app/x.rb"})
     with shop.start("dispatch", name, "--review") as process:
         until(
-            lambda: [one.state for one in shop.records().values()] == [states.REVIEWING],
+            lambda: [one.state for one in shop.records().values()] == [task_states.REVIEWING],
             "it is in review",
         )
         process.send_signal(signal.SIGINT)

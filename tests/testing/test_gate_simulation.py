@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing import simulate
-from holdfast.testing.gate_mutants import GATE_MUTANTS
-from holdfast.testing.sim_gate import GateSimulation
-from holdfast.testing.sim_state import Broken
+from holdfast.testing.gate_simulator.sim_gate import GateSimulation
+from holdfast.testing.simulator.sim_state import Broken
+from mutants.sim_gate_mutants import GATE_MUTANTS
 
 #: Without hand-overs (`wake = false`) are those that four divides.
 SEEDS = (1, 2, 3, 4)
@@ -97,9 +97,15 @@ def test_another_seed_is_another_run() -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
+#: The same command with the seeded bugs, which only the tests have.
+WITH_BUGS = Path(__file__).parents[1] / "simulate_bug.py"
+
+
 def simulated(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
+    """The command, or its twin that knows the bugs, if one is asked for."""
+    program = [str(WITH_BUGS)] if "--bug" in arguments else ["-m", "holdfast.testing.simulate"]
     return subprocess.run(
-        [sys.executable, "-m", "holdfast.testing.simulate", "--mode", "gate", *arguments],
+        [sys.executable, *program, "--mode", "gate", *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -119,7 +125,7 @@ def test_the_command_prints_the_same_run_byte_for_byte(store: str) -> None:
 def test_a_broken_promise_is_told_with_its_step_and_its_replay() -> None:
     found = simulated("--seed", "1", "--steps", "2000", "--bug", "retry_after_179_seconds")
     assert found.returncode == 1
-    told, replay = found.stdout.split("Replay: python -m holdfast.testing.simulate ")
+    told, replay = found.stdout.split("Replay: python tests/simulate_bug.py ")
     assert "BROKEN at step " in told
     assert "heartbeat (2)" in told
     again = simulated(*replay.split())

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from histories import Death, History, Journal, Operation, Recorder, check, read
+from histories.components import components
+from histories.judging import judge
+from histories.model import NEVER, NOTHING_HELD, Model, clash, overlap
+from histories.search import granted_by
+from histories.windows import Contradiction, narrowed
 from holdfast import LockManager
-from holdfast.testing.histories import Death, History, Journal, Operation, Recorder, check, read
-from holdfast.testing.histories.components import components
-from holdfast.testing.histories.judging import judge
-from holdfast.testing.histories.model import NEVER, NOTHING_HELD, Model, clash, overlap
-from holdfast.testing.histories.search import granted_by
-from holdfast.testing.histories.windows import Contradiction, narrowed
 
 MS = 1_000_000
 BUDGET = 50_000
@@ -683,7 +683,7 @@ def test_a_recorded_history_is_checked_by_a_command(tmp_path: Path) -> None:
 
     def checked(*more: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "holdfast.testing.histories", str(tmp_path), *more],
+            [sys.executable, "-m", "histories", str(tmp_path), *more],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout

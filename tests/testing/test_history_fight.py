@@ -12,8 +12,8 @@ import pytest
 
 from helpers_histories import HAPPENS, MET, ProcessFight, ThreadFight, kinds
 from helpers_processes import LINUX_ONLY
+from histories import History, check
 from history_bugs import BUGS
-from holdfast.testing.histories import History, check
 
 pytestmark = LINUX_ONLY
 

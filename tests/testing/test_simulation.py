@@ -25,11 +25,15 @@ from holdfast.manager.clock import FakeClock
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing import simulate
-from holdfast.testing.mutants import MUTANTS
-from holdfast.testing.sim_faults import FOR_EVER, FaultyStore, Interrupted
-from holdfast.testing.sim_progress import WAIT_MAX, Progress
-from holdfast.testing.sim_run import Simulation
-from holdfast.testing.sim_state import Broken
+from holdfast.testing.simulator.sim_faults import (
+    FOR_EVER,
+    FaultyStore,
+    Interrupted,
+)
+from holdfast.testing.simulator.sim_progress import WAIT_MAX, Progress
+from holdfast.testing.simulator.sim_run import Simulation
+from holdfast.testing.simulator.sim_state import Broken
+from mutants.sim_mutants import MUTANTS
 
 #: Seeds that have met everything after half of these steps or little more.
 SEEDS = (53, 52, 48, 50, 35, 4)
@@ -109,9 +113,15 @@ def test_a_wide_request_starves_without_reservations() -> None:
 # The command
 
 
+#: The same command with the seeded bugs, which only the tests have.
+WITH_BUGS = Path(__file__).parents[1] / "simulate_bug.py"
+
+
 def simulated(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
+    """The command, or its twin that knows the bugs, if one is asked for."""
+    program = [str(WITH_BUGS)] if "--bug" in arguments else ["-m", "holdfast.testing.simulate"]
     return subprocess.run(
-        [sys.executable, "-m", "holdfast.testing.simulate", *arguments],
+        [sys.executable, *program, *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -138,7 +148,7 @@ def test_another_seed_is_another_run() -> None:
 def test_a_broken_invariant_is_told_with_its_step_and_its_replay() -> None:
     found = simulated("--seed", "3", "--steps", "5000", "--bug", "skip_liveness")
     assert found.returncode == 1
-    told, replay = found.stdout.split("Replay: python -m holdfast.testing.simulate ")
+    told, replay = found.stdout.split("Replay: python tests/simulate_bug.py ")
     assert "BROKEN at step " in told
     assert "only the living block (6)" in told
     again = simulated(*replay.split())

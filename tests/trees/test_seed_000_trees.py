@@ -28,7 +28,7 @@ from helpers_trees import (
     told,
     tree,
 )
-from holdfast.cli.tree_desk import TreeDesk
+from holdfast.cli.tree.tree_context import TreeDesk
 from holdfast.core.errors import (
     FencingError,
     HoldfastError,
@@ -46,7 +46,7 @@ from holdfast.trees import (
     TreeNotAllowedError,
     Worktree,
     acquire,
-    audit,
+    audit_log,
     create,
     examine,
     find,
@@ -58,7 +58,7 @@ from holdfast.trees import (
     steal,
     take,
 )
-from holdfast.trees.guard import Guard
+from holdfast.trees.locking.operation_guard import Guard
 
 FIELDS = [
     "lock_id", "worktree_id", "holder_id", "created_at", "last_renewed_at", "lease_expires_at",
@@ -309,7 +309,7 @@ def test_seed000_10_a_renewal_that_fails_in_the_middle_ends_an_operation_there(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, begun = [0.0], []
-    monkeypatch.setattr("holdfast.trees.operating.monotonic", lambda: now[0])
+    monkeypatch.setattr("holdfast.trees.locking.operation_rights.monotonic", lambda: now[0])
 
     class Robbed(Progress):
         def begin(self, task: str, files: int = 0, bytes: int = 0) -> None:
@@ -394,7 +394,7 @@ def test_seed000_13_a_steal_is_in_the_audit_log_with_both_parties(world: World) 
     lost = acquire(world.main, ANN, lease_seconds=30)
     world.clock.advance(30)
     won = steal(world.main, BOB, reason="ann went home")
-    (line,) = [one for one in audit.records(world.repository) if one["event"] == "lock_stolen"]
+    (line,) = [one for one in audit_log.records(world.repository) if one["event"] == "lock_stolen"]
     assert (line["holder_id"], line["fencing_token"]) == (BOB, won.fencing_token)
     assert line["stolen_from"]["holder_id"] == ANN
     assert line["stolen_from"]["fencing_token"] == lost.fencing_token
@@ -412,7 +412,7 @@ def test_seed000_13_no_steal_takes_effect_before_it_is_in_the_audit_log(
         world.clock.advance(301)
         thief = f"here:thief:{step}:1"
         killed_at(step, partial(steal, world.main, thief))
-        log = [one for one in audit.records(world.repository) if one["event"] == "lock_stolen"]
+        log = [one for one in audit_log.records(world.repository) if one["event"] == "lock_stolen"]
         record = status(world.main).record
         assert record is not None
         assert record.fencing_token in [one["fencing_token"] for one in log]
@@ -684,7 +684,7 @@ def test_seed000_22_the_command_wants_force_and_a_reason(
     assert tree("restore", id, "--inplace", "--reason", "so") == 2
     assert tree("restore", id, "--inplace", "--force", "--reason", "so") == 0
     (line,) = [
-        one for one in audit.records(world.repository) if one["event"] == "restored_in_place"
+        one for one in audit_log.records(world.repository) if one["event"] == "restored_in_place"
     ]
     assert (line["reason"], line["previous_head"]) == ("so", id)
 

@@ -15,11 +15,11 @@ from helpers_cli import COMMAND, Repository, Terminal, environment, wait_for_fil
 from helpers_processes import LINUX_ONLY, PATIENCE_SECONDS, until
 from helpers_trees import BOB, World, picture, told, tree
 from holdfast.cli.families.tree import COMMANDS
-from holdfast.cli.tree_desk import counted, size
-from holdfast.cli.tree_progress import Bar
+from holdfast.cli.tree.tree_context import counted, size
+from holdfast.cli.tree.tree_progress import Bar
 from holdfast.core.model import Holder, agent_key
 from holdfast.trees import status, steal
-from holdfast.trees.holders import holder_id
+from holdfast.trees.locking.worktree_holders import holder_id
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_a_bar_is_drawn_for_what_lasts_longer_than_a_second(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("holdfast.cli.tree_progress.monotonic", lambda: now[0])
+    monkeypatch.setattr("holdfast.cli.tree.tree_progress.monotonic", lambda: now[0])
     bar = Bar()
     bar.begin("snapshot", 100, 1000)
     bar.advance(10, 100)

@@ -30,7 +30,7 @@ from holdfast.trees import (
     status,
     steal,
 )
-from holdfast.trees.guard import Guard
+from holdfast.trees.locking.operation_guard import Guard
 
 pytestmark = LINUX_ONLY
 
@@ -165,7 +165,9 @@ say("published", take(main, "here:sleeper:1:1")["snapshot_id"])
 def test_a_holder_stopped_inside_the_guard_delays_a_thief_until_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.trees.guard.Guard.__init__.__defaults__", (0.2,))
+    monkeypatch.setattr(
+        "holdfast.trees.locking.operation_guard.Guard.__init__.__defaults__", (0.2,)
+    )
     world = World(tmp_path)
     world.write("x", "one")
     with Crowd(tmp_path) as crowd:

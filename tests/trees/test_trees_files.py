@@ -281,7 +281,8 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
 def test_many_snapshots_at_once_of_a_shared_worktree_have_one_line(tmp_path: Path) -> None:
     from threading import Thread
 
-    from holdfast.trees import descriptors, find
+    from holdfast.trees import find
+    from holdfast.trees.snapshots import descriptors
 
     world = World(tmp_path)
     shared = create(world.repository, "open", isolation="shared").worktree

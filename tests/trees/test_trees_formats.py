@@ -25,13 +25,13 @@ from holdfast.trees import (
     TreeVersionError,
     acquire,
     create,
-    descriptors,
     examine,
     find,
-    formats,
     take,
 )
-from holdfast.trees.guard import Guard
+from holdfast.trees.foreign import format_numbers
+from holdfast.trees.locking.operation_guard import Guard
+from holdfast.trees.snapshots import descriptors
 
 NEEDS_ROOT = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or shutil.which("unshare") is None,
@@ -171,7 +171,7 @@ def test_a_newer_version_that_came_first_is_not_set_back(
             (world.control / "format_version").write_text("2000\n")
             return entered
 
-    monkeypatch.setattr(formats, "Guard", Late)
+    monkeypatch.setattr(format_numbers, "Guard", Late)
     with pytest.raises(TreeVersionError):
         Repository.open(str(world.root))
     assert version(world) == "2000\n"
@@ -220,7 +220,7 @@ def test_an_older_repository_on_a_read_only_mount_is_read_as_it_is(world: World)
 def test_a_reader_passes_a_process_that_is_stopped_and_a_writer_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formats, "_GUARD_SECONDS", 0.01)
+    monkeypatch.setattr(format_numbers, "_GUARD_SECONDS", 0.01)
     age(world)
     with Guard(str(world.control / "intents/intents.guard"), "a test"):
         repository = Repository.open(str(world.root))

@@ -22,17 +22,19 @@ from holdfast.trees import (
     Settings,
     TreeDamagedError,
     acquire,
-    audit,
-    collecting,
+    audit_log,
     create,
-    descriptors,
-    intents,
     plan_gc,
-    protecting,
     remove,
     run_gc,
-    tags,
     take,
+)
+from holdfast.trees.locking import intents
+from holdfast.trees.snapshots import (
+    descriptors,
+    garbage_collection,
+    retention,
+    tags,
 )
 
 pytestmark = LINUX_ONLY
@@ -60,8 +62,8 @@ def planned(world: World, **settings: object) -> set[str]:
     return {one["snapshot_id"] for one in plan_gc(world.repository, chosen).remove}
 
 
-def collect(world: World, settings: Settings = STRICT) -> collecting.Collected:
-    protecting.change_settings(world.repository, **settings.to_dict())
+def collect(world: World, settings: Settings = STRICT) -> garbage_collection.Collected:
+    retention.change_settings(world.repository, **settings.to_dict())
     return run_gc(world.repository, plan_gc(world.repository, settings).id)
 
 
@@ -134,7 +136,7 @@ def test_what_became_needed_since_the_plan_is_left_alone(world: World) -> None:
     plan = plan_gc(world.repository, STRICT)
     tags.add(world.repository, "late", ids[0])
     create(world.repository, "late", snapshot_id=ids[1])
-    protecting.change_settings(world.repository, keep_last=2)
+    retention.change_settings(world.repository, keep_last=2)
     done = run_gc(world.repository, plan.id)
     assert done.removed == [ids[2]]
     assert done.spared == {
@@ -253,7 +255,7 @@ def test_history_goes_past_what_was_removed(world: World) -> None:
 def test_a_gc_is_in_the_audit_log(world: World) -> None:
     ids = several(world, 3)
     collect(world)
-    (record,) = [one for one in audit.records(world.repository) if "removed" in one]
+    (record,) = [one for one in audit_log.records(world.repository) if "removed" in one]
     assert record["event"] == "snapshots_removed"
     assert record["removed"] == ids[:2]
 
@@ -349,8 +351,8 @@ def test_snapshots_are_taken_while_gc_runs(world: World) -> None:
                                     {"keep_last": True}])  # fmt: skip
 def test_a_setting_that_cannot_be_is_refused(world: World, change: dict[str, object]) -> None:
     with pytest.raises(BadTreeError):
-        protecting.change_settings(world.repository, **change)
-    assert protecting.settings(world.repository).to_dict() == Settings().to_dict()
+        retention.change_settings(world.repository, **change)
+    assert retention.settings(world.repository).to_dict() == Settings().to_dict()
 
 
 def test_the_commands_plan_then_run(

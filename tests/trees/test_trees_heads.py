@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from helpers_trees import ANN, World, told, tree
-from holdfast.trees import Settings, descriptors, plan_gc
-from holdfast.trees.protecting import change_settings
+from holdfast.trees import Settings, plan_gc
+from holdfast.trees.snapshots import descriptors
+from holdfast.trees.snapshots.retention import change_settings
 
 NOTHING = {"keep_ancestors": False, "keep_last": 0, "keep_days": 0}
 

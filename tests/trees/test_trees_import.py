@@ -14,8 +14,9 @@ import pytest
 from helpers_jvs import LAYOUTS, Jvs
 from helpers_processes import LINUX_ONLY
 from helpers_trees import World, killed_at, picture, steps_of, telling, told, tree
-from holdfast.trees import BadTreeError, NoTreeError, TreeVersionError, bring, descriptors, tags
-from holdfast.trees.references import find as named
+from holdfast.trees import BadTreeError, NoTreeError, TreeVersionError, bring
+from holdfast.trees.snapshots import descriptors, tags
+from holdfast.trees.snapshots.references import find as named
 
 pytestmark = LINUX_ONLY
 

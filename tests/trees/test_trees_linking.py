@@ -15,8 +15,9 @@ import pytest
 from helpers_processes import LINUX_ONLY, until
 from helpers_trees import World, grow, old_enough, picture
 from holdfast.core.errors import HoldfastError
-from holdfast.manager import orders
-from holdfast.trees import ConsistencyError, files, linker, linking, listing, verify
+from holdfast.manager import helper_process
+from holdfast.trees import ConsistencyError, tree_files, verify
+from holdfast.trees.payload import entry_lists, hard_links, linker
 
 pytestmark = LINUX_ONLY
 
@@ -24,7 +25,7 @@ pytestmark = LINUX_ONLY
 @pytest.fixture(params=["at once", "by another process"])
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> World:
     if request.param == "by another process":
-        monkeypatch.setattr(linking, "MANY_BYTES", 0)
+        monkeypatch.setattr(hard_links, "MANY_BYTES", 0)
     made = World(tmp_path)
     made.lock()
     return made
@@ -33,7 +34,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """One whose links are made by another process."""
-    monkeypatch.setattr(linking, "MANY_BYTES", 0)
+    monkeypatch.setattr(hard_links, "MANY_BYTES", 0)
     made = World(tmp_path)
     made.lock()
     return made
@@ -88,7 +89,7 @@ def test_what_changed_is_copied_and_all_else_is_linked(world: World) -> None:
 def test_a_folder_with_more_files_than_are_handed_over_at_once(
     many: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linking, "_BATCH_MAX", 7)
+    monkeypatch.setattr(hard_links, "_BATCH_MAX", 7)
     for number in range(40):
         many.write(f"app/f{number}", f"{number}")
     old_enough()
@@ -154,7 +155,7 @@ def test_a_file_that_is_not_what_its_times_say_makes_no_snapshot(
     old_enough()
     first = many.take()
     _longer(many.snapshot(first) / "payload/app/x")
-    whole = listing.manifest
+    whole = entry_lists.manifest
 
     def read(folder: str) -> Iterator[dict[str, Any]]:
         if how == "gone":
@@ -162,7 +163,7 @@ def test_a_file_that_is_not_what_its_times_say_makes_no_snapshot(
         for fields in whole(folder):
             yield {**fields, "sha256": "0" * 64}
 
-    monkeypatch.setattr(listing, "manifest", read)
+    monkeypatch.setattr(entry_lists, "manifest", read)
     with pytest.raises(ConsistencyError, match="app/x"):
         many.take(consistency="best_effort")
     assert many.snapshots() == [first]
@@ -177,14 +178,14 @@ def test_if_the_other_process_is_killed_there_is_no_snapshot_and_nothing_is_left
     old_enough()
     first = many.take()
 
-    class Doomed(orders.Helper):
+    class Doomed(helper_process.Helper):
         __slots__ = ()
 
         def __init__(self, program: str) -> None:
             super().__init__(program)
             os.kill(self.pid, signal.SIGKILL)
 
-    monkeypatch.setattr(linking, "Helper", Doomed)
+    monkeypatch.setattr(hard_links, "Helper", Doomed)
     with pytest.raises(HoldfastError, match="gone"):
         many.take()
     assert many.snapshots() == [first]
@@ -198,7 +199,7 @@ def test_what_the_other_process_cannot_do_is_told(
     old_enough()
     first = many.take()
 
-    class Confused(orders.Helper):
+    class Confused(helper_process.Helper):
         __slots__ = ()
 
         def tell(self, data: object, descriptors: object = ()) -> None:
@@ -206,7 +207,7 @@ def test_what_the_other_process_cannot_do_is_told(
                 data = ("app", [("x" * 300, 1)], -1)  # no name can be as long
             super().tell(data, descriptors)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(linking, "Helper", Confused)
+    monkeypatch.setattr(hard_links, "Helper", Confused)
     with pytest.raises(HoldfastError, match="too long"):
         many.take()
     assert many.snapshots() == [first]
@@ -223,14 +224,14 @@ def test_a_snapshot_that_was_killed_is_removed_while_the_other_process_still_lin
     building = tmp_path / "building"
     for number in range(20):
         (building / f"d{number}").mkdir(parents=True)
-    helper = orders.Helper(str(linker.__file__))
+    helper = helper_process.Helper(str(linker.__file__))
     for number in range(20):
         before, copy = (os.open(one / f"d{number}", os.O_RDONLY) for one in (payload, building))
         wanted = [(path.name, 5) for path in (payload / f"d{number}").iterdir()]
         helper.tell((f"d{number}", wanted, 0o555), (before, copy))
         os.close(before)
         os.close(copy)
-    assert files.remove_tree(str(building))
+    assert tree_files.remove_tree(str(building))
     helper.close()
     assert not building.exists()
 
@@ -238,23 +239,23 @@ def test_a_snapshot_that_was_killed_is_removed_while_the_other_process_still_lin
 def test_a_folder_that_somebody_fills_all_the_time_is_not_removed_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_REFILLED_MAX", 3)
+    monkeypatch.setattr(tree_files, "_REFILLED_MAX", 3)
     place = tmp_path / "place"
     place.mkdir()
-    clear = files._clear
+    clear = tree_files._clear
 
     def fill(folder: int) -> str | None:
         found = clear(folder)
         (place / "again").touch()
         return found
 
-    monkeypatch.setattr(files, "_clear", fill)
+    monkeypatch.setattr(tree_files, "_clear", fill)
     with pytest.raises(OSError, match="not empty"):
-        files.remove_tree(str(place))
+        tree_files.remove_tree(str(place))
 
 
 def test_the_other_process_goes_when_nobody_gives_it_orders() -> None:
-    helper = orders.Helper(str(linker.__file__))
+    helper = helper_process.Helper(str(linker.__file__))
     helper.tell(())
     assert helper.hear() == ([], 0, "")
     pid = helper.pid
@@ -269,18 +270,18 @@ def test_an_order_arrives_whole_whatever_its_length(tmp_path: Path) -> None:
     ours, theirs = _socket.socketpair()
     data = {"names": [f"name-{number}\udc80" for number in range(50_000)]}
     heard: list[Any] = []
-    listener = threading.Thread(target=lambda: heard.append(orders.hear(theirs)))
+    listener = threading.Thread(target=lambda: heard.append(helper_process.hear(theirs)))
     listener.start()
     with open(tmp_path / "file", "w+") as file:
-        orders.tell(ours, data, (file.fileno(),))
+        helper_process.tell(ours, data, (file.fileno(),))
         listener.join(30)
         [(found, [descriptor])] = heard
         assert found == data
         assert os.fstat(descriptor).st_ino == os.fstat(file.fileno()).st_ino
         assert not os.get_inheritable(descriptor)
         os.close(descriptor)
-    orders.tell(ours, {"last": True})
+    helper_process.tell(ours, {"last": True})
     ours.close()
-    assert orders.hear(theirs) == ({"last": True}, [])
-    assert orders.hear(theirs) is None
+    assert helper_process.hear(theirs) == ({"last": True}, [])
+    assert helper_process.hear(theirs) is None
     theirs.close()

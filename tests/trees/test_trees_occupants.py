@@ -14,7 +14,7 @@ import pytest
 from helpers_processes import LINUX_ONLY, until
 from helpers_trees import World, picture, told, tree
 from holdfast.trees import occupants
-from holdfast.trees.holders import me
+from holdfast.trees.locking.worktree_holders import me
 
 pytestmark = LINUX_ONLY
 
@@ -109,7 +109,7 @@ def test_they_are_listed_before_the_exchange(
         seen.append(capsys.readouterr().err)
         raise OSError(5, "not now")
 
-    monkeypatch.setattr("holdfast.trees.kernel.exchange", exchange)
+    monkeypatch.setattr("holdfast.trees.kernel_calls.exchange", exchange)
     before = picture(world.payload)
     assert tree(*RESTORE) == 1
     assert f"(pid {pid}) stands in {world.payload}" in seen[0]

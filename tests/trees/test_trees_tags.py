@@ -13,11 +13,11 @@ from holdfast.trees import (
     NoTreeError,
     PartialSnapshotError,
     TreeExistsError,
-    audit,
-    tags,
+    audit_log,
 )
-from holdfast.trees.holders import me
-from holdfast.trees.references import find
+from holdfast.trees.locking.worktree_holders import me
+from holdfast.trees.snapshots import tags
+from holdfast.trees.snapshots.references import find
 
 #: Whom `--holder ann` means.
 ME = me({}, holder="ann").id
@@ -96,7 +96,7 @@ def test_a_tag_is_never_moved_by_accident(world: World) -> None:
     tags.remove(world.repository, "v1.0")
     with pytest.raises(NoTreeError):
         find(world.repository, "v1.0")
-    events = [one["event"] for one in audit.records(world.repository) if "tag" in one]
+    events = [one["event"] for one in audit_log.records(world.repository) if "tag" in one]
     assert events == ["tag_added", "tag_moved", "tag_removed"]
     assert world.codes() == []
 

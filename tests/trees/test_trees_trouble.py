@@ -23,18 +23,18 @@ from holdfast.trees import (
     TreeExistsError,
     TreeNotAllowedError,
     acquire,
-    audit,
+    audit_log,
     create,
-    descriptors,
     examine,
-    files,
     find,
     remove,
     status,
     steal,
     take,
+    tree_files,
     verify,
 )
+from holdfast.trees.snapshots import descriptors
 
 NEEDS_ROOT = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or shutil.which("unshare") is None,
@@ -278,7 +278,7 @@ def test_a_line_of_the_log_that_a_crash_cut_off_is_mended(world: World) -> None:
     place.write_bytes(whole + b'{"event": "half a l')
     world.take()
     assert world.codes() == []
-    assert [*audit.faults(world.repository)] == []
+    assert [*audit_log.faults(world.repository)] == []
 
 
 @pytest.mark.parametrize("text", ["0123456789abcdef0123", "../../../etc", "garbage", "\xff"])
@@ -291,7 +291,7 @@ def test_a_bad_head_is_found(world: World, text: str) -> None:
 
 def test_a_missing_parent_is_found(world: World) -> None:
     one, two = world.take(), world.take()
-    files.remove_tree(str(world.snapshot(one)))
+    tree_files.remove_tree(str(world.snapshot(one)))
     world.descriptor(one).unlink()
     assert world.codes() == ["E_MISSING_PARENT"]
     assert world.snapshots() == [two]
@@ -306,7 +306,7 @@ def test_a_circle_of_parents_is_found_and_followed_once(
     fields["parent_snapshot_id"] = two
     del fields["descriptor_checksum"]
     sealed = descriptors.seal(fields)
-    world.descriptor(one).write_bytes(files.pretty(sealed))
+    world.descriptor(one).write_bytes(tree_files.pretty(sealed))
     mark = world.snapshot(one) / ".READY"
     mark.write_bytes(descriptors.mark(sealed, "now"))
     (finding,) = examine(world.repository, strict=True)
@@ -318,7 +318,7 @@ def test_a_circle_of_parents_is_found_and_followed_once(
 
 def test_a_descriptor_without_its_snapshot_is_found(world: World) -> None:
     id = world.take()
-    files.remove_tree(str(world.snapshot(id)))
+    tree_files.remove_tree(str(world.snapshot(id)))
     assert set(world.codes()) == {"E_SNAPSHOT_MISSING", "E_BAD_HEAD"}
     assert world.snapshots() == []
 

@@ -10,12 +10,12 @@ import pytest
 
 from helpers_processes import Crowd
 from holdfast import LockManager
-from holdfast.manager import services
-from holdfast.work import assignment, states
-from holdfast.work.assignment import assign, forget, present, unfinished
+from holdfast.manager import transactions
 from holdfast.work.errors import WorkError
-from holdfast.work.flows import Flows
-from holdfast.work.manifest import ScreenManifest
+from holdfast.work.screens import assignment, workflow_states
+from holdfast.work.screens.assignment import assign, forget, present, unfinished
+from holdfast.work.screens.manifest import ScreenManifest
+from holdfast.work.screens.workflow_records import Flows
 
 SCREENS = [
     {
@@ -34,10 +34,15 @@ def manifest() -> ScreenManifest:
     return ScreenManifest.parse(TEXT, "screens.json")
 
 
-def finish(manager: LockManager, to: str = states.COMPLETED) -> None:
+def finish(manager: LockManager, to: str = workflow_states.COMPLETED) -> None:
     flows = Flows(manager)
     for name in manifest().groups:
-        for state in (states.QUEUED, states.ANALYZING, states.AWAITING_DECISIONS, to):
+        for state in (
+            workflow_states.QUEUED,
+            workflow_states.ANALYZING,
+            workflow_states.AWAITING_DECISIONS,
+            to,
+        ):
             flows.move(name, state)
 
 
@@ -87,8 +92,8 @@ def test_work_that_nobody_has_begun_yet_is_not_done(repository: Path) -> None:
 
 ASSIGNER = """
 from holdfast import LockManager
-from holdfast.work.assignment import assign
-from holdfast.work.manifest import ScreenManifest
+from holdfast.work.screens.assignment import assign
+from holdfast.work.screens.manifest import ScreenManifest
 with LockManager.open(sys.argv[1]) as manager:
     assign(manager, ScreenManifest.parse(sys.argv[2].encode(), "screens.json"), review=False)
     say("begun")
@@ -118,11 +123,11 @@ def test_work_that_is_done_or_rejected_makes_room_for_the_next(repository: Path)
         assert unfinished(manager) == []
         assign(manager, manifest(), review=False)
         assert Flows(manager).all() == {}, "what was done is forgotten"
-        finish(manager, states.IDLE)
+        finish(manager, workflow_states.IDLE)
         assert unfinished(manager) == ["blog/posts", "blog/users"]
         for name in manifest().groups:
-            Flows(manager).move(name, states.QUEUED)
-            Flows(manager).move(name, states.IDLE, "rejected", {"decision": "rejected"})
+            Flows(manager).move(name, workflow_states.QUEUED)
+            Flows(manager).move(name, workflow_states.IDLE, "rejected", {"decision": "rejected"})
         assert unfinished(manager) == []
 
 
@@ -130,7 +135,7 @@ def test_what_is_forgotten_can_be_begun_again(repository: Path) -> None:
     with LockManager.open(repository) as manager:
         assign(manager, manifest(), review=False)
         forget(manager)
-        assert services.noted(manager, assignment.NOTE) is None
+        assert transactions.noted(manager, assignment.NOTE) is None
         with pytest.raises(WorkError, match="there is nothing to resume"):
             present(manager)
         assign(manager, manifest(), review=False)

@@ -21,10 +21,10 @@ from helpers_processes import LINUX_ONLY, until
 from helpers_work import manifest
 from holdfast.core.codec import grant_of
 from holdfast.core.model import Event
-from holdfast.gate.sandbox.scratch import sweep
-from holdfast.manager.liveness import carriers
+from holdfast.gate.sandbox.scratch_folder import sweep
 from holdfast.manager.manager import LockManager
-from holdfast.work.flows import Flows
+from holdfast.manager.owners.liveness import carriers
+from holdfast.work.screens.workflow_records import Flows
 
 pytestmark = LINUX_ONLY
 
@@ -327,7 +327,7 @@ def _launchers(pid: int) -> list[int]:
             line = Path(f"/proc/{word}/cmdline").read_bytes()
         except OSError:
             continue
-        if b"holdfast.work.launcher" in line:
+        if b"holdfast.work.launching.launcher" in line:
             found.append(int(word))
     return found
 

@@ -14,10 +14,10 @@ from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import Application, Desk, manifest, states
 from holdfast.manager.manager import LockManager
-from holdfast.work.desk import Desk as WorkDesk
-from holdfast.work.items import WorkItem
-from holdfast.work.pipeline import Pipeline
-from holdfast.work.runs import Run
+from holdfast.work.engine.item_store import Desk as WorkDesk
+from holdfast.work.engine.work_items import WorkItem
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.screens.pipeline import Pipeline
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="launchers need Linux: subreaper, pidfd, Landlock"
@@ -388,7 +388,7 @@ def test_a_merge_that_failed_is_amended_as_a_whole(desk: Desk) -> None:
 
 
 def test_one_that_is_amended_is_told_that_the_rest_is_done(tmp_path: Path) -> None:
-    from holdfast.work.phases import APPLY_PROMPT, default_phases
+    from holdfast.work.screens.phases import APPLY_PROMPT, default_phases
 
     plain = default_phases()["apply"]
     assert plain.prompt == APPLY_PROMPT

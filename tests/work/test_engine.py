@@ -11,17 +11,17 @@ import pytest
 from conftest import until
 from holdfast.core.errors import StoreError
 from holdfast.core.model import SECOND, Holder
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.testing.conformance import Scene
-from holdfast.work import items, loop
-from holdfast.work.callbacks import Again, Hold
-from holdfast.work.desk import YIELD, YIELD_NOTES, Desk
-from holdfast.work.items import LockRequest, Order, WorkItem
-from holdfast.work.mailbox import Mailbox
-from holdfast.work.messages import Freed, Message
-from holdfast.work.scheduler import Here, Scheduler
+from holdfast.work.engine import scheduler_loop, work_items
+from holdfast.work.engine.callbacks import Again, Hold
+from holdfast.work.engine.item_store import YIELD, YIELD_NOTES, Desk
+from holdfast.work.engine.loop_messages import Freed, Message
+from holdfast.work.engine.mailbox import Mailbox
+from holdfast.work.engine.scheduler import Here, Scheduler
+from holdfast.work.engine.work_items import LockRequest, Order, WorkItem
 from test_scheduler import Undoing, ends, go_round, put, status
 
 
@@ -127,7 +127,7 @@ def test_a_scheduler_that_broke_while_it_swept_sweeps_when_it_is_started_again(
     scheduler = make()
     put(scheduler, "a", lambda item, grant: None, "a.py")
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "settles", fails)
+        patched.setattr(scheduler_loop, "settles", fails)
         scheduler.start()
         until(lambda: bool(scheduler.error), "it broke")
         scheduler.stop()
@@ -148,7 +148,7 @@ def test_what_cannot_be_begun_for_want_of_a_process_is_begun_later(
             raise failures.pop()
         return Here()
 
-    monkeypatch.setattr(loop, "PERMIT_SECONDS", 0.01)
+    monkeypatch.setattr(scheduler_loop, "PERMIT_SECONDS", 0.01)
     scheduler = make(host=host)
     item = put(scheduler, "a", lambda item, grant: None, "a.py")
     scheduler.start()
@@ -162,7 +162,7 @@ def test_if_no_process_can_be_had_at_all_the_operator_is_told(
     def host() -> Here:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(loop, "PERMIT_SECONDS", 0.001)
+    monkeypatch.setattr(scheduler_loop, "PERMIT_SECONDS", 0.001)
     scheduler = make(host=host)
     put(scheduler, "a", lambda item, grant: None, "a.py")
     scheduler.start()
@@ -286,7 +286,7 @@ def test_no_more_are_begun_while_so_many_are_held(
     make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each keeps a process, and a person may be long about it."""
-    monkeypatch.setattr(loop, "HELD_MAX", 2)
+    monkeypatch.setattr(scheduler_loop, "HELD_MAX", 2)
     scheduler = make(slots=1)
     scheduler.handle("land", lambda item, grant: None)
     made = [put(scheduler, name, lambda *_: Hold(), f"{name}.py") for name in "abc"]
@@ -463,15 +463,17 @@ def test_a_record_of_an_earlier_version_is_read_with_defaults() -> None:
         assert WorkItem.from_data(data) == item
 
 
-@pytest.mark.parametrize("before", items.STATUSES)
-@pytest.mark.parametrize("cause", sorted({edge.cause for edge in items.EDGES}))
+@pytest.mark.parametrize("before", work_items.STATUSES)
+@pytest.mark.parametrize("cause", sorted({edge.cause for edge in work_items.EDGES}))
 def test_an_item_changes_its_status_only_along_an_edge(before: str, cause: str) -> None:
-    edges = [edge.after for edge in items.EDGES if (edge.before, edge.cause) == (before, cause)]
+    edges = [
+        edge.after for edge in work_items.EDGES if (edge.before, edge.cause) == (before, cause)
+    ]
     if edges:
-        assert [items.after(before, cause)] == edges
+        assert [work_items.after(before, cause)] == edges
     else:
         with pytest.raises(KeyError):
-            items.after(before, cause)
+            work_items.after(before, cause)
 
 
 # All that its holder has
@@ -563,7 +565,7 @@ def test_all_that_an_abandoned_item_s_holder_took_goes_to_whoever_cleans_up(
     assert isinstance(conflicts, list), "what was left behind is not put in order yet"
     mine = desk.take_over(claimed[0], Holder(id=item.id, key="cleaner"))
     assert mine is not None
-    held = services.look(manager, lambda view: view.held_by("cleaner"))
+    held = transactions.look(manager, lambda view: view.held_by("cleaner"))
     assert sorted(path for grant in held for path in grant.paths) == ["a.py", "b.py"]
     assert mine.grant_id in {grant.id for grant in held}
     assert desk.retry(mine, "again") is not None
@@ -582,7 +584,7 @@ def test_what_the_holder_of_an_item_waited_for_never_comes_to_it_afterwards(
     claimed = desk.claim(item, holder)
     assert isinstance(claimed, tuple)
     other = manager.acquire(holder="other", write_paths=["b.py"])
-    services.queue(manager, manager.request(holder, (), ["b.py"]))
+    transactions.queue(manager, manager.request(holder, (), ["b.py"]))
     assert len(manager.queue()) == 1
     if way == "taken over":
         assert desk.take_over(claimed[0], Holder(id=item.id, key="cleaner")) is not None
@@ -592,7 +594,7 @@ def test_what_the_holder_of_an_item_waited_for_never_comes_to_it_afterwards(
         assert desk.end(claimed[0]) is not None
     assert manager.queue() == []
     manager.release(other.id)
-    held = services.look(manager, lambda view: view.held_by("theirs"))
+    held = transactions.look(manager, lambda view: view.held_by("theirs"))
     assert held == []
 
 
@@ -629,7 +631,7 @@ def test_the_host_of_an_item_that_is_out_is_asked_to_stop_its_agent(
 
 def ask_to_yield(manager: LockManager, item: WorkItem) -> None:
     said = {"item": item.id, "why": "a waits for b, b for a"}
-    services.note(manager, YIELD, said, name=f"{YIELD_NOTES}{item.id}")
+    transactions.note(manager, YIELD, said, name=f"{YIELD_NOTES}{item.id}")
 
 
 @pytest.mark.parametrize("is_retried", [False, True])
@@ -662,7 +664,7 @@ def test_an_item_that_is_to_yield_is_stopped_once_and_its_note_ends_with_it(
     ends(scheduler)
     assert agent.stops == ["deadlock: a waits for b, b for a"]
     assert len(tries) == (2 if is_retried else 1)
-    assert services.notes(manager, YIELD_NOTES) == []
+    assert transactions.notes(manager, YIELD_NOTES) == []
 
 
 # The mailbox

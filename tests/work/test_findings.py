@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 
 from holdfast import InvalidInput, OverLockError
 from holdfast.cli import exit_code
-from holdfast.manager.paths import Tree, Words
-from holdfast.work.findings import SIZE_MAX, TARGETS_MAX, Findings, FindingsError, aggregate
-from holdfast.work.manifest import Screen
+from holdfast.manager.files.paths import Tree, Words
+from holdfast.work.screens.findings import (
+    SIZE_MAX,
+    TARGETS_MAX,
+    Findings,
+    FindingsError,
+    aggregate,
+)
+from holdfast.work.screens.manifest import Screen
 
 SCREEN = Screen("Post Detail", "blog", "posts", "show")
 

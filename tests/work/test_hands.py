@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import until
-from holdfast.work.hands import Hands
+from holdfast.work.engine.thread_pool import Hands
 
 
 @pytest.fixture

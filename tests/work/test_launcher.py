@@ -18,9 +18,9 @@ from conftest import until
 from helpers_launcher import Bench, before_launchers, is_running, pid_in
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.manager.manager import LockManager
-from holdfast.work.desk import Desk
-from holdfast.work.scheduler import Again
-from holdfast.work.slots import AgentError, Ended, Launcher, Launchers
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.scheduler import Again
+from holdfast.work.launching.slots import AgentError, Ended, Launcher, Launchers
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="launchers need Linux: subreaper, pidfd, Landlock"
@@ -166,9 +166,9 @@ def _ignoring(function: object) -> None:
 KILLED = """
 import os, sys, threading
 from holdfast.manager.manager import LockManager
-from holdfast.work.desk import Desk
-from holdfast.work.items import LockRequest
-from holdfast.work.slots import Launchers
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.work_items import LockRequest
+from holdfast.work.launching.slots import Launchers
 root, file = sys.argv[1:]
 manager = LockManager.open(root)
 launcher = Launchers(manager, 1).lend()

@@ -12,13 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli import exit_code
-from holdfast.gate.settings import SettingsError
-from holdfast.work.items import LockRequest
-from holdfast.work.layout import Layout
-from holdfast.work.manifest import Screen, ScreenManifest
-from holdfast.work.naming import singular
-from holdfast.work.phases import MERGE_WORDS, PHASES, SCREEN_WORDS, Phase, default_phases
-from holdfast.work.templates import filled, gaps
+from holdfast.gate.config.settings import SettingsError
+from holdfast.work.engine.work_items import LockRequest
+from holdfast.work.screens.layout import Layout
+from holdfast.work.screens.manifest import Screen, ScreenManifest
+from holdfast.work.screens.phases import (
+    MERGE_WORDS,
+    PHASES,
+    SCREEN_WORDS,
+    Phase,
+    default_phases,
+)
+from holdfast.work.screens.singular_names import singular
+from holdfast.work.screens.templates import filled, gaps
 
 SHOW = Screen("show", "blog", "posts", "show", ("like",), ("lib/x.rb", "app/models/blog/post.rb"))
 GUIDE = (Path(__file__).parents[2] / "docs/dispatch.md").read_text()

@@ -16,9 +16,21 @@ from hypothesis import strategies as st
 
 from holdfast.cli import exit_code
 from holdfast.core import keys
-from holdfast.manager.paths import Words
-from holdfast.work.checking import DEPTH_MAX, TOLD_MAX, folded, name_problem, path_problem, tidy
-from holdfast.work.manifest import SIZE_MAX, ManifestError, Screen, ScreenManifest
+from holdfast.manager.files.paths import Words
+from holdfast.work.input_checks import (
+    DEPTH_MAX,
+    TOLD_MAX,
+    folded,
+    name_problem,
+    path_problem,
+    tidy,
+)
+from holdfast.work.screens.manifest import (
+    SIZE_MAX,
+    ManifestError,
+    Screen,
+    ScreenManifest,
+)
 
 
 def screen(**changes: Any) -> dict[str, Any]:

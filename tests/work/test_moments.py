@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.core.model import SECOND
 from holdfast.manager.manager import LockManager
-from holdfast.work import moments
-from holdfast.work.moments import Moments
+from holdfast.work.engine import deadlines
+from holdfast.work.engine.deadlines import Moments
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(moments, "monotonic", lambda: made.ours)
+    monkeypatch.setattr(deadlines, "monotonic", lambda: made.ours)
     return made
 
 

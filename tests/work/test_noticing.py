@@ -20,10 +20,10 @@ import pytest
 from conftest import furnish, until
 from helpers_launcher import PYTHON, Bench
 from helpers_sandbox import NEEDS_LANDLOCK, WITHOUT_CALL
-from holdfast.gate.sandbox import noticing, seccomp
-from holdfast.gate.sandbox.standing_in import is_temporary, stands_in_for
-from holdfast.work.callbacks import Again
-from holdfast.work.slots import Ended
+from holdfast.gate.sandbox import denied_writes, seccomp
+from holdfast.gate.sandbox.temp_names import is_temporary, stands_in_for
+from holdfast.work.engine.callbacks import Again
+from holdfast.work.launching.slots import Ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="seccomp is part of Linux")
 
@@ -313,7 +313,7 @@ os.wait()
 
 @real
 def test_each_path_is_told_once_and_only_so_many(bench: Bench) -> None:
-    most = noticing.NOTICED_MAX
+    most = denied_writes.NOTICED_MAX
     bench.shell(
         f"for i in $(seq 0 {most + 99}); do echo > lib/$i.rb; echo > lib/$i.rb; done 2> /dev/null; "
         "echo > app/x.rb && echo goes on"
@@ -475,7 +475,7 @@ def test_without_a_listener_all_else_is_as_before() -> None:
     number = seccomp.MACHINES[os.uname().machine].seccomp
     script = (
         "from holdfast.gate.sandbox import seccomp\nprint(seccomp.lacks())\n"
-        "import os, sys\nfrom holdfast.gate.sandbox.noticing import Noticing\n"
+        "import os, sys\nfrom holdfast.gate.sandbox.denied_writes import Noticing\n"
         "made = Noticing('/', {}, [])\nmade.enter()\nmade.begin()\nprint(made.ears)\n"
         "open(os.devnull, 'w').write('x')\nmade.close()\nprint('on')\n"
     )
@@ -490,7 +490,7 @@ def test_without_a_listener_all_else_is_as_before() -> None:
 def test_another_machine_or_system_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "MACHINES", {})
     assert "not known" in seccomp.lacks()
-    made = noticing.Noticing("/", {}, [])
+    made = denied_writes.Noticing("/", {}, [])
     made.enter()
     made.begin()
     assert made.ears == []

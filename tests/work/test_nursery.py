@@ -18,14 +18,20 @@ from conftest import until
 from helpers_launcher import PYTHON, Bench, before_launchers, is_running, pid_in
 from helpers_processes import Crowd, state_of
 from helpers_sandbox import NEEDS_LANDLOCK
-from holdfast.gate.broker import system
-from holdfast.gate.broker.starting import demand
-from holdfast.gate.sandbox import SandboxError, landlock, noticing, seccomp, spawning
-from holdfast.work.runs import Run
-from holdfast.work.slots import AgentError, Ended
+from holdfast.gate.broker import heard_calls
+from holdfast.gate.broker.command_start import demand
+from holdfast.gate.sandbox import (
+    SandboxError,
+    denied_writes,
+    fork_client,
+    landlock,
+    seccomp,
+)
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.launching.slots import AgentError, Ended
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not spawning.is_possible(),
+    sys.platform != "linux" or not fork_client.is_possible(),
     reason="not known how a process is made for somebody else here",
 )
 
@@ -275,8 +281,8 @@ def test_where_a_nursery_may_make_nothing_the_launcher_does_it(
 
 
 SPARED = """
-from holdfast.gate.sandbox.spawning import Nursery
-from holdfast.work.descendants import kill_all
+from holdfast.gate.sandbox.fork_client import Nursery
+from holdfast.work.launching.descendants import kill_all
 nursery = Nursery()
 pid = nursery.pid
 kill_all(nursery)
@@ -304,8 +310,8 @@ def test_only_the_nursery_itself_is_spared_and_not_who_has_its_pid_next(tmp_path
 def test_what_needs_a_filter_is_not_started_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Below another listener the kernel refuses a second one."""
     below = "from holdfast.gate.sandbox.seccomp import Filter; Filter().put_on(); main()"
-    monkeypatch.setattr(spawning, "_PROGRAM", spawning._PROGRAM.replace("main()", below))
-    nursery = spawning.Nursery()
+    monkeypatch.setattr(fork_client, "_PROGRAM", fork_client._PROGRAM.replace("main()", below))
+    nursery = fork_client.Nursery()
     ours, theirs = socket.socketpair()
 
     def start(filter: seccomp.Filter | None) -> int:
@@ -314,7 +320,7 @@ def test_what_needs_a_filter_is_not_started_without_it(monkeypatch: pytest.Monke
     with ours, theirs:
         assert os.waitpid(start(None), 0)[1] == 0
         with pytest.raises(SandboxError):
-            start(seccomp.Filter(system.program))
+            start(seccomp.Filter(heard_calls.program))
     nursery.close()
 
 
@@ -329,9 +335,9 @@ def test_a_word_that_means_nothing_is_told_also_where_no_bytecode_is_kept(
     """To look for it takes an import; to write what that compiles would wait for the launcher,
     which waits for the new process."""
     empty = f"import sys; sys.pycache_prefix = {str(tmp_path / 'cache')!r}; "
-    monkeypatch.setattr(spawning, "_PROGRAM", empty + spawning._PROGRAM)
-    nursery = spawning.Nursery()
-    attentive = noticing.Noticing(str(tmp_path), {}, ())
+    monkeypatch.setattr(fork_client, "_PROGRAM", empty + fork_client._PROGRAM)
+    nursery = fork_client.Nursery()
+    attentive = denied_writes.Noticing(str(tmp_path), {}, ())
     told: list[BaseException] = []
 
     def start() -> None:

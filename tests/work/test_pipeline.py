@@ -18,15 +18,19 @@ from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import Application, manifest
 from holdfast import InvalidInput, LockViolationError
 from holdfast.manager.manager import LockManager
-from holdfast.work import states
-from holdfast.work.flows import STATE_CHANGED
-from holdfast.work.layout import Layout
-from holdfast.work.manifest import ScreenManifest
-from holdfast.work.pipeline import Pipeline
-from holdfast.work.report import report
-from holdfast.work.runs import Run
-from holdfast.work.scheduler import Scheduler
-from holdfast.work.states import TransitionError, follow, may_follow
+from holdfast.work.engine.scheduler import Scheduler
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.screens import workflow_states
+from holdfast.work.screens.layout import Layout
+from holdfast.work.screens.manifest import ScreenManifest
+from holdfast.work.screens.pipeline import Pipeline
+from holdfast.work.screens.run_report import report
+from holdfast.work.screens.workflow_records import STATE_CHANGED
+from holdfast.work.screens.workflow_states import (
+    TransitionError,
+    follow,
+    may_follow,
+)
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="launchers need Linux: subreaper, pidfd, Landlock"
@@ -679,9 +683,9 @@ def test_a_pipeline_with_a_scheduler_of_its_callers_puts_back_what_a_failed_merg
 
 
 def test_seed004_26_queued_comes_between_idle_and_analyzing() -> None:
-    assert may_follow(states.IDLE, states.QUEUED)
-    assert may_follow(states.QUEUED, states.ANALYZING)
-    assert not may_follow(states.IDLE, states.ANALYZING)
+    assert may_follow(workflow_states.IDLE, workflow_states.QUEUED)
+    assert may_follow(workflow_states.QUEUED, workflow_states.ANALYZING)
+    assert not may_follow(workflow_states.IDLE, workflow_states.ANALYZING)
     way = [
         "idle", "queued", "analyzing", "awaiting_decisions", "queued", "applying", "testing",
         "fixing", "testing", "ci", "verifying", "completed",
@@ -709,7 +713,7 @@ def test_seed004_26_a_workflow_is_queued_until_its_locks_are_free(small: Applica
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("state", states.STATES)
+@pytest.mark.parametrize("state", workflow_states.STATES)
 def test_an_illegal_transition_is_refused(state: str) -> None:
     with pytest.raises(TransitionError) as error:
         follow("blog/posts", state, state)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from helpers_cli import Repository
 from holdfast.core import keys
-from holdfast.manager.paths import Tree
-from holdfast.work.layout import Layout
-from holdfast.work.manifest import ManifestError, Screen, ScreenManifest
-from holdfast.work.plan import Plan, SharedRead
+from holdfast.manager.files.paths import Tree
+from holdfast.work.screens.layout import Layout
+from holdfast.work.screens.manifest import ManifestError, Screen, ScreenManifest
+from holdfast.work.screens.screen_plan import Plan, SharedRead
 
 AUTH = "app/controllers/concerns/authentication.rb"
 MONEY = "app/services/money.rb"

@@ -14,10 +14,17 @@ from holdfast import InvalidInput, OverLockError
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.testing.conformance import Scene
-from holdfast.work.callbacks import NoWork
-from holdfast.work.desk import ITEM_WAITS, Desk
-from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.scheduler import TROUBLE, Again, Failed, Here, Next, Scheduler
+from holdfast.work.engine.callbacks import NoWork
+from holdfast.work.engine.item_store import ITEM_WAITS, Desk
+from holdfast.work.engine.scheduler import (
+    TROUBLE,
+    Again,
+    Failed,
+    Here,
+    Next,
+    Scheduler,
+)
+from holdfast.work.engine.work_items import LockRequest, WorkItem
 
 
 class Stop:
@@ -553,7 +560,7 @@ def test_what_was_due_when_the_loop_broke_is_due_when_it_is_started_again(
 def test_seed004_34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_nothing(
     make: Callable[..., Scheduler], stop: Stop, manager: LockManager, monkeypatch: Any
 ) -> None:
-    from holdfast.manager import services
+    from holdfast.manager import transactions
 
     scheduler = make(slots=1)
     put(scheduler, "a", stop, "a.py")
@@ -562,13 +569,13 @@ def test_seed004_34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_not
         scheduler.start()
         until(lambda: bool(scheduler.error), "it broke")
     assert scheduler.error == "ZeroDivisionError: division by zero"
-    until(lambda: services.noted(manager, TROUBLE) is not None, "the ledger says so", 10)
+    until(lambda: transactions.noted(manager, TROUBLE) is not None, "the ledger says so", 10)
     assert scheduler.queue_depth == 1
     stop.let()
     scheduler.start()
     ends(scheduler)
     assert stop.came == ["a"]
-    assert services.noted(manager, TROUBLE) is None
+    assert transactions.noted(manager, TROUBLE) is None
 
 
 def test_items_outlive_their_scheduler(make: Callable[..., Scheduler], stop: Stop) -> None:

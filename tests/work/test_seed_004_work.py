@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from holdfast import LockManager, OverLockError
-from holdfast.gate.settings import SettingsError
-from holdfast.manager.paths import Tree
-from holdfast.work.findings import Findings, FindingsError, aggregate
-from holdfast.work.layout import Layout
-from holdfast.work.manifest import ManifestError, Screen, ScreenManifest
-from holdfast.work.plan import Plan
+from holdfast.gate.config.settings import SettingsError
+from holdfast.manager.files.paths import Tree
+from holdfast.work.screens.findings import Findings, FindingsError, aggregate
+from holdfast.work.screens.layout import Layout
+from holdfast.work.screens.manifest import ManifestError, Screen, ScreenManifest
+from holdfast.work.screens.screen_plan import Plan
 
 AUTH = "app/controllers/concerns/authentication.rb"
 

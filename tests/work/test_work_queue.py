@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.model import ConflictInfo
-from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.waiting import Queue
+from holdfast.work.engine.ready_queue import Queue
+from holdfast.work.engine.work_items import LockRequest, WorkItem
 
 
 def item(name: str, phase: str = "apply", arrival: int = 0, *, escalated: bool = False) -> WorkItem:

@@ -111,7 +111,7 @@ def complain(error: HoldfastError, as_json: bool) -> None:
         if error.hint:
             talk(f"  -> {plain(error.hint)}")
         return
-    from holdfast.manager.data import error_data
+    from holdfast.manager.plain_data import error_data
 
     try:
         document({"error": error_data(error)})

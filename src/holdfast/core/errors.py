@@ -11,7 +11,7 @@ The tree says whose turn it is:
 
 from __future__ import annotations
 
-from holdfast.core.roots import (
+from holdfast.core.root_errors import (
     BadKeyError,
     HoldfastError,
     InvalidInput,

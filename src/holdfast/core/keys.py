@@ -7,12 +7,12 @@ checkout lies. A named resource is `kind:name` (`port:5432`). A path whose first
 read as a resource is written with a leading `./`, so that every text means one thing.
 
 Keys know nothing of disks: symbolic links, case and `..` are settled before a text becomes
-a key (see `holdfast.manager.paths`).
+a key (see `holdfast.manager.files.paths`).
 """
 
 from __future__ import annotations
 
-from holdfast.core.roots import BadKeyError
+from holdfast.core.root_errors import BadKeyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

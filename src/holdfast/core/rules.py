@@ -34,7 +34,7 @@ from holdfast.core.model import (
     Waiting,
 )
 from holdfast.core.overlaps import Overlaps
-from holdfast.core.waiting import circle, hand_over, is_young
+from holdfast.core.wait_line import circle, hand_over, is_young
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

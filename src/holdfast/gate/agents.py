@@ -11,13 +11,13 @@ import os
 
 from holdfast.core.model import Holder, Witness, agent_key
 from holdfast.gate import clients
-from holdfast.manager import calls
-from holdfast.manager.liveness import own_witness, witness_of
+from holdfast.manager.owners import running_calls
+from holdfast.manager.owners.liveness import own_witness, witness_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.gate.intent import Intent
-    from holdfast.manager.processes import Process
+    from holdfast.manager.owners.processes import Process
 
 #: What adopts processes whose parent has died, on a machine, for a user, or in a container.
 INITS = ("systemd", "init", "launchd", "tini", "dumb-init", "docker-init", "catatonit")
@@ -35,7 +35,7 @@ def holder_of(intent: Intent) -> Holder:
         id=key,
         key=key,
         witness=_witness(intent),
-        marks=(calls.mark(key, mark, session),) if mark and session else (),
+        marks=(running_calls.mark(key, mark, session),) if mark and session else (),
         client=client,
         session=session,
         agent=agent,
@@ -46,8 +46,8 @@ def holder_of(intent: Intent) -> Holder:
 def place_of(witness: Witness | None, home: str) -> str:
     """Where a person finds an agent: the terminal of its client, or else the folder's name."""
     if witness is not None:
-        from holdfast.manager.identity import terminal_name
-        from holdfast.manager.processes import process_of
+        from holdfast.manager.owners.identity import terminal_name
+        from holdfast.manager.owners.processes import process_of
 
         process = process_of(witness.pid)
         terminal = terminal_name(process.terminal) if process is not None else ""
@@ -65,7 +65,7 @@ def _witness(intent: Intent) -> Witness:
         named = witness_of(intent.pid)
         if named is not None:
             return named
-    from holdfast.manager.processes import ancestors
+    from holdfast.manager.owners.processes import ancestors
 
     above = ancestors()
     for process in above:

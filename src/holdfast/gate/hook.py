@@ -13,7 +13,7 @@ from marshal import loads
 if __name__ == "__main__":
     gc.disable()  # it would search for garbage among the modules a dozen times
     here = sys.argv[0].rpartition("/")[0] or "."
-    names: dict = {"__name__": "holdfast.gate.unbundle"}  # type: ignore[type-arg]
+    names: dict = {"__name__": "holdfast.gate.door.unbundle"}  # type: ignore[type-arg]
     try:
         made = here + "/__pycache__/hook." + sys.implementation.cache_tag + ".bundle"
         file = open(made, "rb", 0)  # noqa: SIM115 - it stays open: more may be read from it
@@ -25,7 +25,7 @@ if __name__ == "__main__":
         pass
     sys.path.insert(0, here.removesuffix("/holdfast/gate") if "/" in here else here + "/../..")
     try:
-        from holdfast.gate.process import main
+        from holdfast.gate.door.hook_process import main
     except BaseException as error:  # half an upgrade: what may write is refused, and nothing else
         import json
 

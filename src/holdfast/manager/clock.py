@@ -1,7 +1,7 @@
 """The only source of time: the machine's clocks, and a clock that tests move by hand.
 
 Neither decides anything: what a reading means to the ledger is arithmetic, in
-`holdfast.core.time`.
+`holdfast.core.ledger_time`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import os
 import time
 from time import monotonic_ns, time_ns
 
+from holdfast.core.ledger_time import SLEEP_NOTICED, Reading
 from holdfast.core.model import SECOND
-from holdfast.core.time import SLEEP_NOTICED, Reading
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _TIME_NAMESPACE = "/proc/self/ns/time"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.core.keys import INODE, kind
+from holdfast.core.ledger_time import iso
 from holdfast.core.model import READ, SECOND, WRITE
-from holdfast.core.time import iso
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

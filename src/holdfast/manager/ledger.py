@@ -1,7 +1,7 @@
 """Ledger: the store of a repository and the tree that it is about.
 
-Services decide with it (see `holdfast.manager.services`), and a hook needs nothing more. Whoever
-takes locks uses a LockManager, which is a ledger too.
+Services decide with it (see `holdfast.manager.transactions`), and a hook needs nothing more.
+Whoever takes locks uses a LockManager, which is a ledger too.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from time import monotonic
 
 from holdfast.manager.clock import SystemClock
-from holdfast.manager.opening import ledger_of
-from holdfast.manager.paths import Tree, Words
-from holdfast.manager.settling import dead_in
+from holdfast.manager.files.paths import Tree, Words
+from holdfast.manager.files.unfinished_edits import dead_in
+from holdfast.manager.ledger_location import ledger_of
 from holdfast.store import open_store
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import os
     from typing import Self
 
-    from holdfast.manager.paths import Place
+    from holdfast.manager.files.paths import Place
     from holdfast.store.contract import Store
 
 #: How long one call to the store may take, whatever other processes do.

@@ -24,15 +24,16 @@ from holdfast.core.model import (
     Request,
     Waiting,
 )
-from holdfast.manager import asking, forks, realpath
+from holdfast.manager import fork_check, request_limits
 from holdfast.manager.clock import SystemClock
+from holdfast.manager.files import realpath
+from holdfast.manager.files.paths import Tree, home_root
+from holdfast.manager.files.unfinished_edits import dead_in, settles
 from holdfast.manager.grants import GrantSnapshot, LockGrant
 from holdfast.manager.ids import new_id
 from holdfast.manager.ledger import DEADLINE_SECONDS, Ledger
-from holdfast.manager.liveness import is_dead, own_witness
-from holdfast.manager.opening import is_url, root_of
-from holdfast.manager.paths import Tree, home_root
-from holdfast.manager.settling import dead_in, settles
+from holdfast.manager.ledger_location import is_url, root_of
+from holdfast.manager.owners.liveness import is_dead, own_witness
 from holdfast.store import NEEDED_IN_CHILDREN, open_store
 
 TYPE_CHECKING = False
@@ -41,16 +42,16 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from holdfast.core.ledger_time import Clock
     from holdfast.core.model import Conflicts, Ending, Event, Ticket, Verdict
-    from holdfast.core.time import Clock
     from holdfast.manager.keeper import Hold, Reaper
     from holdfast.store.contract import IsDead, Store, Waiter
 
     Path = str | os.PathLike[str]
 
 NEEDED_IN_CHILDREN += [
-    "holdfast.core.words", "holdfast.manager.identity", "holdfast.manager.keeper",
-    "holdfast.manager.listing", "select", "unicodedata", "pwd", "datetime",
+    "holdfast.core.sentences", "holdfast.manager.owners.identity", "holdfast.manager.keeper",
+    "holdfast.manager.all_grants", "select", "unicodedata", "pwd", "datetime",
 ]  # fmt: skip
 
 #: How long a waiter trusts that it will be woken.
@@ -59,7 +60,7 @@ FALLBACK_SECONDS = 1.0
 REAPED_AT_ONCE = 100
 REMEMBERED_MAX = 4096
 
-#: How long a waiter may be passed by those who are awake; see `holdfast.core.waiting`.
+#: How long a waiter may be passed by those who are awake; see `holdfast.core.wait_line`.
 GRACE = SECOND // 80
 
 _TTL_DEFAULT = TTL_DEFAULT_SECONDS * SECOND
@@ -82,7 +83,7 @@ class LockManager(Ledger):
         super().__init__(store or open_store("memory:", clock=clock, is_dead=is_dead), tree=tree)
         self._holders: dict[str, Holder] = {}
         self._holders_of = 0
-        self._footprints = asking.Footprints(self._places, fixed=tree is None)
+        self._footprints = request_limits.Footprints(self._places, fixed=tree is None)
 
     @classmethod
     def open(cls, where: Path = ".", *, store: str | None = None) -> LockManager:
@@ -112,7 +113,7 @@ class LockManager(Ledger):
         reason: str = "",
     ) -> LockGrant | None:
         """All of it now, or None. Raises OverLockError for a write on a folder."""
-        call = forks.count()
+        call = fork_check.count()
         request = self.request(holder, read_paths, write_paths, ttl, reason)
         try:  # here and not in `_put`: an interrupt may come on the way back from it
             outcome = self._decide(
@@ -121,7 +122,7 @@ class LockManager(Ledger):
             if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
                 outcome = self._decide(call, lambda view: rules.acquire(view, request, wait=False))
             grant = LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else None
-            forks.refuse_in_child(call)
+            fork_check.refuse_in_child(call)
             return grant
         except StoreBusyError:
             raise  # nothing was decided
@@ -139,7 +140,7 @@ class LockManager(Ledger):
         reason: str = "",
     ) -> LockGrant | Refusal:
         """All of it now, or the refusal with everything that stands in the way."""
-        call = forks.count()
+        call = fork_check.count()
         request = self.request(holder, read_paths, write_paths, ttl, reason)
         return self._put(
             call, request, lambda view: rules.acquire(view, request, wait=False, again=False)
@@ -152,7 +153,7 @@ class LockManager(Ledger):
             if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
                 outcome = self._decide(call, decide)
             told = LockGrant(outcome, self._has_ended) if isinstance(outcome, Grant) else outcome
-            forks.refuse_in_child(call)
+            fork_check.refuse_in_child(call)
             return told
         except StoreBusyError:
             raise  # nothing was decided
@@ -177,8 +178,8 @@ class LockManager(Ledger):
         Raises LockCycleError at once if waiting would close a circle, LockConflictError if it
         would upgrade a read that others share. After `patience` seconds nobody passes any more.
         """
-        call = forks.count()
-        end = monotonic() + asking.seconds(timeout, "timeout")
+        call = fork_check.count()
+        end = monotonic() + request_limits.seconds(timeout, "timeout")
         request = self.request(
             holder, read_paths, write_paths, ttl, reason, priority=priority, patience=patience
         )
@@ -189,7 +190,7 @@ class LockManager(Ledger):
                 grant = LockGrant(outcome, self._has_ended)
             else:
                 grant = self._stand_in_line(call, request, end, timeout)
-            forks.refuse_in_child(call)
+            fork_check.refuse_in_child(call)
             return grant
         except Refused:
             raise  # and so it has ended
@@ -239,7 +240,7 @@ class LockManager(Ledger):
         late = self._decide(call, lambda view: rules.cancel(view, request.id, "timeout"))
         if late is not None:
             return self._lock_grant(late)
-        from holdfast.core.words import timeout_error
+        from holdfast.core.sentences import timeout_error
 
         raise timeout_error(outcome.conflicts, now=self.now(), seconds=timeout, more=outcome.more)
 
@@ -258,7 +259,7 @@ class LockManager(Ledger):
 
     def _give_up(self, id: str, call: int) -> None:
         """Leave nothing behind: neither a ticket nor a grant that no caller knows of."""
-        if call != forks.count():
+        if call != fork_check.count():
             return  # a child that was forked during the call, which goes on in its parent
         if not self._gave_up(id):
             from holdfast.manager.keeper import keep_trying
@@ -285,7 +286,7 @@ class LockManager(Ledger):
         reason: str = "",
     ) -> LockGrant:
         """A grant of this holder that covers all of it: one that it has already, or a new one."""
-        call = forks.count()
+        call = fork_check.count()
         request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
         outcome = self._put(call, request, lambda view: rules.ensure(view, request))
         if isinstance(outcome, Refusal):
@@ -302,7 +303,7 @@ class LockManager(Ledger):
         reason: str = "",
     ) -> LockGrant:
         """Take over what has expired. LockConflictError if it is live, LockNotHeldError if free."""
-        call = forks.count()
+        call = fork_check.count()
         request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
         outcome = self._put(call, request, lambda view: rules.steal(view, request))
         if isinstance(outcome, Refusal):
@@ -321,8 +322,8 @@ class LockManager(Ledger):
     ) -> LockGrant:
         """Extend a lease; only its holder can. Without a name the caller is this process."""
         key = None if holder is None else self.holder(holder).key
-        lease = asking.lease(ttl)
-        pause = None if rest is None else asking.microseconds(rest, "rest")
+        lease = request_limits.lease(ttl)
+        pause = None if rest is None else request_limits.microseconds(rest, "rest")
         me = own_witness()
         outcome = self._transact(
             lambda view: rules.renew(
@@ -384,7 +385,7 @@ class LockManager(Ledger):
 
         A holder that is given must be the one who holds it, else LockNotHeldError.
         """
-        call = forks.count()
+        call = fork_check.count()
         key = None if holder is None else self.holder(holder).key
         outcome: bool | Refusal = self._decide(
             call, lambda view: rules.release(view, grant_id, key)
@@ -399,7 +400,9 @@ class LockManager(Ledger):
             raise BadKeyError("forcing needs a reason", hint="say why, for whoever reads the log")
         person = self.holder(by)
         outcome = self._transact(
-            lambda view: rules.force(view, grant_id, by=person, reason=asking.one_line(reason))
+            lambda view: rules.force(
+                view, grant_id, by=person, reason=request_limits.one_line(reason)
+            )
         )
         if isinstance(outcome, Grant):
             return GrantSnapshot(outcome)
@@ -410,7 +413,7 @@ class LockManager(Ledger):
 
         Nothing depends on it: whoever meets one does it.
         """
-        from holdfast.manager.listing import pages
+        from holdfast.manager.all_grants import pages
 
         over = pages(self.store, DEADLINE_SECONDS, live=False)
         ids = [grant.id for page in over for grant in page]
@@ -426,7 +429,7 @@ class LockManager(Ledger):
         """A thread that reaps now and then: `with manager.reaper():`."""
         from holdfast.manager.keeper import Reaper
 
-        return Reaper(self, asking.seconds(interval, "interval"))
+        return Reaper(self, request_limits.seconds(interval, "interval"))
 
     # Look
 
@@ -443,7 +446,7 @@ class LockManager(Ledger):
     def active_grants(self) -> Sequence[GrantSnapshot]:
         """All that is held now, oldest first. Up to 200 grants are those of one moment; of more
         the rest is read while it is gone through, and the ledger is free in between."""
-        from holdfast.manager.listing import ActiveGrants
+        from holdfast.manager.all_grants import ActiveGrants
 
         return ActiveGrants(self.store, DEADLINE_SECONDS)
 
@@ -462,14 +465,14 @@ class LockManager(Ledger):
         """Somebody by name is that name in this process; another process is somebody else."""
         if not isinstance(holder, str):
             return holder
-        if self._holders_of != forks.count():  # a forked child is another holder
+        if self._holders_of != fork_check.count():  # a forked child is another holder
             self._holders.clear()
-            self._holders_of = forks.count()
+            self._holders_of = fork_check.count()
         known = self._holders.get(holder)
         if known is None:
             if len(self._holders) >= REMEMBERED_MAX:
                 self._holders.clear()
-            from holdfast.manager.identity import process_holder
+            from holdfast.manager.owners.identity import process_holder
 
             known = self._holders[holder] = process_holder(holder)
         return known
@@ -495,19 +498,19 @@ class LockManager(Ledger):
             modes,
             paths,
             silent,
-            _TTL_DEFAULT if ttl == TTL_DEFAULT_SECONDS else asking.lease(ttl),
-            asking.one_line(reason) if reason else "",
-            asking.priority(priority) if priority else 0,
+            _TTL_DEFAULT if ttl == TTL_DEFAULT_SECONDS else request_limits.lease(ttl),
+            request_limits.one_line(reason) if reason else "",
+            request_limits.priority(priority) if priority else 0,
             _PATIENCE_DEFAULT
             if patience == PATIENCE_DEFAULT_SECONDS
-            else asking.microseconds(patience, "patience"),
+            else request_limits.microseconds(patience, "patience"),
         )
 
     def _transact(self, decide: Any) -> Any:
-        return self._decide(forks.count(), decide)
+        return self._decide(fork_check.count(), decide)
 
     def _decide(self, call: int, decide: Any) -> Any:
-        return forks.decide_once(self.store, call, decide, self._deadline())
+        return fork_check.decide_once(self.store, call, decide, self._deadline())
 
     def _lock_grant(self, grant: Grant) -> LockGrant:
         return LockGrant(grant, self._has_ended)
@@ -518,6 +521,6 @@ class LockManager(Ledger):
             return not (isinstance(grant, Grant) and rules.is_live(view, grant))
 
     def _error(self, refusal: Refusal, requester: str = "") -> Exception:
-        from holdfast.core.words import refusal_error
+        from holdfast.core.sentences import refusal_error
 
         return refusal_error(refusal, now=self.now(), requester=requester)

@@ -29,8 +29,6 @@ sister rooms.
 
 from __future__ import annotations
 
-from holdfast.proof.activity import Agent, agents
-from holdfast.proof.audit import verify
 from holdfast.proof.claims import Claim, Claims
 from holdfast.proof.errors import (
     BadEventError,
@@ -42,10 +40,12 @@ from holdfast.proof.errors import (
     NoProofError,
     SequenceMismatch,
 )
-from holdfast.proof.finding import Finding
-from holdfast.proof.folder import make_proof
-from holdfast.proof.ledger import ProofLedger
-from holdfast.proof.reading import ProofEvent
+from holdfast.proof.event_ledger import ProofLedger
+from holdfast.proof.event_reader import ProofEvent
+from holdfast.proof.health.audit_finding import Finding
+from holdfast.proof.health.proof_audit import verify
+from holdfast.proof.owner_activity import Agent, agents
+from holdfast.proof.proof_folder import make_proof
 
 __all__ = [
     "Agent", "BadEventError", "BadNodeError", "BadTimeoutError", "Claim", "Claims", "Finding",

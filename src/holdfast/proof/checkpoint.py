@@ -16,7 +16,7 @@ from array import array
 from hashlib import sha256
 
 from holdfast.proof.claim_state import ClaimState, state_of
-from holdfast.proof.folder import ProofFolder, read, replace
+from holdfast.proof.proof_folder import ProofFolder, read, replace
 
 NAME = "checkpoint"
 VERSION = 2

@@ -6,7 +6,7 @@ The state keeps no clock: whether a claim still counts is asked with a moment.
 from __future__ import annotations
 
 from holdfast.core.model import Value
-from holdfast.proof import codec
+from holdfast.proof.dialects import proof_codec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Claim(Value):
     @property
     def is_whole(self) -> bool:
         """Whether it has a node and an owner that we would write as well."""
-        return codec.is_node(self.node) and bool(self.owner)
+        return proof_codec.is_node(self.node) and bool(self.owner)
 
     def is_shown_by(self, shown: Claim | None) -> bool:
         """Whether the file of a claim says this one."""
@@ -49,8 +49,8 @@ class Claim(Value):
         return {
             "node_id": self.node,
             "owner": self.owner,
-            "acquired_at": None if since is None else codec.moment_text(since),
-            "expires_at": None if until is None else codec.moment_text(until),
+            "acquired_at": None if since is None else proof_codec.moment_text(since),
+            "expires_at": None if until is None else proof_codec.moment_text(until),
             "sequence": self.sequence,
         }
 

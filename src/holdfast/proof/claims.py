@@ -19,18 +19,19 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import LockExpiredError, LockNotHeldError
-from holdfast.manager.identity import checked_id
-from holdfast.proof import checkpoint, codec, mirror
+from holdfast.manager.owners.identity import checked_id
+from holdfast.proof import checkpoint, claim_files
 from holdfast.proof.claim_state import Claim, ClaimState
+from holdfast.proof.dialects import proof_codec
 from holdfast.proof.errors import NodeAlreadyLocked
-from holdfast.proof.reading import parsed, raw
+from holdfast.proof.event_reader import parsed, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Final
 
-    from holdfast.proof.ledger import ProofLedger
+    from holdfast.proof.event_ledger import ProofLedger
 
 __all__ = ["Claim", "Claims", "node_order", "nodes_of"]
 
@@ -68,7 +69,7 @@ class Claims:
         """Who has a node now."""
         with self._ledger.mutex:
             self._catch_up()
-            found = self._state.claims.get(codec.checked_node(node))
+            found = self._state.claims.get(proof_codec.checked_node(node))
         return found if found is not None and found.is_live(self._ledger.now()) else None
 
     def left_behind(self) -> list[Claim]:
@@ -104,7 +105,7 @@ class Claims:
 
         def settle(numbers: list[int]) -> None:
             self._unshow(ended)
-            mirror.write(self._ledger, made)
+            claim_files.write(self._ledger, made)
 
         with self._ledger.mutex:
             self._catch_up()  # what takes long is done before the lock is taken
@@ -131,7 +132,7 @@ class Claims:
         with self._ledger.mutex:
             self._catch_up()
             (number,) = self._ledger.commit(
-                events, check, lambda numbers: mirror.write(self._ledger, made)
+                events, check, lambda numbers: claim_files.write(self._ledger, made)
             )
         return Claim(node, owner, made.acquired_at, made.expires_at, number)
 
@@ -219,10 +220,10 @@ class Claims:
 
     def _checked(self, node: str, owner: str, timeout: str | None) -> int:
         """How long a claim is to last, if all that was given can be used."""
-        codec.checked_node(node), checked_id(owner, "owner")
+        proof_codec.checked_node(node), checked_id(owner, "owner")
         if timeout is None:
             return self._ledger.folder.timeout()
-        return codec.timeout_of(timeout, "the timeout")
+        return proof_codec.timeout_of(timeout, "the timeout")
 
     # Claims that have expired
 
@@ -230,8 +231,8 @@ class Claims:
         """What is to be reaped, by the events that have been read: of files, that of one node, or
         all."""
         found = [claim for claim in self._state.expired(now) if claim.is_whole]
-        if mirror.is_kept(self._ledger):
-            files = mirror.stale(self._ledger, self._state, now, node)
+        if claim_files.is_kept(self._ledger):
+            files = claim_files.stale(self._ledger, self._state, now, node)
             found += [claim for claim in files if not self._was_ours(claim)]
         return sorted(found, key=lambda claim: (node_order(claim.node), claim.owner))
 
@@ -240,11 +241,11 @@ class Claims:
 
     def _unshow(self, claims: list[Claim]) -> None:
         for claim in claims:
-            mirror.remove(self._ledger, claim)
+            claim_files.remove(self._ledger, claim)
 
     def _tidy(self) -> None:
         """Remove the files of claims that the ledger has ended."""
-        if not mirror.is_kept(self._ledger) or not self._left_behind():
+        if not claim_files.is_kept(self._ledger) or not self._left_behind():
             return
         with self._ledger.locked():  # or one that was written just now would be removed
             self._catch_up()
@@ -254,8 +255,8 @@ class Claims:
         """The claims that files show although the ledger has ended them: the last of its node, or
         an earlier one whose process was killed before it could remove the file."""
         now = self._ledger.now()
-        old = mirror.stale(self._ledger, self._state, now)
-        found = mirror.left_behind(self._ledger, self._state)
+        old = claim_files.stale(self._ledger, self._state, now)
+        found = claim_files.left_behind(self._ledger, self._state)
         return [*found, *(claim for claim in old if self._was_ours(claim))]
 
     def _was_ours(self, claim: Claim) -> bool:
@@ -298,12 +299,14 @@ class Claims:
 
     def _check_file(self, node: str, owner: str, at: int) -> None:
         """Raise if another program has claimed a node in a file alone."""
-        shown = mirror.shown(self._ledger, node) if codec.is_node(node) else None
-        if shown is None or shown.owner == owner or not mirror.counts(shown, at):
+        shown = claim_files.shown(self._ledger, node) if proof_codec.is_node(node) else None
+        if shown is None or shown.owner == owner or not claim_files.counts(shown, at):
             return
-        if mirror.is_foreign(self._state, shown) and not self._was_ours(shown):
-            name = codec.claim_name(node)
-            raise _locked(shown, f"wait, or ask its owner: {codec.CLAIM_FILES}/{name} says so")
+        if claim_files.is_foreign(self._state, shown) and not self._was_ours(shown):
+            name = proof_codec.claim_name(node)
+            raise _locked(
+                shown, f"wait, or ask its owner: {proof_codec.CLAIM_FILES}/{name} says so"
+            )
 
     def _check_own(self, node: str, owner: str) -> Claim:
         found = self._state.claims.get(node)
@@ -350,7 +353,9 @@ class _Changed(Exception):
 
 
 def _locked(claim: Claim, hint: str) -> NodeAlreadyLocked:
-    until = "" if claim.expires_at is None else f" until {codec.moment_text(claim.expires_at)}"
+    until = (
+        "" if claim.expires_at is None else f" until {proof_codec.moment_text(claim.expires_at)}"
+    )
     return NodeAlreadyLocked(
         f"node already locked: {claim.owner} has {claim.node}{until}", hint=hint, **claim.to_dict()
     )
@@ -367,7 +372,7 @@ def nodes_of(event: Mapping[str, Any]) -> list[str]:
 
 def node_order(node: str) -> list[tuple[int, str]]:
     """How nodes sort: 1.2 before 1.10."""
-    is_short = len(node) <= codec.NODE_CHARACTERS_MAX  # Python converts no endless numbers
+    is_short = len(node) <= proof_codec.NODE_CHARACTERS_MAX  # Python converts no endless numbers
     return [
         (int(part), "") if is_short and part.isdecimal() else (0, part) for part in node.split(".")
     ]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.core.model import SECOND
-from holdfast.gate.rulebook.states import BLOCKED, OWNED, RETRY_PENDING
-from holdfast.work import states
-from holdfast.work.items import STATUSES
-from holdfast.work.tasks import states as task_states
+from holdfast.gate.rulebook.file_states import BLOCKED, OWNED, RETRY_PENDING
+from holdfast.work.engine.work_items import STATUSES
+from holdfast.work.screens import workflow_states
+from holdfast.work.tasks import task_states
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -18,7 +18,7 @@ def text(figures: Mapping[str, Any], *, gaps: int, watchers: int) -> str:
     """All of them."""
     items = {f'status="{one}"': figures["items"][one]
              for one in STATUSES}  # fmt: skip
-    flows = {f'state="{one}"': figures["workflows"][one] for one in states.STATES}
+    flows = {f'state="{one}"': figures["workflows"][one] for one in workflow_states.STATES}
     tasks = {f'state="{one}"': figures["tasks"][one] for one in task_states.STATES}
     agents = {f'state="{one}"': figures["agents"][one] for one in (OWNED, RETRY_PENDING, BLOCKED)}
     lines = [

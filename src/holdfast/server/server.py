@@ -2,7 +2,8 @@
 
 The standard library's threading server answers requests, because everything below it waits and
 blocks: the store, the files, the agents. A stream needs no thread: once its headers are sent, its
-connection goes to the one thread that serves all streams (`holdfast.server.streams`), and its place
+connection goes to the one thread that serves all streams (`holdfast.server.stream_thread`), and
+its place
 among the connections comes free. What is bounded: connections, streams, bodies, and for how long a
 client may say or take nothing. A connection above the bound is closed at once, so that those who
 have one keep it; long before that, connections are closed after each answer instead of being kept.
@@ -20,17 +21,17 @@ from time import monotonic
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, InvalidInput
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.server.board import REASONS, Board
-from holdfast.server.feed import Feed, as_json
-from holdfast.server.guarding import Guard, is_loopback
-from holdfast.server.orders import Orders
-from holdfast.server.streams import Streams
-from holdfast.server.web import Handler
-from holdfast.work.desk import NOTES
-from holdfast.work.items import DISPATCHED
-from holdfast.work.pipeline import Pipeline
+from holdfast.server.access_control import Guard, is_loopback
+from holdfast.server.ledger_feed import Feed, as_json
+from holdfast.server.page_orders import Orders
+from holdfast.server.routes import Handler
+from holdfast.server.state.board import REASONS, Board
+from holdfast.server.stream_thread import Streams
+from holdfast.work.engine.item_store import NOTES
+from holdfast.work.engine.work_items import DISPATCHED
+from holdfast.work.screens.pipeline import Pipeline
 
 HOST = "127.0.0.1"
 PORT = 4747
@@ -145,11 +146,11 @@ class Server:
     def _head(self) -> tuple[int, int]:
         """What an answer is as good as a new one for: the last event, and the last news of what
         changes without one."""
-        return services.look(self._manager, lambda view: view.head), self.feed.beat
+        return transactions.look(self._manager, lambda view: view.head), self.feed.beat
 
     def is_out(self, item: str) -> bool:
         """Whether somebody works on an item."""
-        note = services.noted(self._manager, f"{NOTES}{item}")
+        note = transactions.noted(self._manager, f"{NOTES}{item}")
         return note is not None and note.data["status"] == DISPATCHED
 
     def take_place(self) -> bool:

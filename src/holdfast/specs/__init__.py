@@ -28,9 +28,8 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.specs.lockfile import LockFile
-    from holdfast.specs.locks import SpecLocks
     from holdfast.specs.machine import MachineIdentifier
-    from holdfast.specs.shapes import (
+    from holdfast.specs.results import (
         CleanedLock,
         CleanupResult,
         FailedLock,
@@ -41,12 +40,13 @@ if TYPE_CHECKING:
         MachineInfo,
         UnlockResult,
     )
+    from holdfast.specs.spec_locks import SpecLocks
 
 _HOMES = {
     "holdfast.specs.lockfile": ("LockFile",),
-    "holdfast.specs.locks": ("SpecLocks",),
+    "holdfast.specs.spec_locks": ("SpecLocks",),
     "holdfast.specs.machine": ("MachineIdentifier",),
-    "holdfast.specs.shapes": (
+    "holdfast.specs.results": (
         "CleanedLock", "CleanupResult", "FailedLock", "LockMetadata", "LockResult", "LockStatus",
         "MachineId", "MachineInfo", "UnlockResult",
     ),

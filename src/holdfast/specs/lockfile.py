@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from time import monotonic, sleep
 
-from holdfast.specs import codec, files
+from holdfast.specs import lockfile_codec, spec_files
 from holdfast.specs.errors import (
     INVALID_NAME,
     NOT_FOUND,
@@ -26,13 +26,13 @@ from holdfast.specs.errors import (
     SpecNotFoundError,
     SpecPermissionError,
 )
-from holdfast.specs.names import is_name
+from holdfast.specs.spec_names import is_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from holdfast.specs.shapes import LockMetadata
+    from holdfast.specs.results import LockMetadata
 
 NAME = ".lock"
 #: Where another program writes what it then renames over the lock.
@@ -66,8 +66,8 @@ class LockFile:
         `SpecLocks`, or `publish`."""
         path = self.path(spec_name)
         try:
-            with files.Alone(os.path.dirname(path)):
-                files.replace(path, codec.lock_bytes(metadata))
+            with spec_files.Alone(os.path.dirname(path)):
+                spec_files.replace(path, lockfile_codec.lock_bytes(metadata))
         except OSError as error:
             raise trouble(error, path) from error
 
@@ -75,7 +75,7 @@ class LockFile:
         """Remove whatever lock file is there. False if there is none."""
         path = self.path(spec_name)
         try:
-            with files.Alone(os.path.dirname(path)):
+            with spec_files.Alone(os.path.dirname(path)):
                 return self.remove(spec_name)
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -120,7 +120,7 @@ class LockFile:
             )
         return f"{self.specs_dir}/{spec_name}/{NAME}"
 
-    def alone(self, spec_name: str) -> files.Alone:
+    def alone(self, spec_name: str) -> spec_files.Alone:
         """One process at a time at the lock of a spec. Raises SpecNotFoundError if the spec is no
         folder; a link to one is none, as what lies there has other names too."""
         folder = os.path.dirname(self.path(spec_name))
@@ -130,18 +130,18 @@ class LockFile:
                 hint="holdfast spec status lists what is locked; a spec is a folder",
                 spec=spec_name,
             )
-        return files.Alone(folder)
+        return spec_files.Alone(folder)
 
     def has_spec(self, spec_name: str) -> bool:
         """Whether there is a folder of that spec; a link is none."""
         folder = os.path.dirname(self.path(spec_name))
         return not os.path.islink(folder) and os.path.isdir(folder)
 
-    def look(self, spec_name: str) -> files.Seen | None:
+    def look(self, spec_name: str) -> spec_files.Seen | None:
         """What there is now. Raises SpecPermissionError if that may not be known."""
         path = self.path(spec_name)
         try:
-            return files.look(path)
+            return spec_files.look(path)
         except NotADirectoryError:
             return None
         except OSError as error:
@@ -149,11 +149,11 @@ class LockFile:
 
     def publish(self, spec_name: str, metadata: LockMetadata) -> bool:
         """Put a lock there, if there is none: whole, at once, and never over another."""
-        return files.publish(self.path(spec_name), codec.lock_bytes(metadata))
+        return spec_files.publish(self.path(spec_name), lockfile_codec.lock_bytes(metadata))
 
-    def is_still(self, spec_name: str, seen: files.Seen) -> bool:
+    def is_still(self, spec_name: str, seen: spec_files.Seen) -> bool:
         """Whether the file is the one that was seen."""
-        return files.is_same(self.path(spec_name), seen)
+        return spec_files.is_same(self.path(spec_name), seen)
 
     def remove(self, spec_name: str) -> bool:
         """Take the file away."""
@@ -175,7 +175,7 @@ class LockFile:
 
     def is_being_written(self, spec_name: str, patience: Patience) -> bool:
         """Whether another program is about to rename its own lock over what is there."""
-        seen = files.look(self._draft(spec_name))
+        seen = spec_files.look(self._draft(spec_name))
         return seen is not None and seen.data is not None and not patience.is_left(seen)
 
     def sweep(self, spec_name: str) -> None:
@@ -193,9 +193,9 @@ class LockFile:
     def _draft(self, spec_name: str) -> str:
         return f"{self.specs_dir}/{spec_name}/{DRAFT}"
 
-    def keep_aside(self, spec_name: str, seen: files.Seen) -> bool:
+    def keep_aside(self, spec_name: str, seen: spec_files.Seen) -> bool:
         """Give a damaged file another name. False if it is another one by now."""
-        return files.set_aside(self.path(spec_name), seen, DAMAGED) is not None
+        return spec_files.set_aside(self.path(spec_name), seen, DAMAGED) is not None
 
 
 class Patience:
@@ -205,14 +205,14 @@ class Patience:
 
     def __init__(self) -> None:
         self._end = monotonic() + WAIT_SECONDS
-        self._settling = files.Settling()
+        self._settling = spec_files.Settling()
 
-    def is_damaged(self, seen: files.Seen) -> bool:
+    def is_damaged(self, seen: spec_files.Seen) -> bool:
         """Whether what is there says nothing, and will not."""
-        unfinished = seen.data is not None and codec.is_unfinished(seen.data)
+        unfinished = seen.data is not None and lockfile_codec.is_unfinished(seen.data)
         return not unfinished or self.is_left(seen)
 
-    def is_left(self, seen: files.Seen) -> bool:
+    def is_left(self, seen: spec_files.Seen) -> bool:
         """Whether nobody has written there for a while."""
         return self._settling.is_over(seen)
 
@@ -225,14 +225,14 @@ class Patience:
         sleep(_LOOK_SECONDS)
 
 
-def lock_in(seen: files.Seen) -> LockMetadata | None:
+def lock_in(seen: spec_files.Seen) -> LockMetadata | None:
     """The lock that a file says, if it says one."""
-    return None if seen.data is None else codec.lock_of(seen.data)
+    return None if seen.data is None else lockfile_codec.lock_of(seen.data)
 
 
 def trouble(error: OSError, path: str) -> Exception:
     """What the system said about a file, as an error of ours where it means one."""
-    if not files.is_denied(error):
+    if not spec_files.is_denied(error):
         return error
     return SpecPermissionError(
         f"{PERMISSION_DENIED}: {path}",

@@ -17,17 +17,17 @@ import os
 import sys
 
 from holdfast.manager.clock import SystemClock
-from holdfast.manager.identity import user_name
-from holdfast.specs import codec, files, moments
+from holdfast.manager.owners.identity import user_name
+from holdfast.specs import lockfile_codec, spec_files, staleness
 from holdfast.specs.lockfile import DAMAGED, Patience, trouble
-from holdfast.specs.names import HOMES
-from holdfast.specs.shapes import MachineId, MachineInfo
+from holdfast.specs.results import MachineId, MachineInfo
+from holdfast.specs.spec_names import HOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holdfast.core.time import Clock
+    from holdfast.core.ledger_time import Clock
 
 FILE = "machine-id.json"
 NO_HOST = "unknown-host"
@@ -56,13 +56,15 @@ class MachineIdentifier:
     def _make(self, patience: Patience) -> None:
         folder = os.path.dirname(self._file)
         os.makedirs(folder, exist_ok=True)
-        with files.Alone(folder):
-            seen = files.look(self._file)
+        with spec_files.Alone(folder):
+            seen = spec_files.look(self._file)
             if seen is None:
-                files.publish(self._file, codec.machine_bytes(self.generate_machine_id()))
+                spec_files.publish(
+                    self._file, lockfile_codec.machine_bytes(self.generate_machine_id())
+                )
                 return
             if _read(seen) is None and patience.is_damaged(seen):
-                files.set_aside(self._file, seen, DAMAGED)
+                spec_files.set_aside(self._file, seen, DAMAGED)
                 return
         patience.wait(self._file)
 
@@ -71,7 +73,7 @@ class MachineIdentifier:
         from uuid import uuid4
 
         name = host_name()
-        now = moments.written(self._clock.read().wall // 1000)
+        now = staleness.written(self._clock.read().wall // 1000)
         return MachineId(id=f"{name}-{uuid4()}", hostname=name, created_at=now)
 
     def get_machine_info(self) -> MachineInfo:
@@ -86,7 +88,7 @@ class MachineIdentifier:
         """The id if this machine has one; nothing is made or written."""
         if self._known is None:
             try:
-                seen = files.look(self._file)
+                seen = spec_files.look(self._file)
             except NotADirectoryError:
                 return None
             except OSError as error:
@@ -128,8 +130,8 @@ class WorkspaceMachine:
                 yield one
 
 
-def _read(seen: files.Seen) -> MachineId | None:
-    return None if seen.data is None else codec.machine_of(seen.data)
+def _read(seen: spec_files.Seen) -> MachineId | None:
+    return None if seen.data is None else lockfile_codec.machine_of(seen.data)
 
 
 def machine_of(workspace: str, environ: Mapping[str, str]) -> WorkspaceMachine:

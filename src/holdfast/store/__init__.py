@@ -22,11 +22,11 @@ Imports the core only. A further store is one file here and one line in `open_st
 
 from __future__ import annotations
 
-from holdfast.core.roots import BadKeyError
+from holdfast.core.root_errors import BadKeyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.core.time import Clock
+    from holdfast.core.ledger_time import Clock
     from holdfast.store.contract import IsDead, Store
 
 #: Modules that are imported when they are first used, and that a forked child may need. A thread of

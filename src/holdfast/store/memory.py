@@ -11,19 +11,19 @@ from time import monotonic
 
 from holdfast.core.draft import reach
 from holdfast.core.errors import StoreBusyError, StoreError
+from holdfast.core.ledger_time import Anchor, ledger_time
 from holdfast.core.model import Event
 from holdfast.core.rules import verify
+from holdfast.core.sentences import raise_verdict
 from holdfast.core.table import LockTable
-from holdfast.core.time import Anchor, ledger_time
-from holdfast.core.words import raise_verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import TypeVar
 
+    from holdfast.core.ledger_time import Clock
     from holdfast.core.model import Decision, Ticket
-    from holdfast.core.time import Clock
     from holdfast.core.view import View
     from holdfast.store.contract import IsDead
 

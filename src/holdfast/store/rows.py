@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from holdfast.core import codec, events
 from holdfast.core.model import AGENT, WRITE
-from holdfast.store.sqlview import BODIES_MAX
+from holdfast.store.sql_view import BODIES_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from sqlite3 import Cursor
 
+    from holdfast.core.ledger_time import Anchor
     from holdfast.core.model import Event, Grant
-    from holdfast.core.time import Anchor
-    from holdfast.store.sqlview import SqlView
+    from holdfast.store.sql_view import SqlView
 
     #: Sequence number, time and largest token of the last event; when the first ticket stirs.
     Head = tuple[int, int, int, int | None]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.roots import StoreBusyError, StoreError
-from holdfast.store.driver import driver
+from holdfast.core.root_errors import StoreBusyError, StoreError
+from holdfast.store.sqlite_driver import driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

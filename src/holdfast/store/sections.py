@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from holdfast.core.rules import verify
-from holdfast.store.driver import driver
-from holdfast.store.forking import forked
-from holdfast.store.gate import LOCK_UN, flock
-from holdfast.store.lockbytes import fcntl
+from holdfast.store.fork_handlers import forked
+from holdfast.store.lock_bytes import fcntl
 from holdfast.store.schema import translated
+from holdfast.store.sqlite_driver import driver
+from holdfast.store.write_gate import LOCK_UN, flock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.core.view import View
-    from holdfast.store.forking import Mutex
+    from holdfast.store.fork_handlers import Mutex
     from holdfast.store.session import Session
     from holdfast.store.sqlite import SqliteStore
 
@@ -117,7 +117,7 @@ class Fence:
                 verdict = verify(store.look(), self._grant_id, None, self._token)
                 store.ask("rollback")
             if not verdict:
-                from holdfast.core.words import raise_verdict
+                from holdfast.core.sentences import raise_verdict
 
                 raise_verdict(verdict)
             self._mutex = mutex

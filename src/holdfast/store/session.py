@@ -20,20 +20,20 @@ from _weakref import ref
 from os import getpid
 from time import monotonic, sleep
 
-from holdfast.core.roots import StoreBusyError, StoreError
-from holdfast.store import descriptors
-from holdfast.store.descriptors import identity
-from holdfast.store.gate import Gate
-from holdfast.store.lockbytes import LockBytes
+from holdfast.core.root_errors import StoreBusyError, StoreError
+from holdfast.store import file_descriptors
+from holdfast.store.file_descriptors import identity
+from holdfast.store.lock_bytes import LockBytes
 from holdfast.store.schema import connect, make_folder, refuse_network_file_system, trouble
+from holdfast.store.write_gate import Gate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from sqlite3 import Connection
 
-    from holdfast.store.descriptors import Identity
-    from holdfast.store.forking import Mutex
+    from holdfast.store.file_descriptors import Identity
+    from holdfast.store.fork_handlers import Mutex
 
 #: A clean end waits so long for the gate, and then leaves the log to the next process.
 CLOSE_SECONDS = 10.0
@@ -175,7 +175,7 @@ class Session:
         _lost.add(self.files[0])
         _leak(self.connection)
         if self.pid == getpid():
-            descriptors.forget(False)
+            file_descriptors.forget(False)
         self._release()
 
     def __del__(self) -> None:

@@ -13,14 +13,20 @@ from os import getpid
 from time import monotonic, time_ns
 
 from holdfast.core.draft import reach
-from holdfast.core.filetimes import is_settled
+from holdfast.core.file_times import is_settled
+from holdfast.core.ledger_time import Anchor, ledger_time
 from holdfast.core.model import Event, Grant
-from holdfast.core.roots import StoreBusyError, StoreError
-from holdfast.core.time import Anchor, ledger_time
-from holdfast.store.descriptors import is_ours
-from holdfast.store.driver import driver
-from holdfast.store.forking import Mutex, forked, watch
-from holdfast.store.gate import (
+from holdfast.core.root_errors import StoreBusyError, StoreError
+from holdfast.store.file_descriptors import is_ours
+from holdfast.store.fork_handlers import Mutex, forked, watch
+from holdfast.store.rows import Rows
+from holdfast.store.schema import CHECKPOINT_PAGES, INDEX
+from holdfast.store.session import CLOSE_SECONDS, open_session
+from holdfast.store.sql_view import SqlView, build_or_fail
+from holdfast.store.sqlite_driver import driver
+from holdfast.store.transaction import Transaction
+from holdfast.store.wake_ups import FOLLOWER, WAITER, PooledMailbox, Post
+from holdfast.store.write_gate import (
     LOCK_EX,
     LOCK_NB,
     LOCK_UN,
@@ -30,12 +36,6 @@ from holdfast.store.gate import (
     pread,
     pwrite,
 )
-from holdfast.store.rows import Rows
-from holdfast.store.schema import CHECKPOINT_PAGES, INDEX
-from holdfast.store.session import CLOSE_SECONDS, open_session
-from holdfast.store.sqlview import SqlView, build_or_fail
-from holdfast.store.transaction import Transaction
-from holdfast.store.wake import FOLLOWER, WAITER, PooledMailbox, Post
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
     from typing import TypeVar
 
+    from holdfast.core.ledger_time import Clock
     from holdfast.core.model import Decision
-    from holdfast.core.time import Clock
     from holdfast.core.view import View
     from holdfast.store.contract import IsDead
     from holdfast.store.rows import Head

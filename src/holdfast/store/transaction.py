@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from time import monotonic, sleep
 
-from holdfast.store.driver import driver
 from holdfast.store.schema import translated, trouble
+from holdfast.store.sqlite_driver import driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

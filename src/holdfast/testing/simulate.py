@@ -4,16 +4,7 @@ Runs the real rules on a real store among agents, crashes and clocks that follow
 the invariants of `docs/simulation.md` after every step, and says what happened. Exits 1 with the
 broken invariant, its step and the command that replays it.
 
-    sim_world      what can be locked, processes, clocks: the truth, apart from the core
-    sim_state      what is true: who holds, who waits, who stands in whose way
-    sim_model      what the ledger must say, worked out from its events
-    sim_checks     what somebody was told, against the model
-    sim_faults     a store that fails before, inside and after its commit
-    sim_agents     who asks for what
-    sim_commands   every way to use the ledger
-    sim_run        one run; sim_progress: one in which everybody must be served
-    sim_gate       one run of the gate: agents, stops, prompts, commits (sim_gate_*)
-    mutants        bugs that a run must catch; gate_mutants: bugs of the gate
+The simulator of the rulebook is in `simulator`, that of the gate in `gate_simulator`.
 """
 
 from __future__ import annotations
@@ -22,17 +13,16 @@ import argparse
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 from holdfast.core.model import SECOND, Grant, Refusal, Waiting
-from holdfast.testing.gate_mutants import GATE_MUTANTS
-from holdfast.testing.mutants import MUTANTS
-from holdfast.testing.sim_gate import GateSimulation
-from holdfast.testing.sim_progress import PATIENCE, Progress
-from holdfast.testing.sim_run import Simulation
-from holdfast.testing.sim_state import Broken
-from holdfast.testing.sim_world import Ask
+from holdfast.testing.gate_simulator.sim_gate import GateSimulation
+from holdfast.testing.simulator.sim_progress import PATIENCE, Progress
+from holdfast.testing.simulator.sim_run import Simulation
+from holdfast.testing.simulator.sim_state import Broken
+from holdfast.testing.simulator.sim_world import Ask
 
 FOR_EVER = 1 << 60
 
@@ -71,14 +61,25 @@ TOLD = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
-    given = _parser().parse_args(arguments)
-    mutants = GATE_MUTANTS if given.mode == "gate" else MUTANTS
-    if given.bug and given.bug not in mutants:
-        print(f"--bug {given.bug} is not one of --mode {given.mode}: {' '.join(sorted(mutants))}")
+class Bug(Protocol):
+    """A bug that a run must catch: present for as long as its `with` block lasts."""
+
+    def applied(self) -> AbstractContextManager[object]: ...
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    bugs: Mapping[str, Mapping[str, Bug]] | None = None,
+    program: str = "python -m holdfast.testing.simulate",
+) -> int:
+    """The command. Returns the exit code. `bugs` has those that `--bug` may name, by mode."""
+    given = _parser(program, with_bugs=bugs is not None).parse_args(arguments)
+    known = (bugs or {}).get("gate" if given.mode == "gate" else "safety", {})
+    if given.bug and given.bug not in known:
+        print(f"--bug {given.bug} is not one of --mode {given.mode}: {' '.join(sorted(known))}")
         return 2
-    bug = mutants[given.bug].applied() if given.bug else nullcontext()
+    bug = known[given.bug].applied() if given.bug else nullcontext()
     broken: Exception | None = None
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, bug:
         run = make(given.mode, given.seed, store=given.store, folder=folder, hasty=given.hasty)
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options += f" --bug {given.bug}" if given.bug else ""
     if not isinstance(broken, Broken):
         traceback.print_exception(broken)
-    print(failure(run, broken, f"{options} --steps {run.steps} --trace"))
+    print(failure(run, broken, f"{program} {options} --steps {run.steps} --trace"))
     return 1
 
 
@@ -114,9 +115,9 @@ def make(
     return Simulation(seed, store=store, folder=folder)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str, *, with_bugs: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m holdfast.testing.simulate",
+        prog=program,
         description="Run agents, crashes and clocks that follow a seed, and check every step.",
     )
     parser.add_argument("--seed", type=int, default=7, help="the same seed is the same run")
@@ -127,10 +128,9 @@ def _parser() -> argparse.ArgumentParser:
         help="progress: nothing fails but processes, and everybody must be served; "
         "gate: agents of clients, their stops, prompts and commits",
     )  # fmt: skip
-    parser.add_argument(
-        "--bug", choices=sorted({*MUTANTS, *GATE_MUTANTS}), metavar="NAME",
-        help="break the code in this way first",
-    )  # fmt: skip
+    parser.set_defaults(bug="")
+    if with_bugs:
+        parser.add_argument("--bug", metavar="NAME", help="break the code in this way first")
     parser.add_argument(
         "--no-reservations", dest="hasty", action="store_false",
         help="progress: whoever waits lets others pass for ever, and must starve",
@@ -159,7 +159,7 @@ def digest(run: Simulation | GateSimulation) -> str:
     return found.hexdigest()
 
 
-def failure(run: Simulation | GateSimulation, broken: Exception, options: str) -> str:
+def failure(run: Simulation | GateSimulation, broken: Exception, replay: str) -> str:
     """The broken invariant, what led to it, and how to see it again."""
     name = broken.invariant if isinstance(broken, Broken) else f"the code raised {broken!r}"
     facts = broken.facts if isinstance(broken, Broken) else "see the traceback"
@@ -171,7 +171,7 @@ def failure(run: Simulation | GateSimulation, broken: Exception, options: str) -
             "",
             f"BROKEN at step {run.steps}: {name}",
             f"  {facts}",
-            f"Replay: python -m holdfast.testing.simulate {options}",
+            f"Replay: {replay}",
         )
     )
 

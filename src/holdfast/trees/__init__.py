@@ -76,11 +76,6 @@ with the old one. A new worktree is a rename out of staging, a removed one a ren
 
 from __future__ import annotations
 
-from holdfast.trees.changes import Change, between
-from holdfast.trees.collecting import Collected, Plan
-from holdfast.trees.collecting import plan as plan_gc
-from holdfast.trees.collecting import run as run_gc
-from holdfast.trees.doctor import Finding, examine
 from holdfast.trees.errors import (
     BadTreeError,
     ConsistencyError,
@@ -93,16 +88,29 @@ from holdfast.trees.errors import (
     TreeNotAllowedError,
     TreeVersionError,
 )
-from holdfast.trees.importing import Imported, bring
-from holdfast.trees.locks import LockState, acquire, check, release, renew, status, steal
-from holdfast.trees.progress import Progress
-from holdfast.trees.protecting import Settings
-from holdfast.trees.records import LockRecord
-from holdfast.trees.removing import remove
+from holdfast.trees.foreign.jvs_import import Imported, bring
+from holdfast.trees.locking.lock_records import LockRecord
+from holdfast.trees.locking.worktree_locks import (
+    LockState,
+    acquire,
+    check,
+    release,
+    renew,
+    status,
+    steal,
+)
+from holdfast.trees.progress_reports import Progress
 from holdfast.trees.repository import Repository
-from holdfast.trees.restoring import Restored, create, in_place
-from holdfast.trees.snapshots import take
-from holdfast.trees.verifying import verify
+from holdfast.trees.snapshots.garbage_collection import Collected, Plan
+from holdfast.trees.snapshots.garbage_collection import plan as plan_gc
+from holdfast.trees.snapshots.garbage_collection import run as run_gc
+from holdfast.trees.snapshots.restoring import Restored, create, in_place
+from holdfast.trees.snapshots.retention import Settings
+from holdfast.trees.snapshots.snapshot_diff import Change, between
+from holdfast.trees.snapshots.taking import take
+from holdfast.trees.snapshots.verification import verify
+from holdfast.trees.tree_damage import Finding, examine
+from holdfast.trees.worktree_removal import remove
 from holdfast.trees.worktrees import Worktree, around, find
 
 __all__ = [

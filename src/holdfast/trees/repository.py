@@ -12,20 +12,21 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import StoreBusyError
-from holdfast.core.time import iso
+from holdfast.core.ledger_time import iso
 from holdfast.manager.clock import SystemClock
+from holdfast.manager.files.realpath import upwards
 from holdfast.manager.ids import new_id
-from holdfast.manager.realpath import upwards
-from holdfast.store.gate import LOCK_EX, LOCK_NB, flock
-from holdfast.trees import files, formats, kernel
+from holdfast.store.write_gate import LOCK_EX, LOCK_NB, flock
+from holdfast.trees import kernel_calls, tree_files
 from holdfast.trees.errors import BadTreeError, NoTreeError, TreeExistsError, in_words
+from holdfast.trees.foreign import format_numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
     from holdfast.core.errors import HoldfastError
-    from holdfast.core.time import Clock
+    from holdfast.core.ledger_time import Clock
 
 CONTROL = ".jvs"
 MAIN = "main"
@@ -45,7 +46,7 @@ class Repository:
         self.root: Final = root
         self.control: Final = f"{root}/{CONTROL}"
         self.clock: Final[Clock] = clock or SystemClock()
-        self.format = formats.FORMAT
+        self.format = format_numbers.FORMAT
         self._unchangeable: HoldfastError | None = None
 
     @classmethod
@@ -55,16 +56,16 @@ class Repository:
         A folder `main` that is there becomes the worktree with all that is in it. What else lies in
         the folder stays as it is, and belongs to no worktree.
         """
-        from holdfast.trees import audit
+        from holdfast.trees import audit_log
 
         root = os.path.realpath(folder)
         for around in upwards(root):
-            formats.refuse_jvs(around, f"{around}/{CONTROL}")
+            format_numbers.refuse_jvs(around, f"{around}/{CONTROL}")
         _refuse_nested(root)
         made = cls(root, clock)
         with in_words(f"making the repository {root}"):
             is_new = _make_folder(root)
-            descriptor = os.open(root, files.FOLDER)
+            descriptor = os.open(root, tree_files.FOLDER)
             try:
                 flock(descriptor, LOCK_EX | LOCK_NB)
                 made._build()
@@ -74,11 +75,11 @@ class Repository:
                 ) from None
             except BaseException:
                 if is_new:
-                    files.remove_tree(root)
+                    tree_files.remove_tree(root)
                 raise
             finally:
                 os.close(descriptor)
-            audit.append(made, "repository_made", {"name": os.path.basename(root)})
+            audit_log.append(made, "repository_made", {"name": os.path.basename(root)})
         return made
 
     def _build(self) -> None:
@@ -98,36 +99,42 @@ class Repository:
                     f"{place} is there already, and is no folder", hint="move it away"
                 )
         worktrees.refuse_other(main)
-        building = f"{self.control}{files.UNFINISHED}"
-        files.remove_tree(building)
-        files.remove_tree(f"{main}/{worktrees.CONTROL}")  # a killed one's: see refuse_other
+        building = f"{self.control}{tree_files.UNFINISHED}"
+        tree_files.remove_tree(building)
+        tree_files.remove_tree(f"{main}/{worktrees.CONTROL}")  # a killed one's: see refuse_other
         try:
             for name in FOLDERS:
                 os.makedirs(f"{building}/{name}")
             about = {"name": os.path.basename(self.root) or "root", "repository_id": new_id()}
-            files.write_new(
-                f"{building}/{formats.ABOUT}", files.pretty({**about, "created_at": self.now})
+            tree_files.write_new(
+                f"{building}/{format_numbers.ABOUT}",
+                tree_files.pretty({**about, "created_at": self.now}),
             )
-            files.write_new(f"{building}/{formats.FILE}", f"{formats.FORMAT}\n".encode())
+            tree_files.write_new(
+                f"{building}/{format_numbers.FILE}", f"{format_numbers.FORMAT}\n".encode()
+            )
             os.makedirs(others, exist_ok=True)
             worktrees.furnish(self, main, worktrees.EXCLUSIVE, made_by="init")
-            kernel.flush(self.root)
+            kernel_calls.flush(self.root)
             os.rename(building, self.control)
         except BaseException:
-            files.remove_tree(building)
-            files.remove_tree(f"{main}/{worktrees.CONTROL}")
+            tree_files.remove_tree(building)
+            tree_files.remove_tree(f"{main}/{worktrees.CONTROL}")
             raise
-        files.flush_folder(self.root)
+        tree_files.flush_folder(self.root)
 
     @classmethod
     def open(cls, where: str = ".", *, clock: Clock | None = None) -> Repository:
         """The repository around a folder."""
         for folder in upwards(os.path.realpath(where)):
             made = cls(folder, clock)
-            if any(os.path.lexists(made.path(one)) for one in (formats.FILE, formats.ABOUT)):
-                made.format, made._unchangeable = formats.settle(folder, made.control)
+            if any(
+                os.path.lexists(made.path(one))
+                for one in (format_numbers.FILE, format_numbers.ABOUT)
+            ):
+                made.format, made._unchangeable = format_numbers.settle(folder, made.control)
                 return made
-            formats.refuse_jvs(folder, made.control)
+            format_numbers.refuse_jvs(folder, made.control)
         raise NoTreeError(
             f"{where if where != '.' else 'this folder'} is in no repository of trees",
             hint="go into one, or make one: holdfast tree init PATH",
@@ -145,7 +152,7 @@ class Repository:
     def about(self) -> dict[str, Any]:
         """The name of the repository and when it was made; what can be read of it."""
         try:
-            return files.read_json(self.path(formats.ABOUT))
+            return tree_files.read_json(self.path(format_numbers.ABOUT))
         except (OSError, ValueError):
             return {"name": os.path.basename(self.root)}
 
@@ -166,7 +173,7 @@ def is_name(name: str) -> bool:
         1 <= len(name) <= NAME_CHARACTERS_MAX
         and _NAME_CHARACTERS.issuperset(name)
         and name[0] not in "-."
-        and not name.endswith((".", files.UNFINISHED))
+        and not name.endswith((".", tree_files.UNFINISHED))
     )
 
 

@@ -10,7 +10,7 @@ import os
 
 from holdfast.core.errors import HoldfastError
 from holdfast.manager.ids import new_id
-from holdfast.trees import files
+from holdfast.trees import tree_files
 from holdfast.trees.errors import (
     BadTreeError,
     NoTreeError,
@@ -18,7 +18,7 @@ from holdfast.trees.errors import (
     TreeExistsError,
     shown,
 )
-from holdfast.trees.guard import Guard
+from holdfast.trees.locking.operation_guard import Guard
 from holdfast.trees.repository import MAIN, Repository, checked_name
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ class Worktree:
 
     def move_head(self, snapshot_id: str) -> None:
         """Make a snapshot its latest. Only inside the guard."""
-        files.replace(self.control("head_snapshot"), f"{snapshot_id}\n".encode())
+        tree_files.replace(self.control("head_snapshot"), f"{snapshot_id}\n".encode())
 
     def _id(self) -> str:
         text = self._read("id")
@@ -84,7 +84,7 @@ class Worktree:
 
     def _config(self) -> dict[str, Any]:
         try:
-            config = files.read_json(self.control("config.json"))
+            config = tree_files.read_json(self.control("config.json"))
         except (OSError, ValueError) as error:
             raise self._damaged("config.json", str(error)) from error
         if config.get("isolation") not in ISOLATIONS:
@@ -99,7 +99,7 @@ class Worktree:
 
     def _read(self, name: str) -> str:
         try:
-            return files.read(self.control(name)).decode("ascii").strip()
+            return tree_files.read(self.control(name)).decode("ascii").strip()
         except (OSError, ValueError) as error:
             raise self._damaged(name, str(error)) from error
 
@@ -132,8 +132,8 @@ def furnish(
     about |= {"isolation": isolation, "made_by": made_by}
     os.makedirs(f"{folder}/{CONTROL}")
     for name, text in (("id", id or new_id()), ("base_snapshot", base), ("head_snapshot", head)):
-        files.write_new(f"{folder}/{CONTROL}/{name}", f"{text}\n".encode())
-    files.write_new(f"{folder}/{CONTROL}/config.json", files.pretty(about))
+        tree_files.write_new(f"{folder}/{CONTROL}/{name}", f"{text}\n".encode())
+    tree_files.write_new(f"{folder}/{CONTROL}/config.json", tree_files.pretty(about))
 
 
 def refuse_other(folder: str) -> None:
@@ -145,7 +145,7 @@ def refuse_other(folder: str) -> None:
     if not os.path.lexists(control):
         return
     try:
-        has_history = files.read(f"{control}/head_snapshot").strip() != b""
+        has_history = tree_files.read(f"{control}/head_snapshot").strip() != b""
     except FileNotFoundError:
         has_history = False
     except (OSError, ValueError):

@@ -51,24 +51,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.work.callbacks import Again, Failed, Next
-    from holdfast.work.items import LockRequest, WorkItem
-    from holdfast.work.layout import Layout
-    from holdfast.work.manifest import ScreenManifest
-    from holdfast.work.pipeline import Pipeline
-    from holdfast.work.scheduler import Scheduler
+    from holdfast.work.engine.callbacks import Again, Failed, Next
+    from holdfast.work.engine.scheduler import Scheduler
+    from holdfast.work.engine.work_items import LockRequest, WorkItem
+    from holdfast.work.screens.layout import Layout
+    from holdfast.work.screens.manifest import ScreenManifest
+    from holdfast.work.screens.pipeline import Pipeline
 
 #: Imported when they are first used: a launcher needs none of them, and is started often.
 _HOMES = {
-    "Again": "callbacks",
-    "Failed": "callbacks",
-    "Layout": "layout",
-    "LockRequest": "items",
-    "Next": "callbacks",
-    "Pipeline": "pipeline",
-    "Scheduler": "scheduler",
-    "ScreenManifest": "manifest",
-    "WorkItem": "items",
+    "Again": "engine.callbacks",
+    "Failed": "engine.callbacks",
+    "Layout": "screens.layout",
+    "LockRequest": "engine.work_items",
+    "Next": "engine.callbacks",
+    "Pipeline": "screens.pipeline",
+    "Scheduler": "engine.scheduler",
+    "ScreenManifest": "screens.manifest",
+    "WorkItem": "engine.work_items",
 }
 
 __all__ = [

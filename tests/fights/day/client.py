@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from helpers_commits import environment
-from holdfast.gate import githooks
+from holdfast.gate.git import git_hooks
 
 #: Runs commands and asks the door, line by line, until nobody tells it anything any more. One child
 #: answers what is answered at once; what may be held open gets a child of its own.
@@ -144,7 +144,7 @@ class Client:
 
     def ask_hook(self, text: str) -> dict[str, Any]:
         """The same through the installed hook, an interpreter of its own."""
-        words = [*githooks.command(), self.client]
+        words = [*git_hooks.command(), self.client]
         told = {**self.env, **self.hook_env()}
         return _printed(Done(*self._tell("run", words, "/", told, text)))
 

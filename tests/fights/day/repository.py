@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from helpers_commits import environment
-from holdfast.gate import githooks
+from holdfast.gate.git import git_hooks
 
 from .agent import HOLD_SECONDS, IDLE_SECONDS, RETRY_SECONDS, SHARED, Agent
 from .record import Record
@@ -80,7 +80,7 @@ class Day:
             f"[gate]\nretry_seconds = {RETRY_SECONDS}\nidle_seconds = {IDLE_SECONDS}\n"
             f"hold_seconds = {HOLD_SECONDS}\n"
         )
-        assert {hook.state for hook in githooks.install(str(self.root))} == {"installed"}
+        assert {hook.state for hook in git_hooks.install(str(self.root))} == {"installed"}
 
     def git(self, *words: str, at: Path | None = None) -> str:
         """git by a person, without hooks."""

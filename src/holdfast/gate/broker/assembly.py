@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 
 from holdfast.core.codec import grant_to_dict
-from holdfast.gate.broker.ahead import Ahead
-from holdfast.gate.broker.controlling import Controlling
-from holdfast.gate.broker.folders import Folders
-from holdfast.gate.broker.kinds import Kinds
-from holdfast.gate.broker.marking import Marking
-from holdfast.gate.broker.naming import Naming
-from holdfast.gate.broker.opening import Opening
-from holdfast.gate.broker.performing import Performing
-from holdfast.gate.broker.serving import Broker
-from holdfast.gate.controlling import controls_of
-from holdfast.manager.realpath import plain
+from holdfast.gate.broker.broker_loop import Broker
+from holdfast.gate.broker.calls.attribute_calls import Marking
+from holdfast.gate.broker.calls.call_answers import Performing
+from holdfast.gate.broker.calls.folder_rename import Folders
+from holdfast.gate.broker.calls.name_calls import Naming
+from holdfast.gate.broker.calls.open_calls import Opening
+from holdfast.gate.broker.control.control_writes import Controlling
+from holdfast.gate.broker.leasing.git_lookahead import Ahead
+from holdfast.gate.broker.places.path_kinds import Kinds
+from holdfast.gate.git.git_control_files import controls_of
+from holdfast.manager.files.realpath import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from holdfast.gate.broker.caller import Trust
-    from holdfast.gate.broker.committed import Committed
-    from holdfast.gate.broker.leases import Leases
-    from holdfast.gate.broker.system import Listener
-    from holdfast.gate.broker.where import Where
-    from holdfast.gate.sandbox.service import Question
+    from holdfast.gate.broker.calling_thread import Trust
+    from holdfast.gate.broker.heard_calls import Listener
+    from holdfast.gate.broker.leasing.command_leases import Leases
+    from holdfast.gate.broker.leasing.committed_files import Committed
+    from holdfast.gate.broker.places.path_zones import Where
+    from holdfast.gate.sandbox.ledger_socket import Question
     from holdfast.manager.manager import LockManager
 
 
@@ -75,7 +75,7 @@ def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
                 leases.note_read(reader, os.path.realpath(f"{root}/{name}"))
         if wanted.get("edit") is True and wait is not None:
             return {"held": []}  # an edit will stand in line
-        from holdfast.gate.committing import held
+        from holdfast.gate.git.commit_check import held
 
         found = [one for one in held(manager, root, names) if not leases.is_own(one.grant.holder)]
         return {

@@ -17,15 +17,15 @@ import errno
 import os
 
 from holdfast.core import codec
-from holdfast.gate.broker.system import adopt_orphans
+from holdfast.gate.broker.heard_calls import adopt_orphans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from holdfast.gate.broker.serving import Broker
-    from holdfast.gate.sandbox.signals import Signals
+    from holdfast.gate.broker.broker_loop import Broker
+    from holdfast.gate.sandbox.signal_relay import Signals
 
     #: Says a line to people.
     Say = Callable[[str], None]

@@ -163,7 +163,7 @@ class Told:
 
     def mcp(self, client: str, event: str, **more: Any) -> Intent:
         """A call of an MCP tool: like a command, whose `writes` are known from its arguments."""
-        from holdfast.gate.mcp import written
+        from holdfast.gate.clients.mcp_calls import written
 
         writes = tuple(
             path for path in written(self.tool, self.fields, self.cwd) if not is_broken(path)

@@ -14,7 +14,6 @@ ancestors.
 
 from __future__ import annotations
 
-from holdfast.gate import patch
 from holdfast.gate.clients import (
     MCP_TOOLS,
     WAITING,
@@ -22,6 +21,7 @@ from holdfast.gate.clients import (
     denying,
     going_on,
     is_path,
+    patch_files,
     plain,
     reason_of,
     telling,
@@ -154,7 +154,7 @@ def _tool(told: Told) -> Intent:
 
 def _files(words: list[str]) -> tuple[str, ...] | None:
     """The files of a patch, given alone or as the last word of a command."""
-    found = patch.files(words[-1]) if words else None
+    found = patch_files.files(words[-1]) if words else None
     return found if found is not None and all(map(is_path, found)) else None
 
 
@@ -179,7 +179,7 @@ def say(intent: Intent, answer: Answer) -> Reply:
 
 def outcome(data: object, path: str, old: str) -> str | None:
     """What a patch makes of a file's text."""
-    from holdfast.gate.patched import outcome as patched
+    from holdfast.gate.clients.patch_result import outcome as patched
 
     words = Told(data if isinstance(data, dict) else {}).fields.get("command")
     text = words if isinstance(words, str) else words[-1] if isinstance(words, list) else None
@@ -191,4 +191,4 @@ def keeps_rest(data: object) -> bool:
     are added, removed or moved replace what is there."""
     words = Told(data if isinstance(data, dict) else {}).fields.get("command")
     text = words if isinstance(words, str) else words[-1] if isinstance(words, list) else None
-    return isinstance(text, str) and patch.only_updates(text)
+    return isinstance(text, str) and patch_files.only_updates(text)

@@ -11,22 +11,22 @@ import os
 import sys
 
 from holdfast.core.errors import HoldfastError
+from holdfast.gate.broker.command_start import Enclosure, demand, socket_path
+from holdfast.gate.broker.heard_calls import keep_own_umask
 from holdfast.gate.broker.runner import Watch, run_below
-from holdfast.gate.broker.starting import Enclosure, demand, socket_path
-from holdfast.gate.broker.system import keep_own_umask
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
-from holdfast.gate.sandbox.signals import Signals
-from holdfast.manager.opening import ledger_of
+from holdfast.gate.sandbox.signal_relay import Signals
+from holdfast.manager.ledger_location import ledger_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.gate.broker.agent_leases import AgentLeases
+    from holdfast.gate.broker.calls.waiting_calls import Call
+    from holdfast.gate.broker.leasing.agent_leases import AgentLeases
     from holdfast.gate.broker.runner import Link
-    from holdfast.gate.broker.waiting import Call
     from holdfast.gate.commands.slips import Slip
-    from holdfast.gate.sandbox.service import Service
+    from holdfast.gate.sandbox.ledger_socket import Service
     from holdfast.manager.manager import LockManager
 
 CANNOT_EXECUTE = 126
@@ -106,9 +106,9 @@ class _Serving:
 
     def _leases(self, manager: LockManager) -> AgentLeases:
         from holdfast.gate.agents import place_of
-        from holdfast.gate.broker.agent_leases import AgentLeases
-        from holdfast.gate.leases import Gate
-        from holdfast.gate.settings import Settings
+        from holdfast.gate.broker.leasing.agent_leases import AgentLeases
+        from holdfast.gate.config.settings import Settings
+        from holdfast.gate.lease_gate import Gate
 
         holder, home = self._slip.holder, self._slip.home
         gate = Gate(
@@ -120,8 +120,8 @@ class _Serving:
     def _service(self, manager: LockManager, leases: AgentLeases) -> Iterable[Service]:
         """Where those below can ask; nothing if this process may not have a socket, as in the
         sandbox of Codex. `asking` waits a moment for it, and a command's writes do not."""
-        from holdfast.gate.commands.below import questions
-        from holdfast.gate.sandbox.service import Service
+        from holdfast.gate.commands.inside_broker import questions
+        from holdfast.gate.sandbox.ledger_socket import Service
 
         try:
             service = Service(socket_path(self._root), questions(leases))

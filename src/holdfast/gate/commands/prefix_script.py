@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 
 from holdfast.gate.commands.shell_lines import quoted
-from holdfast.manager.paths import LEDGER_FOLDER
+from holdfast.manager.files.paths import LEDGER_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -74,10 +74,10 @@ def _words(chained: str, line: str, *, is_server: bool) -> list[str]:
 def _server_slip(session: str) -> Slip | None:
     """For an MCP server, which no hook announces: it is the session's."""
     from holdfast.gate.agents import holder_of
-    from holdfast.gate.commands.in_force import can_lease, is_leased
+    from holdfast.gate.commands.lease_mode import can_lease, is_leased
     from holdfast.gate.commands.slips import Slip
     from holdfast.gate.intent import OTHER, Intent
-    from holdfast.manager.paths import find_root
+    from holdfast.manager.files.paths import find_root
 
     home = os.environ.get("CLAUDE_PROJECT_DIR", "")
     root = find_root(home) if home else None
@@ -145,10 +145,10 @@ def _run(slip: Slip, words: Sequence[str], *, is_server: bool = False) -> int:
 def _introduce(digest: str) -> None:
     """Below the broker of a whole client: that one leases what this writes. The hook has announced
     for which agent; the broker is told that this is the process."""
-    from holdfast.gate.sandbox import SandboxError, asking
+    from holdfast.gate.sandbox import SandboxError, runner_client
 
     try:
-        asking.introduce(digest, os.getpid())
+        runner_client.introduce(digest, os.getpid())
     except SandboxError:
         pass  # the leases then say only which program has written
 
@@ -196,7 +196,7 @@ if __name__ == "__main__":
         name = f"{gate}/__pycache__/prefixed.{sys.implementation.cache_tag}.bundle"
         file = open(name, "rb", 0)  # noqa: SIM115 - it stays open: more may be read from it
         code, *parts = loads(file.read(int(file.read(8))))
-        names: dict = {"__name__": "holdfast.gate.unbundle"}  # type: ignore[type-arg]
+        names: dict = {"__name__": "holdfast.gate.door.unbundle"}  # type: ignore[type-arg]
         exec(code, names)
         names["use"](file, gate, *parts)
     except Exception:  # then everything is imported as usual

@@ -15,7 +15,7 @@ from time import time
 
 from holdfast.core import codec
 from holdfast.core.model import Value
-from holdfast.manager.calls import named
+from holdfast.manager.owners.running_calls import named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.doctor import looking, proving, shell_commands
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.doctor import command_mode, forbidden_writes, inspection
 from holdfast.gate.doctor.finding import FAILED, Finding
-from holdfast.gate.doctor.scene import PATIENCE_SECONDS, Scene
-from holdfast.gate.install.finding import checkouts
-from holdfast.gate.settings import Settings
+from holdfast.gate.doctor.trial_repository import PATIENCE_SECONDS, Scene
+from holdfast.gate.install.installed_clients import client_checkouts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def examine(
     root: str, environ: Mapping[str, str], *, patience_seconds: float = PATIENCE_SECONDS
 ) -> list[Finding]:
     """Everything that there is to say about the guard of a repository."""
-    clients = looking.installed(root)
-    found = looking.gate(root, environ)
+    clients = inspection.installed(root)
+    found = inspection.gate(root, environ)
     settings = Settings.load(root, lenient=True)
     if os.name != "posix":
         found.append(
@@ -47,18 +47,18 @@ def examine(
     try:
         with Scene(environ, settings, patience_seconds) as scene:
             for one in clients:
-                found += looking.hooks_of(root, one, settings, environ)
-                for checkout in checkouts(root, one)[:1]:
-                    found += proving.client(scene, checkout, one, environ)
-                    found += looking.trust_of(checkout, one, scene, environ)
-                found += looking.failing(one, environ)
-                found += shell_commands.examine(scene, root, one, settings, environ)
-            found += looking.git(root)
-            found += proving.git(scene, root)
-            found += proving.sandbox(scene)
-            found += proving.leases(scene)
+                found += inspection.hooks_of(root, one, settings, environ)
+                for checkout in client_checkouts(root, one)[:1]:
+                    found += forbidden_writes.client(scene, checkout, one, environ)
+                    found += inspection.trust_of(checkout, one, scene, environ)
+                found += inspection.failing(one, environ)
+                found += command_mode.examine(scene, root, one, settings, environ)
+            found += inspection.git(root)
+            found += forbidden_writes.git(scene, root)
+            found += forbidden_writes.sandbox(scene)
+            found += forbidden_writes.leases(scene)
     except (HoldfastError, OSError) as error:
         said = error.message if isinstance(error, HoldfastError) else str(error)
         fix = "TMPDIR must name a folder on a local disk that can be written"
         found.append(Finding("doctor", "proofs", FAILED, f"nothing can be tried: {said}", fix))
-    return found + looking.others(root, clients, environ) + looking.ledger(root)
+    return found + inspection.others(root, clients, environ) + inspection.ledger(root)

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from holdfast.core.model import Holder
+    from holdfast.gate.config.settings import Settings
     from holdfast.gate.guard.damage import Undone
     from holdfast.gate.intent import Intent
-    from holdfast.gate.leases import Gate
-    from holdfast.gate.settings import Settings
+    from holdfast.gate.lease_gate import Gate
     from holdfast.gate.shell import Reading
     from holdfast.manager.ledger import Ledger
 
@@ -55,11 +55,11 @@ def around(
     is_off = settings.shell == "off" and not intent.tool.startswith(MCP_PREFIX)
     off = is_off or manager.tree is None
     if before and not off and not is_own(intent.command):
-        from holdfast.gate.guard.before import before as asked
+        from holdfast.gate.guard.before_command import before as asked
 
         return asked(intent, gate, manager, line or read_line(intent))
     if before and is_own(intent.command):
-        from holdfast.gate.guard.before import before_own
+        from holdfast.gate.guard.before_command import before_own
 
         return before_own(intent, gate, manager)
     if before:  # the guard is switched off
@@ -68,7 +68,7 @@ def around(
             return block
     if off:
         return gate.live_on(is_tail=not before)
-    from holdfast.gate.guard.after import after
+    from holdfast.gate.guard.after_command import after
 
     return after(intent, gate, manager)
 
@@ -76,7 +76,7 @@ def around(
 def settle(intent: Intent, gate: Gate, manager: Ledger) -> Callable[[], str]:
     """What a person has to read of an agent's commands of whose end nobody heard, when the agent
     rests, ends, or is spoken to: to be asked for when that event has been decided."""
-    from holdfast.gate.guard.after import settle as looked
+    from holdfast.gate.guard.after_command import settle as looked
 
     return looked(intent, gate, manager)
 
@@ -85,7 +85,7 @@ def read_line(intent: Intent) -> Reading:
     """What a command line writes. Of a call of an MCP tool its arguments tell, as far as anything
     does."""
     if intent.tool.startswith(MCP_PREFIX):
-        from holdfast.gate.shell.reading import Reading
+        from holdfast.gate.shell.line_writes import Reading
 
         return Reading(intent.writes, unsure=True)
     from holdfast.gate.shell import read
@@ -98,12 +98,12 @@ def plain_writes(intent: Intent, manager: Ledger, line: Reading | None = None) -
     git verbs would change, as far as that is known."""
     if manager.tree is None or is_own(intent.command):
         return []
-    from holdfast.gate.guard.before import inside
+    from holdfast.gate.guard.before_command import inside
 
     line = line or read_line(intent)
     writes = list(line.writes)
     if line.trees:
-        from holdfast.gate.guard.trees import changes
+        from holdfast.gate.guard.tree_verbs import changes
 
         for _verb, top, names in changes(line.trees, manager.tree.root):
             writes += [f"{top}/{name}" for name in sorted(names or ())]
@@ -114,7 +114,7 @@ def plain_writes(intent: Intent, manager: Ledger, line: Reading | None = None) -
 def edit_refused(intent: Intent, data: object, manager: Ledger, gate: Gate) -> Answer | None:
     """The refusal of an edit that would switch the gate off, by what its client said of it; None
     if it would not."""
-    from holdfast.gate.guard.switches import edit_refused as refused
+    from holdfast.gate.guard.switch_files import edit_refused as refused
 
     return refused(intent, data, manager, gate)
 
@@ -123,7 +123,7 @@ def is_own(command: str) -> bool:
     """Whether a command line is nothing but calls of Holdfast itself: those always pass."""
     if "holdfast" not in command:
         return False
-    from holdfast.gate.guard.own import is_own_line
+    from holdfast.gate.guard.own_commands import is_own_line
 
     return is_own_line(command)
 
@@ -134,7 +134,7 @@ def edited(manager: Ledger, holder: Holder, paths: Iterable[str]) -> None:
     To be called around each edit. It costs one failed `open` unless somebody is watched.
     """
     if manager.tree is not None:
-        from holdfast.gate.guard.signs import sign
+        from holdfast.gate.guard.edit_marks import sign
 
         sign(manager.tree.root, holder.key, paths)
 
@@ -147,11 +147,11 @@ def pending(
 
     It costs one failed `stat` if there is nothing.
     """
-    from holdfast.gate.guard import signs
+    from holdfast.gate.guard import edit_marks
 
     if manager.tree is None:
         return str
-    if not expected and not signs.is_called(manager.tree.root, gate.holder.key):
+    if not expected and not edit_marks.is_called(manager.tree.root, gate.holder.key):
         return str
     from holdfast.gate.guard.damage import told
 

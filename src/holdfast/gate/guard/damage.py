@@ -10,10 +10,16 @@ import stat
 
 from holdfast.core.errors import HoldfastError, RecordVersionError
 from holdfast.core.model import Value
-from holdfast.gate.guard import aside, records, signs
-from holdfast.gate.guard.ending import Ended
-from holdfast.gate.guard.records import Damage, DamagedFile, Told, damage_name, told_name
-from holdfast.manager import services
+from holdfast.gate.guard import edit_marks, guard_records, kept_files
+from holdfast.gate.guard.ended_commands import Ended
+from holdfast.gate.guard.guard_records import (
+    Damage,
+    DamagedFile,
+    Told,
+    damage_name,
+    told_name,
+)
+from holdfast.manager import transactions
 from holdfast.manager.ids import new_id
 
 TYPE_CHECKING = False
@@ -23,9 +29,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.draft import Draft
     from holdfast.core.model import Holder
-    from holdfast.gate.guard.ending import Facts, Outcome
-    from holdfast.gate.guard.watching import Hurt
-    from holdfast.gate.leases import Gate
+    from holdfast.gate.guard.ended_commands import Facts, Outcome
+    from holdfast.gate.guard.file_watch import Hurt
+    from holdfast.gate.lease_gate import Gate
     from holdfast.manager.ledger import Ledger
 
 LISTED_MAX = 10
@@ -58,7 +64,7 @@ def set_aside(root: str, command: str, found: Sequence[Hurt]) -> Ended:
     id = new_id()[-8:]
     files = []
     for number, one in enumerate(found):
-        kept = one.kind == aside.ABSENT or (one.keeps and _kept(root, id, number, one.before))
+        kept = one.kind == kept_files.ABSENT or (one.keeps and _kept(root, id, number, one.before))
         files.append(
             DamagedFile(
                 path=one.path, owner=one.owner, owner_key=one.key, was=one.kind, mode=one.mode,
@@ -69,11 +75,11 @@ def set_aside(root: str, command: str, found: Sequence[Hurt]) -> Ended:
 
 
 def _kept(root: str, id: str, number: int, name: str) -> bool:
-    target = signs.aside(root, "undo", id, str(number))
+    target = edit_marks.aside(root, "undo", id, str(number))
     try:
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-        with open(signs.aside(root, "kept", name), "rb") as stream:
-            aside.put(target, stream.read())
+        with open(edit_marks.aside(root, "kept", name), "rb") as stream:
+            kept_files.put(target, stream.read())
     except OSError:
         return False
     return True
@@ -82,11 +88,11 @@ def _kept(root: str, id: str, number: int, name: str) -> bool:
 def call(root: str, facts: Facts, outcome: Outcome) -> None:
     """Call those who have to hear of it, and keep nothing for what is no damage after all."""
     for key in outcome.called:
-        signs.call(root, key)
+        edit_marks.call(root, key)
     damages = {one.id for one in outcome.damages}
     for one in facts.ended:
         if one.id not in damages:
-            aside.discard(root, one.id)
+            kept_files.discard(root, one.id)
 
 
 def undoing(id: str, root: str, cwd: str) -> str:
@@ -137,7 +143,7 @@ def told(manager: Ledger, gate: Gate, cwd: str) -> Callable[[], str]:
     what its own command may have done. It can be asked for when its event has been decided."""
     assert manager.tree is not None
     root = manager.tree.root
-    which = signs.which_call(root, gate.holder.key)
+    which = edit_marks.which_call(root, gate.holder.key)
     heard: list[list[tuple[Told | RecordVersionError, bool]]] = []
 
     def part(draft: Draft, holder: Holder) -> None:
@@ -148,7 +154,7 @@ def told(manager: Ledger, gate: Gate, cwd: str) -> Callable[[], str]:
     def said() -> str:
         if not heard:  # nothing was decided: it is told another time
             return ""
-        signs.answer_call(root, gate.holder.key, which)
+        edit_marks.answer_call(root, gate.holder.key, which)
         texts = []
         for record, mine in heard[0]:
             if isinstance(record, RecordVersionError):
@@ -174,7 +180,7 @@ def _heard(draft: Draft, holder: Holder) -> list[tuple[Told | RecordVersionError
             continue
         found.append((record, by_key == holder.key))
         data = {"id": record.id, "agent": holder.id}
-        draft.say(records.TOLD, data, name=told_name(holder.key, record.id), over=True)
+        draft.say(guard_records.TOLD, data, name=told_name(holder.key, record.id), over=True)
     return found
 
 
@@ -194,7 +200,7 @@ def listed(items: Sequence[str]) -> str:
 
 def undo(manager: Ledger, id: str) -> Undone:
     """Put back what can be put back. What changed again is left, and can be tried again."""
-    event = services.noted(manager, damage_name(id)) if id.isalnum() else None
+    event = transactions.noted(manager, damage_name(id)) if id.isalnum() else None
     if event is None or manager.tree is None:
         raise NoSuchDamage(
             f"there is no damage {id[:40]!r} to undo",
@@ -213,7 +219,7 @@ def undo(manager: Ledger, id: str) -> Undone:
         else:
             restored.append(one.path)
     data = {**damage.with_files(remaining).to_data(), "restored": restored}
-    services.note(manager, records.UNDONE, data, name=damage_name(id), over=not remaining)
+    transactions.note(manager, guard_records.UNDONE, data, name=damage_name(id), over=not remaining)
     return Undone(id, tuple(restored), tuple(left))
 
 
@@ -221,20 +227,24 @@ def _put_back(root: str, id: str, one: DamagedFile) -> str:
     """Put one file back; why it was not, if it was not."""
     file = f"{root}/{one.path.removeprefix('./')}"
     if not one.kept:
-        return "its content was too large to be kept" if one.was == aside.FILE else "it was no file"
-    now = aside.name_of(file)
-    if now == one.before or (now == aside.ABSENT == one.was):
+        return (
+            "its content was too large to be kept"
+            if one.was == kept_files.FILE
+            else "it was no file"
+        )
+    now = kept_files.name_of(file)
+    if now == one.before or (now == kept_files.ABSENT == one.was):
         return ""
     if now != one.after:
         return "it has been changed again since"
-    if now == aside.OTHER:
+    if now == kept_files.OTHER:
         return "something is there now that is no file"
     try:
         _save_present(root, id, one.number, file)
-        if one.was == aside.ABSENT:
+        if one.was == kept_files.ABSENT:
             os.unlink(file)
             return ""
-        with open(signs.aside(root, "undo", id, str(one.number)), "rb") as stream:
+        with open(edit_marks.aside(root, "undo", id, str(one.number)), "rb") as stream:
             content = stream.read()
         _replace(root, file, content, one.mode)
     except FileNotFoundError:
@@ -246,9 +256,9 @@ def _put_back(root: str, id: str, one: DamagedFile) -> str:
 
 def _save_present(root: str, id: str, number: int, file: str) -> None:
     """What is replaced is kept as well: the undoing may have been the mistake."""
-    content = aside.content_of(file)
+    content = kept_files.content_of(file)
     if content is not None and not os.path.islink(file):
-        aside.put(signs.aside(root, "undo", id, f"{number}.replaced"), content)
+        kept_files.put(edit_marks.aside(root, "undo", id, f"{number}.replaced"), content)
 
 
 def _replace(root: str, file: str, content: bytes, mode: int) -> None:

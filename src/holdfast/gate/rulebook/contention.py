@@ -5,18 +5,23 @@ Parts of decisions, each on the life of one agent.
 
 from __future__ import annotations
 
+from holdfast.core import bulk_rules, rules
 from holdfast.core import conflicts as held
-from holdfast.core import moving, rules
 from holdfast.core.codec import paths_of
 from holdfast.core.conflicts import fate
 from holdfast.core.draft import LAST, reach
 from holdfast.core.model import SECOND, Refusal, Request
 from holdfast.core.overlaps import Overlaps
-from holdfast.core.waiting import admit_if_free, circle, hand_over
-from holdfast.gate.rulebook import handing, limits, records, states
-from holdfast.gate.rulebook.life import FOR_NEXT_EDIT
+from holdfast.core.wait_line import admit_if_free, circle, hand_over
+from holdfast.gate.rulebook import (
+    agent_records,
+    file_states,
+    handover,
+    lease_limits,
+)
+from holdfast.gate.rulebook.agent_life import FOR_NEXT_EDIT
+from holdfast.gate.rulebook.agent_records import Block, Wait
 from holdfast.gate.rulebook.outcomes import Denied, Halted
-from holdfast.gate.rulebook.records import Block, Wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.draft import Draft
     from holdfast.core.model import ConflictInfo, Conflicts, Ticket
-    from holdfast.gate.rulebook.life import Life
+    from holdfast.gate.rulebook.agent_life import Life
     from holdfast.gate.rulebook.outcomes import Passed
 
 #: Without hand-overs: how much longer than until the retry a file is kept.
@@ -49,12 +54,12 @@ def contend(life: Life, wanted: Sequence[Request], found: Conflicts) -> Denied:
     blocked = {conflict.path for conflict in found}
     missing = [one for one in wanted if blocked.intersection(one.paths)] or list(wanted)
     asker = life.asker
-    request = _by_name(moving.together(missing)).but(
+    request = _by_name(bulk_rules.together(missing)).but(
         ttl=_kept(life), reason=FOR_NEXT_EDIT, patience=0, stamp=""
     )
     steps = circle(life.draft, request, LAST, found)
     _limit(life, found)
-    state = states.after(states.OWNED, states.COMPETED)
+    state = file_states.after(file_states.OWNED, file_states.COMPETED)
     first = found[0]
     wait = Wait(
         Wait.named(life.holder.key, request.id),
@@ -72,8 +77,8 @@ def contend(life: Life, wanted: Sequence[Request], found: Conflicts) -> Denied:
         circle=[(step.path, step.holder) for step in steps],
         at=life.now,
     )
-    state = states.after(state, states.HEARTBEAT_WRITTEN)
-    wait.write(life.draft, records.HEARTBEAT, state=state)
+    state = file_states.after(state, file_states.HEARTBEAT_WRITTEN)
+    wait.write(life.draft, agent_records.HEARTBEAT, state=state)
     life.known.waits.append(wait)
     code = rules.CYCLE if steps else rules.CONFLICT
     refusal = Refusal(code=code, conflicts=tuple(found), circle=steps, more=found.more)
@@ -102,7 +107,7 @@ def _by_name(request: Request) -> Request:
 
 def _limit(life: Life, conflicts: Sequence[ConflictInfo]) -> None:
     """Owners whom nobody here can judge keep their files for a while only."""
-    limits.limit(life.draft, [one.grant_id for one in conflicts], life.asker.foreign)
+    lease_limits.limit(life.draft, [one.grant_id for one in conflicts], life.asker.foreign)
 
 
 def _denied(life: Life, wait: Wait, conflicts: Sequence[ConflictInfo]) -> Denied:
@@ -138,7 +143,7 @@ def asked_before(life: Life, wanted: Sequence[Request]) -> Denied | Halted | Non
 
 def wait_on(life: Life, wanted: Sequence[Request], id: str) -> Passed | Denied | Halted:
     """The edit whose call is held open for a wait."""
-    handing.notice(life)
+    handover.notice(life)
     halted = life.halted()  # since, by another call
     if halted is not None:
         return halted
@@ -163,7 +168,7 @@ def again(life: Life, wait: Wait, wanted: Sequence[Request]) -> Denied | Halted 
     if life.asker.wake:
         if not conflicts:  # it came free while the agent did not stand in line
             life.leave_line(wait, "free")
-            handing.over(life, wait, states.HANDED_OVER)
+            handover.over(life, wait, file_states.HANDED_OVER)
             return None
         asked = {path for request in wanted for path in request.paths}
         if asked.isdisjoint(one.path for one in conflicts):
@@ -188,7 +193,7 @@ def back_in_line(life: Life, wait: Wait, denied: Denied) -> Denied:
         first = found[0]
         fields |= {"owner": first.holder, "owner_key": first.holder_key, "since": first.since}
     again = wait.but(**fields, circle=[(step.path, step.holder) for step in steps])
-    again.write(life.draft, records.BACK_IN_LINE, state=states.RETRY_PENDING)
+    again.write(life.draft, agent_records.BACK_IN_LINE, state=file_states.RETRY_PENDING)
     life.known.waits[life.known.waits.index(wait)] = again
     if ticket is not None:
         admit_if_free(life.draft, ticket)
@@ -197,7 +202,7 @@ def back_in_line(life: Life, wait: Wait, denied: Denied) -> Denied:
 
 def look_round(life: Life) -> None:
     """Has something come free? Those who hold what is waited for may have died without a word."""
-    handing.notice(life)
+    handover.notice(life)
     for wait in list(life.known.waits) if life.asker.wake else ():
         if stands_in_line(life, wait):
             settle(life, wait)
@@ -217,7 +222,7 @@ def settle(life: Life, wait: Wait) -> Sequence[ConflictInfo]:
     conflicts = held.in_the_way(life.draft, request, arrival)
     while life.draft.freed:
         hand_over(life.draft)
-        handing.notice(life)
+        handover.notice(life)
         if wait not in life.known.waits:
             return ()
         conflicts = held.in_the_way(life.draft, request, arrival)
@@ -225,9 +230,11 @@ def settle(life: Life, wait: Wait) -> Sequence[ConflictInfo]:
     is_due = life.now >= wait.retry_at
     is_told = life.asker.wake and (life.hears or life.goes_on)
     may_come = bool(conflicts) and bool(life.holder.agent) and (is_told or is_due)
-    if may_come and handing.hand_down(life, _by_file(life, request, arrival), in_turn=not is_due):
+    if may_come and handover.hand_down(life, _by_file(life, request, arrival), in_turn=not is_due):
         life.leave_line(wait, "handed down")
-        handing.over(life, wait, states.RETRY_SUCCEEDED if is_due else states.HANDED_OVER)
+        handover.over(
+            life, wait, file_states.RETRY_SUCCEEDED if is_due else file_states.HANDED_OVER
+        )
         life.came.append(wait)
         return ()
     return conflicts
@@ -275,7 +282,7 @@ def retry(life: Life, wait: Wait, *, stops: bool = True) -> Halted | None:
     if wait not in life.known.waits:
         return None
     if _is_served(life, wait):
-        handing.handed(life, wait, states.RETRY_SUCCEEDED)
+        handover.handed(life, wait, file_states.RETRY_SUCCEEDED)
         return None
     if conflicts:
         return _block(life, wait, conflicts, stops=stops)
@@ -285,7 +292,7 @@ def retry(life: Life, wait: Wait, *, stops: bool = True) -> Halted | None:
     grant = life.draft.admit(request, ticket=False)
     once_more = wait.but(ticket=grant.id)
     life.known.waits[life.known.waits.index(wait)] = once_more
-    handing.handed(life, once_more, states.RETRY_SUCCEEDED)
+    handover.handed(life, once_more, file_states.RETRY_SUCCEEDED)
     return None
 
 
@@ -296,12 +303,12 @@ def _is_served(life: Life, wait: Wait) -> bool:
 
 def _block(life: Life, wait: Wait, conflicts: Sequence[ConflictInfo], *, stops: bool) -> Halted:
     """The retry failed: stop, and say everything that a person needs to decide."""
-    from holdfast.gate.rulebook.telling import report
+    from holdfast.gate.rulebook.agent_messages import report
 
     request = _request(life, wait)
     life.leave_line(wait, "retried")
-    state = states.after(wait.state, states.RETRY_FAILED)
-    handing.over(life, wait, states.RETRY_FAILED, blocked=True)
+    state = file_states.after(wait.state, file_states.RETRY_FAILED)
+    handover.over(life, wait, file_states.RETRY_FAILED, blocked=True)
     if stops:
         life.leave_lines("blocked")
     told = report(life.holder, conflicts[0], wait, life.now)
@@ -310,6 +317,6 @@ def _block(life: Life, wait: Wait, conflicts: Sequence[ConflictInfo], *, stops: 
         Block.named(life.holder.key, wait.id), agent=life.holder.id, report=told,
         keys=[key for key, path in wanted if path == conflicts[0].path], at=life.now,
     )  # fmt: skip
-    block.write(life.draft, records.BLOCKED, state=state)
+    block.write(life.draft, agent_records.BLOCKED, state=state)
     life.known.blocks.append(block)
     return Halted(life.holder, block, lapsed=life.lapsed)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.draft import Draft
     from holdfast.core.model import ConflictInfo, Grant, Holder
-    from holdfast.gate.rulebook.records import Block, Wait
+    from holdfast.gate.rulebook.agent_records import Block, Wait
 
     #: What files look like, by their paths; see `gate.stamps`.
     Stamps = Mapping[str, str]

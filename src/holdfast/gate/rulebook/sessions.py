@@ -6,20 +6,25 @@ Parts of decisions, each on the life of the session's own agent.
 from __future__ import annotations
 
 from holdfast.core.conflicts import OWNER_DEAD, fate
-from holdfast.gate.rulebook import family, handing, records, states
-from holdfast.gate.rulebook.life import FOR_NEXT_EDIT
+from holdfast.gate.rulebook import (
+    agent_family,
+    agent_records,
+    file_states,
+    handover,
+)
+from holdfast.gate.rulebook.agent_life import FOR_NEXT_EDIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.core.model import Holder, Witness
     from holdfast.core.view import View
-    from holdfast.gate.rulebook.life import Life
-    from holdfast.gate.rulebook.records import Presence
+    from holdfast.gate.rulebook.agent_life import Life
+    from holdfast.gate.rulebook.agent_records import Presence
 
 
 def elsewhere(view: View, holder: Holder) -> Presence | None:
     """Where a session is open as well: it was last heard of in another process, which lives."""
-    presence = records.known(view, holder.key).presence
+    presence = agent_records.known(view, holder.key).presence
     if presence is None or presence.witness in (None, holder.witness):
         return None
     return presence if view.dead(presence.witness, ()) is False else None
@@ -29,7 +34,7 @@ def others(life: Life) -> list[Presence]:
     """Who else is at work here. Those that ended without a word are forgotten, and nothing is kept
     for them, whatever a command of theirs still writes."""
     found = []
-    for one in records.present(life.draft):
+    for one in agent_records.present(life.draft):
         if (one.client, one.session) == (life.holder.client, life.holder.session):
             continue
         if life.draft.is_dead(one.witness):
@@ -45,12 +50,12 @@ def _forget(life: Life, gone: Presence) -> None:
         life.draft.drop(ticket, "waiter dead")
     for grant in life.draft.held_by(gone.key):
         if grant.reason == FOR_NEXT_EDIT:
-            life.free(grant, states.ENDED)
+            life.free(grant, file_states.ENDED)
     if gone.agent:
-        family.ended(life.draft, gone.in_process(gone.witness))
+        agent_family.ended(life.draft, gone.in_process(gone.witness))
     else:
-        family.forget(life.draft, gone.key)
-    records.end_all(life.draft, records.of_agent(gone.key))
+        agent_family.forget(life.draft, gone.key)
+    agent_records.end_all(life.draft, agent_records.of_agent(gone.key))
 
 
 def begin(life: Life) -> None:
@@ -62,8 +67,8 @@ def begin(life: Life) -> None:
     is_new = presence is None or presence.witness != life.holder.witness
     if is_new:
         life.leave_lines("client gone")
-        family.forget(life.draft, life.holder.key)
-    for one in records.present(life.draft, records.of_session(life.holder.key)):
+        agent_family.forget(life.draft, life.holder.key)
+    for one in agent_records.present(life.draft, agent_records.of_session(life.holder.key)):
         if _is_gone(life, one.witness):
             _forget(life, one)
     has_come = _rebind(life)
@@ -85,9 +90,9 @@ def _rebind(life: Life) -> bool:
         if not _is_gone(life, grant.holder.witness):
             continue
         if grant.reason == FOR_NEXT_EDIT:  # kept for what the old process was about to do
-            life.free(grant, states.ENDED)
+            life.free(grant, file_states.ENDED)
         elif fate(life.draft, grant) in ("", OWNER_DEAD):
-            moved = handing.move(life, grant, life.holder)
+            moved = handover.move(life, grant, life.holder)
             if grant.idle_at is not None and life.known.rest is not None:
                 life.draft.extend(moved, expires_at=moved.expires_at, idle_at=grant.idle_at)
             has_come = True
@@ -98,21 +103,21 @@ def gather(life: Life) -> None:
     """No sub-agent is at work: one that its user broke off said nothing of its end. What they had
     is the session's own agent's."""
     session = life.holder.key
-    for one in records.present(life.draft, records.of_session(session)):
+    for one in agent_records.present(life.draft, agent_records.of_session(session)):
         if one.agent:
             _forget(life, one)
     for grant in life.draft.held_within(session):
         if grant.holder.key != session and fate(life.draft, grant) in ("", OWNER_DEAD):
-            handing.move(life, grant, life.holder)
+            handover.move(life, grant, life.holder)
 
 
 def end(life: Life) -> None:
     """Everything of all agents of the session is free. That one was blocked is not forgotten:
     somebody has to read it."""
     session = life.session_key
-    for wait in records.waits(life.draft, records.of_session(session)):
+    for wait in agent_records.waits(life.draft, agent_records.of_session(session)):
         life.leave_line(wait, "ended")
     for grant in life.draft.held_within(session):
-        life.free(grant, states.ENDED)
-    records.end_all(life.draft, records.of_session(session))
-    family.forget(life.draft, session)
+        life.free(grant, file_states.ENDED)
+    agent_records.end_all(life.draft, agent_records.of_session(session))
+    agent_family.forget(life.draft, session)

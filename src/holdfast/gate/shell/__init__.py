@@ -17,7 +17,7 @@ Imports of the gate only `patch`, and of the rest only `core`.
 
 from __future__ import annotations
 
-from holdfast.gate.shell.reading import Reading, TreeVerb
+from holdfast.gate.shell.line_writes import Reading, TreeVerb
 
 __all__ = ["Reading", "TreeVerb", "read"]
 
@@ -33,7 +33,7 @@ def read(command: str, cwd: str) -> Reading:
         return Reading(unsure=True, problem="the command is too long to be read")
     if "\0" in command:
         return Reading(unsure=True, problem="the command holds a NUL character")
-    from holdfast.gate.shell.walk import follow
+    from holdfast.gate.shell.line_walk import follow
 
     try:
         return follow(command, cwd)

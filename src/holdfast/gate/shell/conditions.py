@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 
-from holdfast.gate.shell.expand import arguments
-from holdfast.gate.shell.nodes import Simple
+from holdfast.gate.shell.parsing.expansion import arguments
+from holdfast.gate.shell.parsing.syntax_nodes import Simple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.gate.shell.nodes import Node
+    from holdfast.gate.shell.line_walk import Walk
+    from holdfast.gate.shell.parsing.syntax_nodes import Node
     from holdfast.gate.shell.scope import Scope
-    from holdfast.gate.shell.walk import Walk
 
 TESTS = {"-e": os.path.exists, "-f": os.path.isfile, "-d": os.path.isdir, "-L": os.path.islink}
 

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final, TypeAlias
 
-    from holdfast.gate.shell.nodes import Node
+    from holdfast.gate.shell.parsing.syntax_nodes import Node
 
     #: A text, the items of an array, or None for a value that is not known.
     Known: TypeAlias = "str | list[str] | None"

@@ -26,7 +26,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
-from holdfast.testing.conformance import history, serving, sharing, taking, trouble, waiting
+from holdfast.testing.conformance import (
+    history_checks,
+    lock_checks,
+    service_checks,
+    sharing_checks,
+    trouble_checks,
+    waiting_checks,
+)
 from holdfast.testing.conformance.scene import OpenStore, Processes, Scene, refused, state_of
 
 Check = Callable[[Scene], None]
@@ -53,16 +60,18 @@ def _checks_of(module: ModuleType) -> tuple[Check, ...]:
         if callable(value)
         and getattr(value, "__module__", "") == module.__name__
         and not name.startswith("_")
-        and value is not trouble.code_of
+        and value is not trouble_checks.code_of
     )
 
 
 #: What every store must do, also one that lives and dies with its process.
 CHECKS: tuple[Check, ...] = tuple(
-    check for module in (taking, waiting, serving, history, trouble) for check in _checks_of(module)
+    check
+    for module in (lock_checks, waiting_checks, service_checks, history_checks, trouble_checks)
+    for check in _checks_of(module)
 )
 #: What a store must do that several processes share.
-SHARED_CHECKS: tuple[Check, ...] = (*CHECKS, *_checks_of(sharing))
+SHARED_CHECKS: tuple[Check, ...] = (*CHECKS, *_checks_of(sharing_checks))
 
 
 def name_of(check: Check) -> str:

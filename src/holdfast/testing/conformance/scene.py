@@ -35,7 +35,7 @@ from holdfast.manager.clock import FakeClock
 from holdfast.manager.manager import LockManager
 
 if TYPE_CHECKING:
-    from holdfast.core.time import Clock
+    from holdfast.core.ledger_time import Clock
     from holdfast.core.view import View
     from holdfast.store.contract import IsDead, Store
 

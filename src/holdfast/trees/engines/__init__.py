@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.trees import files, kernel
+from holdfast.trees import kernel_calls, tree_files
 from holdfast.trees.engines import copy, reflink
 from holdfast.trees.errors import BadTreeError
 
@@ -59,16 +59,16 @@ def can_share(source_folder: str, target_folder: str) -> bool:
     if os.stat(source_folder).st_dev != os.stat(target_folder).st_dev:
         return False
     made = []
-    probe = f"{target_folder}/probe-{os.urandom(8).hex()}{files.UNFINISHED}"
+    probe = f"{target_folder}/probe-{os.urandom(8).hex()}{tree_files.UNFINISHED}"
     try:
-        for path in (probe, f"{probe}{files.UNFINISHED}"):
+        for path in (probe, f"{probe}{tree_files.UNFINISHED}"):
             made.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         os.write(made[0], b"x" * 4096)
-        kernel.clone(made[0], made[1])
+        kernel_calls.clone(made[0], made[1])
     except OSError:
         return False
     finally:
-        for descriptor, path in zip(made, (probe, f"{probe}{files.UNFINISHED}"), strict=False):
+        for descriptor, path in zip(made, (probe, f"{probe}{tree_files.UNFINISHED}"), strict=False):
             os.close(descriptor)
-            files.remove(path)
+            tree_files.remove(path)
     return True

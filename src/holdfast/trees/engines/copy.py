@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 
-from holdfast.trees import files, kernel
+from holdfast.trees import kernel_calls, tree_files
 
 NAME = "copy"
 
@@ -61,7 +61,7 @@ def _copy_range(
             try:
                 copied = os.copy_file_range(source, target, count, at, at)
             except OSError as error:
-                if error.errno not in (*kernel.NOT_POSSIBLE, errno.EPERM, errno.EBADF):
+                if error.errno not in (*kernel_calls.NOT_POSSIBLE, errno.EPERM, errno.EBADF):
                     raise
                 in_kernel = False
                 continue
@@ -76,5 +76,5 @@ def _copy_range(
 def _copy_bytes(source: int, target: int, count: int, at: int) -> int:
     data = os.pread(source, count, at)
     os.lseek(target, at, os.SEEK_SET)
-    files.write_all(target, data)
+    tree_files.write_all(target, data)
     return len(data)

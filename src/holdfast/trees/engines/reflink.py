@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from holdfast.trees import kernel
+from holdfast.trees import kernel_calls
 from holdfast.trees.engines.copy import Copy
 
 NAME = "reflink-copy"
@@ -25,9 +25,9 @@ class Reflink:
     def copy(self, source: int, target: int, size: int, tick: Callable[[int], None]) -> None:
         """Share the blocks of an open file with another open, empty one."""
         try:
-            kernel.clone(source, target)
+            kernel_calls.clone(source, target)
         except OSError as error:
-            if error.errno not in kernel.NOT_POSSIBLE:
+            if error.errno not in kernel_calls.NOT_POSSIBLE:
                 raise
             Copy().copy(source, target, size, tick)
             return

@@ -27,7 +27,8 @@ the file is copied. A task that fails leaves every file as it was.
     landing      how the changes of a task become one commit
     changes      what a task has changed, as a patch
 
-How an attempt that failed is undone is in `holdfast.manager.keepsakes`, for screens and tasks.
+How an attempt that failed is undone is in `holdfast.manager.files.keepsakes`, for screens and
+tasks.
 
 A task is known by its list and its name. What is done is recorded in the ledger and is not done
 again by a later run of the same list.

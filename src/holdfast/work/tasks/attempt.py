@@ -23,23 +23,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.manager import services
-from holdfast.manager.keepsakes import KeepsakeError, is_held_by
-from holdfast.manager.realpath import plain
-from holdfast.work.callbacks import Again, Failed
-from holdfast.work.items import LockRequest, WorkItem
-from holdfast.work.launcher import DEADLOCK
-from holdfast.work.runs import Run
-from holdfast.work.tasks import records, states
-from holdfast.work.tasks.changes import changed_files, write_patch
-from holdfast.work.tasks.records import TAIL_LINES, TaskRecord
-from holdfast.work.tasks.task import TIMEOUT_SECONDS, Task
+from holdfast.manager import transactions
+from holdfast.manager.files.keepsakes import KeepsakeError, is_held_by
+from holdfast.manager.files.realpath import plain
+from holdfast.work.engine.callbacks import Again, Failed
+from holdfast.work.engine.work_items import LockRequest, WorkItem
+from holdfast.work.launching.launcher import DEADLOCK
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.tasks import task_records, task_states
+from holdfast.work.tasks.lists.task import TIMEOUT_SECONDS, Task
+from holdfast.work.tasks.task_changes import changed_files, write_patch
+from holdfast.work.tasks.task_records import TAIL_LINES, TaskRecord
 
 if TYPE_CHECKING:
-    from holdfast.manager.keepsakes import IsHeld
+    from holdfast.manager.files.keepsakes import IsHeld
     from holdfast.manager.manager import LockManager
-    from holdfast.work.slots import Ended
-    from holdfast.work.tasks.agent import Agent
+    from holdfast.work.launching.slots import Ended
+    from holdfast.work.tasks.task_agent import Agent
 
 AGENT_LOG, CHECK_LOG = "task", "check"
 #: The first pause before another attempt; each further one is four times as long, up to the limit.
@@ -135,7 +135,7 @@ class Attempt:
     def _checked(self) -> None:
         round = 0
         while self._task.check:
-            cause = states.FIXED if round else states.AGENT_ENDED
+            cause = task_states.FIXED if round else task_states.AGENT_ENDED
             self._move(cause, round=round)
             ended = self._command(
                 ["/bin/sh", "-c", self._task.check], self._log(CHECK_LOG, round), ""
@@ -146,7 +146,7 @@ class Attempt:
             if round >= self._task.rounds or ended.why:
                 self._judge(ended, "the check", log, is_final=True)
             round += 1
-            self._move(states.CHECK_FAILED, round=round)
+            self._move(task_states.CHECK_FAILED, round=round)
             told = FIX.format(
                 check=self._task.check, log=self._shown(log), tail="\n".join(tail_of(log))
             )
@@ -221,7 +221,7 @@ class Attempt:
 
     def _with_names(self, circle: str) -> str:
         """A circle with the names of tasks; a holder of locks has the id of its task's item."""
-        known = services.look(self._setting.manager, records.tasks_in)
+        known = transactions.look(self._setting.manager, task_records.tasks_in)
         names = {one.item: one.name for one in known if one.item}
         return re.sub(r"[^\s(),]+", lambda word: names.get(word[0], word[0]), circle)
 

@@ -9,27 +9,32 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import StoreError
 from holdfast.core.model import Event
-from holdfast.gate.broker.starting import demand
+from holdfast.gate.broker.command_start import demand
+from holdfast.gate.config.settings import FILE, Settings, text_of
 from holdfast.gate.sandbox import SandboxError
-from holdfast.gate.settings import FILE, Settings, text_of
-from holdfast.manager import services
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work.brokered import WAIT_SECONDS
-from holdfast.work.following import Following
-from holdfast.work.layout import Layout
-from holdfast.work.loop import HELD_MAX
-from holdfast.work.scheduler import Scheduler
-from holdfast.work.slots import Launchers
+from holdfast.work.engine.ledger_follower import Following
+from holdfast.work.engine.scheduler import Scheduler
+from holdfast.work.engine.scheduler_loop import HELD_MAX
+from holdfast.work.launching.brokered_attempt import WAIT_SECONDS
+from holdfast.work.launching.slots import Launchers
+from holdfast.work.screens.layout import Layout
 from holdfast.work.tasks import landing
-from holdfast.work.tasks.agent import Agent, AgentMissingError, agent_of, find_agent
 from holdfast.work.tasks.attempt import PAUSE_SECONDS, Setting
-from holdfast.work.tasks.beginning import leave
-from holdfast.work.tasks.flow import TaskFlow
-from holdfast.work.tasks.records import TaskRecord
-from holdfast.work.tasks.task import COMMAND_LINE, Task, TaskList
+from holdfast.work.tasks.list_start import leave
+from holdfast.work.tasks.lists.task import COMMAND_LINE, Task, TaskList
+from holdfast.work.tasks.task_agent import (
+    Agent,
+    AgentMissingError,
+    agent_of,
+    find_agent,
+)
+from holdfast.work.tasks.task_flow import TaskFlow
+from holdfast.work.tasks.task_records import TaskRecord
 
 if TYPE_CHECKING:
-    from holdfast.work.items import WorkItem
+    from holdfast.work.engine.work_items import WorkItem
 
 #: Why an agent ended whose dispatcher was told to.
 HALTED = "halted"
@@ -126,7 +131,7 @@ class TaskDispatcher:
     def start(self) -> None:
         """Take up what the ledger has, and queue what can be begun."""
         self._launchers.warm(len(self.flow.tasks))
-        head = services.look(self.manager, lambda view: view.head)
+        head = transactions.look(self.manager, lambda view: view.head)
         self.scheduler.start()
         self._following = Following(self.manager, head, self._hear, self._broke)
         self.flow.tick_all()

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core import keys
-from holdfast.manager.paths import Tree
-from holdfast.work.tasks.order import levels
-from holdfast.work.tasks.task import Task, TaskList
+from holdfast.manager.files.paths import Tree
+from holdfast.work.tasks.lists.task import Task, TaskList
+from holdfast.work.tasks.lists.task_order import levels
 
 #: How many of the names that a task excludes are told; the rest is counted.
 NAMES_MAX = 20

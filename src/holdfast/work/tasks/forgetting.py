@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core import moving
+from holdfast.core import bulk_rules
 from holdfast.core.model import Decision, Grant
-from holdfast.manager import services
-from holdfast.manager.liveness import is_dead
+from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work.desk import ITEM_FORGOTTEN, NOTES, Desk, known_item
+from holdfast.manager.owners.liveness import is_dead
+from holdfast.work.engine.item_store import (
+    ITEM_FORGOTTEN,
+    NOTES,
+    Desk,
+    known_item,
+)
+from holdfast.work.engine.work_items import WorkItem
 from holdfast.work.errors import WorkError
-from holdfast.work.items import WorkItem
-from holdfast.work.runs import Run
-from holdfast.work.tasks import records, states
-from holdfast.work.tasks.beginning import listed
-from holdfast.work.tasks.progress import is_abandoned
-from holdfast.work.tasks.records import TaskRecord
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.tasks import task_records, task_states
+from holdfast.work.tasks.list_progress import is_abandoned
+from holdfast.work.tasks.list_start import listed
+from holdfast.work.tasks.task_records import TaskRecord
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
@@ -32,7 +37,7 @@ def forget(manager: LockManager, list: str | None = None, only: Sequence[str] = 
     on."""
 
     def decide(view: View) -> Decision[tuple[int, Sequence[WorkItem]]]:
-        found = [one for one in records.tasks_in(view, list) if not only or one.name in only]
+        found = [one for one in task_records.tasks_in(view, list) if not only or one.name in only]
         _refuse_at_work(view, found)
         # They stand in line: a later dispatcher would do them beside the tasks that are begun anew.
         items = [item for one in found if (item := _item_to_forget(view, one)) is not None]
@@ -40,15 +45,15 @@ def forget(manager: LockManager, list: str | None = None, only: Sequence[str] = 
         for record in found:
             decision = _over(view, decision, record.note, list=record.list, task=record.name)
         for item in items:
-            decision = moving.with_note(
+            decision = bulk_rules.with_note(
                 view, decision, ITEM_FORGOTTEN, {"id": item.id}, name=f"{NOTES}{item.id}", over=True
             )
-        for one in records.lists_in(view) if not only else ():
+        for one in task_records.lists_in(view) if not only else ():
             if list is None or one.name == list:
                 decision = _over(view, decision, one.note, list=one.name)
         return decision
 
-    count, items = services.decide(manager, decide)
+    count, items = transactions.decide(manager, decide)
     assert manager.tree is not None
     for item in items:
         Desk(manager).leave_line(item)
@@ -57,8 +62,8 @@ def forget(manager: LockManager, list: str | None = None, only: Sequence[str] = 
 
 
 def _refuse_at_work(view: View, found: Sequence[TaskRecord]) -> None:
-    begun = {one.name: one for one in records.lists_in(view)}
-    out = [one for one in found if one.state in states.HOLDING]
+    begun = {one.name: one for one in task_records.lists_in(view)}
+    out = [one for one in found if one.state in task_states.HOLDING]
     gone = [
         one for one in out
         if one.list in begun
@@ -86,4 +91,6 @@ def _item_to_forget(view: View, record: TaskRecord) -> WorkItem | None:
 
 
 def _over(view: View, decision: Decision[Any], note: str, **said: str) -> Decision[Any]:
-    return moving.with_note(view, decision, records.TASK_FORGOTTEN, said, name=note, over=True)
+    return bulk_rules.with_note(
+        view, decision, task_records.TASK_FORGOTTEN, said, name=note, over=True
+    )

@@ -24,7 +24,7 @@ from threading import Lock
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.gitfiles import outside
+from holdfast.gate.git.git_files import outside
 
 GIT_SECONDS = 60.0
 #: How often the branch may move under our hands before we give up.

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core import moving
+from holdfast.core import bulk_rules
 from holdfast.core.model import Decision
-from holdfast.work.tasks import records, states
-from holdfast.work.tasks.records import TaskRecord
-from holdfast.work.tasks.task import TaskList
+from holdfast.work.tasks import task_records, task_states
+from holdfast.work.tasks.lists.task import TaskList
+from holdfast.work.tasks.task_records import TaskRecord
 
 if TYPE_CHECKING:
     from holdfast.core.view import View
 
 #: What is said of a task that nothing can come after.
-_ENDED = {states.FAILED: "failed", states.SKIPPED: "was skipped"}
+_ENDED = {task_states.FAILED: "failed", task_states.SKIPPED: "was skipped"}
 
 
 class Readiness:
@@ -39,7 +39,7 @@ class Readiness:
         waiting = [record for name in names if (record := self._waiting(known, name)) is not None]
         ready = [
             record for record in waiting
-            if all(one.state == states.DONE for one in known.before(record))
+            if all(one.state == task_states.DONE for one in known.before(record))
         ]  # fmt: skip
         return ready, [record.name for record in waiting if known.obstacle(record) is not None]
 
@@ -56,9 +56,9 @@ class Readiness:
             if record is None or failed is None:
                 continue
             why = f"it comes after {failed.name}, which {_ENDED[failed.state]}"
-            new = record.moved(states.BLOCKED, reason=why, ended=view.now)
-            decision = moving.with_note(
-                view, decision, records.TASK_CHANGED, new.to_data(), name=new.note
+            new = record.moved(task_states.BLOCKED, reason=why, ended=view.now)
+            decision = bulk_rules.with_note(
+                view, decision, task_records.TASK_CHANGED, new.to_data(), name=new.note
             )
             known.learn(new)
             skipped.append(new)
@@ -67,7 +67,7 @@ class Readiness:
 
     def _waiting(self, known: _Known, name: str) -> TaskRecord | None:
         record = known.record(name) if self._wants(name) else None
-        return record if record is not None and record.state == states.WAITING else None
+        return record if record is not None and record.state == task_states.WAITING else None
 
 
 class _Known:
@@ -80,7 +80,7 @@ class _Known:
 
     def record(self, name: str) -> TaskRecord | None:
         if name not in self._found:
-            self._found[name] = records.task_in(self._view, self._list, name)
+            self._found[name] = task_records.task_in(self._view, self._list, name)
         return self._found[name]
 
     def learn(self, record: TaskRecord) -> None:

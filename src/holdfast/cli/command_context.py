@@ -1,0 +1,124 @@
+"""Which ledger a command works on, who calls it, and where its paths start.
+
+A path is relative to the folder of the caller (or to `-C`), never to the root of the repository.
+The ledger is that of the nearest `.holdfast` above the first path, else of the git work tree
+around it, else it belongs to the caller's folder. So a path elsewhere finds the locks of its own
+repository, and a path in no repository is refused instead of getting a ledger made around it.
+
+Commands that only look never make a ledger: one that came to be in a home folder by mistake
+would be the nearest for everything below it.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+from holdfast.cli.parser import UsageError
+from holdfast.core import keys
+from holdfast.core.errors import LockNotHeldError
+from holdfast.manager.files import realpath
+from holdfast.manager.files.paths import LEDGER_FOLDER, home_root
+from holdfast.manager.ledger import DEADLINE_SECONDS
+from holdfast.manager.manager import LockManager
+from holdfast.manager.owners import variables
+from holdfast.manager.owners.identity import whoami
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from holdfast.cli.parser import Call
+    from holdfast.core.view import View
+    from holdfast.manager.files.paths import Tree
+    from holdfast.manager.owners.identity import Self
+
+STORE_VARIABLE = variables.STORE
+
+
+class Desk:
+    """What one command works with. Making it enters the folder that `-C` names."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.folder = _enter(call.many("-C"))
+        self.store = call.text("store") or os.environ.get(STORE_VARIABLE) or ""
+        if self.store.startswith("memory:"):
+            raise UsageError(
+                "a ledger in memory would end with this command",
+                hint="use sqlite:///absolute/path/to/ledger.db, or no --store at all",
+            )
+
+    def me(self) -> Self:
+        """Who calls."""
+        return whoami(os.environ, holder=self.call.text("holder"))
+
+    def places(self, texts: list[str]) -> list[str]:
+        """Paths as absolute ones; resources, and what is no path at all, as they are."""
+        return [self._place(text) for text in texts]
+
+    def _place(self, text: str) -> str:
+        if not text or text.isspace() or keys.kind(text) != "path" or realpath.is_absolute(text):
+            return text
+        return os.path.join(self.folder, text)
+
+    def open(self, places: list[str]) -> LockManager:
+        """The ledger for these places, made if there is none."""
+        if self.store:
+            return LockManager.open("", store=self.store)
+        return LockManager.open(self._root(places))
+
+    def find(self, places: list[str]) -> LockManager | None:
+        """The ledger for these places, if there is one."""
+        if self.store:
+            is_there = os.path.exists(self.store.removeprefix("sqlite://"))
+            is_known = self.store.startswith("sqlite:///")
+        else:
+            is_there = os.path.isdir(f"{self._root(places)}/{LEDGER_FOLDER}")
+            is_known = True
+        return self.open(places) if is_there or not is_known else None
+
+    def root(self) -> str:
+        """The root of the tree that the caller is in."""
+        return home_root(self.folder)
+
+    def _root(self, places: list[str]) -> str:
+        for place in places:
+            if realpath.is_absolute(place) and keys.kind(place) == "path":
+                root = home_root(place)
+                if os.path.lexists(f"{root}/{LEDGER_FOLDER}") or os.path.lexists(f"{root}/.git"):
+                    return root
+                break
+        return self.root()
+
+
+def _enter(folders: list[str]) -> str:
+    try:
+        for folder in folders:
+            os.chdir(folder)
+        return os.getcwd()
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        where = repr(folders[-1]) if folders else "the current folder"
+        raise UsageError(
+            f"cannot work in {where}: {said}", hint="go to, or name, a folder that is there"
+        ) from error
+
+
+def tree_of(manager: LockManager) -> Tree:
+    """The tree that a ledger on disk is about."""
+    assert manager.tree is not None
+    return manager.tree
+
+
+def view_of(manager: LockManager) -> AbstractContextManager[View]:
+    """The present state, to read."""
+    return manager.store.view(deadline=monotonic() + DEADLINE_SECONDS)
+
+
+def nothing_held(what: str) -> LockNotHeldError:
+    """There is no ledger, so nobody holds anything."""
+    return LockNotHeldError(
+        f"{what} is not locked: there is no ledger here yet",
+        hint="holdfast status shows who holds what",
+    )

@@ -1,0 +1,33 @@
+"""demo: a list of tasks, or the screens."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from holdfast.cli.demo import demo_screens, demo_tasks
+from holdfast.cli.demo.demo_process import DemoError
+from holdfast.cli.printing import plain, talk
+from holdfast.gate.broker.command_start import demand
+from holdfast.gate.sandbox import SandboxError
+
+if TYPE_CHECKING:
+    from holdfast.cli.parser import Call
+
+
+def demo(call: Call) -> int:
+    """Show it. The exit code is 1 if anything turned out not to be as promised."""
+    if sys.platform != "linux":
+        raise DemoError(
+            "the demo is of the dispatcher, which needs Linux", hint="see holdfast lock --help"
+        )
+    if call.flag("screens"):
+        return demo_screens.play(call)
+    try:
+        demand()
+    except SandboxError as error:
+        talk(f"holdfast: tasks cannot be dispatched on this machine ({error.code}): "
+             f"{plain(error.message)}")  # fmt: skip
+        talk("  -> this is the demo of screens instead, which needs less")
+        return demo_screens.play(call)
+    return demo_tasks.play(call)

@@ -1,0 +1,90 @@
+"""The folder that a demo works in, and the dispatcher that it starts there, kills and starts again.
+
+The dispatcher is the command that everybody uses, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from holdfast.core.errors import HoldfastError
+from holdfast.work.screens.layout import SLOTS_VARIABLE
+
+#: How long an interrupted dispatcher has to end its agents.
+END_SECONDS = 10.0
+LOOK_SECONDS = 0.02
+
+
+class DemoError(HoldfastError):
+    """The demo itself did not work; this says nothing about the locks."""
+
+    code = "E_DEMO"
+
+
+@contextmanager
+def temporary_folder(*, keep: bool) -> Iterator[str]:
+    """A folder for a demo. Whoever ends the demo leaves neither that nor agents behind."""
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield folder
+    finally:
+        if not keep:
+            remove(folder)
+        signal.signal(signal.SIGTERM, before)
+
+
+def dispatch(
+    root: str, log: str, *words: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start `holdfast dispatch` in a repository. What it prints is appended to the log."""
+    with open(log, "ab") as printed:
+        return subprocess.Popen(
+            # -P: the made-up application must not be importable as if it were ours.
+            [sys.executable, "-P", "-m", "holdfast", "dispatch", *words],
+            cwd=root, env=environment or clean_environment(), stdin=subprocess.DEVNULL,
+            stdout=printed, stderr=printed,
+            start_new_session=True,  # an interrupt is for us, who end them all
+        )  # fmt: skip
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without what would tell a dispatcher how to work elsewhere."""
+    ours = ("HOLDFAST_", SLOTS_VARIABLE)
+    return {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+
+
+def last_words(log: str) -> str:
+    """The end of what a dispatcher has printed, in one line."""
+    with open(log, encoding="utf-8", errors="replace") as printed:
+        return " ".join(printed.read().splitlines()[-3:])
+
+
+def end(dispatcher: subprocess.Popen[bytes]) -> None:
+    """End it with all that it has started. Once more is its word for at once."""
+    for seconds in (END_SECONDS / 50, END_SECONDS):
+        if dispatcher.poll() is not None:
+            return
+        dispatcher.terminate()
+        try:
+            dispatcher.wait(seconds)
+        except subprocess.TimeoutExpired:
+            continue
+    dispatcher.kill()
+    dispatcher.wait()
+
+
+def remove(folder: str) -> None:
+    """Remove it whole, though those whom we have just killed may not know it yet."""
+    give_up = time.monotonic() + END_SECONDS
+    while os.path.exists(folder) and time.monotonic() < give_up:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(LOOK_SECONDS)

@@ -1,0 +1,144 @@
+"""What the gate's events say of agents, as sentences."""
+
+from __future__ import annotations
+
+from holdfast.cli.printing import listed
+from holdfast.gate.rulebook import agent_records, file_states
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Data = Mapping[str, Any]
+
+
+def sentence(type: str, data: Data) -> str:
+    """One event as a sentence; empty for what this does not know."""
+    told = _TOLD.get(type)
+    return "" if told is None else told(_who(data), data)
+
+
+def _who(data: Data) -> str:
+    return str(data.get("agent") or data.get("client") or "an agent")
+
+
+def _files(data: Data) -> str:
+    return listed(map(str, data.get("blocked") or data.get("paths") or ["a file"]))
+
+
+def _heartbeat(who: str, data: Data) -> str:
+    seconds = data.get("retry_seconds")
+    due = f"; its one retry is due in {seconds:g} s" if isinstance(seconds, int | float) else ""
+    stand = ", and waiting would close a circle" if data.get("circle") else ""
+    return f"{who} may not write {_files(data)}, which {_owner(data)} holds{stand}{due}"
+
+
+def _back_in_line(who: str, data: Data) -> str:
+    if data.get("circle"):
+        return f"{who} may not wait again for {_files(data)}: that would close a circle"
+    return f"{who} stands in line again for {_files(data)}"
+
+
+def _owner(data: Data) -> str:
+    return str(data.get("owner") or "another agent")
+
+
+_OVER = {
+    file_states.RETRY_SUCCEEDED: "has what it waited for: its retry succeeded",
+    file_states.HANDED_OVER: "has what it waited for: it came free",
+    file_states.RETRY_FAILED: "does not wait any more: its retry failed",
+}
+
+
+def _over(who: str, data: Data) -> str:
+    return f"{who} {_OVER.get(str(data.get('cause')), 'does not wait any more')}"
+
+
+def _handed_over(who: str, data: Data) -> str:
+    why = (
+        "its retry succeeded"
+        if data.get("cause") == file_states.RETRY_SUCCEEDED
+        else "it came free"
+    )
+    return f"{who} was given {_files(data)}: {why}"
+
+
+def _blocked(who: str, data: Data) -> str:
+    report = data.get("report")
+    if not isinstance(report, dict):
+        return f"{who} is blocked"
+    file = report.get("blocked_file") or "a file"
+    return f"{who} is blocked and waits for its user: {_owner(report)} holds {file}"
+
+
+def _resting(who: str, data: Data) -> str:
+    if data.get("held_until"):
+        return f"{who} has nothing more to do, and its stop is held"
+    seconds = data.get("seconds")
+    if not isinstance(seconds, int | float):
+        return f"{who} came to rest"
+    return f"{who} came to rest: what it holds is free in {seconds:g} s, unless it goes on"
+
+
+def _named(who: str, data: Data) -> str:
+    return f"{who} is the name of {data.get('key') or 'an agent'}"
+
+
+def _limited(who: str, data: Data) -> str:
+    return (
+        f"{who} cannot be seen by an agent that was refused: its leases end unless it is heard of"
+    )
+
+
+def _free_over(who: str, data: Data) -> str:
+    file = data.get("file") or "a file"
+    if data.get("why") == "taken":
+        return f"{file} is taken again, by which {who} is blocked"
+    return f"{file} need not stay free for {who} any more"
+
+
+def _plain(words: str) -> Callable[[str, Data], str]:
+    return lambda who, data: f"{who} {words}"
+
+
+_TOLD: dict[str, Callable[[str, Data], str]] = {
+    agent_records.HEARTBEAT: _heartbeat,
+    agent_records.CONTENTION_OVER: _over,
+    agent_records.STOP_HELD: lambda who, data: f"{who} waits at its stop for {_files(data)}",
+    agent_records.BACK_IN_LINE: _back_in_line,
+    agent_records.HANDED_OVER: _handed_over,
+    agent_records.BLOCKED: _blocked,
+    agent_records.RESUMED: lambda who, data: (
+        f"{who} may go on, says {data.get('by') or 'a person'}"
+    ),
+    agent_records.FREE_AGAIN: lambda who, data: (
+        f"{data.get('file') or 'a file'} is free again, by which {who} is blocked"
+    ),
+    agent_records.FREE_TOLD: lambda who, data: (
+        f"people were told that {data.get('file') or 'a file'} is free for {who}"
+    ),
+    agent_records.FREE_OVER: _free_over,
+    agent_records.RESTING: _resting,
+    agent_records.AWAKE: _plain("goes on"),
+    agent_records.PRESENT: _plain("is at work here"),
+    agent_records.GONE: _plain("is no longer at work here"),
+    agent_records.NAMED: _named,
+    agent_records.LIMITED: _limited,
+    agent_records.LASTING: _plain("has leases without an end again"),
+    agent_records.CALLS: _plain("starts a sub-agent"),
+    agent_records.STARTED: lambda _who, data: (
+        f"{data.get('child') or 'a sub-agent'} was started by {data.get('parent') or 'another'}"
+    ),
+    agent_records.ENDED: lambda _who, _data: "a sub-agent's start is over",
+    "coverage_gap": lambda who, data: (
+        f"{who} wanted to write {data.get('path') or 'a file'}, which its grant does not cover"
+    ),
+    "command_refused": lambda who, data: f"{who} was refused a command{_command(data)}",
+    "edit_refused": _plain("was refused an edit that would have switched the gate off"),
+    "damage_told": lambda who, data: f"{who} has heard of damage {data.get('id') or 'to a file'}",
+}
+
+
+def _command(data: Data) -> str:
+    return f": `{data['command']}`" if data.get("command") else ""

@@ -1,0 +1,86 @@
+"""off and on: the gate of a repository, switched by a person and for all to see.
+
+Also where the ledger is broken: that is when somebody needs it most.
+"""
+
+from __future__ import annotations
+
+from time import gmtime, strftime
+
+from holdfast.cli import DONE
+from holdfast.cli.command_context import Desk
+from holdfast.cli.guarding.person import person_in
+from holdfast.cli.printing import document, out, plain, talk
+from holdfast.core.errors import StoreError
+from holdfast.gate.config.off_switch import (
+    Off,
+    switch_off,
+    switch_on,
+    switched_off,
+)
+from holdfast.manager.files.paths import LEDGER_FOLDER, home_root
+from holdfast.store.schema import make_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parser import Call
+
+#: The events of the switch.
+GATE_OFF = "gate_off"
+GATE_ON = "gate_on"
+
+
+def off(call: Call) -> int:
+    """Let everything pass, until it is switched on again."""
+    root = home_root(Desk(call).folder)
+    me = person_in(root, "switch the gate off", "ask the person whom you work for")
+    before = switched_off(root)
+    untold = ""
+    if before is None:
+        reason = " ".join(plain(call.text("reason") or "").split())
+        make_folder(f"{root}/{LEDGER_FOLDER}")
+        switch_off(root, Off(me.id, strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()), reason))
+        untold = _recorded(root, GATE_OFF, {"by": me.id, "reason": reason})
+    now = switched_off(root) or Off()
+    if call.flag("json"):
+        document({"root": root, "off": off_data(now), "changed": before is None})
+        return DONE
+    told = "already: " if before is not None else ""
+    out(plain(f"{told}{now.sentence()}"))
+    talk(f"  every hook in {plain(root)} lets everything pass now; switch it on: holdfast on")
+    if untold:
+        talk(untold)
+    return DONE
+
+
+def on(call: Call) -> int:
+    """Guard again."""
+    root = home_root(Desk(call).folder)
+    me = person_in(root, "switch the gate on or off", "ask the person whom you work for")
+    changed = switch_on(root)
+    untold = _recorded(root, GATE_ON, {"by": me.id}) if changed else ""
+    if call.flag("json"):
+        document({"root": root, "off": None, "changed": changed})
+    else:
+        out("the gate is on" if changed else "already: the gate is on")
+        if untold:
+            talk(untold)
+    return DONE
+
+
+def _recorded(root: str, type: str, data: dict[str, str]) -> str:
+    """Write it to the ledger, for `holdfast log`. What to say if that was not possible."""
+    from holdfast.manager import transactions
+    from holdfast.manager.manager import LockManager
+
+    try:
+        with LockManager.open(root) as manager:
+            transactions.note(manager, type, data)
+    except StoreError as error:
+        return f"  the log does not say so: {plain(error.message)}"
+    return ""
+
+
+def off_data(found: Off | None) -> dict[str, str] | None:
+    """For `--json`."""
+    return None if found is None else {"by": found.by, "at": found.at, "reason": found.reason}

@@ -1,0 +1,71 @@
+"""Looking from inside a sandbox, where the ledger is closed: the runner outside is asked.
+
+How the commands that only look ask; `holdfast.gate.people.ledger_picture` answers. They print what
+they print outside, from the same code.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import codec
+from holdfast.core.events import TICKET_ADDED
+from holdfast.core.model import ConflictInfo, Conflicts, Event
+from holdfast.gate.people.file_standing import Standing
+from holdfast.gate.people.ledger_picture import Picture
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from holdfast.cli.command_context import Desk
+    from holdfast.core.errors import StoreReadonlyError
+    from holdfast.core.model import Ticket
+
+
+def picture(desk: Desk, everything: bool, closed: StoreReadonlyError) -> Picture:
+    """What `status` shows. Raises the error with which the ledger is closed if nobody can tell."""
+    said = _asked(desk, {"ask": "picture", "all": everything}, closed)
+    found = Picture(None, everything, desk.folder)
+    found.look_at(said["root"], said["store"], said["head"], said["now"])
+    found.grants = [(codec.grant_from_dict(one), why, until) for one, why, until in said["grants"]]
+    found.waiting = [
+        (_ticket(one), dead, [ConflictInfo(**conflict) for conflict in behind])
+        for one, dead, behind in said["waiting"]
+    ]
+    found.agents = [Standing(**one) for one in said["agents"]]
+    return found
+
+
+def conflicts(
+    desk: Desk, reads: list[str], writes: list[str], closed: StoreReadonlyError
+) -> tuple[Conflicts, int]:
+    """What would be in the way of the caller, and when that was."""
+    me = desk.me().holder
+    wanted = {"ask": "check", "id": me.id, "key": me.key, "read": reads, "write": writes}
+    said = _asked(desk, wanted, closed)
+    named = [ConflictInfo(**one) for one in said["conflicts"]]
+    return Conflicts(named, said.get("more", 0)), said["now"]
+
+
+def blockers(desk: Desk, closed: StoreReadonlyError) -> list[dict[str, Any]]:
+    """The reports on agents that were stopped."""
+    found: list[dict[str, Any]] = _asked(desk, {"ask": "blockers"}, closed)["blockers"]
+    return found
+
+
+def _asked(desk: Desk, wanted: Mapping[str, Any], closed: StoreReadonlyError) -> dict[str, Any]:
+    from holdfast.gate.sandbox import runner_client
+
+    if not runner_client.address():
+        raise closed
+    said = runner_client.ask(wanted)
+    if said["root"] != desk.root():  # the runner knows its own ledger only
+        raise closed
+    return said
+
+
+def _ticket(fields: Mapping[str, Any]) -> Ticket:
+    event = Event(
+        seq=fields["arrival"], type=TICKET_ADDED, at=fields["added_at"], data=fields["request"]
+    )
+    return codec.ticket_of(event, reserved=fields["reserved"])

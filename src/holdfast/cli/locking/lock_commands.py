@@ -1,0 +1,255 @@
+"""lock, unlock, renew, steal: what changes who holds what."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.cli import DONE
+from holdfast.cli.command_context import Desk, nothing_held
+from holdfast.cli.parser import FOREVER_SECONDS, UsageError
+from holdfast.cli.printing import document, listed, local, out, plain, quoted, talk
+from holdfast.core import sentences
+from holdfast.core.model import TTL_DEFAULT_SECONDS, Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parser import Call
+    from holdfast.core.model import Grant, Holder
+    from holdfast.manager.grants import GrantSnapshot, LockGrant
+    from holdfast.manager.manager import LockManager
+    from holdfast.manager.owners.identity import Self
+
+
+def lock(call: Call) -> int:
+    """Lock files for writing, and others for reading, all or none."""
+    desk = Desk(call)
+    me, (reads, writes) = desk.me(), _wanted(desk)
+    manager = desk.open(writes + reads)
+    me = _introduced(manager, me)
+    ttl, reason = call.ttl(TTL_DEFAULT_SECONDS), call.text("reason") or ""
+    grant = take(manager, me.holder, reads, writes, ttl=ttl, reason=reason, wait=call.wait())
+    _tell_taken(call, "locked", grant, me)
+    return DONE
+
+
+def steal(call: Call) -> int:
+    """Take over what has expired."""
+    desk = Desk(call)
+    me, (reads, writes) = desk.me(), _wanted(desk)
+    manager = desk.open(writes + reads)
+    me = _introduced(manager, me)
+    grant = manager.steal(
+        holder=me.holder,
+        read_paths=reads,
+        write_paths=writes,
+        ttl=call.ttl(TTL_DEFAULT_SECONDS),
+        reason=call.text("reason") or "",
+    )
+    _tell_taken(call, "stole", grant, me)
+    return DONE
+
+
+def _introduced(manager: LockManager, me: Self) -> Self:
+    """Whoever calls, by the name that people know it by in this ledger."""
+    if not me.holder.client:
+        return me
+    from holdfast.gate.people.agent_lookup import introduced
+
+    return type(me)(introduced(manager, me.holder), me.how)
+
+
+def take(
+    manager: LockManager,
+    holder: Holder,
+    reads: list[str],
+    writes: list[str],
+    *,
+    ttl: float | None,
+    reason: str,
+    wait: float | None,
+) -> LockGrant:
+    """All of it, now or after a wait. Raises what the rules say if not."""
+    if wait is None:
+        outcome = manager.ask(holder, reads, writes, ttl=ttl, reason=reason)
+        if isinstance(outcome, Refusal):
+            raise sentences.refusal_error(outcome, now=manager.now(), requester=holder.id)
+        return outcome
+    _tell_wait(manager, holder, reads, writes, wait)
+    return manager.acquire(
+        holder=holder, read_paths=reads, write_paths=writes, timeout=wait, ttl=ttl, reason=reason
+    )
+
+
+def _tell_wait(
+    manager: LockManager, holder: Holder, reads: list[str], writes: list[str], wait: float
+) -> None:
+    """Say for whom we are going to wait, for a silent wait looks like a hang."""
+    from holdfast.cli.command_context import view_of
+    from holdfast.core import rules
+
+    request = manager.request(holder, reads, writes)
+    with view_of(manager) as view:
+        conflicts, now = rules.look(view, request), view.now
+    if conflicts and wait > 0:
+        limit = "" if wait >= FOREVER_SECONDS else f" for up to {wait:g} s"
+        talk(f"waiting{limit}: {plain(sentences.conflict_sentences(conflicts, now))}")
+
+
+def _wanted(desk: Desk) -> tuple[list[str], list[str]]:
+    call = desk.call
+    reads, writes = desk.places(call.many("read")), desk.places(call.words)
+    if not reads and not writes:
+        raise UsageError(
+            f"{call.command.name} needs at least one path",
+            hint=f"holdfast {call.command.name} PATH…, or --read PATH",
+        )
+    return reads, writes
+
+
+def _tell_taken(call: Call, verb: str, grant: LockGrant, me: Self) -> None:
+    if call.flag("json"):
+        from holdfast.manager.plain_data import holder_data
+
+        document({"grant": grant.to_dict(), "owner": holder_data(me.holder), "how": me.how})
+        return
+    mine, ttl = plain(me.holder.id), grant.ttl_seconds
+    until = f"until {local(time.time() + ttl)}" if ttl is not None else "until it is given back"
+    out(f"{verb} {_paths(grant)} for {mine} {until}, token {grant.token}")
+    talk(f"  {mine}: {plain(me.how)}")
+    if ttl is None and me.holder.witness is None:
+        talk("  nothing else ends it: it has neither an end nor a process that it lives with")
+    talk(f"  give it back: holdfast unlock {quoted(_way_back(call, grant))}")
+
+
+def _way_back(call: Call, grant: LockGrant) -> list[str]:
+    """What to give to `unlock`, from the same folder, to undo this call."""
+    words = [word for folder in call.many("-C") for word in ("-C", folder)]
+    for name in ("store", "holder"):
+        value = call.text(name)
+        words += [f"--{name}", value] if value else []
+    names = [*call.words, *call.many("read")]
+    if len(names) > 4:
+        names = [grant.id]
+    return [*words, *(["--"] if any(name.startswith("-") for name in names) else []), *names]
+
+
+def _paths(grant: GrantSnapshot) -> str:
+    """What a grant covers, in words."""
+    parts = []
+    if grant.write_paths:
+        parts.append(listed(grant.write_paths))
+    if grant.read_paths:
+        parts.append(f"{listed(grant.read_paths)} (to read)")
+    return " and ".join(parts)
+
+
+def unlock(call: Call) -> int:
+    """Give back grants by their ids or by what they cover."""
+    desk = Desk(call)
+    if call.flag("force"):
+        return _force(desk)
+    if call.flag("reason"):
+        raise UsageError("giving back needs no reason", hint="--reason goes with --force")
+    me = desk.me().holder
+    manager, grants = _owned(desk, me, to_give_back=True)
+    for grant in grants:
+        manager.release(grant.id, holder=me)
+    _tell_each(call, "released", "gave back", grants)
+    return DONE
+
+
+def renew(call: Call) -> int:
+    """Extend grants by their ids or by what they cover."""
+    desk = Desk(call)
+    ttl = call.ttl(None)
+    if ttl is None and call.flag("ttl"):
+        raise UsageError(
+            "a lease cannot become endless", hint="lock it again with --ttl none, then unlock this"
+        )
+    me = desk.me().holder
+    manager, grants = _owned(desk, me, to_give_back=False)
+    renewed = [manager.renew(grant.id, holder=me, ttl=ttl) for grant in grants]
+    if call.flag("json"):
+        document({"renewed": [grant.to_dict() for grant in renewed]})
+        return DONE
+    for grant in renewed:
+        end = grant.expires_at
+        until = "it has no end" if end is None else f"until {local(end.timestamp())}"
+        out(f"renewed {_paths(grant)}: {until}")
+    return DONE
+
+
+def _owned(desk: Desk, me: Holder, *, to_give_back: bool) -> tuple[LockManager, list[Grant]]:
+    """The caller's grants that its words name."""
+    from holdfast.cli.locking.grant_selection import owned
+
+    names = _names(desk)
+    manager = desk.find(names)
+    if manager is None:
+        raise nothing_held(desk.call.words[0])
+    if me.client:
+        from holdfast.gate.people.agent_lookup import known_as
+
+        me = known_as(manager, me)
+    return manager, owned(manager, me, names, to_give_back=to_give_back)
+
+
+def _names(desk: Desk) -> list[str]:
+    from holdfast.cli.locking.grant_selection import is_grant_id
+
+    call = desk.call
+    if not call.words:
+        raise UsageError(
+            f"{call.command.name} needs a grant or a path",
+            hint=f"holdfast {call.command.name} PATH…; holdfast status shows what is locked",
+        )
+    return [word if is_grant_id(word) else desk.places([word])[0] for word in call.words]
+
+
+def _force(desk: Desk) -> int:
+    """Take grants away from whoever has them."""
+    from holdfast.cli.locking.grant_selection import held
+
+    names = _names(desk)
+    manager = desk.find(names)
+    person, reason = _person(desk, manager), (desk.call.text("reason") or "").strip()
+    if not reason:
+        raise UsageError(
+            "--force needs a reason", hint='say why, for whoever reads the log: --reason "…"'
+        )
+    if manager is None:
+        raise nothing_held(desk.call.words[0])
+    taken = [
+        manager.force(grant.id, by=person, reason=" ".join(plain(reason).split()))
+        for grant in held(manager, names)
+    ]
+    if desk.call.flag("json"):
+        document({"forced": [grant.to_dict() for grant in taken], "by": person.id})
+        return DONE
+    for one in taken:
+        out(f"took {_paths(one)} away from {plain(one.holder)}, by {plain(person.id)}")
+    talk("  whatever they still write with it is refused where tokens are checked")
+    return DONE
+
+
+def _person(desk: Desk, manager: LockManager | None) -> Holder:
+    """The person who types. An agent that could force would, whenever a lock is in its way."""
+    from holdfast.cli.guarding.person import person
+
+    if desk.call.flag("holder"):
+        raise UsageError("--force is done in one's own name", hint="leave out --holder")
+    return person(
+        "take a lock away by force", "ask its holder, wait for it, or let a person do it",
+        manager=manager,
+    )  # fmt: skip
+
+
+def _tell_each(call: Call, name: str, verb: str, grants: list[Grant]) -> None:
+    from holdfast.manager.grants import GrantSnapshot
+
+    shown = [GrantSnapshot(grant) for grant in grants]
+    if call.flag("json"):
+        document({name: [{**grant.to_dict(), "released": True} for grant in shown]})
+        return
+    for grant in shown:
+        out(f"{verb} {_paths(grant)}")

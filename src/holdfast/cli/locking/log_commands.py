@@ -1,0 +1,312 @@
+"""log, reap, trim: what happened, and the little housekeeping that there is."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.cli import DONE
+from holdfast.cli.command_context import Desk, view_of
+from holdfast.cli.dispatch import task_words
+from holdfast.cli.guarding import agent_words
+from holdfast.cli.parser import UsageError
+from holdfast.cli.printing import document, listed, local, out, plain, talk
+from holdfast.core import codec, events
+from holdfast.core.keys import INODE, kind
+from holdfast.core.model import READ, SECOND, ids_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from holdfast.cli.parser import Call
+    from holdfast.core.model import Event
+    from holdfast.manager.manager import LockManager
+
+LOOK_SECONDS = 2.0
+
+#: How a task is refused what another one has: it stands in line then. And the event of a task,
+#: which `work.tasks.records` writes.
+_CONFLICT = "E_LOCK_CONFLICT"
+TASK_CHANGED = "task_changed"
+
+_REASONS = {
+    "E_LOCK_CYCLE": "waiting would have closed a circle",
+    "E_LOCK_EXPIRED": "its lease has expired, but it was not stolen",
+    "E_LOCK_NOT_HELD": "there was nothing to steal",
+}
+
+
+#: What is no agent's doing.
+_WORK = {
+    "damage_forgotten": "damage {id} is too old to be undone",
+    "switch_changed": "{path}, which switches the gate, was changed past Holdfast",
+    "gate_off": "{by} switched the gate off",
+    "gate_on": "{by} switched the gate on",
+    "work_assigned": "work began, by {source}",
+    "work_taken_up": "a dispatcher goes on with the work",
+    "work_queued": "{workflow} waits for {phase}",
+    "work_dispatched": "{workflow} was sent out for {phase}",
+    "work_waits": "{workflow} waits for {phase}",
+    "work_retried": "{workflow} goes back to its place in line",
+    "work_ended": "{workflow} ended its {phase}: {status}",
+    "work_state": "{workflow} is {state} now",
+    "work_merged": "the findings for {workflow} are merged",
+    "work_forgotten": "work is forgotten",
+    "work_broken": "the scheduler broke: {error}",
+    "work_mended": "the scheduler works again",
+    "work_stopped": "a dispatcher stopped",
+    "work_stop_asked": "{by} asked all dispatchers to stop",
+}
+
+
+class _Blanks(dict):  # type: ignore[type-arg]
+    def __missing__(self, key: str) -> str:
+        return "somebody"
+
+
+def log(call: Call) -> int:
+    """Show the events, oldest first, and with --follow go on with those to come."""
+    desk = Desk(call)
+    after, follow = call.number("since") or 0, call.flag("follow")
+    manager = desk.find([])
+    teller = Teller()
+    while manager is None:
+        talk("there is no ledger here yet")
+        if not follow:
+            return DONE
+        manager = _appeared(desk)
+    after = _print(call, manager, teller, after)
+    while follow:
+        from holdfast.cli.locking.status import reader_is_gone
+
+        manager.store.wait(after, LOOK_SECONDS)
+        if reader_is_gone():
+            return DONE
+        after = _print(call, manager, teller, after)
+    return DONE
+
+
+def _appeared(desk: Desk) -> LockManager:
+    while (manager := desk.find([])) is None:
+        time.sleep(LOOK_SECONDS)
+    return manager
+
+
+def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
+    """Print what came after an event, in batches. The number of the last."""
+    lines: list[str] = []
+    for event in manager.events(after):
+        after = event.seq
+        if call.flag("json"):
+            document(_event_data(event))
+            continue
+        line = teller.line(event)
+        if line:
+            lines.append(line)
+        if len(lines) >= 500:
+            out("\n".join(lines))
+            lines.clear()
+    if lines:
+        out("\n".join(lines))
+    return after
+
+
+def _event_data(event: Event) -> dict[str, Any]:
+    """One line of the ledger. Beside an agent's name stand its key and the whole id of its
+    session."""
+    from holdfast.gate.rulebook.agent_records import agent_of
+    from holdfast.manager.plain_data import event_data
+
+    found = event_data(event)
+    key = agent_of(event)
+    if key:
+        found["data"] = {**found["data"], "key": key, "session": ids_of(key)[0]}
+    return found
+
+
+class Teller:
+    """Events as sentences. It remembers what a grant covers, for events that only name it."""
+
+    def __init__(self) -> None:
+        self._covers: dict[str, str] = {}
+        #: Of each task, the state and the reason that were told last.
+        self._told: dict[tuple[str, str], tuple[str, str]] = {}
+        #: The work items of tasks.
+        self._items: set[str] = set()
+
+    def line(self, event: Event) -> str:
+        """One event as one line; empty for one that says of a task what was told already."""
+        moment = event.at / SECOND
+        at = time.localtime(moment)
+        if event.type == TASK_CHANGED and self._is_told(event.data):
+            return ""
+        told = self._sentence(event.type, event.data, event.at)
+        if event.repeats:
+            told += f" (×{event.repeats + 1})"
+        day = f"{at.tm_year}-{at.tm_mon:02d}-{at.tm_mday:02d}"
+        clock = f"{at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d}"
+        return f"{event.seq:>6}  {day} {clock}  {plain(told)}"
+
+    def _is_told(self, data: Mapping[str, Any]) -> bool:
+        task = (str(data.get("list", "")), str(data.get("name", "")))
+        said = (str(data.get("state", "")), str(data.get("reason", "")))
+        is_told = self._told.get(task) == said
+        self._told[task] = said
+        return is_told
+
+    def _sentence(self, type: str, data: Mapping[str, Any], at: int) -> str:
+        if type == events.LOCK_ACQUIRED:
+            return self._acquired(data, at)
+        if type in events.ENDINGS:
+            return self._ended(type, data)
+        who = _name(data.get("holder"))
+        if type == events.LOCK_RENEWED:
+            what = self._covers.get(data.get("grant", ""), f"grant {data.get('grant')}")
+            return f"{who} renewed {what}{_until(data.get('expires_at'))}"
+        if type == events.LOCK_REFUSED:
+            why = _REASONS.get(data.get("code", ""), "somebody was in the way")
+            more = f" and {data['more_paths']:,} more" if data.get("more_paths") else ""
+            if who in self._items and data.get("code") == _CONFLICT:
+                return f"{who} must wait for {_covered(data)}{more}"
+            return f"{who} was refused {_covered(data)}{more}: {why}"
+        if type == events.TICKET_ADDED:
+            self._covers[data.get("id", "")] = _covered(data)
+            return f"{who} waits for {_covered(data)}{_reason(data)}"
+        what = self._covers.get(data.get("ticket", ""), f"ticket {data.get('ticket')}")
+        if type == events.TICKET_RESERVED:
+            return f"{who} has waited long enough: {what} is reserved"
+        if type == events.TICKET_DROPPED:
+            self._covers.pop(data.get("ticket", ""), None)
+            return f"{who} no longer waits for {what}: {data.get('why')}"
+        if type.startswith("damage"):
+            damage = _damage(type, data)
+            if damage:
+                return damage
+        if task_words.is_of_task(type, data):
+            self._items.add(str(data.get("id", "")))
+        said = agent_words.sentence(type, data) or task_words.sentence(type, data)
+        if said:
+            return said
+        told = _WORK.get(type)
+        if told is not None:
+            return f"{told.format_map(_Blanks(data))}{_decision(data)}{_reason(data)}"
+        return f"{type}, which this version does not know"
+
+    def _acquired(self, data: Mapping[str, Any], at: int) -> str:
+        what = self._covers[data.get("id", "")] = _covered(data)
+        waited = " after a wait" if data.get("ticket") else ""
+        ttl = data.get("ttl")
+        until = _until(at + ttl if isinstance(ttl, int) else None)
+        return f"{_name(data.get('holder'))} locked {what}{waited}{until}{_reason(data)}"
+
+    def _ended(self, type: str, data: Mapping[str, Any]) -> str:
+        self._covers.pop(data.get("grant", ""), None)
+        who, what = _name(data.get("holder")), listed(dict.fromkeys(data.get("paths", ())))
+        by = _name(data.get("by"))
+        if type == events.LOCK_RELEASED:
+            return f"{who} gave back {what}"
+        if type == events.LOCK_STOLEN:
+            return f"{by} stole {what} from {who}, whose lease had expired"
+        if type == events.LOCK_FORCED:
+            return f"{by} took {what} away from {who}{_reason(data)}"
+        if type == events.LOCK_MOVED:
+            to = list(dict.fromkeys(map(_name, data.get("to") or ()))) or ["somebody"]
+            return (
+                f"{who} keeps {what}" if to == [who] else f"{who} passed {what} on to {listed(to)}"
+            )
+        why = {"owner dead": "it is gone", "idle": "it was idle", "expired": "its lease expired"}
+        said = data.get("why", "")
+        return f"{who} lost {what}: {why.get(said, said) or 'no reason was recorded'}"
+
+
+def _damage(type: str, data: Mapping[str, Any]) -> str:
+    """What there is to say of damage; nothing for what this does not know."""
+    id, by, command = (str(data.get(name, "")) for name in ("id", "by", "command"))
+    files = [one for one in data.get("files") or () if isinstance(one, dict)]
+    if type == "damage":
+        names = [f"{one.get('path')} ({one.get('owner')})" for one in files]
+        what = listed(names) or "what others hold"
+        return f"while {by or 'somebody'} ran `{command}`, {what} was changed: damage {id}"
+    if type == "damage_to_be_told":
+        return f"of damage {id} somebody has to hear: {listed(data.get('paths') or ['something'])}"
+    if type == "damage_undone":
+        left = f"; left as it is: {listed(str(one.get('path')) for one in files)}" if files else ""
+        back = listed(data.get("restored") or ["nothing"])
+        return f"of damage {id}, {back} was put back{left}"
+    return ""
+
+
+def _name(holder: object) -> str:
+    if isinstance(holder, dict):
+        holder = holder.get("id") or holder.get("holder")
+    return str(holder or "somebody")
+
+
+def _covered(data: Mapping[str, Any]) -> str:
+    """The paths of a request or a grant, those to read apart."""
+    paths = list(data.get("paths") or codec.paths_of(tuple(data.get("keys") or ())))
+    keys, modes = list(data.get("keys") or paths), data.get("modes", "")
+    writes: dict[str, None] = {}
+    reads: dict[str, None] = {}
+    for key, mode, path in zip(keys, modes, paths, strict=False):
+        if kind(key) != INODE:
+            (reads if mode == READ else writes)[path] = None
+    parts = [listed(writes)] if writes else []
+    if reads:
+        parts.append(f"{listed(reads)} (to read)")
+    return " and ".join(parts) or "something"
+
+
+def _until(end: int | None) -> str:
+    return f" until {local(end / SECOND)}" if isinstance(end, int) else ""
+
+
+def _decision(data: Mapping[str, Any]) -> str:
+    """Who had a merge queued: approved it, or wanted it once more with other files."""
+    inner = data.get("data")
+    said = inner.get("decision") if isinstance(inner, dict) else None
+    return f", {said}" if said and data.get("state") == "queued" else ""
+
+
+def _reason(data: Mapping[str, Any]) -> str:
+    return f": {data['reason']}" if data.get("reason") else ""
+
+
+def reap(call: Call) -> int:
+    """Clear away what has ended."""
+    manager = Desk(call).find([])
+    endings = [] if manager is None else manager.reap()
+    if manager is not None:
+        sweep = getattr(manager.store, "sweep", None)
+        if sweep is not None:
+            sweep()  # the addresses of waiters that died
+    if call.flag("json"):
+        from holdfast.manager.plain_data import ending_data
+
+        document({"reaped": list(map(ending_data, endings))})
+        return DONE
+    for ending in endings:
+        out(f"cleared away {plain(ending.holder)}'s grant {ending.id}: {plain(ending.why)}")
+    if not endings:
+        talk("there was nothing to clear away")
+    return DONE
+
+
+def trim(call: Call) -> int:
+    """Forget old events."""
+    before, keep = call.number("before"), call.number("keep")
+    if (before is None) == (keep is None):
+        raise UsageError("trim needs either --before or --keep", hint="holdfast trim --keep 10000")
+    manager = Desk(call).find([])
+    gone = 0
+    if manager is not None:
+        if before is None:
+            with view_of(manager) as view:
+                before = max(0, view.head + 1 - (keep or 0))
+        gone = manager.store.trim(before)
+    if call.flag("json"):
+        document({"trimmed": gone})
+    else:
+        out(f"forgot {gone} events")
+    return DONE

@@ -1,0 +1,199 @@
+"""run: take the locks, run a command, give back on every way out.
+
+The grant has no end of its own: it lives as long as this process, and after that as long as any
+process that carries its mark. So if this process is killed, the lock stays with the orphaned
+command and is free as soon as that is gone, without anybody's help.
+
+With `--sandbox` the kernel keeps the command from writing anything else than what it locked; see
+`holdfast.gate.sandbox`.
+
+What this does not promise: a command that leaves something running behind its back loses the
+lock when it ends, for what is still running then is not what was asked to run.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from holdfast.cli.command_context import STORE_VARIABLE, Desk, tree_of
+from holdfast.cli.locking.lock_commands import take
+from holdfast.cli.locking.sandbox_option import is_best_effort, version
+from holdfast.cli.parser import UsageError
+from holdfast.cli.printing import complain, plain, talk
+from holdfast.core.errors import HoldfastError
+from holdfast.gate.sandbox.signal_relay import Signals, can_pass_signals
+from holdfast.manager.owners.identity import (
+    HOLDER_VARIABLE,
+    OWNER_VARIABLE,
+    runner_holder,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parser import Call
+    from holdfast.core.model import Holder
+    from holdfast.gate.sandbox.box import Sandbox
+    from holdfast.manager.grants import LockGrant
+    from holdfast.manager.manager import LockManager
+
+GRANT_VARIABLE = "HOLDFAST_GRANT"
+TOKEN_VARIABLE = "HOLDFAST_TOKEN"
+
+CANNOT_EXECUTE = 126
+NOT_FOUND = 127
+
+
+class CommandError(HoldfastError):
+    """A command that could not be started."""
+
+    code = "E_COMMAND"
+
+
+def run(call: Call) -> int:
+    """Lock, run, give back. The exit code is the command's own, once it has started."""
+    _refuse_nonsense(call)
+    if call.flag("lease"):
+        from holdfast.cli.locking.run_lease import run_leased
+
+        return run_leased(call)
+    abi = _sandbox_version(call)
+    desk = Desk(call)
+    writes, reads = desk.places(call.many("write")), desk.places(call.many("read"))
+    holder, variables = runner(call.text("holder"))
+    manager = desk.open(writes + reads)
+    reason = call.text("reason") or f"running {os.path.basename(call.words[0])}"
+    grant = take(manager, holder, reads, writes, ttl=None, reason=reason, wait=call.wait())
+    environment = {**os.environ, **variables}
+    environment |= {GRANT_VARIABLE: grant.id, TOKEN_VARIABLE: str(grant.token)}
+    if desk.store:
+        environment[STORE_VARIABLE] = desk.store
+    with Signals() as signals:
+        try:
+            if abi:
+                return _run_inside(call, manager, grant, abi, environment, signals)
+            return _run(call, environment, signals)
+        finally:
+            give_back(manager, grant, holder)
+
+
+def _refuse_nonsense(call: Call) -> None:
+    if not can_pass_signals():
+        raise UsageError(
+            "run is not available on this system: it could not pass signals on",
+            hint="use holdfast lock and holdfast unlock, or LockManager.hold from Python",
+        )
+    if not call.words:
+        raise UsageError(
+            "run needs a command", hint="holdfast run --write PATH -- COMMAND ARGUMENT…"
+        )
+    if not (call.flag("write") or call.flag("read") or call.flag("lease")):
+        raise UsageError(
+            "run needs something to lock", hint="give --lease, --write PATH or --read PATH"
+        )
+    if call.flag("until-commit") and not call.flag("lease"):
+        raise UsageError("--until-commit needs --lease", hint="give --lease too")
+    is_best_effort(call)
+    if call.flag("git") and not call.flag("sandbox"):
+        raise UsageError(
+            "--git is about the sandbox", hint="without --sandbox, .git is open anyway"
+        )
+
+
+def _sandbox_version(call: Call) -> int:
+    """The version of the sandbox that the kernel has; 0 if there is to be none.
+
+    Asked before anything is locked. Raises SandboxError if it must be and cannot.
+    """
+    if not call.flag("sandbox"):
+        return 0
+    return version(call, "the command runs", "run it without --sandbox, or ")
+
+
+def runner(given: str | None) -> tuple[Holder, dict[str, str]]:
+    """This process as a holder, by a given name or by one of its own, and what its command is told.
+
+    Inside another run the name is not inherited: two commands that one runner started side by
+    side must be able to keep each other out.
+    """
+    inherited = None if os.environ.get(OWNER_VARIABLE) else os.environ.get(HOLDER_VARIABLE)
+    id = given if given is not None else inherited or f"run-{os.urandom(4).hex()}"
+    return runner_holder(id)
+
+
+def _run(call: Call, environment: dict[str, str], signals: Signals) -> int:
+    command = call.words
+    try:
+        child = os.posix_spawnp(
+            command[0], command, environment,
+            setsigmask=signals.as_given, setsigdef=signals.ignored_by_python,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        complain(cannot_start(command[0], error), call.flag("json"))
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
+    return signals.attend(child)
+
+
+def _run_inside(
+    call: Call,
+    manager: LockManager,
+    grant: LockGrant,
+    abi: int,
+    environment: dict[str, str],
+    signals: Signals,
+) -> int:
+    """As `_run`, in a sandbox."""
+    from holdfast.gate.config.settings import Settings
+    from holdfast.gate.people.ledger_picture import QUESTIONS
+    from holdfast.gate.sandbox.box import Sandbox
+
+    write = Settings.load(tree_of(manager).root).sandbox_write
+    sandbox = Sandbox(
+        manager, grant, abi=abi, write=write, git=call.flag("git"), questions=QUESTIONS
+    )
+    try:
+        for text in sandbox.missing:
+            talk(f"holdfast: {plain(text)} is not there, so it stays closed (sandbox.write)")
+            talk("  -> with a slash at its end it is made, as a folder")
+        return _start_inside(sandbox, call, environment, signals)
+    finally:
+        left = sandbox.close()
+        if left:
+            talk(f"holdfast: the scratch folder could not be removed: {plain(left)}")
+            talk("  -> something that the command started still writes there")
+
+
+def _start_inside(
+    sandbox: Sandbox, call: Call, environment: dict[str, str], signals: Signals
+) -> int:
+    command = call.words
+    try:
+        child = sandbox.start(
+            command, environment, mask=signals.as_given, default=signals.ignored_by_python
+        )
+    except (OSError, ValueError) as error:
+        complain(cannot_start(command[0], error), call.flag("json"))
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
+    sandbox.serve()
+    return signals.attend(child)
+
+
+def cannot_start(name: str, error: Exception) -> CommandError:
+    said = error.strerror if isinstance(error, OSError) else str(error)
+    hint = "check how it is spelled, and PATH"
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        hint = "a script needs a first line like #!/bin/sh"
+    elif isinstance(error, PermissionError):
+        hint = "it must be a file that may be executed"
+    return CommandError(f"cannot start {name!r}: {said}", hint=hint, command=name)
+
+
+def give_back(manager: LockManager, grant: LockGrant, holder: Holder) -> None:
+    """Give back. The command has ended, so trouble is told and changes nothing."""
+    try:
+        if not manager.release(grant.id, holder=holder):
+            talk(f"holdfast: the lock was taken away before the command ended (grant {grant.id})")
+            talk("  -> holdfast log says by whom; look at what both have written")
+    except HoldfastError as error:
+        talk(f"holdfast: the lock could not be given back: {plain(error.message)}")
+        talk("  -> it comes free by itself, now that the command has ended")

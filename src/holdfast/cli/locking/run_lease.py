@@ -1,0 +1,166 @@
+"""run --lease: a command that leases what it writes, at the very write.
+
+Three processes (`holdfast.gate.broker.runner`): this one, the runner; the broker, which starts the
+command and serves it; and the command.
+
+What goes wrong before the command starts is told by the broker, with its exit code.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.cli import DONE
+from holdfast.cli.command_context import STORE_VARIABLE, Desk, tree_of
+from holdfast.cli.locking.lock_commands import take
+from holdfast.cli.locking.run_command import (
+    CANNOT_EXECUTE,
+    NOT_FOUND,
+    cannot_start,
+    give_back,
+    runner,
+)
+from holdfast.cli.printing import complain, plain, talk
+from holdfast.gate.sandbox.signal_relay import Signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from holdfast.cli.parser import Call
+    from holdfast.core.model import Holder
+    from holdfast.gate.broker.runner import Link
+    from holdfast.gate.sandbox.open_places import Places
+    from holdfast.gate.sandbox.runner_folders import Quarters
+    from holdfast.manager.grants import LockGrant
+    from holdfast.manager.manager import LockManager
+
+
+def run_leased(call: Call) -> int:
+    """Run the command below a broker. The exit code is the command's own, once it has started."""
+    from holdfast.gate.broker.command_start import demand
+    from holdfast.gate.broker.runner import run_below
+
+    abi = demand()
+    with Signals() as signals:
+        return run_below(signals, _say_line, lambda link: _serve(call, abi, signals, link))
+
+
+# In the broker's process
+
+
+def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
+    from holdfast.gate.broker.assembly import questions
+    from holdfast.gate.broker.command_start import Enclosure, socket_path
+    from holdfast.gate.broker.heard_calls import keep_own_umask
+    from holdfast.gate.broker.leasing.command_leases import Leases
+    from holdfast.gate.broker.runner import Watch
+    from holdfast.gate.people.ledger_picture import QUESTIONS
+    from holdfast.gate.sandbox import SOCKET_VARIABLE
+    from holdfast.gate.sandbox.ledger_socket import Service
+
+    desk = Desk(call)
+    writes, reads = desk.places(call.many("write")), desk.places(call.many("read"))
+    manager = desk.open(writes + reads)
+    holder, variables = runner(call.text("holder"))
+    grant = _locked(call, manager, holder, reads, writes)
+    quarters: Quarters | None = None
+    open_places: Callable[[Places], None] | None = None
+    if call.flag("sandbox"):
+        quarters, open_places = _quarters(manager, holder)
+    root, wait = tree_of(manager).root, call.wait()
+    ledger = os.path.dirname(manager.store.url.removeprefix("sqlite://"))
+    enclosure = Enclosure(
+        root, ledger, abi, until_commit=call.flag("until-commit"), places=open_places
+    )
+    leases = Leases(manager, holder, _say)
+    service = Service(socket_path(root), {**QUESTIONS, **questions(leases, wait)})
+    environment = {**os.environ, **variables, SOCKET_VARIABLE: service.path}
+    if quarters is not None:
+        environment |= dict.fromkeys(("TMPDIR", "TMP", "TEMP"), quarters.tmp)
+    if desk.store:
+        environment[STORE_VARIABLE] = desk.store
+    command = call.words
+    try:
+        child = enclosure.start(
+            command,
+            environment,
+            link.join,
+            mask=signals.as_given,
+            default=signals.ignored_by_python,
+        )
+    except (OSError, ValueError) as error:
+        complain(cannot_start(command[0], error), call.flag("json"))
+        _leave(manager, grant, holder, service, quarters)
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
+    broker = enclosure.broker(manager, leases, wait=wait)
+    link.started(child)
+    service.start(manager)
+    keep_own_umask()
+    watch = Watch(link, child)
+    watch.serve_with(broker)
+    try:
+        broker.serve()
+    finally:
+        broker.let_go()
+        watch.finish()
+        broker.close()
+        _leave(manager, grant, holder, service, quarters)
+        link.close()
+        manager.close()  # else the next command reads the whole log of what was leased here
+    return DONE
+
+
+def _locked(
+    call: Call, manager: LockManager, holder: Holder, reads: list[str], writes: list[str]
+) -> LockGrant | None:
+    if not (reads or writes):
+        return None
+    reason = call.text("reason") or f"running {os.path.basename(call.words[0])}"
+    return take(manager, holder, reads, writes, ttl=None, reason=reason, wait=call.wait())
+
+
+def _quarters(manager: LockManager, holder: Holder) -> tuple[Quarters, Callable[[Places], None]]:
+    """What is open outside of the repository in a sandbox."""
+    from holdfast.gate.config.settings import Settings
+    from holdfast.gate.git.git_control_files import controls_of
+    from holdfast.gate.sandbox.runner_folders import Quarters
+
+    root = tree_of(manager).root
+    quarters = Quarters(holder)
+
+    def opened(places: Places) -> None:
+        listed = Settings.load(root).sandbox_write
+        places.add_listed(root, listed, controls_of(root), keep=[quarters.folder])
+        places.add_folder(quarters.tmp)
+        places.add_devices()
+        places.add_streams()
+
+    return quarters, opened
+
+
+def _leave(
+    manager: LockManager,
+    grant: LockGrant | None,
+    holder: Holder,
+    service: Any,
+    quarters: Quarters | None,
+) -> None:
+    service.close()
+    try:
+        os.unlink(service.path)
+    except OSError:
+        pass
+    if quarters is not None:
+        quarters.close()
+    if grant is not None:
+        give_back(manager, grant, holder)
+
+
+def _say(sentence: str) -> None:
+    talk(f"holdfast: {plain(sentence)}")
+
+
+def _say_line(line: str) -> None:
+    talk(line if line.startswith(" ") else f"holdfast: {line}")

@@ -1,0 +1,117 @@
+"""tree gc plan, run, settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.cli import DONE
+from holdfast.cli.parser import Call, UsageError
+from holdfast.cli.printing import colours, out, plain, talk
+from holdfast.cli.terminal.tables import Cell, Column, render, terminal_width
+from holdfast.cli.tree.tree_context import TreeDesk, counted, size, when
+from holdfast.trees.snapshots import garbage_collection, retention
+from holdfast.trees.snapshots.descriptors import SHORT_CHARACTERS
+
+_SHOWN_MAX = 50
+_COLUMNS = (
+    Column("SNAPSHOT"), Column("WHEN"), Column("WORKTREE"), Column("SIZE"),
+    Column("NOTE", 10, prose=True),
+)  # fmt: skip
+
+
+def gc_plan(call: Call) -> int:
+    """Show what a gc would remove, and keep that as a plan. It removes nothing."""
+    desk = TreeDesk(call)
+    repository = desk.repository()
+    made = garbage_collection.plan(repository, retention.settings(repository).but(**_given(call)))
+    if desk.as_json:
+        desk.answer({"plan": made.to_dict()})
+        return DONE
+    if not made.remove:
+        out("nothing to remove")
+    else:
+        rows = [_row(one) for one in made.remove[:_SHOWN_MAX]]
+        for line in render(_COLUMNS, rows, width=terminal_width(), colours=colours()):
+            out(line)
+        if len(made.remove) > _SHOWN_MAX:
+            out(f"and {len(made.remove) - _SHOWN_MAX:,} more")
+        out(f"{counted(len(made.remove), 'snapshot')} to remove, up to {size(made.bytes)}")
+    kept = Counter(_reason(why) for why in made.kept.values())
+    for why, count in kept.most_common():
+        talk(f"  kept: {count:,} by {plain(why)}")
+    if made.remove:
+        talk(f"  -> holdfast tree gc run {made.id}")
+    return DONE
+
+
+def _given(call: Call) -> dict[str, Any]:
+    """The settings that the command line has for this plan alone."""
+    found: dict[str, Any] = {}
+    for option, key in (("keep-last", "keep_last"), ("keep-days", "keep_days")):
+        number = call.number(option)
+        if number is not None:
+            found[key] = number
+    if call.flag("no-ancestors"):
+        found["keep_ancestors"] = False
+    return found
+
+
+def _reason(why: str) -> str:
+    return "being an ancestor of one that is needed" if why.startswith("an ancestor of") else why
+
+
+def _row(one: dict[str, Any]) -> Sequence[Cell]:
+    return [
+        Cell(one["snapshot_id"][:SHORT_CHARACTERS]), Cell(when(one["created_at"])),
+        Cell(one["worktree"]), Cell(size(one["bytes"])), Cell(" ".join(one["note"].split())),
+    ]  # fmt: skip
+
+
+def gc_run(call: Call) -> int:
+    """Remove what a plan names, as far as nothing needs it by now."""
+    desk = TreeDesk(call)
+    plan_id = desk.word("plan")
+    done = garbage_collection.run(desk.repository(), plan_id, desk.progress())
+    desk.answer(
+        {"plan_id": plan_id, "removed": done.removed, "spared": done.spared, "bytes": done.bytes},
+        f"removed {counted(len(done.removed), 'snapshot')}, up to {size(done.bytes)}",
+    )
+    if not desk.as_json:
+        for id, why in [*done.spared.items()][:_SHOWN_MAX]:
+            talk(f"  left alone: {id}, needed since by {plain(why)}")
+    return DONE
+
+
+def gc_settings(call: Call) -> int:
+    """Show what gc keeps, or change it."""
+    desk = TreeDesk(call)
+    repository = desk.repository()
+    changes = dict(_setting(word) for word in call.words)
+    if changes:
+        chosen = retention.change_settings(repository, **changes)
+    else:
+        chosen = retention.settings(repository)
+    words = [
+        f"{name} = {str(value).lower() if isinstance(value, bool) else f'{value:g}'}"
+        for name, value in chosen.to_dict().items()
+    ]
+    desk.answer({"settings": chosen.to_dict()}, *words)
+    return DONE
+
+
+def _setting(word: str) -> tuple[str, Any]:
+    key, sign, text = word.partition("=")
+    if not sign:
+        raise UsageError(
+            f"{word!r} is no setting", hint="holdfast tree gc settings keep_last=20 keep_days=7"
+        )
+    if text in ("true", "false"):
+        return key, text == "true"
+    try:
+        return key, int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is no value for {key}", hint="give a number, true or false"
+        ) from None

@@ -1,0 +1,38 @@
+"""tree import: the snapshots of a jvs repository."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.cli import DONE, FAILED
+from holdfast.cli.parser import Call
+from holdfast.cli.printing import out, plain, talk
+from holdfast.cli.tree.tree_context import TreeDesk, counted, ending_well
+from holdfast.trees.foreign import jvs_import
+
+
+def import_(call: Call) -> int:
+    """Bring snapshots over. The exit code is 1 if one of them could not be."""
+    desk = TreeDesk(call)
+    where = os.path.join(desk.folder, desk.word("path"))
+    repository = desk.repository()
+    with ending_well():
+        done = jvs_import.bring(
+            repository, where, engine=call.text("engine") or "", progress=desk.progress()
+        )
+    code = FAILED if done.failed else DONE
+    if desk.as_json:
+        desk.answer({"imported": done.to_dict()})
+        return code
+    already = f", {len(done.already):,} were here already" if done.already else ""
+    out(
+        f"brought over {counted(len(done.brought), 'snapshot')} of {plain(done.root)}, "
+        f"verified{already}"
+    )
+    for name, id in done.tags.items():
+        talk(f"  {plain(name)} is {id}")
+    for why in done.failed.values():
+        talk(f"  failed: {plain(why)}")
+    if done.tags:
+        talk("  -> holdfast tree create NAME --from TAG makes a worktree of one")
+    return code

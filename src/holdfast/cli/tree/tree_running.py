@@ -1,0 +1,147 @@
+"""tree run: a command under a worktree's lock, which is renewed as long as the command runs.
+
+If the caller has the lock it is used and stays with the caller; else the runner takes it for
+itself and gives it back. The command is told the token; what it does with `holdfast tree` is
+done in the same holder's name. If a renewal fails, the command is ended: somebody else may be
+writing by now.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from holdfast.cli import NOT_HELD
+from holdfast.cli.locking.run_command import (
+    CANNOT_EXECUTE,
+    NOT_FOUND,
+    CommandError,
+)
+from holdfast.cli.parser import Call, UsageError
+from holdfast.cli.printing import complain, plain, talk
+from holdfast.cli.tree.tree_context import TOKEN_VARIABLE, TreeDesk
+from holdfast.core.errors import HoldfastError
+from holdfast.gate.sandbox.signal_relay import Signals, can_pass_signals
+from holdfast.manager.owners.identity import runner_holder
+from holdfast.trees.locking import worktree_locks
+from holdfast.trees.locking.lock_records import LockRecord
+from holdfast.trees.locking.worktree_holders import holder_id
+from holdfast.trees.worktrees import Worktree
+
+#: How long a command may take to end by itself when the lock is lost.
+GRACE_SECONDS = 10.0
+
+
+def run(call: Call) -> int:
+    """Lock, run, renew, give back. The exit code is the command's own, unless the lock is lost."""
+    if not call.words or not can_pass_signals():
+        raise UsageError("tree run needs a command", hint="holdfast tree run -- COMMAND ARGUMENT…")
+    desk = TreeDesk(call)
+    worktree = desk.worktree()
+    record, variables, taken = _lock(desk, worktree)
+    environment = {**os.environ, **variables}
+    environment[TOKEN_VARIABLE] = f"{worktree.id}:{record.fencing_token}"
+    with Signals() as signals:
+        keeper = _Keeper(worktree, record)
+        try:
+            return _run(call, environment, signals, keeper)
+        finally:
+            keeper.stop()
+            if taken and not keeper.lost:
+                _give_back(worktree, record)
+
+
+def _lock(desk: TreeDesk, worktree: Worktree) -> tuple[LockRecord, dict[str, str], bool]:
+    """The lock to work under, what the command is told, and whether it is to be given back."""
+    me = desk.me()
+    state = worktree_locks.status(worktree)
+    if state.record is not None and state.record.holder_id == me.id:
+        record = worktree_locks.renew(
+            worktree, me.id, token=desk.token(worktree), lease_seconds=desk.lease()
+        )
+        return record, {}, False
+    given = desk.call.text("holder")
+    id = me.id
+    variables: dict[str, str] = {}
+    if given is None:
+        holder, variables = runner_holder(f"tree-run-{os.urandom(4).hex()}")
+        id = holder_id(holder)
+    return (
+        worktree_locks.acquire(worktree, id, lease_seconds=desk.lease_or_default()),
+        variables,
+        True,
+    )
+
+
+class _Keeper(threading.Thread):
+    """Renews the lock; if it cannot, it says so and ends the command."""
+
+    def __init__(self, worktree: Worktree, record: LockRecord) -> None:
+        super().__init__(name="holdfast-tree-run", daemon=True)
+        self._worktree = worktree
+        self._record = record
+        self._over = threading.Event()
+        self._child = 0
+        self.lost = False
+
+    def watch(self, child: int) -> None:
+        """Keep the lock for this command."""
+        self._child = child
+        self.start()
+
+    def run(self) -> None:
+        """Renew at a third of the lease."""
+        record = self._record
+        while not self._over.wait(record.lease_seconds / 3):
+            try:
+                worktree_locks.renew(self._worktree, record.holder_id, token=record.fencing_token)
+            except (HoldfastError, OSError) as error:
+                self._end(str(error))
+                return
+
+    def _end(self, why: str) -> None:
+        self.lost = True
+        talk(f"holdfast: the lock of {self._worktree.name} is lost: {plain(why)}")
+        talk("  -> the command is ended; look at what was published since: holdfast tree history")
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.kill(self._child, number)
+            except ProcessLookupError:
+                return
+            if self._over.wait(GRACE_SECONDS):
+                return
+
+    def stop(self) -> None:
+        """The command has ended."""
+        self._over.set()
+        if self.is_alive():
+            self.join()
+
+
+def _run(call: Call, environment: dict[str, str], signals: Signals, keeper: _Keeper) -> int:
+    command = call.words
+    try:
+        child = os.posix_spawnp(
+            command[0], command, environment,
+            setsigmask=signals.as_given, setsigdef=signals.ignored_by_python,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        complain(
+            CommandError(f"cannot start {command[0]!r}: {said}", hint="check how it is spelled"),
+            call.flag("json"),
+        )
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
+    keeper.watch(child)
+    code = signals.attend(child)
+    return NOT_HELD if keeper.lost else code
+
+
+def _give_back(worktree: Worktree, record: LockRecord) -> None:
+    """Give back. The command has ended, so trouble is told and changes nothing."""
+    try:
+        worktree_locks.release(worktree, record.holder_id, token=record.fencing_token)
+    except HoldfastError as error:
+        talk(f"holdfast: the lock could not be given back: {plain(error.message)}")
+        talk("  -> it ends by itself, with its lease")

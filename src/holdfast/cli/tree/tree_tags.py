@@ -1,0 +1,69 @@
+"""tree tag add, list, remove."""
+
+from __future__ import annotations
+
+from holdfast.cli import DONE
+from holdfast.cli.parser import Call, UsageError
+from holdfast.cli.printing import colours, out, plain, talk
+from holdfast.cli.terminal.tables import Cell, Column, render, terminal_width
+from holdfast.cli.tree.tree_context import TreeDesk, when
+from holdfast.trees.errors import NoTreeError
+from holdfast.trees.snapshots import descriptors, tags
+
+_COLUMNS = (
+    Column("TAG"), Column("SNAPSHOT"), Column("WHEN"), Column("NOTE", 10, prose=True),
+)  # fmt: skip
+
+
+def tag_add(call: Call) -> int:
+    """Give a snapshot a name."""
+    desk = TreeDesk(call)
+    if not 1 <= len(call.words) <= 2:
+        raise UsageError("tree tag add needs a name", hint="holdfast tree tag add NAME [SNAPSHOT]")
+    repository = desk.repository()
+    if len(call.words) == 2:
+        id = desk.snapshot_id(repository, call.words[1])
+    else:
+        worktree = desk.worktree()
+        id = descriptors.nearest(repository, worktree.head())
+        if not id:
+            raise NoTreeError(
+                f"worktree {worktree.name} has no snapshot yet", hint="holdfast tree snapshot"
+            )
+    made = tags.add(repository, call.words[0], id, move=call.flag("move"))
+    desk.answer({"tag": made.to_dict()}, f"{made.name} is {made.snapshot_id}")
+    return DONE
+
+
+def tag_list(call: Call) -> int:
+    """Show all tags."""
+    desk = TreeDesk(call)
+    repository = desk.repository()
+    found, damaged = tags.readable(repository)
+    if desk.as_json:
+        desk.answer({"tags": [tag.to_dict() for tag in found], "damaged": damaged})
+        return DONE
+    rows = []
+    for tag in found:
+        fields = descriptors.listed(repository, tag.snapshot_id)
+        rows.append(
+            [Cell(tag.name), Cell(tag.snapshot_id[: descriptors.SHORT_CHARACTERS]),
+             Cell(when(str(fields["created_at"]))),
+             Cell(" ".join(str(fields.get("note", "")).split()))]
+        )  # fmt: skip
+    if rows:
+        for line in render(_COLUMNS, rows, width=terminal_width(), colours=colours()):
+            out(line)
+    elif not damaged:
+        talk("there are no tags yet: holdfast tree tag add NAME [SNAPSHOT]")
+    for name in damaged:
+        talk(f"  damaged: {plain(name)}; holdfast tree doctor says more")
+    return DONE
+
+
+def tag_remove(call: Call) -> int:
+    """Take a name away; the snapshot stays."""
+    desk = TreeDesk(call)
+    gone = tags.remove(desk.repository(), desk.word("name"))
+    desk.answer({"removed": gone.to_dict()}, f"removed the tag {gone.name}; its snapshot stays")
+    return DONE

@@ -1,0 +1,7 @@
+"""The ledger, live: in a terminal or in a browser.
+
+top              top
+top_parts        its tables of locks, waiting requests and failures
+top_tasks        its tables of tasks
+serve_command    serve
+"""

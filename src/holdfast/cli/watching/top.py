@@ -1,0 +1,157 @@
+"""top: what the page shows, in a terminal. It is drawn again whenever something changes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from time import monotonic
+from typing import Any
+
+from holdfast.cli import DONE
+from holdfast.cli.command_context import Desk
+from holdfast.cli.parser import Call
+from holdfast.cli.printing import colours, document, out, talk
+from holdfast.cli.terminal.keystrokes import QUIT
+from holdfast.cli.terminal.pager import Pager
+from holdfast.cli.terminal.screen import Screen, is_watched, screen
+from holdfast.cli.terminal.sheet import Sheet
+from holdfast.cli.terminal.tables import terminal_width
+from holdfast.cli.watching.top_parts import body, title
+from holdfast.cli.watching.top_tasks import lists_of
+from holdfast.core.errors import HoldfastError
+from holdfast.manager.manager import LockManager
+from holdfast.server.state.board import Board
+from holdfast.server.state.event_history import EVENTS_MAX, History
+
+#: How often it is drawn although nothing happened: time passes, and what dies says nothing.
+LOOK_SECONDS = 1.0
+#: How often it is drawn at most.
+DRAW_SECONDS = 0.1
+#: How many rows a table has at most: where it is drawn once, and where it can be scrolled.
+ROWS, ROWS_SCROLLED = 20, 1000
+
+_NO_LEDGER = "there is no ledger here yet"
+
+
+def top(call: Call) -> int:
+    """Show it until the person at the terminal has seen enough; once, where no person looks."""
+    desk = Desk(call)
+    if call.flag("json") or not is_watched():
+        return _once(call, desk.find([]))
+    with screen() as terminal, ExitStack() as stack:
+        return Watching(desk, terminal, stack).run()
+
+
+def _once(call: Call, manager: LockManager | None) -> int:
+    if manager is None:
+        talk(_NO_LEDGER)
+        return DONE
+    state = View(manager).look()
+    if call.flag("json"):
+        document(state)
+    else:
+        out("\n".join(drawn(state, Sheet(terminal_width(), colours(), ROWS))))
+    return DONE
+
+
+def drawn(state: dict[str, Any], sheet: Sheet) -> list[str]:
+    """All of it as lines."""
+    return [title(state, sheet), *body(state, sheet)]
+
+
+class View:
+    """How things stand, and which paths were contended."""
+
+    def __init__(self, manager: LockManager) -> None:
+        self._manager = manager
+        self._board = Board(manager)
+        self._history = History()
+
+    def look(self) -> dict[str, Any]:
+        """As it is now."""
+        state = self._board.state()
+        start = max(self._history.head, state["head"] - EVENTS_MAX)
+        self._history.read(self._manager.events(start))
+        state["contention"] = self._history.contention(ROWS)
+        state["gaps"] = [gap.to_data() for gap in self._history.gaps()]
+        state["lists"] = lists_of(self._manager, state)
+        return state
+
+
+class Watching:
+    """A person at a terminal, who scrolls while things change."""
+
+    def __init__(self, desk: Desk, terminal: Screen, stack: ExitStack) -> None:
+        self._desk = desk
+        self._terminal = terminal
+        self._stack = stack
+        self._pager = Pager()
+        self._view: View | None = None
+        self._bell: int | None = None
+
+    def run(self) -> int:
+        """Until the person quits."""
+        while True:
+            state = self._look()
+            if self._is_over(state, monotonic()):
+                return DONE
+
+    def _look(self) -> dict[str, Any] | None:
+        """How things stand; None as long as there is no ledger."""
+        if self._view is None:
+            manager = self._desk.find([])
+            if manager is None:
+                return None
+            self._view = View(manager)
+            self._bell = self._stack.enter_context(_changes(manager))
+        return self._view.look()
+
+    def _is_over(self, state: dict[str, Any] | None, looked: float) -> bool:
+        """Show it until it is time to look again. True if the person quits."""
+        has_changed = False
+        while True:
+            self._show(state)
+            due = looked + (DRAW_SECONDS if has_changed else LOOK_SECONDS)
+            if due <= monotonic():
+                return False
+            bell = None if has_changed else self._bell
+            keys, rang = self._terminal.wait(due - monotonic(), bell)
+            if QUIT in keys:
+                return True
+            for key in keys:
+                self._pager.press(key)
+            has_changed = has_changed or rang
+
+    def _show(self, state: dict[str, Any] | None) -> None:
+        width, height = self._terminal.size
+        sheet = Sheet(width, colours(), ROWS_SCROLLED)
+        first = sheet.line(_NO_LEDGER) if state is None else title(state, sheet)
+        rest = [] if state is None else body(state, sheet)
+        self._terminal.draw(self._pager.frame(first, rest, width, height))
+
+
+@contextmanager
+def _changes(manager: LockManager) -> Iterator[int]:
+    """A descriptor that can be read whenever something was written to the ledger."""
+    bell, rope = os.pipe()
+    over = threading.Event()
+
+    def follow() -> None:
+        head = 0
+        while not over.is_set():
+            try:
+                now = manager.store.wait(head, LOOK_SECONDS)
+            except HoldfastError:
+                return  # the thread that draws meets the same trouble, and says so
+            if now != head and not over.is_set():
+                head = now
+                os.write(rope, b".")
+
+    thread = threading.Thread(target=follow, name="holdfast top", daemon=True)
+    thread.start()
+    try:
+        yield bell
+    finally:
+        over.set()

@@ -1,0 +1,199 @@
+"""What top shows: a title, the lists of tasks, who has what, who waits, and what went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from holdfast.cli.terminal.sheet import Sheet
+from holdfast.cli.terminal.tables import BOLD, DIM, RED, YELLOW, Cell, Column
+from holdfast.cli.watching import top_tasks
+from holdfast.core.model import SECOND
+from holdfast.core.sentences import duration
+from holdfast.gate.rulebook.file_states import BLOCKED, RETRY_PENDING
+
+_NOTHING = "nothing is held, and nothing waits; a list of tasks: holdfast dispatch tasks.toml"
+
+
+def title(state: dict[str, Any], sheet: Sheet) -> str:
+    """The first line."""
+    return sheet.line(_headline(state), BOLD)
+
+
+def body(state: dict[str, Any], sheet: Sheet) -> list[str]:
+    """All the other lines."""
+    lines = [*_banners(state, sheet), *top_tasks.lines_of(state, sheet)]
+    for columns, rows in (_at_work(state), _waiting(state), _contended(state), _troubles(state)):
+        if rows:
+            lines += ["", *sheet.table(columns, rows)]
+    return lines or ["", *sheet.lines(_NOTHING, DIM)]
+
+
+Part = tuple[list[Column], list[list[Cell]]]
+
+
+def _headline(state: dict[str, Any]) -> str:
+    """Where, how much is held, and how many wait. Of tasks, their lists say how far they are."""
+    items, own = state["items"], top_tasks.items_of(state)
+    held = sum(not all(map(top_tasks.is_anchor, _paths(one))) for one in _grants(state))
+    queued = items.get("queued", 0) - sum(one["id"] in own for one in state["waiting"])
+    tickets = sum(one["holder"] not in own for one in state["tickets"])
+    waiting = queued + tickets + len(_strays(state)) + top_tasks.waiting_in(state)
+    is_tasks = state["lists"] and not state["controllers"]
+    parts = [state["name"], *([] if is_tasks else [state["phase"].replace("_", " ")]),
+             f"{held} held", f"{waiting} waiting"]  # fmt: skip
+    parts += [f"{items[one]} {word}" for one, word in (("completed", "done"), ("error", "failed"))
+              if items.get(one) and not is_tasks]  # fmt: skip
+    return " · ".join(parts)
+
+
+def _grants(state: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = state["locks"]["active_grants"]
+    return found
+
+
+def _paths(grant: dict[str, Any]) -> list[str]:
+    return [*grant["write_paths"], *(f"{path} (read)" for path in grant["read_paths"])]
+
+
+def _banners(state: dict[str, Any], sheet: Sheet) -> list[str]:
+    told = []
+    if state["trouble"]:
+        told.append((f"the scheduler broke: {state['trouble']}", RED))
+    if state["off"]:
+        told.append((state["off"], YELLOW))
+    counts = Counter(one["state"] for one in state["controllers"])
+    if counts:
+        words = (f"{number} {name.replace('_', ' ')}" for name, number in counts.most_common())
+        told.append((f"controllers: {', '.join(words)}", DIM))
+    undecided = [one["name"] for one in state["controllers"] if one["state"] == _UNDECIDED]
+    if undecided:
+        told.append((f"to decide: holdfast decide {undecided[0]} approve|reject", YELLOW))
+    return [line for text, colour in told for line in sheet.lines(text, colour)]
+
+
+_UNDECIDED = "awaiting_decisions"
+
+
+def _at_work(state: dict[str, Any]) -> Part:
+    now = _moment(state["now"])
+    columns = [
+        Column("AT WORK", 14), Column("PHASE"), Column("FOR"), Column("HAS", 16),
+        Column("STATE", 12, prose=True),
+    ]  # fmt: skip
+    standing, own = _standing(state), top_tasks.items_of(state)
+    rows = [
+        [
+            Cell(one["name"]), Cell(one["phase"]),
+            Cell(duration(now - _moment(one["acquired_at"]))), Cell(_covers(one)),
+            Cell(_words(standing, one)),
+        ]
+        for one in _grants(state)
+        if one["holder"] not in own
+    ]  # fmt: skip
+    return columns, rows
+
+
+def _standing(state: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """How agents stand, by their keys and the files."""
+    return {(one["key"], one["file"]): one for one in state["agents"]}
+
+
+def _words(standing: dict[tuple[str, str], dict[str, Any]], one: dict[str, Any]) -> str:
+    """How the owner of a grant or of a place in line stands; nothing if that is no agent."""
+    key, paths = one.get("owner", {}).get("key", ""), one["write_paths"]
+    found = standing.get((key, paths[0])) if paths else None
+    return "" if found is None else str(found["words"])
+
+
+def _strays(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Agents that wait and stand in no line."""
+    return [one for one in state["agents"] if one["state"] == RETRY_PENDING and not one["line"]]
+
+
+def _waiting(state: dict[str, Any]) -> Part:
+    now = _moment(state["now"])
+    columns = [
+        Column("WAITING", 14), Column("PHASE"), Column("FOR"), Column("BEHIND", 10),
+        Column("STATE", 12, prose=True), Column("WHY", 16, prose=True),
+    ]  # fmt: skip
+    rows = []
+    standing, own = _standing(state), top_tasks.items_of(state)
+    for one in (*state["tickets"], *state["waiting"]):
+        if (one["holder"] if "behind" in one else one["id"]) in own:
+            continue
+        since = _moment(one["since"]) if "since" in one else one["queued"]
+        name = one.get("workflow") or one["holder"]
+        behind = ", ".join(one.get("for", ()))
+        why = one.get("why") or []
+        reason = (
+            _why(why[0]) if why else f"waits for {one['sentence']}" if one.get("sentence") else ""
+        )
+        rows.append(
+            [Cell(name), Cell(one.get("phase", "")), Cell(duration(now - since)),
+             Cell(behind, YELLOW), Cell(_words(standing, one)), Cell(reason)]
+        )  # fmt: skip
+    rows += [
+        [Cell(one["agent"]), Cell(""), Cell(duration(now - _moment(one["since"]))),
+         Cell(one["owner"], YELLOW), Cell(one["words"]), Cell(f"wants {one['file']}")]
+        for one in _strays(state)
+    ]  # fmt: skip
+    return columns, rows
+
+
+def _why(conflict: dict[str, Any]) -> str:
+    if conflict["kind"] == "reservation":
+        return f"{conflict['path']} is reserved"
+    verb = "written" if conflict["held_mode"] == "write" else "read"
+    return f"{conflict['path']} is being {verb}"
+
+
+def _contended(state: dict[str, Any]) -> Part:
+    columns = [Column("CONTENDED", 20), Column("WAITING"), Column("WAITED"), Column("HELD")]
+    rows = [
+        [
+            Cell(one["path"]), Cell(str(one["waiting"] or "")),
+            Cell(duration(round(one["waited_seconds"] * SECOND))),
+            Cell(duration(round(one["held_seconds"] * SECOND))),
+        ]
+        for one in state["contention"]
+    ]  # fmt: skip
+    return columns, rows
+
+
+def _troubles(state: dict[str, Any]) -> Part:
+    columns = [
+        Column("TROUBLE"),
+        Column("WHO", 12),
+        Column("WHAT", 16),
+        Column("WHY", 16, prose=True),
+    ]
+    rows = [
+        [Cell("error", RED), Cell(one["name"]), Cell(""), Cell(one["reason"])]
+        for one in state["controllers"]
+        if one["state"] == "error"
+    ]
+    rows += [
+        [Cell(one["words"], YELLOW), Cell(one["agent"]), Cell(one["file"]),
+         Cell(f"{one['owner']} has it" if one["owner"] else "")]
+        for one in state["agents"]
+        if one["state"] == BLOCKED
+    ]  # fmt: skip
+    rows += [
+        [Cell("gap", YELLOW), Cell(gap["workflow"]), Cell(gap["path"]), Cell(gap["why"])]
+        for gap in reversed(state["gaps"])
+    ]
+    return columns, rows
+
+
+def _covers(grant: dict[str, Any]) -> str:
+    paths = _paths(grant)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{paths[0]}{more}" if paths else ""
+
+
+def _moment(text: str) -> int:
+    """A moment of ledger time, in microseconds, from how it is written."""
+    from datetime import datetime
+
+    return round(datetime.fromisoformat(text).timestamp() * SECOND)

@@ -1,0 +1,349 @@
+"""The loop of the broker: it hears one call after the other, and answers.
+
+It is single-threaded, so no two calls of a command are under way at the same time; those that have
+to wait are put aside (`waiting`). What it does not understand, or may not do for the caller, is
+left to the kernel, and so to Landlock; a call that Landlock knows nothing of is refused instead.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from _functools import partial  # type: ignore[import-not-found]  # functools takes longer
+from time import monotonic
+
+from holdfast.core.errors import HoldfastError
+from holdfast.gate.broker.calling_thread import Caller, Gone, Trust
+from holdfast.gate.broker.calls.attribute_calls import Marking
+from holdfast.gate.broker.calls.call_answers import Blocks, Descriptor
+from holdfast.gate.broker.calls.waiting_calls import Line
+from holdfast.gate.broker.heard_calls import NAMES, Listener, signed
+from holdfast.gate.broker.leasing.command_leases import Stands
+from holdfast.gate.broker.left_running import (
+    command_of,
+    descendants,
+    written_by,
+)
+from holdfast.gate.broker.places.path_lookup import NotOurs
+from holdfast.gate.broker.places.path_zones import OUTSIDE
+from holdfast.manager.files.realpath import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.gate.broker.calls.call_answers import Answer, Performing
+    from holdfast.gate.broker.calls.name_calls import Naming
+    from holdfast.gate.broker.calls.open_calls import Opening
+    from holdfast.gate.broker.calls.waiting_calls import Call
+    from holdfast.gate.broker.leasing.committed_files import Committed
+    from holdfast.manager.manager import LockManager
+
+#: How often the broker looks after what it holds.
+_LOOK_SECONDS = 1.0
+#: How long after a rename in git's folder a commit is looked for: it is renamed more than once.
+_COMMIT_SECONDS = 0.2
+#: A command that calls nothing for so long does something else.
+_QUIET_SECONDS = 0.01
+#: As many calls are answered before other things are seen to.
+_TURN_MAX = 64
+
+
+class Broker:
+    """Serves one command. `ears` are other descriptors to wait for, each with what to do then."""
+
+    def __init__(
+        self,
+        manager: LockManager,
+        performing: Performing,
+        acts: tuple[Opening, Naming],
+        marking: Marking,
+        trust: Trust,
+        listener: Listener,
+        *,
+        wait: float,
+        committed: Committed | None = None,
+    ) -> None:
+        """`committed` finds what a commit has made clean, if that is to be given back."""
+        self.ears = performing.ahead.ears
+        self.ears[performing.controlling.ear] = performing.controlling.hear
+        #: Done when the loop is to end: nothing is left below.
+        self.is_over = False
+        #: Done once, as soon as nothing is called for a moment, or a while later.
+        self.when_quiet: Callable[[], None] | None = None
+        self._quiet_at_last = monotonic() + 10 * _QUIET_SECONDS
+        self._performing = performing
+        self._leases = performing.leases
+        self._trust = trust
+        self._listener = listener
+        self._line = Line(
+            manager, performing.leases, wait, listener.is_waiting, self._answer, listener.refuse
+        )
+        self._acts = {
+            number: getattr(one, name)
+            for number, name in NAMES.items()
+            for one in acts
+            if hasattr(one, name)
+        }
+        #: Those that Landlock does not judge.
+        self._marks = {
+            number: getattr(marking, name) for number, name in NAMES.items()
+            if hasattr(marking, name)
+        }  # fmt: skip
+        #: Called in every round of the loop: how long it may sleep then, in seconds.
+        self.attend: Callable[[], float] | None = None
+        self._look_at = monotonic() + _LOOK_SECONDS
+        self._committed = committed
+        self._is_commit_likely = False
+        self._git_moves = 0
+        self._has_told_of_others = False
+
+    @property
+    def waited_seconds(self) -> float:
+        """How long at least one call has stood in line, in all."""
+        return self._line.waited_seconds
+
+    @property
+    def wanted(self) -> list[str]:
+        """What calls that stand in line are about to write."""
+        return self._line.wanted
+
+    def answer(self, call: Call) -> None:
+        """Answer a call that was heard before there was a broker."""
+        self._answer(call)
+
+    def serve(self) -> None:
+        """Until nothing is left below that could call."""
+        poll = select.poll()
+        poll.register(self._listener.fd, select.POLLIN)
+        watched: set[int] = set()
+        while not self.is_over:
+            wanted = {*self.ears, *self._line.ears}
+            if wanted != watched:
+                for fd in watched - wanted:
+                    poll.unregister(fd)
+                for fd in wanted - watched:
+                    poll.register(fd, select.POLLIN)
+                watched = wanted
+            pause = min(self._line.pause, max(0.0, self._look_at - monotonic()))
+            if self.when_quiet is not None:
+                pause = min(pause, _QUIET_SECONDS)
+            if self.attend is not None:
+                pause = min(pause, self.attend())
+                if self.is_over:
+                    return
+            ready = poll.poll(pause * 1000)
+            if self.when_quiet is not None and (not ready or monotonic() > self._quiet_at_last):
+                due, self.when_quiet = self.when_quiet, None
+                due()
+            for fd, happened in ready:
+                if fd == self._listener.fd:
+                    self._take(happened)
+                elif fd in self.ears:
+                    self.ears[fd]()
+            self._line.look_if_due()
+            if self._performing.git_moves != self._git_moves:
+                self._git_moves = self._performing.git_moves
+                if self._committed is not None:
+                    self._look_at = min(self._look_at, monotonic() + _COMMIT_SECONDS)
+                    self._is_commit_likely = True
+            if monotonic() >= self._look_at:
+                self._look()
+
+    def _take(self, happened: int) -> None:
+        if not happened & select.POLLIN:
+            self.is_over = True
+            return
+        poll = select.poll()
+        poll.register(self._listener.fd, select.POLLIN)
+        for _ in range(_TURN_MAX):
+            call = self._listener.hear()
+            if call is not None:
+                self._answer(call)
+            ready = poll.poll(0)
+            if not ready or not ready[0][1] & select.POLLIN:
+                return
+
+    # One call
+
+    def _answer(self, call: Call) -> None:
+        id, _thread, number, _given = call
+        try:
+            answer = self._made(call)
+        except (NotOurs, Gone):
+            self._leave_to_kernel(id, number)
+        except Stands as stands:
+            self._line.stand(call, stands)
+        except Blocks:
+            self._line.block(call)
+        except OSError as error:
+            self._listener.refuse(id, error.errno or errno.EIO)
+        except HoldfastError:
+            self._listener.refuse(id, errno.EACCES)
+        except Exception as error:  # a fault of ours must not stop all other calls
+            self._leases.say(f"a call was refused by a fault of the broker: {error!r}")
+            self._listener.refuse(id, errno.EIO)
+        else:
+            self._hand(id, answer)
+
+    def _made(self, call: Call) -> Answer:
+        id, thread, number, given = call
+        name = NAMES.get(number, "")
+        if name == "prlimit64":
+            self._refuse_limits(signed(given[0]))
+        try:
+            caller = Caller(thread, partial(self._listener.is_waiting, id))
+            if number in _NOTED:
+                self._note(caller, name, given)
+                raise NotOurs
+            is_ours = self._trust.is_as_begun(caller)
+        except (OSError, ValueError) as error:
+            raise NotOurs from error
+        if not is_ours:
+            self._tell_of_other(caller, name, given)
+            raise NotOurs
+        caller.demand_waiting()
+        act = self._acts.get(number) or self._marks.get(number)
+        if act is None:
+            raise NotOurs
+        answer: Answer = act(caller, given)
+        return answer
+
+    def _tell_of_other(self, caller: Caller, name: str, given: tuple[int, ...]) -> None:
+        """Say, once, why a program can write nothing here."""
+        if self._has_told_of_others or name not in _PATHS_AT:
+            return
+        try:
+            text = os.fsdecode(caller.text(given[_PATHS_AT[name]]))
+            path = os.path.join(os.readlink(f"{caller.folder}/cwd"), text)
+        except OSError:
+            return
+        if self._performing.kinds.rough(os.path.normpath(path))[0] != OUTSIDE:
+            self._has_told_of_others = True
+            self._leases.say(
+                f"{plain(caller.name)} (pid {caller.process}) runs with other rights than the "
+                "command began with (a sandbox of its own, another user, another namespace), so "
+                f"it cannot write {plain(path)}; switch that off to write below run --lease"
+            )
+
+    def _refuse_limits(self, process: int) -> None:
+        """Without descriptors, or memory, the broker could serve no call."""
+        try:
+            process = Caller(process, lambda: True).process
+        except (OSError, ValueError):
+            return
+        if process in {os.getpid(), os.getppid(), *_helpers(self._performing)}:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def _note(self, caller: Caller, name: str, given: tuple[int, ...]) -> None:
+        if name == "close":
+            self._performing.controlling.closing(caller, signed(given[0]))
+        elif name == "prctl":
+            self._trust.note_adopter(caller.process)
+        else:
+            self._trust.note_restricted(caller.process)
+
+    def _leave_to_kernel(self, id: int, number: int) -> None:
+        if number in self._marks:
+            self._listener.refuse(id, errno.EACCES)
+        else:
+            self._listener.pass_on(id)
+
+    def _hand(self, id: int, answer: Answer) -> None:
+        if not isinstance(answer, Descriptor):
+            self._listener.answer(id, answer)
+            return
+        try:
+            self._listener.give(
+                id, answer.fd, close_on_exec=answer.close_on_exec, number=answer.number
+            )
+        except OSError as error:
+            self._listener.refuse(id, error.errno or errno.EMFILE)
+        finally:
+            os.close(answer.fd)
+
+    # The end of the command
+
+    def end(self) -> list[str]:
+        """The command itself has ended. Give back what is not in use any more; what is left, as
+        lines for people."""
+        self.refuse_all()
+        kept = self._give_back()
+        return [
+            f"still running: pid {process} ({plain(command_of(process))})"
+            + (f", with {', '.join(map(self._shown, paths))} open for writing" if paths else "")
+            for process, paths in kept.items()
+        ]
+
+    def refuse_all(self) -> None:
+        """The command itself has ended: what it left running gets no more leases."""
+        self._performing.controlling.hear()
+        self._leases.is_over = True
+        self._line.refuse_all()
+
+    def settle_git(self) -> None:
+        """The command has ended, and its runner knows: see to what git has changed for it."""
+        if self._performing.git_moves:
+            self._leases.free_clean(self._performing.kinds)
+
+    def _shown(self, path: str) -> str:
+        return plain(self._leases.mine[path].shown)
+
+    def _give_back(self) -> dict[int, list[str]]:
+        """Give back what no process below has open to write. What each of them has."""
+        used: dict[int, list[str]] = {}
+        mine = self._leases.mine
+        for process in descendants():
+            if process in _helpers(self._performing):
+                continue
+            used[process] = sorted({path for path in written_by(process) if path in mine})
+        in_use = {path for paths in used.values() for path in paths}
+        self._leases.settle(in_use)
+        for process, paths in used.items():
+            for path in paths:
+                self._leases.relabel(
+                    path, f"left by {self._leases.holder.id}, pid {process}, {command_of(process)}"
+                )
+        return used
+
+    def _give_back_committed(self) -> None:
+        if self._committed is None or not self._is_commit_likely:
+            return
+        self._is_commit_likely = False
+        clean = self._committed.clean(self._leases.mine)
+        if clean:
+            below = descendants()
+            in_use = {path for process in below for path in written_by(process)}
+            self._leases.drop_all([path for path in clean if path not in in_use])
+
+    def _look(self) -> None:
+        self._look_at = monotonic() + _LOOK_SECONDS
+        try:
+            self._leases.look_after()
+            self._give_back_committed()
+            if self._leases.is_over and self._leases.mine:
+                self._give_back()
+        except HoldfastError:
+            pass  # the ledger is in trouble; perhaps not the next time
+
+    def let_go(self) -> None:
+        """Hear nothing any more: what is left below can open nothing from now on."""
+        self._listener.close()
+
+    def close(self) -> None:
+        """Nothing is left: give back the rest."""
+        self._leases.close()
+        self._line.close()
+        self._performing.controlling.close()
+        self._performing.kinds.close()
+
+
+#: Where a call has its path.
+_PATHS_AT = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}
+_NOTED = frozenset(number for number, name in NAMES.items()
+                   if name in ("close", "prctl", "landlock_restrict_self"))  # fmt: skip
+
+
+def _helpers(performing: Performing) -> set[int]:
+    return performing.kinds.helpers()

@@ -1,0 +1,159 @@
+"""What the calls share: the lease of a file, how a call is answered, and how it fails.
+
+Each call is made with the caller's own flags, mode and umask, on descriptors of ours (`opening`,
+`naming`, `marking`). What would fail without us fails in the same way, and takes no lease. What is
+open to the command anyway is left to the kernel.
+
+A call that stands in line, or would block, is made anew from its beginning when its time has come.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from time import time_ns
+
+from holdfast.gate.broker.places.path_zones import (
+    GITS,
+    LEASED,
+    LEDGER,
+    OUTSIDE,
+    PASSING,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.gate.broker.calling_thread import Caller
+    from holdfast.gate.broker.control.control_writes import Controlling
+    from holdfast.gate.broker.leasing.command_leases import Lease, Leases
+    from holdfast.gate.broker.leasing.git_lookahead import Ahead
+    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_lookup import Found
+
+    Arguments = tuple[int, ...]
+
+
+class Blocks(Exception):
+    """The call would block now; it is to be tried again."""
+
+
+class Descriptor:
+    """A descriptor that is to be handed in, as the answer to a call."""
+
+    __slots__ = ("close_on_exec", "fd", "number")
+
+    def __init__(self, fd: int, close_on_exec: bool, number: int | None = None) -> None:
+        self.fd = fd
+        self.close_on_exec = close_on_exec
+        #: Which number it has to have for the caller, if that matters.
+        self.number = number
+
+
+Answer = int | Descriptor
+
+
+def fail(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+class Performing:
+    """What all calls need: whether a path is leased, and its lease."""
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        leases: Leases,
+        controlling: Controlling,
+        ahead: Ahead,
+        is_open: Callable[[str, bool], bool],
+        waits: bool,
+    ) -> None:
+        """`is_open` says whether Landlock leaves a path open: its content, or its name too."""
+        self.kinds = kinds
+        self.leases = leases
+        self.controlling = controlling
+        self.ahead = ahead
+        self.is_open = is_open
+        self.waits = waits
+        leases.know_kinds(kinds)
+        #: How often something in git's folder got a new name: an index, perhaps a commit.
+        self.git_moves = 0
+
+    def lease(self, caller: Caller, found: Found) -> Lease | None:
+        """Have what is needed to change a file. The lease, if it was taken for this.
+
+        Raises OSError, Stands, or Blocks if the name leads to another file by now.
+        """
+        known = self.leases.held(found.path)
+        if known is not None:
+            is_first = known.is_ahead
+            self.leases.take(caller, found)
+            if not is_first:
+                return None
+            known.taken_at = self.git_moves
+            return known
+        kind = self.kinds.of(found.path)
+        if kind in (LEASED, PASSING):
+            self.leases.refuse_closed(found.path)
+        if kind == LEASED:
+            fresh = self.leases.take(caller, found, waits=self.waits)
+            if fresh is not None:
+                fresh.taken_at = self.git_moves
+                if not found.is_still_there():
+                    # Its last holder changed it after it was found, and before it was leased.
+                    if self.leases.was_another_s(fresh):
+                        fresh.moved_at = time_ns()
+                    raise Blocks
+                if not self.waits:
+                    self.ahead.follow(caller, found.path)
+            return fresh
+        if kind == LEDGER:
+            raise fail(errno.EACCES)
+        if kind not in (OUTSIDE, GITS):
+            self.leases.demand_free(found)
+        return None
+
+    def undo(self, fresh: Lease | None) -> None:
+        """The call for which a lease was taken has failed."""
+        if fresh is not None and not fresh.moved_at:
+            self.leases.drop(fresh.path)
+
+    def forget_made(self, path: str) -> None:
+        """A name that was not there before, and is gone again, needs no lease."""
+        lease = self.leases.mine.get(path)
+        if lease is None or lease.existed or self.leases.keeps_absent:
+            return
+        if lease.taken_at != self.git_moves and self.kinds.is_in_git(path):
+            lease.existed = True  # it was added or committed meanwhile: its removal is a change
+            return
+        self.leases.drop(path)
+
+    def is_leased(self, found: Found) -> bool:
+        """Whether it lies where files are leased, as far as that is known without git."""
+        return self.kinds.rough(found.path)[0] == LEASED
+
+    def are_outside(self, first: Found, second: Found) -> bool:
+        """Whether both lie outside, where the kernel may judge."""
+        return self.is_the_kernel_s(first, False) and self.is_the_kernel_s(second, False)
+
+    def is_the_kernel_s(self, found: Found, is_there: bool) -> bool:
+        """Whether it lies outside, and Landlock judges there: its content, or if it is not there
+        its name."""
+        return self.kinds.rough(found.path)[0] == OUTSIDE and self.is_open(found.path, is_there)
+
+    def crosses(self, first: Found, second: Found) -> bool:
+        """Whether one of them is outside, and the other is a file that can be leased."""
+        kinds = {self.kinds.rough(one.path)[0] for one in (first, second)}
+        return kinds == {OUTSIDE, LEASED}
+
+    def demand_free_folder(self, found: Found) -> None:
+        """See that a folder may be removed. Raises OSError."""
+        kind = self.kinds.rough(found.path)[0]
+        if kind == LEDGER:
+            raise fail(errno.EACCES)
+        if self.leases.keeps_folders and os.listdir(f"/proc/self/fd/{found.fd}"):
+            raise fail(errno.ENOTEMPTY)  # as tools find out which folders are empty
+        if kind == LEASED:
+            self.leases.demand_may_change(found)

@@ -1,0 +1,141 @@
+"""The rename of a folder: with all that is in it, or not at all.
+
+Every file in it changes its name, so every one is leased, under its old name and its new one, in a
+single grant. What is there is looked up again inside `fenced`, where nothing changes hands, and
+there the folder is renamed: a file that came meanwhile is not carried along unseen. Nor is one that
+another holder is about to make there: while a folder is renamed no other holder is granted anything
+in it, and whoever was granted something before looks whether its folder is where it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from holdfast.gate.broker import heard_calls
+from holdfast.gate.broker.calls.call_answers import Blocks, fail
+from holdfast.gate.broker.places.path_lookup import files_below
+from holdfast.gate.broker.places.path_zones import LEASED, LEDGER, PASSING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.gate.broker.calling_thread import Caller
+    from holdfast.gate.broker.control.control_writes import Controlling
+    from holdfast.gate.broker.leasing.command_leases import Leases
+    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_lookup import Found
+    from holdfast.manager.manager import LockManager
+
+    Wanted = list[tuple[str, os.stat_result | None]]
+
+_EXCHANGE = 2
+
+
+class Folders:
+    """Renames them."""
+
+    def __init__(
+        self, manager: LockManager, kinds: Kinds, leases: Leases, controlling: Controlling
+    ) -> None:
+        self._manager = manager
+        self._kinds = kinds
+        self._leases = leases
+        self._controlling = controlling
+
+    def rename(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
+        """Rename a folder, or exchange it. Raises OSError, or Blocks if it is to be tried again."""
+        both = bool(flags & _EXCHANGE)
+        for one in (first, second):
+            kind = self._kinds.rough(one.path)[0]
+            if kind == LEDGER or (one.is_folder and _has_ledger(one)):
+                raise fail(errno.EACCES)
+        self._demand_free(first, second)
+        held: list[str] = []
+        try:
+            for one in (first, second):
+                if one.is_folder and self._kinds.rough(one.path)[0] == LEASED:
+                    held.append(self._leases.hold_folder(caller, one))
+            self._rename(caller, first, second, flags)
+        finally:
+            for id in filter(None, held):
+                self._leases.let_go(id)
+        for one, other in ((first, second), (second, first)) if both else ((first, second),):
+            if one.is_folder:
+                self._note_made(other.path)
+        if not both:
+            self._forget_made(first.path)
+
+    def _demand_free(self, first: Found, second: Found) -> None:
+        """See that no other holder has one of them, or anything in it. Raises OSError."""
+        for one in (first, second):
+            if self._kinds.rough(one.path)[0] != LEASED:
+                continue
+            if one.is_folder:
+                self._leases.demand_may_change(one)
+            else:
+                self._leases.demand_free(one)
+
+    def _rename(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
+        both = bool(flags & _EXCHANGE)
+        wanted = self._wanted(first, second, both)
+        taken = self._leases.take_all(caller, wanted)
+        if not taken:
+            heard_calls.rename(first.folder, first.last, second.folder, second.last, flags)
+            return
+        try:
+            with self._manager.fenced(taken[0].grant, taken[0].token):
+                if self._wanted(first, second, both) != wanted:
+                    raise Blocks
+                heard_calls.rename(first.folder, first.last, second.folder, second.last, flags)
+        except BaseException:
+            self._leases.drop_all(lease.path for lease in taken)
+            raise
+
+    def _wanted(self, first: Found, second: Found, both: bool) -> Wanted:
+        """The files whose names would change, by both of their names."""
+        found: dict[str, os.stat_result | None] = {}
+        for one, other in ((first, second), (second, first)) if both else ((first, second),):
+            for inner, status in _names_in(one):
+                old, new = one.path + inner, other.path + inner
+                self._controlling.moves(old, new)
+                for path in (old, new):
+                    self._leases.refuse_closed(path)
+                kinds = self._kinds.of(old), self._kinds.of(new)
+                if LEASED in kinds:
+                    for path, kind, state in zip((old, new), kinds, (status, None), strict=True):
+                        if kind in (LEASED, PASSING):
+                            found[path] = found.get(path) or state
+                elif LEDGER in kinds:
+                    raise fail(errno.EACCES)
+        return sorted(found.items())
+
+    def _note_made(self, folder: str) -> None:
+        """A folder has a new name, and so have all folders in it."""
+        for top, _folders, _names in os.walk(folder):
+            self._leases.made_folder(top)
+
+    def _forget_made(self, folder: str) -> None:
+        """Names that were not there before, and are gone again, need no leases."""
+        if self._leases.keeps_absent:
+            return
+        mine = self._leases.mine
+        self._leases.drop_all([
+            path for path, lease in mine.items()
+            if path.startswith(f"{folder}/") and not lease.existed
+        ])  # fmt: skip
+
+
+def _names_in(found: Found) -> Iterator[tuple[str, os.stat_result | None]]:
+    """All that is in a folder, by its path from there; a file alone is itself."""
+    if found.is_folder:
+        yield from files_below(found.fd)
+    else:
+        yield "", found.status
+
+
+def _has_ledger(found: Found) -> bool:
+    from holdfast.manager.files.paths import LEDGER_FOLDER
+
+    return any(LEDGER_FOLDER in folders for _top, folders, _names in os.walk(found.path))

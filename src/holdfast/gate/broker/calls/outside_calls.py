@@ -1,0 +1,94 @@
+"""Calls outside of the repository, answered before the ledger is open.
+
+Nearly every command of an agent opens something outside for writing: /dev/null, a temporary file,
+the file in which its client wants to read where the command ended. Most commands write nothing
+else. So these calls do not wait until the rest of the broker is there; the first call that needs
+more is kept for it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from time import monotonic
+
+from holdfast.gate.broker.calling_thread import Caller, Gone
+from holdfast.gate.broker.heard_calls import AT_FDCWD, NAMES, signed
+from holdfast.gate.broker.places.path_lookup import NotOurs, find
+from holdfast.gate.broker.places.path_zones import OUTSIDE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.gate.broker.calling_thread import Trust
+    from holdfast.gate.broker.calls.waiting_calls import Call
+    from holdfast.gate.broker.heard_calls import Listener
+    from holdfast.gate.broker.places.path_zones import Where
+
+#: A command that calls nothing for so long is at work for longer: then the rest is made ready.
+_QUIET_SECONDS = 0.03
+_CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
+#: Where each call has its folder, its path and its flags.
+_AT = {"open": (-1, 0, 1), "openat": (0, 1, 2), "creat": (-1, 0, -1)}
+_OPENS = {number: _AT[name] for number, name in NAMES.items() if name in _AT}
+
+
+class Outside:
+    """The first calls of a command."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        trust: Trust,
+        where: Where,
+        is_open: Callable[[str, bool], bool],
+    ) -> None:
+        self._listener = listener
+        self._trust = trust
+        self._where = where
+        self._is_open = is_open
+        #: Nothing is left that could call.
+        self.is_over = False
+
+    def serve(self) -> Call | None:
+        """Answer what is outside. The first call that is not; None if nothing more is called for a
+        while, or nothing is left that could call."""
+        poll = select.poll()
+        poll.register(self._listener.fd, select.POLLIN)
+        until = monotonic() + _QUIET_SECONDS
+        while (left := until - monotonic()) > 0:
+            for _fd, happened in poll.poll(left * 1000):
+                if not happened & select.POLLIN:
+                    self.is_over = True
+                    return None
+                call = self._listener.hear()
+                if call is not None and not self._is_outside(call):
+                    return call
+                if call is not None:
+                    self._listener.pass_on(call[0])
+                until = monotonic() + _QUIET_SECONDS
+        return None
+
+    def _is_outside(self, call: Call) -> bool:
+        """Whether a call is for the kernel to judge, without any doubt."""
+        id, thread, number, given = call
+        if number not in _OPENS:
+            return False
+        folder_at, path_at, flags_at = _OPENS[number]
+        flags = given[flags_at] if flags_at >= 0 else _CREATES
+        makes = bool(flags & os.O_CREAT)
+        follow = not (flags & os.O_NOFOLLOW or (makes and flags & os.O_EXCL))
+        try:
+            caller = Caller(thread, lambda: self._listener.is_waiting(id))
+            if not self._trust.is_as_begun(caller):
+                return False
+            folder = signed(given[folder_at]) if folder_at >= 0 else AT_FDCWD
+            found = find(caller, folder, caller.text(given[path_at]), follow=follow, makes=makes)
+            try:
+                is_outside = self._where.of(found.path)[0] == OUTSIDE
+                return is_outside and self._is_open(found.path, found.is_there)
+            finally:
+                found.close()
+        except (OSError, ValueError, NotOurs, Gone):
+            return False  # the broker itself says what is wrong with it

@@ -1,0 +1,260 @@
+"""Around one command: what is closed to it, what it gets to know, and how it is started.
+
+Closed are all checkouts of the repository, git's folder, and the ledger. Everything else stays open
+(`sandbox.closing`), but for the folders on the way to those: there nothing can be made without the
+broker, which makes it without a lease. With `--sandbox` the outside is closed too.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+
+from holdfast.gate.broker import heard_calls
+from holdfast.gate.broker.calling_thread import Trust
+from holdfast.gate.broker.places.path_zones import Where
+from holdfast.gate.sandbox import (
+    SandboxError,
+    complement,
+    runner_client,
+    seccomp,
+)
+from holdfast.gate.sandbox.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
+from holdfast.gate.sandbox.open_places import Places, git_folders
+from holdfast.gate.sandbox.restricted_start import start
+from holdfast.manager.files.checkouts import checkouts, is_bare
+from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.files.realpath import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from holdfast.gate.broker.broker_loop import Broker
+    from holdfast.gate.broker.calls.outside_calls import Outside
+    from holdfast.gate.broker.leasing.command_leases import Leases
+    from holdfast.gate.broker.leasing.committed_files import Committed
+    from holdfast.gate.sandbox.fork_client import Nursery
+    from holdfast.manager.manager import LockManager
+
+_SOL_SOCKET, _SCM_RIGHTS = 1, 1
+#: From this value on Yama lets only root read the memory of other processes; from 3 on, none can.
+_YAMA_CLOSED = 2
+
+
+def demand(*, is_tried: bool = False, what: str = "run --lease") -> int:
+    """The version of Landlock here. Raises SandboxError if this machine cannot have a broker, and
+    so `what` cannot work. With `is_tried` the kernel is not asked for a listener: it was, and would
+    say so at the start."""
+    machine = os.uname().machine if hasattr(os, "uname") else sys.platform
+    lacks = ""
+    if sys.platform != "linux":
+        lacks = "this is not Linux, and Landlock and seccomp are parts of Linux"
+    elif machine != heard_calls.MACHINE_NAME:
+        lacks = f"it supports x86_64 only, and this machine is {machine}"
+    found = support()
+    lacks = lacks or _kept_apart() or found.lacks
+    if not lacks:
+        lacks = "" if is_tried else seccomp.lacks()
+        lacks = lacks if found.is_enough else "this kernel has no Landlock"
+    if lacks:
+        hint = "lock what the command writes: holdfast run --write PATH -- COMMAND"
+        if runner_client.address():
+            hint = "run the command as it is: below a broker its writes are leased already"
+        raise SandboxError(f"{what} cannot work here: {lacks}", hint=hint, abi=found.abi)
+    return found.abi
+
+
+class Enclosure:
+    """What one command is closed in. `start` it, then serve."""
+
+    def __init__(
+        self,
+        root: str,
+        ledger: str,
+        abi: int,
+        *,
+        until_commit: bool = False,
+        closes_git: bool = False,
+        places: Callable[[Places], None] | None = None,
+    ) -> None:
+        """`root` is that of the repository, `ledger` the folder of its ledger. With `until_commit`
+        it is remembered what is committed now. With `closes_git` the command can write nothing of
+        git's own. `places` opens what is open outside, if the outside is closed too."""
+        self._root = root
+        self._trust = Trust()
+        self._filter = seccomp.Filter(heard_calls.program)
+        self._folders: set[str] = set()
+        self._files: set[str] = set()
+        self._is_closed_outside = places is not None
+        self._ours, self._theirs = _socket.socketpair()
+        roots = [] if is_bare(root) and not os.path.lexists(f"{root}/.git") else [root]
+        roots = list(dict.fromkeys([*roots, *checkouts(root)])) or [root]
+        own = [folder for folder in _git_folders(root) if not _is_below(folder, roots)]
+        for folder in (*roots, *own):
+            _refuse_alias(folder)
+        self._where = Where(roots, own, ledger, closes_git=closes_git)
+        self._listener: heard_calls.Listener | None = None
+        self._committed = _committed(roots) if until_commit else None
+        self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
+        if places is None:
+            complement.open_all_but([*roots, *own, ledger], self._open)
+        else:
+            places(Places(self._open))
+
+    def _open(self, fd: int, rights: int) -> None:
+        self._ruleset.open(fd, rights)
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        (self._folders if rights == MUTATING else self._files).add(path)
+
+    def is_open(self, path: str, is_there: bool) -> bool:
+        """Whether Landlock leaves something open: its content, or if it is not there its name."""
+        if is_there and path in self._files:
+            return True
+        if not path.startswith("/"):
+            return True  # a pipe, or a file in memory
+        end = len(path)
+        while end > 0:
+            if (is_there or end < len(path)) and path[:end] in self._folders:
+                return True
+            end = path.rfind("/", 0, end)
+        return False
+
+    def _is_the_kernel_s(self, path: str, is_there: bool) -> bool:
+        """Whether a call outside is left to the kernel: what is open there, and all of it if the
+        outside is closed as well, for then Landlock refuses the rest."""
+        return self._is_closed_outside or self.is_open(path, is_there)
+
+    def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        prepare: Callable[[], None],
+        *,
+        mask: Iterable[int] = (),
+        default: Iterable[int] = (),
+    ) -> int:
+        """Start the command; its pid. `prepare` is called in the child before it is restricted.
+        Raises as `sandbox.starting.start`."""
+
+        def enter() -> None:
+            prepare()
+            self._ruleset.enforce()
+            listener = self._filter.put_on()
+            given = listener.to_bytes(4, sys.byteorder)
+            self._theirs.sendmsg([b"\0"], [(_SOL_SOCKET, _SCM_RIGHTS, given)])
+
+        return self._begun(start(command, environment, enter, mask=mask, default=default))
+
+    def start_by(
+        self,
+        nursery: Nursery,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: str,
+        streams: tuple[int, int],
+    ) -> int:
+        """Have a nursery start it, which is quicker than to fork a large process. Raises also
+        GoneError: then nothing was started, and it may be tried again."""
+        line = self._theirs.fileno()
+        ruleset = self._ruleset.descriptor
+        return self._begun(
+            nursery.start(command, environment, folder, streams, ruleset, line, self._filter)
+        )
+
+    def _begun(self, child: int) -> int:
+        self._theirs.close()
+        self._ruleset.close()
+        self._trust.command = child
+        return child
+
+    def close(self) -> None:
+        """It could not be started, and is not tried again."""
+        self._ours.close()
+        self._theirs.close()
+        self._ruleset.close()
+
+    def broker(self, manager: LockManager, leases: Leases, *, wait: float | None = None) -> Broker:
+        """The broker of the command that was started. With `wait` a call stands in line for so many
+        seconds."""
+        from holdfast.gate.broker.assembly import assembled
+
+        return assembled(
+            manager, leases, self._where, self._heard(), self._trust, self._is_the_kernel_s,
+            is_open=self.is_open if self._is_closed_outside else None,
+            wait=wait, committed=self._committed,
+        )  # fmt: skip
+
+    def outside(self) -> Outside:
+        """What answers the command's calls until its broker is there."""
+        from holdfast.gate.broker.calls.outside_calls import Outside
+
+        return Outside(self._heard(), self._trust, self._where, self._is_the_kernel_s)
+
+    def _heard(self) -> heard_calls.Listener:
+        if self._listener is None:
+            self._listener = heard_calls.Listener(_received(self._ours))
+            self._ours.close()
+        return self._listener
+
+
+def _committed(roots: Iterable[str]) -> Committed:
+    from holdfast.gate.broker.leasing.committed_files import Committed
+
+    return Committed(roots)
+
+
+def _received(line: _socket.socket) -> int:
+    """The descriptor that was sent."""
+    _data, sent, _flags, _address = line.recvmsg(1, _socket.CMSG_SPACE(4))
+    for level, kind, given in sent:
+        if (level, kind) == (_SOL_SOCKET, _SCM_RIGHTS):
+            found = int.from_bytes(given[:4], sys.byteorder)
+            os.set_inheritable(found, False)
+            return found
+    raise trouble("the kernel does not tell of the command's calls", OSError(38, "no fd"))
+
+
+def _kept_apart() -> str:
+    """Why a process may not read the memory of its own descendants, if it may not."""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
+            scope = int(file.read())
+    except (OSError, ValueError):
+        return ""
+    if scope < _YAMA_CLOSED or (scope == _YAMA_CLOSED and os.geteuid() == 0):
+        return ""
+    return f"kernel.yama.ptrace_scope is {scope}, which forbids reading a command's paths"
+
+
+def _refuse_alias(folder: str) -> None:
+    """Raise if a folder, or a part of it, can be reached by another mount: a rule of Landlock is
+    about the file itself, so it would be open there and here."""
+    from holdfast.gate.broker.places.mounts import aliases
+
+    for place in aliases(folder):
+        raise SandboxError(
+            f"run --lease cannot work here: {plain(folder)} is also mounted at {plain(place)}, "
+            "where it would stay open",
+            hint="unmount that, or run the command in a mount namespace without it",
+            path=plain(place),
+        )
+
+
+def _git_folders(root: str) -> list[str]:
+    if is_bare(root):
+        return [root]
+    try:
+        return git_folders(root)
+    except SandboxError:
+        return []
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
+
+
+def socket_path(root: str) -> str:
+    """Where those inside can ask."""
+    return f"{root}/{LEDGER_FOLDER}/broker-{os.getpid()}"

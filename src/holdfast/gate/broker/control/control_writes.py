@@ -1,0 +1,441 @@
+"""Control files: never handed out writable, judged when a change would become visible.
+
+What stands in such a file is executed or obeyed outside of the sandbox (`manager.controls`). A tool
+changes one in two ways:
+
+- it renames a new file over it, as git does: then the new bytes are copied and judged, and the copy
+  is what gets the name; the tool's own file, which it may still have open, is removed;
+- it writes it in place: then it gets a descriptor of a file aside, with a high number, so that the
+  close of it is heard. When that is closed, the bytes are copied, judged and published.
+
+Judged is what would change. Of git's settings, those that make git execute something; of a pointer
+from a work tree to its repository, where it leads; of settings of Holdfast and of agents' clients,
+whether they still say the same. In all the others nothing may change.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+import struct
+
+from holdfast.gate.broker.calls.call_answers import Descriptor, fail
+from holdfast.gate.broker.control.git_includes import included
+from holdfast.gate.broker.heard_calls import HIGH_DESCRIPTOR
+from holdfast.gate.broker.places.path_zones import GITS, LEDGER, OUTSIDE
+from holdfast.manager.files.control_files import GIT_HOOKS, TABLE, control_of
+from holdfast.manager.files.realpath import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from tempfile import TemporaryDirectory
+
+    from holdfast.gate.broker.calling_thread import Caller
+    from holdfast.gate.broker.leasing.command_leases import Lease
+    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_lookup import Found
+    from holdfast.manager.files.control_files import Control, Controls
+
+    Lend = Callable[[Caller, Found], "Lease | None"]
+
+_BYTES_MAX = 1 << 20
+_HIGHEST = 1023
+_CLOSED_AFTER_WRITING = 0x8
+_EVENT = struct.Struct("iIII")
+
+#: What kind of control file something is, and so how a change is judged.
+SETTINGS, POINTER, COMMON, EXECUTED, FIXED = "settings", "pointer", "common", "executed", "fixed"
+TEXT = "text"
+
+#: Folders in git's own folder of which the content is only data.
+_DATA = ("objects", "refs", "logs", "lfs")
+#: Parts of git's own folder that have such a folder of their own inside.
+_INNER = ("modules", "worktrees")
+_KNOWN = (*_DATA, *_INNER, "hooks", "info", "config")
+
+
+class Staged:
+    """A control file that is being written aside."""
+
+    __slots__ = ("fd", "file", "mode", "path", "published", "what")
+
+    def __init__(self, path: str, what: str, file: str, fd: int, mode: int) -> None:
+        self.path = path
+        self.what = what
+        self.file = file
+        self.fd = fd
+        self.mode = mode
+        #: The bytes that were judged last.
+        self.published: bytes | None = None
+
+
+class Controlling:
+    """Of one repository. Close it."""
+
+    def __init__(self, kinds: Kinds, controls: Controls, say: Callable[[str], None]) -> None:
+        self._kinds = kinds
+        self._controls = controls
+        self._say = say
+        self._folder: TemporaryDirectory[str] | None = None
+        self._staged: dict[tuple[int, int], Staged] = {}
+        #: What git's settings include.
+        self._settings_beside = included(controls.root)
+        library = ctypes.CDLL(None, use_errno=True)
+        self._add_watch = library.inotify_add_watch
+        #: Ready to be read when a file aside was closed in another way.
+        self.ear: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._watches: dict[int, Staged] = {}
+
+    # What is one
+
+    def what(self, path: str, links: int = 1) -> str:
+        """How a change of a path is judged; empty if it is no control file. `links` is how many
+        names the file has."""
+        kind, _checkout, inner = self._kinds.rough(path)
+        if kind == GITS:
+            return _in_git(inner)
+        if kind in (OUTSIDE, LEDGER):
+            return ""
+        control = _by_words(inner)
+        if control is None:
+            control = self._controls.of(path) if links > 1 or _may_be_special(path) else None
+        if control is None:
+            return SETTINGS if path in self._settings_beside else ""
+        if control.judge:
+            return TEXT
+        return EXECUTED if control.is_folder else FIXED
+
+    def refuse(self, found: Found) -> None:
+        """Raise if this is a control file: its content is not to be changed like this."""
+        links = found.status.st_nlink if found.status is not None else 1
+        if self.what(found.path, links):
+            raise self._refused(found.path)
+
+    def refuse_mode(self, found: Found) -> None:
+        """Raise if a change of mode would let something be executed."""
+        if self.what(found.path) == EXECUTED:
+            raise self._refused(found.path)
+
+    def refuse_name(self, found: Found, *, folder: bool = False) -> None:
+        """Raise if nothing of this name may be made. A folder may: there is nothing in it yet."""
+        if folder:
+            return
+        if self.what(found.path) or _leads_to_one(self._inner(found.path)):
+            raise self._refused(found.path)
+
+    def refuse_removal(self, found: Found) -> None:
+        """Raise if this must not go."""
+        what = self.what(found.path, found.status.st_nlink if found.status is not None else 1)
+        if what in (POINTER, COMMON) or (what == SETTINGS and not self._is_main(found.path)):
+            return
+        if what:
+            raise self._refused(found.path)
+
+    def _is_main(self, path: str) -> bool:
+        return os.path.dirname(path) in (f"{self._controls.root}/.git", self._controls.root)
+
+    def _inner(self, path: str) -> str:
+        return self._kinds.rough(path)[2]
+
+    def _refused(self, path: str, why: str = "") -> OSError:
+        inner = self._inner(path) or path
+        control = control_of(inner)
+        reason = control.why if control is not None else "git executes what it leads to"
+        of = control.of if control is not None else "git"
+        self._say(
+            f"{plain(inner)} controls {of} ({reason}), so no command below run --lease may change "
+            f"it{f' like this: {why}' if why else ''}"
+        )
+        return fail(errno.EACCES)
+
+    # Written in place
+
+    def opened(
+        self, caller: Caller, found: Found, flags: int, mode: int, lend: Lend
+    ) -> Descriptor | None:
+        """A descriptor of a file aside; None if this is not a control file. Raises OSError."""
+        links = found.status.st_nlink if found.status is not None else 1
+        what = self.what(found.path, links)
+        if not what:
+            return None
+        from tempfile import mkstemp
+
+        if what in (EXECUTED, FIXED) or (not os.access(found.path, os.W_OK) and found.is_there):
+            raise self._refused(found.path)
+        lend(caller, found)
+        text = b"" if flags & os.O_TRUNC else _bytes_of(found)
+        number = _free_number(caller)
+        folder = self._aside()
+        fd, file = mkstemp(dir=folder)
+        os.write(fd, text)
+        os.close(fd)
+        kept = flags & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_TRUNC) | os.O_CLOEXEC
+        given = os.open(file, kept)
+        permitted = stat.S_IMODE(found.status.st_mode) if found.status else mode & ~caller.umask
+        kept_open = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        staged = Staged(found.path, what, file, kept_open, permitted)
+        status = os.fstat(given)
+        self._staged[status.st_dev, status.st_ino] = staged
+        watch = self._add_watch(self.ear, os.fsencode(file), _CLOSED_AFTER_WRITING)
+        self._watches[watch] = staged
+        return Descriptor(given, bool(flags & os.O_CLOEXEC), number)
+
+    def closing(self, caller: Caller, number: int) -> None:
+        """The caller is about to close a descriptor with a high number."""
+        if not self._staged:
+            return
+        try:
+            status = os.stat(f"{caller.folder}/fd/{number}")
+        except OSError:
+            return
+        staged = self._staged.get((status.st_dev, status.st_ino))
+        if staged is not None and not _is_open_twice(caller, status):
+            self._publish(staged)
+
+    def hear(self) -> None:
+        """Files aside were closed without a call that was heard."""
+        try:
+            told = os.read(self.ear, 65_536)
+        except BlockingIOError:
+            return
+        while told:
+            watch, _mask, _cookie, size = _EVENT.unpack_from(told)
+            told = told[_EVENT.size + size :]
+            if watch in self._watches:
+                self._publish(self._watches[watch])
+
+    def _publish(self, staged: Staged) -> None:
+        new = os.pread(staged.fd, _BYTES_MAX + 1, 0)
+        if new == staged.published:
+            return
+        staged.published = new
+        old = _text_at(staged.path)
+        why: str | None = "its folder leads elsewhere by now"
+        if os.path.realpath(staged.path) == staged.path:
+            why = self._why_not(staged.path, staged.what, old, new)
+        if why is not None:
+            self._refused(staged.path, why)
+            return
+        if new != old:
+            try:
+                _replace(staged.path, new, staged.mode)
+            except OSError as error:
+                self._say(f"{plain(staged.path)} could not be written: {error.strerror}")
+
+    def _aside(self) -> str:
+        if self._folder is None:
+            from tempfile import TemporaryDirectory
+
+            self._folder = TemporaryDirectory(prefix="holdfast-aside-")
+        return self._folder.name
+
+    # Renamed over
+
+    def published(
+        self, caller: Caller, first: Found, second: Found, flags: int, lend: Lend
+    ) -> bool:
+        """Whether a rename was about a control file, and was done. Raises OSError if it may not
+        be."""
+        what = self.what(second.path)
+        if self.what(first.path):
+            raise self._refused(first.path)
+        if not what:
+            if first.is_link and _leads_to_one(self._inner(second.path)):
+                raise self._refused(second.path)
+            return False
+        if flags or not first.is_regular or what == EXECUTED:
+            raise self._refused(second.path)
+        new = _bytes_of(first)
+        old = _text_at(second.path)
+        why = self._why_not(second.path, what, old, new)
+        if why is not None:
+            raise self._refused(second.path, why)
+        lend(caller, second)
+        assert first.status is not None
+        _replace(second.path, new, stat.S_IMODE(first.status.st_mode))
+        os.unlink(first.name, dir_fd=first.folder)
+        return True
+
+    def moves(self, old: str, new: str) -> None:
+        """See that a file that is moved with its folder does not become a control file, nor stops
+        being one. Raises OSError."""
+        if control_of(self._inner(old)) is not control_of(self._inner(new)):
+            raise self._refused(new if control_of(self._inner(new)) else old)
+        if self.what(old) != self.what(new):
+            raise self._refused(new)
+
+    # Judging
+
+    def _why_not(self, path: str, what: str, old: bytes | None, new: bytes) -> str | None:
+        """Why a change is not let through; None if it is."""
+        if new == old:
+            return None
+        if len(new) > _BYTES_MAX:
+            return "the new content is larger than 1 MiB"
+        if what == SETTINGS:
+            from holdfast.gate.broker.control.git_settings import UNREADABLE, danger
+
+            found = danger(old or b"", new, of_module="/.git/modules/" in path)
+            if found and found != UNREADABLE:
+                return f"it would change {found}"
+            return found or None
+        if what == POINTER:
+            return None if self._leads_home(path, new) else "it would lead to another repository"
+        if what == COMMON:
+            home = os.path.dirname(os.path.dirname(os.path.dirname(path)))
+            led = os.path.join(os.path.dirname(path), os.fsdecode(new.strip()))
+            is_home = os.path.realpath(led) == os.path.realpath(home)
+            return None if is_home else "it would lead to another repository"
+        if what == TEXT and old is not None and _says_the_same(path, old, new):
+            return None
+        return "its settings would change"
+
+    def _leads_home(self, path: str, new: bytes) -> bool:
+        start = b"gitdir: "
+        if not new.startswith(start):
+            return False
+        led = os.fsdecode(new[len(start) :].rstrip(b"\r\n"))
+        real = os.path.realpath(os.path.join(os.path.dirname(path), led))
+        kind, _checkout, inner = self._kinds.rough(real)
+        parts = inner.split("/")
+        return kind == GITS and any(part in _INNER for part in parts)
+
+    def close(self) -> None:
+        for staged in self._staged.values():
+            os.close(staged.fd)
+        self._staged.clear()
+        os.close(self.ear)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _in_git(inner: str) -> str:
+    """What something in a folder of git is. `inner` has that folder's name in it."""
+    parts = inner.split("/")
+    parts = parts[len(parts) - 1 - parts[::-1].index(".git") + 1 :]
+    if not parts:
+        return POINTER
+    while len(parts) > 2 and parts[0] in _INNER:
+        # The name of a module may have slashes in it: its folder begins wherever one does.
+        parts = parts[2:]
+        while len(parts) > 1 and parts[0] not in _KNOWN:
+            parts = parts[1:]
+    if not parts or parts[0] in _DATA:
+        return ""
+    if parts[0] == "holdfast":
+        return EXECUTED
+    if parts[0] == "hooks" and len(parts) > 1:
+        # Not only what git calls a hook: such a hook may run what is beside it.
+        return "" if parts[1].endswith(".sample") else EXECUTED
+    if len(parts) == 1:
+        if parts[0] in ("config", "config.worktree"):
+            return SETTINGS
+        if parts[0] == "commondir":
+            return COMMON
+    return ""
+
+
+#: One call asks for the same path several times, and those of one program for the same paths.
+_remembered: dict[str, Control | None] = {}
+_REMEMBERED_MAX = 4096
+
+
+def _by_words(inner: str) -> Control | None:
+    if inner not in _remembered:
+        if len(_remembered) >= _REMEMBERED_MAX:
+            _remembered.clear()
+        _remembered[inner] = control_of(inner)
+    return _remembered[inner]
+
+
+_first_parts = frozenset(
+    "/".join(control.name.rstrip("/").split("/")[:depth])
+    for control in TABLE
+    for depth in range(1, len(control.name.rstrip("/").split("/")) + 1)
+)
+
+
+def _leads_to_one(inner: str) -> bool:
+    """Whether a link of this name could stand for a folder that control files are in."""
+    parts = inner.casefold().split("/")
+    if parts[-1] in ("hooks", "config") and ".git" in parts:
+        return True
+    return any("/".join(parts[at:]) in _first_parts for at in range(len(parts)))
+
+
+def _may_be_special(path: str) -> bool:
+    """Whether git may execute it wherever it is: then the disk has to be asked."""
+    return os.path.basename(path) in GIT_HOOKS
+
+
+def _free_number(caller: Caller) -> int:
+    for number in range(HIGH_DESCRIPTOR, _HIGHEST):
+        if not os.path.lexists(f"{caller.folder}/fd/{number}"):
+            return number
+    raise fail(errno.EMFILE)
+
+
+def _is_open_twice(caller: Caller, status: os.stat_result) -> bool:
+    """Whether the caller has a file under several numbers, as a shell that redirects its output:
+    then this close is not the last."""
+    found = 0
+    for name in os.listdir(f"{caller.folder}/fd"):
+        try:
+            found += os.path.samestat(os.stat(f"{caller.folder}/fd/{name}"), status)
+        except OSError:
+            continue
+    return found > 1
+
+
+def _bytes_of(found: Found) -> bytes:
+    if not found.is_there:
+        return b""
+    fd = os.open(f"/proc/self/fd/{found.fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        text = b""
+        while some := os.read(fd, _BYTES_MAX):
+            text += some
+            if len(text) > _BYTES_MAX:
+                raise fail(errno.EFBIG)
+        return text
+    finally:
+        os.close(fd)
+
+
+def _text_at(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_BYTES_MAX + 1)
+    except OSError:
+        return None
+
+
+def _replace(path: str, new: bytes, mode: int) -> None:
+    """Give a name to a copy of judged bytes."""
+    from tempfile import mkstemp
+
+    folder, name = os.path.split(path)
+    fd, file = mkstemp(prefix=f".{name}.", dir=folder)
+    try:
+        os.write(fd, new)
+        os.fchmod(fd, mode)
+        os.replace(file, path)
+    except BaseException:
+        os.unlink(file)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _says_the_same(path: str, old: bytes, new: bytes) -> bool:
+    import json
+    import tomllib
+
+    load = tomllib.loads if path.endswith(".toml") else json.loads
+    try:
+        return bool(load(old.decode()) == load(new.decode()))
+    except (ValueError, RecursionError):
+        return False

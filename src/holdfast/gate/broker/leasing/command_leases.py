@@ -1,0 +1,639 @@
+"""What the command holds, what others hold, and what is old.
+
+A lease is a grant of its own, with one file in it. It is taken at the first write and kept in
+memory, so a file that is held already costs no look into the ledger. It lives as long as the
+broker, or a process that the command left.
+
+A tool reads a file first and writes it later. If another holder had the file in between, what the
+tool is about to write is old. So the first write of a process that began before such a change
+fails, once, with ESTALE. The lease stays, so nothing changes again before the next try. Some
+edit tools change a part of what is in the file at the write; where the hook of a client announces
+such an edit, that moment counts as the last time its process has read the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from _functools import partial  # type: ignore[import-not-found]  # functools takes longer
+from collections import deque
+from time import clock_gettime_ns, monotonic, time_ns
+
+from holdfast.core import bulk_rules, events, rules
+from holdfast.core.errors import BadKeyError, HoldfastError
+from holdfast.core.model import (
+    PATIENCE_DEFAULT_SECONDS,
+    SECOND,
+    Decision,
+    Grant,
+    Refusal,
+    Request,
+    Waiting,
+)
+from holdfast.core.sentences import circle_sentence, conflict_sentences
+from holdfast.gate.broker.calling_thread import lineage
+from holdfast.manager import transactions
+from holdfast.manager.files.realpath import plain
+from holdfast.manager.files.unfinished_edits import settles
+from holdfast.manager.ids import new_id
+from holdfast.manager.ledger import DEADLINE_SECONDS
+from holdfast.manager.request_limits import one_line, to_write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeVar
+
+    from holdfast.core.model import ConflictInfo, Decision, Event, Holder
+    from holdfast.core.view import View
+    from holdfast.gate.broker.calling_thread import Caller
+    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_lookup import Found
+    from holdfast.manager.files.paths import Place
+    from holdfast.manager.manager import LockManager
+
+    T = TypeVar("T")
+
+#: So many refusals are remembered for those inside who ask for them.
+REFUSALS_MAX = 50
+_RELEASED_AT_ONCE = 200
+_READS_MAX = 4096
+_CYCLE = "E_LOCK_CYCLE"
+_BOOTTIME = 7
+
+
+class Lease:
+    """One file that the command holds."""
+
+    __slots__ = (
+        "existed", "grant", "is_ahead", "moved_at", "path", "shown", "taken_at", "token", "told",
+    )  # fmt: skip
+
+    def __init__(self, path: str, shown: str, grant: Grant, existed: bool) -> None:
+        self.path = path
+        #: As the ledger spells it.
+        self.shown = shown
+        self.grant = grant.id
+        self.token = grant.token
+        #: Whether it was there when the lease was taken: if not, and it goes again, so does this.
+        self.existed = existed
+        #: How often git's folder had changed when it was taken.
+        self.taken_at = 0
+        #: When another holder changed it, as far as a process of the command may not have seen
+        #: that, in nanoseconds of the wall clock; else 0.
+        self.moved_at = 0
+        #: The processes that know it.
+        self.told: set[int] = set()
+        #: Whether it was taken before the write (`ahead`), and the write has not come yet.
+        self.is_ahead = False
+
+
+class Stands(Exception):
+    """The call has to stand in line."""
+
+    def __init__(self, request: Request, path: str, seen: object) -> None:
+        super().__init__()
+        self.request = request
+        self.path = path
+        #: What the file was like when it was refused.
+        self.seen = seen
+
+
+class Leases:
+    """Of one command. Only for the broker's one thread."""
+
+    def __init__(self, manager: LockManager, holder: Holder, say: Callable[[str], None]) -> None:
+        self.mine: dict[str, Lease] = {}
+        self.holder = holder
+        #: What was refused last: path, by whom it is held, and the sentence.
+        self.refusals: deque[dict[str, str]] = deque(maxlen=REFUSALS_MAX)
+        self.is_over = False
+        #: Whether a name stays leased that was made and is gone again, or was to be removed and is
+        #: not there.
+        self.keeps_absent = False
+        #: Whether a folder is kept as it was before the command changes it.
+        self.keeps_folders = False
+        assert manager.tree is not None
+        self._manager = manager
+        self._tree = manager.tree
+        self.say = say
+        #: Processes that run a command for an agent of a client below, and the name of that agent.
+        self.agents: dict[int, str] = {}
+        self._said: set[tuple[str, str]] = set()
+        self._own: set[str] = set()
+        #: How many of the files of a grant are still held.
+        self._counts: dict[str, int] = {}
+        self._began = time_ns()
+        #: The last event that was seen to, and the last one that is known to be there.
+        self._seen = self._newest = self._head()
+        #: What other holders have given back since the broker began.
+        self._theirs: set[str] = set()
+        #: When a process had last read a path, as far as its own hook told.
+        self._reads: dict[tuple[int, str], int] = {}
+
+    def know_kinds(self, _kinds: Kinds) -> None:
+        """What lies where, to the broker of the present command."""
+
+    def is_own(self, holder: Holder) -> bool:
+        """Whether a lease of that holder is the command's own."""
+        return holder.key == self.holder.key
+
+    # Taking
+
+    def held(self, path: str) -> Lease | None:
+        """The lease on a path, if the command has it."""
+        return self.mine.get(path)
+
+    def was_another_s(self, _lease: Lease) -> bool:
+        """Whether a file that changed just before it was leased may be another holder's work."""
+        return True
+
+    def take(self, caller: Caller, found: Found, *, waits: bool = False) -> Lease | None:
+        """Have the lease for what a path names, and see that the caller knows what is there.
+
+        None if no lease is possible for such a name, which then nothing can hold. Raises OSError
+        with what the caller is to hear, or Stands.
+        """
+        lease = self.mine.get(found.path)
+        if lease is None:
+            lease = self._take(caller, found, waits)
+        elif lease.is_ahead:
+            lease.is_ahead = False
+            lease.moved_at = self._moved_at(found, lease.shown)
+        if lease is not None and lease.moved_at:
+            self._demand_fresh(caller, lease)
+        return lease
+
+    def _take(self, caller: Caller, found: Found, waits: bool) -> Lease | None:
+        place = self._place(found)
+        return None if place is None else self._take_place(caller, found, place, waits)
+
+    def _take_place(self, caller: Caller, found: Found, place: Place, waits: bool) -> Lease:
+        if self.is_over:
+            told = f"{plain(place.path)} was not leased when the command ended; processes that it "
+            self._refuse(found.path, "", told + "left running cannot lease it any more")
+        request = self._request(to_write(place), self._why("written", caller))
+        outcome = self._decide(request)
+        if isinstance(outcome, Refusal):
+            if waits and outcome.code != _CYCLE:
+                raise Stands(request, found.path, _seen(found))
+            self._refuse_held(place.path, outcome.conflicts, caller)
+        assert isinstance(outcome, Grant)
+        return self._keep(outcome, found, place)
+
+    def _why(self, done: str, caller: Caller) -> str:
+        """The reason of a lease: which program has written, and for which agent."""
+        why = f"{done} by {caller.name} (pid {caller.process})"
+        agent = ""
+        if self.agents:
+            agent = next(filter(None, map(self.agents.get, lineage(caller.process))), "")
+        return f"{why} for {agent}" if agent else why
+
+    def _keep(self, grant: Grant, found: Found, place: Place) -> Lease:
+        lease = self._add(Lease(found.path, place.path, grant, found.is_there))
+        lease.moved_at = self._moved_at(found, place.path)
+        return lease
+
+    def _add(self, lease: Lease) -> Lease:
+        self._own.add(lease.grant)
+        self._counts[lease.grant] = self._counts.get(lease.grant, 0) + 1
+        self.mine[lease.path] = lease
+        return lease
+
+    def _place(self, found: Found) -> Place | None:
+        known = len(found.path) if found.is_there else found.path.rindex("/")
+        try:
+            place = self._tree.place_of(found.path, found.path, found.status, known)
+        except BadKeyError as error:
+            if "root" in error.fields:
+                self._refuse(found.path, "", f"{error.message}; run the command there to write it")
+            return None
+        return place
+
+    def _request(
+        self, footprint: tuple[tuple[str, ...], str, tuple[str, ...], tuple[str, ...]], why: str
+    ) -> Request:
+        keys, modes, paths, silent = footprint
+        patience = PATIENCE_DEFAULT_SECONDS * SECOND
+        return Request(
+            new_id(), self.holder, keys, modes, paths, silent, None, one_line(why), 0, patience
+        )
+
+    def _decide(self, request: Request) -> Grant | Refusal | Waiting:
+        def decide() -> Grant | Refusal | Waiting:
+            return self._transact(
+                lambda view: rules.acquire(view, request, wait=False, again=False)
+            )
+
+        try:
+            outcome = decide()
+            if isinstance(outcome, Refusal) and settles(self._manager, outcome.conflicts):
+                outcome = decide()
+        except HoldfastError as error:
+            raise self._trouble(error) from error
+        return outcome
+
+    def _transact(self, decide: Callable[[View], Decision[T]]) -> T:
+        """Decide in the ledger. What that adds to the history is known then, and not read again."""
+        head = 0
+        history: tuple[Event, ...] = ()
+
+        def noted(view: View) -> Decision[T]:
+            nonlocal head, history
+            decision = decide(view)
+            head, history = view.head, decision.events
+            return decision
+
+        outcome = self._manager.store.transact(noted, deadline=monotonic() + DEADLINE_SECONDS)
+        self._newest = head + len(history)
+        # A repeated refusal is no event of its own: the next one has its number.
+        if head == self._seen and not any(event.once for event in history):
+            for event in history:
+                self._heed(event)
+        return outcome
+
+    def _trouble(self, error: HoldfastError) -> OSError:
+        """The ledger is in trouble: nothing is opened."""
+        self._tell(
+            "", error.code, f"cannot use the ledger, so a write was refused: {error.message}"
+        )
+        return OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def made_folder(self, path: str) -> None:
+        """The command has made a folder. Raises OSError if it must not be there."""
+
+    # What is closed, and what others hold
+
+    def refuse_closed(self, path: str) -> None:
+        """Raise OSError for a file that this command may never write, leased or not."""
+
+    def demand_free(self, found: Found) -> None:
+        """See that no other holder has this path. Raises OSError."""
+        if found.path in self.mine:
+            return
+        place = self._place(found)
+        if place is not None and not place.folder:
+            self._look(to_write(place), place.path)
+
+    def demand_free_below(self, found: Found) -> None:
+        """See that no other holder has this folder, or anything in it. Raises OSError."""
+        try:
+            place = self._tree.place_of(found.path, found.path, found.status, len(found.path))
+        except BadKeyError:
+            return
+        self._look(((place.key,), "r", (place.path,), ()), place.path)
+
+    def demand_may_change(self, found: Found) -> None:
+        """The same for a folder that is about to be removed or renamed, or to get another mode,
+        owner or attribute."""
+        self.demand_free_below(found)
+
+    def hold_folder(self, caller: Caller, found: Found) -> str:
+        """See to it that no other holder is granted anything in a folder until `let_go`: the id of
+        a grant. Empty if that is not possible, or what is in the way counts as the command's own.
+        Raises OSError, or Stands, if another holder has something there."""
+        try:
+            place = self._tree.place_of(found.path, found.path, found.status, len(found.path))
+        except BadKeyError:
+            return ""
+        footprint = (place.key,), "r", (place.path,), ()
+        outcome = self._decide(self._request(footprint, self._why("renamed", caller)))
+        if not isinstance(outcome, Grant):
+            counting = self._counting(outcome.conflicts)
+            if counting:
+                self._refuse_held(place.path, counting, caller)
+            return ""
+        self._own.add(outcome.id)
+        return outcome.id
+
+    def let_go(self, id: str) -> None:
+        """Give the grant of a folder back."""
+        try:
+            self._manager.release(id)
+        except HoldfastError:  # it ends with its holder
+            return
+
+    def _look(
+        self, footprint: tuple[tuple[str, ...], str, tuple[str, ...], tuple[str, ...]], shown: str
+    ) -> None:
+        request = self._request(footprint, "")
+        try:
+            with self._manager.store.view(deadline=monotonic() + DEADLINE_SECONDS) as view:
+                conflicts = rules.look(view, request)
+        except HoldfastError as error:
+            raise self._trouble(error) from error
+        counting = self._counting(conflicts)
+        if counting:
+            self._refuse_held(shown, counting, None)
+
+    def _counting(self, conflicts: Sequence[ConflictInfo]) -> Sequence[ConflictInfo]:
+        """Those of some conflicts that keep the command from a write."""
+        return conflicts
+
+    def _refuse_held(
+        self, shown: str, conflicts: Sequence[ConflictInfo], caller: Caller | None
+    ) -> None:
+        first = conflicts[0]
+        sentence = conflict_sentences(conflicts, self._manager.now())
+        who = "" if caller is None else f". Refused: {caller.name} (pid {caller.process})"
+        self._refuse(shown, first.holder, plain(sentence) + who)
+
+    def _refuse(self, shown: str, by: str, sentence: str) -> None:
+        self._tell(shown, by, sentence)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def _tell(self, shown: str, by: str, sentence: str) -> None:
+        told = {"path": plain(shown), "by": by, "sentence": sentence}
+        if self.refusals and (self.refusals[-1]["path"], self.refusals[-1]["by"]) == (shown, by):
+            self.refusals.pop()  # a tool that tries again, in another way
+        self.refusals.append(told)
+        if (shown, by) not in self._said:
+            self._said.add((shown, by))
+            self.say(sentence)
+
+    # What is old
+
+    def note_read(self, process: int, path: str) -> None:
+        """A process knows what is in a file now. From any thread."""
+        if len(self._reads) >= _READS_MAX:
+            self._reads.clear()
+        self._reads[process, path] = time_ns()
+
+    def _demand_fresh(self, caller: Caller, lease: Lease) -> None:
+        process = caller.process
+        if process in lease.told:
+            return
+        lease.told.add(process)
+        read_at = self._reads.get((process, lease.path), 0)
+        if read_at <= lease.moved_at and _began_at(process) <= lease.moved_at:
+            self._tell(
+                lease.shown, "stale",
+                f"{plain(lease.shown)} was changed by another holder after {caller.name} (pid "
+                f"{process}) started; this write was refused once: read it again, then write it",
+            )  # fmt: skip
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    def _moved_at(self, found: Found, shown: str) -> int:
+        """When another holder changed it since the broker began; 0 if none did."""
+        if found.status is not None:
+            changed = _changed_at(found.status)
+        elif found.folder >= 0:
+            changed = os.fstat(found.folder).st_mtime_ns
+        else:
+            return 0
+        if changed < self._began:
+            return 0
+        if self._is_behind():
+            self._follow()
+        return changed if shown in self._theirs else 0
+
+    def _is_behind(self) -> bool:
+        """Whether the ledger may have events that were not seen to."""
+        return self._seen < self._newest
+
+    def _follow(self) -> None:
+        """Read what has happened in the ledger since the last look."""
+        for event in self._manager.store.events(self._seen):
+            self._heed(event)
+
+    def _heed(self, event: Event) -> None:
+        self._seen = event.seq
+        if event.type not in events.ENDINGS:
+            return
+        id = event.data["grant"] if event.subject is None else event.subject.id
+        if id not in self._own:
+            if not self._is_ours(event):
+                self._theirs.update(event.data["paths"])
+        elif event.type != events.LOCK_RELEASED:
+            self._lost(id)
+
+    def _is_ours(self, _event: Event) -> bool:
+        """Whether a lease that ended was the command's own although it did not take it."""
+        return False
+
+    def _lost(self, id: str) -> None:
+        for path, lease in list(self.mine.items()):
+            if lease.grant == id:
+                del self.mine[path]
+                self._counts.pop(id, None)
+                self._tell(lease.shown, id, f"the lease of {plain(lease.shown)} was taken away: "
+                           "holdfast log says by whom")  # fmt: skip
+
+    def _head(self) -> int:
+        with self._manager.store.view(deadline=monotonic() + DEADLINE_SECONDS) as view:
+            return view.head
+
+    def look_after(self) -> None:
+        """Now and then: learn which leases were taken away."""
+        if self._head() != self._seen:
+            self._follow()
+
+    # Standing in line
+
+    def waited(self, stands: Stands, grant: Grant, status: os.stat_result | None) -> None:
+        """A call that stood in line has its lease; `status` is what the disk says of it now."""
+        path = stands.path
+        lease = self._add(Lease(path, grant.paths[0], grant, stands.seen is not None))
+        if seen_of(status) != stands.seen:
+            lease.moved_at = time_ns()
+            return
+        # Its last holder may have removed it before the call came: then it was gone all the time.
+        changed = changed_at(path, status)
+        if changed >= self._began:
+            self._follow()
+            lease.moved_at = changed if lease.shown in self._theirs else 0
+
+    def waits_on(self, _stands: Stands, _refusal: Refusal) -> bool:
+        """Whether a call that was refused its place in line goes on waiting all the same, because
+        another holder will yield."""
+        return False
+
+    def refuse_wait(self, stands: Stands, refusal: Refusal | Sequence[ConflictInfo]) -> int:
+        """A call stood in line in vain. The number of its error."""
+        shown = stands.request.paths[0]
+        conflicts = refusal.conflicts if isinstance(refusal, Refusal) else refusal
+        if isinstance(refusal, Refusal) and refusal.code == _CYCLE:
+            self._tell(shown, "circle", _circle(self.holder.id, shown, refusal))
+            return errno.EDEADLK
+        sentence = conflict_sentences(conflicts, self._manager.now()) if conflicts else ""
+        self._tell(shown, "wait", "gave up waiting: " + (plain(sentence) or plain(shown)))
+        return errno.EACCES
+
+    # Many at once
+
+    def take_ahead(
+        self, caller: Caller, wanted: Iterable[tuple[str, os.stat_result | None, int]]
+    ) -> list[str]:
+        """Take those of some files that are free, each with a grant of its own, in one decision.
+        Each is a real path, what is there, and how much of it exists. Those that were taken."""
+        asked: dict[str, tuple[str, Place, bool]] = {}
+        requests = []
+        for path, status, known in wanted:
+            try:
+                place = self._tree.place_of(path, path, status, known)
+            except BadKeyError:
+                continue
+            requests.append(request := self._request_ahead(caller, place))
+            asked[request.id] = path, place, status is not None
+        taken = []
+        for grant in self._take_free(requests):
+            path, place, existed = asked[grant.id]
+            self._add(Lease(path, place.path, grant, existed)).is_ahead = True
+            taken.append(path)
+        return taken
+
+    def _request_ahead(self, caller: Caller, place: Place) -> Request:
+        return self._request(to_write(place), self._why("written", caller))
+
+    def _take_free(self, requests: list[Request]) -> list[Grant]:
+        return self._transact(partial(bulk_rules.take_free, requests=requests))
+
+    def take_all(
+        self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]
+    ) -> list[Lease]:
+        """Have many files, all or nothing, for a folder that is to be renamed. The leases that were
+        taken for it. Raises OSError."""
+        new, places = self._places(wanted)
+        if not new:
+            return []
+        keys: dict[str, str] = {}
+        silent: list[str] = []
+        for place in places:
+            some, _modes, paths, quiet = to_write(place)
+            keys.update(zip(some, paths, strict=True))
+            silent += quiet
+        footprint = (tuple(keys), "w" * len(keys), tuple(keys.values()), tuple(silent))
+        request = self._request(footprint, self._why("renamed", caller))
+        outcome = self._decide(request)
+        if isinstance(outcome, Refusal):
+            self._refuse_held(outcome.conflicts[0].path, outcome.conflicts, caller)
+        assert isinstance(outcome, Grant)
+        return [
+            self._add(Lease(path, place.path, outcome, status is not None))
+            for (path, status), place in zip(new, places, strict=True)
+        ]
+
+    def _places(
+        self, wanted: Sequence[tuple[str, os.stat_result | None]]
+    ) -> tuple[list[tuple[str, os.stat_result | None]], list[Place]]:
+        """Those that are not held yet and can be, and where each of them lies."""
+        new, places = [], []
+        for path, status in wanted:
+            held = self.held(path)
+            if held is not None:
+                held.is_ahead = False
+                continue
+            known = len(path) if status is not None else path.rindex("/")
+            try:
+                places.append(self._tree.place_of(path, path, status, known))
+            except BadKeyError:
+                continue
+            new.append((path, status))
+        return new, places
+
+    # Giving back
+
+    def drop(self, path: str) -> None:
+        """Give one back."""
+        self.drop_all((path,))
+
+    def drop_all(self, paths: Iterable[str]) -> None:
+        """Give many back. A grant with several files ends with the last of them."""
+        over = []
+        for path in list(paths):
+            lease = self.mine.pop(path, None)
+            if lease is not None:
+                left = self._counts[lease.grant] = self._counts[lease.grant] - 1
+                if not left:
+                    del self._counts[lease.grant]
+                    over.append(lease.grant)
+        self._release(over)
+
+    def settle(self, in_use: Iterable[str]) -> None:
+        """The command has ended: give back what no process below has open for writing."""
+        used = set(in_use)
+        self.drop_all([path for path in self.mine if path not in used])
+
+    def free_clean(self, _kinds: Kinds) -> None:
+        """Git has changed files for the command, which has ended. These leases end with it."""
+
+    def close(self) -> None:
+        """Nothing is left below."""
+        self.settle(())
+
+    def drop_ahead(self, paths: Iterable[str]) -> None:
+        """Give back those of some that were taken before a write which did not come."""
+        mine = self.mine
+        self.drop_all([path for path in paths if path in mine and mine[path].is_ahead])
+
+    def relabel(self, path: str, reason: str) -> None:
+        """Say anew why a file is held, without its coming free."""
+        lease = self.mine[path]
+
+        def decide(view: View) -> Decision[list[Grant] | Refusal]:
+            grant = view.grant(lease.grant)
+            if not isinstance(grant, Grant) or grant.reason == one_line(reason):
+                return Decision([])
+            heir = bulk_rules.heir(grant, self.holder, new_id(), reason=one_line(reason))
+            return bulk_rules.exchange(view, [(grant.id, heir)])
+
+        moved = transactions.decide(self._manager, decide, self._deadline())
+        if isinstance(moved, list) and moved:
+            self._own.add(moved[0].id)
+            self._counts[moved[0].id] = self._counts.pop(lease.grant)
+            for other in self.mine.values():
+                if other.grant == lease.grant and other is not lease:
+                    other.grant, other.token = moved[0].id, moved[0].token
+            lease.grant, lease.token = moved[0].id, moved[0].token
+
+    def _deadline(self) -> float:
+        return monotonic() + DEADLINE_SECONDS
+
+    def _release(self, grants: list[str]) -> None:
+        for start in range(0, len(grants), _RELEASED_AT_ONCE):
+            some = grants[start : start + _RELEASED_AT_ONCE]
+            try:
+                self._transact(partial(bulk_rules.release_each, ids=some))
+            except HoldfastError as error:
+                self._tell("", error.code, f"could not release a lease: {error.message}")
+
+
+def _circle(me: str, shown: str, refusal: Refusal) -> str:
+    steps = plain(circle_sentence(me, refusal.circle))
+    return f"waiting for {plain(shown)} would deadlock: {steps}"
+
+
+def _seen(found: Found) -> tuple[int, ...] | None:
+    return seen_of(found.status)
+
+
+def seen_of(status: os.stat_result | None) -> tuple[int, ...] | None:
+    """What tells one state of a file from another."""
+    if status is None:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _changed_at(status: os.stat_result) -> int:
+    return max(status.st_ctime_ns, status.st_mtime_ns)
+
+
+def changed_at(path: str, status: os.stat_result | None) -> int:
+    """When a file changed last. One that is not there was removed when its folder changed, or
+    before."""
+    if status is not None:
+        return _changed_at(status)
+    try:
+        return os.stat(os.path.dirname(path)).st_mtime_ns
+    except OSError:
+        return time_ns()
+
+
+def _began_at(process: int) -> int:
+    """When a process began, by the wall clock; a hundredth of a second early rather than late."""
+    from holdfast.manager.owners.liveness import read_stat
+
+    found = read_stat(process)
+    ticks = 0 if found is None else int(found[1][19])
+    since_boot = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return time_ns() - clock_gettime_ns(_BOOTTIME) + since_boot

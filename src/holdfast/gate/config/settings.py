@@ -1,0 +1,171 @@
+"""The settings of a repository: `holdfast.toml` at its root, and what holds without one.
+
+    notify = []              # a command that is told when an agent is blocked, or can go on
+
+    [gate]
+    shell = "lease"          # around shell commands: lease (where the kernel can), guard or off
+    lease_except = ["sudo", …]  # commands that cannot run below a broker, and are guarded
+    retry_seconds = 180      # from a refusal to the one retry
+    hold_seconds = 20        # how long a refused call is kept open, in case its file comes free
+    timeout_seconds = 240    # how long a client waits for a hook, which stops 10 s earlier itself
+    idle_seconds = 30        # from a stop without further activity to the release
+    foreign_seconds = 1800   # how long a lease lasts whose owner cannot be judged from here
+    wake = true              # hand a file over the moment it comes free, before the retry is due
+    across_worktrees = "tell"  # of a file that another checkout's agent changes: tell, refuse, off
+
+    [sandbox]
+    write = []               # what a sandboxed command may write beside its grant
+
+    [work]                   # how agents are sent out: read in `holdfast.work.screens.layout`, not
+    here
+
+What is misspelled is an error that names the line, never a default that somebody believes to have
+changed. A hook cannot stop for that, so it asks for `lenient`: then whatever is right counts, the
+rest has its default, and `problem` says what to tell people.
+
+A hook reads this each time. Without a file that costs one failed `open`, and nothing that reads one
+is imported (`gate.settingsfile`).
+"""
+
+from __future__ import annotations
+
+from holdfast.core.model import Value
+from holdfast.core.root_errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+FILE = "holdfast.toml"
+LEASE = "lease"
+GUARD = "guard"
+#: What `lease` was called before.
+ENFORCE = "enforce"
+OFF = "off"
+SHELL_CHOICES = (LEASE, GUARD, ENFORCE, OFF)
+#: Programs that need what no command below a broker has: other rights, mounts, namespaces, a
+#: listener of their own; and those that have their writes done by a program elsewhere.
+LEASE_EXCEPT = (
+    "sudo", "doas", "su", "pkexec", "mount", "umount", "fusermount", "fusermount3", "unshare",
+    "nsenter", "chroot", "bwrap", "flatpak", "docker", "podman", "nerdctl", "buildah", "apptainer",
+)  # fmt: skip
+TELL = "tell"
+REFUSE = "refuse"
+ACROSS_CHOICES = (TELL, REFUSE, OFF)
+#: The table that is not read here, and the first word of those below it.
+WORK = "work"
+
+#: How long before its client gives up a hook gives up by itself, for a client that loses its
+#: patience lets the write happen.
+MARGIN_SECONDS = 10
+
+#: More than this was not meant to be settings.
+SIZE_MAX = 1 << 18
+
+
+class SettingsError(InvalidInput):
+    """Settings that cannot be meant. The fields say which `file`, `line` and `key`."""
+
+    code = "E_SETTINGS"
+
+
+class Settings(Value):
+    """What a repository has set. `problem` is empty unless something was wrong and let pass."""
+
+    __slots__ = (
+        "across_worktrees", "foreign_seconds", "hold_seconds", "idle_seconds", "lease_except",
+        "notify", "problem", "retry_seconds", "sandbox_write", "shell", "timeout_seconds", "wake",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        shell: str = LEASE,
+        lease_except: tuple[str, ...] = LEASE_EXCEPT,
+        retry_seconds: float = 180,
+        hold_seconds: float = 20,
+        timeout_seconds: int = 240,
+        idle_seconds: float = 30,
+        foreign_seconds: float = 1800,
+        wake: bool = True,
+        across_worktrees: str = TELL,
+        sandbox_write: tuple[str, ...] = (),
+        notify: tuple[str, ...] = (),
+        problem: str = "",
+    ) -> None:
+        self.shell: Final = LEASE if shell == ENFORCE else shell
+        self.lease_except: Final = lease_except
+        self.retry_seconds: Final = retry_seconds
+        self.hold_seconds: Final = hold_seconds
+        self.timeout_seconds: Final = timeout_seconds
+        self.idle_seconds: Final = idle_seconds
+        self.foreign_seconds: Final = foreign_seconds
+        self.wake: Final = wake
+        self.across_worktrees: Final = across_worktrees
+        self.sandbox_write: Final = sandbox_write
+        self.notify: Final = notify
+        self.problem: Final = problem
+
+    @property
+    def deadline_seconds(self) -> int:
+        """After how long a hook answers, whatever it has found out by then."""
+        return self.timeout_seconds - MARGIN_SECONDS
+
+    @classmethod
+    def load(cls, root: str, *, lenient: bool = False) -> Settings:
+        """The settings of the repository with this root. Raises SettingsError unless `lenient`."""
+        file = f"{root}/{FILE}"
+        try:
+            text = text_of(file)
+        except SettingsError as error:
+            if not lenient:
+                raise
+            return cls(problem=error.message)
+        return cls.of(file, text, lenient=lenient)
+
+    @classmethod
+    def of(cls, file: str, text: str | None, *, lenient: bool = False) -> Settings:
+        """What the text of a file sets; None if there is no file. Raises as `load`."""
+        if text is None:
+            return cls()
+        from holdfast.gate.config.settings_file import found_in
+
+        try:
+            found, problems = found_in(file, text)
+        except SettingsError as error:
+            if not lenient:
+                raise
+            return cls(problem=error.message)
+        if problems and not lenient:
+            raise problems[0]
+        return cls(**found, problem="; ".join(error.message for error in problems))
+
+
+def text_of(file: str) -> str | None:
+    """The text of a settings file; None if there is none. Raises SettingsError."""
+    try:
+        with open(file, "rb") as stream:
+            data = stream.read(SIZE_MAX + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(
+            f"{file} cannot be read: {error.strerror or type(error).__name__}",
+            hint="make it a file that you may read, or remove it: without it the defaults hold",
+            file=file,
+        ) from error
+    if len(data) > SIZE_MAX:
+        raise SettingsError(
+            f"{file} is larger than {SIZE_MAX >> 10} KiB, which settings never are",
+            hint=HINT, file=file,
+        )  # fmt: skip
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SettingsError(
+            f"{file}, line {line}: this is not UTF-8", hint=HINT, file=file, line=line
+        ) from error
+
+
+HINT = "correct it, or remove it: without it the defaults hold"

@@ -1,0 +1,166 @@
+"""Why a commit was refused, in words: for the agent that makes it, or for a person.
+
+Each refusal names the files and whose they are, and ends with what to do next.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.ledger_time import iso
+from holdfast.core.sentences import duration
+from holdfast.gate.git.git_files import exists, git_folder, is_merging
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.gate.git.hook_managers import Stasher
+    from holdfast.gate.sandbox.runner_client import Held
+
+#: How many files are named.
+_SHOWN_MAX = 20
+
+
+def contains(
+    root: str, env: Mapping[str, str], hook: str, others: list[Held], *, is_person: bool
+) -> str:
+    """To whoever commits what others are changing. `hook` is the one of git that asks."""
+    last = "Do not go round this; if you cannot go on without it, tell your user."
+    if is_person:
+        anyway = "git commit --no-verify does not ask."
+        if hook == "pre-applypatch":
+            anyway = f"git -c core.hooksPath=/dev/null {_applying(root)} --continue does not ask."
+        last = (
+            "You commit outside of any agent, so none of these leases is yours. If you are sure "
+            f"that they belong\ninto it, {anyway}"
+        )
+    return "\n".join(
+        (
+            "holdfast: this commit is refused, for others are changing what it contains:",
+            *_listed(others),
+            _leave_out(root, env, hook, sorted({one.name for one in others})),
+            "  -> or wait until its owner has committed it or is done: holdfast status",
+            last,
+        )
+    )
+
+
+def _leave_out(root: str, env: Mapping[str, str], hook: str, names: list[str]) -> str:
+    """How to commit the rest."""
+    index = os.path.basename(env.get("GIT_INDEX_FILE", ""))
+    if index.startswith("next-index-"):
+        return "  -> leave it out of the files that you name, and commit the rest"
+    if index.endswith(".lock"):
+        return "  -> git add what is yours, and commit without -a"
+    if hook == "pre-applypatch":
+        verb = _applying(root)
+        return _whole("a patch", f"git {verb} --continue", f"git {verb} --abort")
+    if hook == "pre-merge-commit" or is_merging(root):
+        return _whole("a merge", "git commit", "git merge --abort")
+    words = "git restore --staged --" if exists(root, "HEAD") else "git rm --cached --"
+    return f"  -> {words} {_as_words(names, env)}"
+
+
+def _whole(what: str, go_on: str, give_up: str) -> str:
+    return f"  -> {what} is committed as a whole: wait, then {go_on}; or give it up: {give_up}"
+
+
+def _applying(root: str) -> str:
+    """The command of git that applies patches here."""
+    return "rebase" if os.path.exists(f"{git_folder(root)}/rebase-apply/rebasing") else "am"
+
+
+def would_lose(
+    root: str,
+    env: Mapping[str, str],
+    hook: str,
+    names: list[str],
+    manager: Stasher,
+    others: list[Held],
+) -> str:
+    """To whoever commits where a hook would put the work of others aside."""
+    return "\n".join(
+        (
+            f"holdfast: this commit is refused, for {manager.name} takes unfinished work of others",
+            "out of the work tree while it runs, and what they write meanwhile would be lost:",
+            *_listed(others),
+            f"({manager.evidence}.)",
+            "  -> wait until they have committed: holdfast status",
+            *(
+                ["     then git commit; or give the merge up: git merge --abort"]
+                if hook == "pre-merge-commit" or is_merging(root)
+                else _way_round(_as_words(names, env), manager)
+            ),
+        )
+    )
+
+
+def partly_staged(root: str, env: Mapping[str, str], manager: Stasher, others: list[Held]) -> str:
+    """To whoever commits part of a file that an agent below is still changing."""
+    names = _as_words(sorted({one.name for one in others}), env)
+    words = "git restore --staged --" if exists(root, "HEAD") else "git rm --cached --"
+    return "\n".join(
+        (
+            f"holdfast: this commit is refused, for {manager.name} puts the unstaged part of files",
+            "aside that are staged in part, and what their owners write meanwhile would be lost:",
+            *_listed(others),
+            f"({manager.evidence}.)",
+            f"  -> stage them whole: git add -- {names}",
+            f"  -> or leave them out: {words} {names}",
+        )
+    )
+
+
+def _way_round(mine: str, manager: Stasher) -> list[str]:
+    """How to commit without the manager, if it can be skipped. For agents too: two of them with
+    unfinished work would wait for each other."""
+    if not manager.is_skipped:
+        return []
+    checks = {
+        "pre-commit": f"pre-commit run --files {mine}",
+        "prek": f"prek run --files {mine}",
+        "lint-staged": "npx lint-staged --no-stash",
+    }.get(manager.name, f"what {manager.name} would run, by hand")
+    return [
+        f"  -> or run the checks so that nothing is put aside: {checks}",
+        f"     and commit these files, and no others: git commit --no-verify -- {mine}",
+    ]
+
+
+def in_trouble(what: str, hint: str = "") -> str:
+    """To whoever commits while nobody can say what others hold."""
+    lines = [f"holdfast: this commit is refused, for nobody can say what others hold: {what}"]
+    if hint:
+        lines.append(f"  -> {hint}")
+    lines.append("  -> holdfast doctor looks into it; a person can use git commit --no-verify")
+    return "\n".join(lines)
+
+
+def _listed(found: list[Held]) -> list[str]:
+    lines = []
+    for one in found[:_SHOWN_MAX]:
+        since = iso(one.grant.acquired_at)
+        whose = f"{one.grant.holder.id}, for {duration(one.age)} (since {since})"
+        lines.append(f"  {_printable(one.name)}: {whose}")
+    more = len(found) - _SHOWN_MAX
+    return [*lines, f"  and {more} more"] if more > 0 else lines
+
+
+def _as_words(names: list[str], env: Mapping[str, str]) -> str:
+    """Names as a shell takes them in the folder where git was called; not more than can be read."""
+    if not 0 < len(names) <= _SHOWN_MAX:
+        return "FILE..."
+    prefix = env.get("GIT_PREFIX", "")
+    shown = [os.path.relpath(name, prefix) for name in names] if prefix else names
+    return " ".join(map(_quoted, shown))
+
+
+def _quoted(name: str) -> str:
+    if name.isascii() and all(one.isalnum() or one in "/._-+@%," for one in name):
+        return name
+    return "'" + _printable(name).replace("'", "'\\''") + "'"
+
+
+def _printable(name: str) -> str:
+    return "".join(one if one.isprintable() else "?" for one in name)

@@ -1,0 +1,423 @@
+"""git's own hooks: those before a commit refuse, those after it release.
+
+A hook of ours is a small script where git looks for it. There are two such places:
+
+- git's own folder `hooks`, as long as `core.hooksPath` is not set. What was there is kept beside
+  ours as `NAME.holdfast-before` and still runs; its exit code counts. Taking ours away renames that
+  file back: the same bytes, the same mode, the same file. The pre-commit framework and lefthook
+  write their hooks there, and would not with `core.hooksPath` set.
+- a folder of our own, if it is set (`hookfolder`). What git would run without us is not touched,
+  for it may be under version control or shared, and is run by ours.
+
+What cannot be chained is not touched, and the error says what to do instead.
+
+What this does not promise: `git commit --no-verify` runs no hook that refuses. A manager that
+writes hooks into git's own folder takes ours away, or puts itself in front of ours, until the next
+event of an agent (`hookcare`); `status` shows both, `install` mends both.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import gate
+from holdfast.core.model import Value
+from holdfast.gate.git import hook_folder, hook_scripts
+from holdfast.gate.git.commit_check import AFTER_CHECKOUT, CHECKS, RELEASES
+from holdfast.gate.git.git_files import GitError
+from holdfast.gate.git.hook_folder import folders
+from holdfast.gate.git.hook_managers import is_made_by_pre_commit, made_by
+from holdfast.gate.git.hook_scripts import BEFORE, LEGACY, quoted, read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
+
+    from holdfast.gate.git.hook_folder import Folders
+
+HOOKS = (*CHECKS, *RELEASES, AFTER_CHECKOUT)
+#: Those in which the pre-commit framework may put work aside besides.
+PASSED = (
+    "prepare-commit-msg",
+    "commit-msg",
+    "pre-push",
+    "pre-rebase",
+    "post-rewrite",
+)
+#: What git may run as well. In a folder of our own all of them have to be there.
+_OTHERS = (
+    "applypatch-msg", "pre-auto-gc", "sendemail-validate", "pre-receive", "update", "post-receive",
+    "post-update", "p4-changelist", "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit",
+)  # fmt: skip
+#: Of these, the ones that change what git does, or how fast, by being there: only if they are.
+_COSTLY = ("reference-transaction", "post-index-change", "push-to-checkout", "proc-receive")
+
+#: What lefthook puts behind the name of a hook that it found.
+_RENAMED = ".old"
+
+# The states of a hook.
+ABSENT = "absent"
+FOREIGN = "foreign"
+INSTALLED = "installed"
+OUTDATED = "outdated"
+OVERTAKEN = "overtaken"
+PASSED_BY = "passed by"
+EDITED = "edited"
+BLOCKED = "blocked"
+
+
+class GitHookError(GitError):
+    """A hook that cannot be put there, or taken away, without losing something. Nothing was."""
+
+    code = "E_GIT_HOOK"
+
+
+class Hook(Value):
+    """One hook of git: where it is, in which state, and why if that is a problem.
+
+    `before`: something was there and is kept.
+    """
+
+    __slots__ = ("before", "name", "path", "state", "why")
+
+    def __init__(
+        self, name: str, path: str, state: str, *, before: bool = False, why: str = ""
+    ) -> None:
+        self.name: Final = name
+        self.path: Final = path
+        self.state: Final = state
+        self.before: Final = before
+        self.why: Final = why
+
+
+def command() -> tuple[str, ...]:
+    """What a hook runs, before its own words `git NAME`."""
+    script = os.path.join(os.path.dirname(gate.__file__), "hook.py")
+    return (os.path.abspath(sys.executable), "-I", "-S", script)
+
+
+def status(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
+    """How each hook is now. `words` is the command that it should run, if not our own."""
+    return _status(folders(repo), words or command())
+
+
+def _status(at: Folders, words: Sequence[str]) -> list[Hook]:
+    if at.is_set:
+        return [*_in_our_folder(at, words), *(one for one in _strays(at, words) if _is_ours(one))]
+    found = [_hook(at.theirs, name, words) for name in _wanted(at.theirs)]
+    if at.now == at.ours:  # core.hooksPath was taken away; what is chained is the same
+        found = [Hook(one.name, one.path, PASSED_BY, before=one.before) for one in found]
+    return found
+
+
+def _wanted(folder: str) -> list[str]:
+    """The hooks that have to be ours in git's own folder."""
+    return [*HOOKS, *(name for name in PASSED if _has_framework(f"{folder}/{name}"))]
+
+
+def _has_framework(path: str) -> bool:
+    return any(is_made_by_pre_commit(read(place)) for place in (path, f"{path}{BEFORE}"))
+
+
+def _strays(at: Folders, words: Sequence[str]) -> list[Hook]:
+    """Ours that stand where they must not: in the folder that `core.hooksPath` names, or in git's
+    own while git does not look there."""
+    found = []
+    for folder in dict.fromkeys((at.theirs, f"{at.common}/hooks")):
+        for name in (*HOOKS, *PASSED):
+            hook = _hook(folder, name, words)
+            if hook.before or _is_ours(hook):
+                state = OUTDATED if hook.state == INSTALLED else hook.state
+                found.append(Hook(name, hook.path, state, before=hook.before, why=hook.why))
+    return found
+
+
+def _is_ours(hook: Hook) -> bool:
+    return hook.state in (INSTALLED, OUTDATED, OVERTAKEN, EDITED)
+
+
+def to_install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
+    """The hooks that `install` would write, as they are now.
+
+    Raises GitHookError if one of them cannot be put there safely.
+    """
+    at = folders(repo)
+    if os.path.lexists(at.theirs) and not os.path.isdir(at.theirs):
+        raise GitHookError(
+            f"hooks are switched off here: {at.theirs} is no folder",
+            hint="git config --show-origin core.hooksPath says where that is set",
+            folder=at.theirs,
+        )
+    found = [hook for hook in _status(at, words or command()) if hook.state != INSTALLED]
+    for hook in found:
+        if hook.state in (BLOCKED, EDITED):
+            raise _cannot(hook)
+    return found
+
+
+def install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
+    """Put our hooks in front of what is there; again is no harm. Returns how they are then.
+
+    Raises GitHookError as `to_install` does, and changes nothing then.
+    """
+    found = to_install(repo, words=words)
+    at = folders(repo)
+    if at.is_set:
+        _install_ours(repo, at, words or command())
+        for hook in _strays(at, words or command()):
+            if hook.state != BLOCKED:  # written anew, and git does not come here any more
+                _take_away(hook)
+    else:
+        made = not os.path.isdir(at.theirs)
+        os.makedirs(at.theirs, exist_ok=True)
+        for hook in found:
+            _put(_hook(at.theirs, hook.name, words or command()), words or command(), made)
+        _remove_ours(at)
+    at = folders(repo)  # git may look elsewhere now
+    _watch(at, words)
+    return _status(at, words or command())
+
+
+def uninstall(repo: str) -> list[Hook]:
+    """Put back exactly what was there. Returns how it is then."""
+    at = folders(repo)
+    placed = _strays(at, command())
+    for hook in placed:
+        if hook.state == EDITED or (hook.state == BLOCKED and hook.before):
+            raise _cannot(hook)
+    made = {
+        os.path.dirname(hook.path)
+        for hook in placed
+        if hook.state == OUTDATED and hook_scripts.made_its_folder(read(hook.path))
+    }
+    _remove_ours(at)
+    for hook in placed:
+        _take_away(hook)
+    for folder in made:
+        if not os.listdir(folder):
+            os.rmdir(folder)
+    _watch(at, None, ends=True)
+    return status(repo)
+
+
+def _watch(at: Folders, words: Sequence[str] | None, *, ends: bool = False) -> None:
+    """From now on agents' events look whether the hooks are still as they are now; or no more."""
+    from holdfast.gate.git import hook_repair
+
+    if ends:
+        hook_repair.end(at)
+    else:
+        hook_repair.begin(at, words or command())
+
+
+# In git's own folder
+
+
+def _hook(folder: str, name: str, words: Sequence[str]) -> Hook:
+    path, before = f"{folder}/{name}", f"{folder}/{name}{BEFORE}"
+    kept = os.path.lexists(before)
+
+    def hook(state: str, why: str = "") -> Hook:
+        return Hook(name, path, state, before=kept, why=why)
+
+    if not os.path.lexists(path):
+        return hook(ABSENT)
+    if not os.path.isfile(path):
+        return hook(BLOCKED, "it is no file, or a link that leads nowhere")
+    text = read(path)
+    overtaken = is_made_by_pre_commit(text) and hook_scripts.is_ours(read(f"{path}{LEGACY}"))
+    ours = read(f"{path}{LEGACY}") if overtaken else text
+    if hook_scripts.is_ours(ours) and not hook_scripts.is_whole(ours):
+        return hook(EDITED, "somebody has changed Holdfast's hook")
+    if overtaken:
+        return hook(OVERTAKEN)
+    if hook_scripts.is_ours(text):
+        if kept and not os.path.isfile(before):
+            return hook(BLOCKED, f"{before} is no file")
+        wanted = _text(name, words, before, made=hook_scripts.made_its_folder(text))
+        return hook(INSTALLED if text == wanted and os.access(path, os.X_OK) else OUTDATED)
+    if kept and not _same(path, before) and not _is_renewed(path, before):
+        return hook(
+            BLOCKED, f"it was written anew since Holdfast kept the one before as {name}{BEFORE}"
+        )
+    why = hook_scripts.cannot_be_chained(text)
+    return hook(BLOCKED, why) if why else hook(FOREIGN)
+
+
+def _kind(name: str) -> str:
+    if name in CHECKS:
+        return hook_scripts.CHECKS
+    if name == AFTER_CHECKOUT:
+        return hook_scripts.FURNISHES
+    return hook_scripts.RELEASES if name in RELEASES else hook_scripts.PASSES
+
+
+def _text(name: str, words: Sequence[str], before: str, *, made: bool) -> bytes:
+    return hook_scripts.render(name, words, read(before), kind=_kind(name), made=made)
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two hooks are the same, as far as it matters to git."""
+    if os.path.islink(one) and os.path.islink(other):
+        return os.readlink(one) == os.readlink(other)
+    if os.path.islink(one) or os.path.islink(other) or not os.path.isfile(other):
+        return False
+    return read(one) == read(other) and os.stat(one).st_mode == os.stat(other).st_mode
+
+
+def _is_renewed(path: str, before: str) -> bool:
+    """Whether both are the same manager's own, which was installed once more: the newer counts."""
+    maker = made_by(read(path))
+    return bool(maker) and maker == made_by(read(before))
+
+
+def _cannot(hook: Hook) -> GitHookError:
+    return GitHookError(
+        f"{hook.path} cannot be handled safely: {hook.why}",
+        hint=(
+            f"look at it and at {hook.name}{BEFORE} beside it; keep one of them as {hook.name}"
+            if hook.state == EDITED or hook.before
+            else "remove it, or let it call Holdfast itself as its first step: "
+            + " ".join(map(quoted, (*command(), "git", hook.name)))
+        ),
+        path=hook.path,
+    )
+
+
+def _put(hook: Hook, words: Sequence[str], made: bool) -> None:
+    """Write ours, after what is there got its second name: at no moment is there no hook."""
+    before, legacy = f"{hook.path}{BEFORE}", f"{hook.path}{LEGACY}"
+    if hook.state == OVERTAKEN:
+        _step_back(hook.path)
+    if hook.state in (FOREIGN, OVERTAKEN):
+        _keep(hook.path, before)
+    if is_made_by_pre_commit(read(before)) and os.path.lexists(legacy):
+        # It runs that one, and would move ours over it if it were installed once more.
+        _keep(legacy, f"{legacy}{BEFORE}")
+    _drop_renamed(hook.path)
+    made = made or hook_scripts.made_its_folder(read(hook.path))
+    _write(hook.path, _text(hook.name, words, before, made=made))
+
+
+def _drop_renamed(path: str) -> None:
+    """lefthook has renamed ours, and would do nothing any more as long as that one is there."""
+    if hook_scripts.is_ours(read(f"{path}{_RENAMED}")):
+        os.unlink(f"{path}{_RENAMED}")
+
+
+def _write(path: str, text: bytes) -> None:
+    """A script that can be run, all of it or nothing."""
+    temporary = f"{path}.holdfast-new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o777)
+    with open(descriptor, "wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    os.chmod(temporary, os.stat(temporary).st_mode & 0o777 | 0o500)
+    os.replace(temporary, path)
+
+
+def _keep(path: str, kept: str) -> None:
+    """Give a hook a second name."""
+    if os.path.lexists(kept):
+        os.unlink(kept)
+    try:
+        os.link(path, kept, follow_symlinks=False)
+    except (OSError, NotImplementedError):  # a file system without hard links
+        import shutil
+
+        shutil.copy2(path, kept, follow_symlinks=False)
+
+
+def _step_back(path: str) -> None:
+    """Leave to the pre-commit framework, which is in front, what it would have found without us."""
+    before, legacy = f"{path}{BEFORE}", f"{path}{LEGACY}"
+    theirs = f"{legacy}{BEFORE}"
+    if is_made_by_pre_commit(read(before)):  # it was there already, and is there anew
+        os.unlink(before)
+        before = theirs
+    if os.path.lexists(before):
+        os.replace(before, legacy)
+    else:
+        os.unlink(legacy)
+
+
+def _take_away(hook: Hook) -> None:
+    before, theirs = f"{hook.path}{BEFORE}", f"{hook.path}{LEGACY}{BEFORE}"
+    _drop_renamed(hook.path)
+    if hook.state == OVERTAKEN:
+        _step_back(hook.path)
+    elif hook.state == FOREIGN:
+        if hook.before:  # written anew, by the same manager
+            os.unlink(before)
+    elif hook.before:
+        os.replace(before, hook.path)
+    elif hook.state in (INSTALLED, OUTDATED):
+        os.unlink(hook.path)
+    if os.path.lexists(theirs):
+        os.unlink(theirs)
+
+
+# In the folder of our own
+
+
+def _in_our_folder(at: Folders, words: Sequence[str]) -> list[Hook]:
+    """The hooks there that have to do with agents. The others only pass on, and count as one with
+    the first of these."""
+    others = [name for name in _all_names(at) if name not in HOOKS]
+    passed = {_own_state(at, name, words) for name in others} - {INSTALLED}
+    is_turned = hook_folder.is_turned(at)
+    found = []
+    for name in HOOKS:
+        state = _own_state(at, name, words)
+        if (state == INSTALLED and passed) or (state == ABSENT and is_turned):
+            state = OUTDATED
+        if state == INSTALLED and at.now != at.ours:
+            state = PASSED_BY
+        found.append(Hook(name, f"{at.ours}/{name}", state))
+    return found
+
+
+def _all_names(at: Folders) -> list[str]:
+    costly = (name for name in _COSTLY if os.access(f"{at.theirs}/{name}", os.X_OK))
+    return [*HOOKS, *PASSED, *_OTHERS, *costly]
+
+
+def _own_state(at: Folders, name: str, words: Sequence[str]) -> str:
+    path = f"{at.ours}/{name}"
+    text = read(path)
+    if not text:
+        return ABSENT
+    runs = os.access(path, os.X_OK)
+    return INSTALLED if runs and text == _own_text(name, words) else OUTDATED
+
+
+def _own_text(name: str, words: Sequence[str]) -> bytes:
+    return hook_scripts.render_own(name, words, kind=_kind(name))
+
+
+def _install_ours(repo: str, at: Folders, words: Sequence[str]) -> None:
+    os.makedirs(at.ours, exist_ok=True)
+    names = _all_names(at)
+    for name in names:
+        if _own_state(at, name, words) != INSTALLED:
+            _write(f"{at.ours}/{name}", _own_text(name, words))
+    for name in os.listdir(at.ours):
+        if name not in names:
+            os.unlink(f"{at.ours}/{name}")
+    hook_folder.turn_to_ours(repo)
+
+
+def _remove_ours(at: Folders) -> None:
+    """Take the folder of our own away, after git no longer looks there."""
+    if hook_folder.is_turned(at):
+        hook_folder.turn_back(at)
+    if os.path.isdir(at.ours):
+        for name in os.listdir(at.ours):
+            os.unlink(f"{at.ours}/{name}")
+        os.rmdir(at.ours)
+    parent = os.path.dirname(at.ours)
+    if os.path.isdir(parent) and not os.listdir(parent):
+        os.rmdir(parent)

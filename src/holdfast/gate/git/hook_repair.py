@@ -1,0 +1,306 @@
+"""What is done when git's hooks were changed after `init`, or git committed without them.
+
+Hook managers write git's hooks anew (husky at each `npm install`, `pre-commit install`, lefthook,
+simple-git-hooks), and so may a person or a program. The next event of any agent sees that
+(`hookwatch`), puts ours in front again and tells the user; what cannot be put right is told.
+
+A commit that no hook of ours saw is found in the log of HEAD, and frees the files in it that their
+owner had changed and that are clean now. Who made it is not known, and does not matter for these:
+that work is committed.
+
+What this does not promise: git that keeps no such log (`core.logAllRefUpdates=false`, reftable).
+"""
+
+from __future__ import annotations
+
+import os
+from time import sleep, time_ns
+
+from holdfast.core.file_times import TICK_NS, is_settled
+from holdfast.core.model import Value
+from holdfast.gate.git import hook_folder, hook_watch
+from holdfast.gate.git.git_files import GitError, changed_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Final
+
+    from holdfast.gate.git.hook_folder import Folders
+
+#: More moves of HEAD than a person would make between two events; of a longer log the last count.
+_LOG_BYTES_MAX = 256 * 1024
+#: How the log calls moves that are no commits made here.
+_MOVES = ("checkout", "reset", "clone", "branch", "fetch", "Branch", "switch")
+#: Where git has what belongs to its linked worktrees.
+_WORKTREES = "worktrees"
+_PHASES = ("(start)", "(finish)", "(abort)")
+
+
+class Known(Value):
+    """What is remembered: how long each log of HEAD was, what the hooks run, and a problem that
+    could not be put right."""
+
+    __slots__ = ("logs", "problem", "words")
+
+    def __init__(self, logs: Mapping[str, str], words: Sequence[str], problem: str = "") -> None:
+        self.logs: Final = dict(logs)
+        self.words: Final = tuple(words)
+        self.problem: Final = problem
+
+
+def begin(at: Folders, words: Sequence[str]) -> None:
+    """Watch the hooks as they are now, and the logs from their ends on. Only where there is a
+    ledger that is that repository's own."""
+    root = _ledger(at)
+    if root:
+        known = _known(root)
+        _write(root, at, Known({**_logs(at), **(known.logs if known else {})}, words))
+
+
+def end(at: Folders) -> None:
+    """Watch no more."""
+    root = _ledger(at)
+    if root:
+        try:
+            os.unlink(f"{root}/{hook_watch.FILE}")
+        except FileNotFoundError:
+            return
+
+
+def look(root: str) -> str:
+    """Put right what changed, and take note of commits; what the user should know of it."""
+    with _Alone(root) as is_alone:
+        known = _known(root)
+        if not is_alone or known is None:
+            return ""
+        words = _words(known)
+        try:
+            logs = _logs(hook_folder.folders(root))
+            told, problem = _put_right(root, words)
+            for log in logs:
+                _free_committed(_checkout(root, log), log, known)
+            _write(root, hook_folder.folders(root), Known(logs, words, problem))
+        except (GitError, OSError) as error:
+            what = error.message if isinstance(error, GitError) else str(error)
+            return f"holdfast: git's hooks cannot be looked at: {what}"
+    return f"holdfast: {told or problem}" if told or problem else ""
+
+
+def commit_was_seen(root: str) -> None:
+    """After a hook of ours has freed what the last commit contains: earlier ones that no hook saw
+    are made up for, and this one is no news any more."""
+    from holdfast.manager.files.paths import find_root
+
+    ledger = find_root(root)
+    known = _known(ledger) if ledger else None
+    log = f"{hook_folder.folders(root).git}{hook_watch.LOG}"
+    if ledger is None or known is None or log not in known.logs:
+        return
+    seen = hook_watch.stamps(log)
+    _free_committed(root, log, known, but_last=True)
+    paths, stamps, rest = hook_watch.read(ledger).split("\n", 2)
+    now = dict(zip(paths.split("\t"), stamps.split("\t"), strict=True)) | {log: seen}
+    _replace(ledger, "\n".join(("\t".join(now), "\t".join(now.values()), rest)))
+
+
+# The hooks
+
+
+def _put_right(root: str, words: Sequence[str]) -> tuple[str, str]:
+    """What was put right, in words, or why it could not be."""
+    from holdfast.gate.git import git_hooks
+    from holdfast.gate.install import git_part
+
+    try:
+        wrong = git_part.problems(root, words)
+        if not wrong:
+            return "", ""
+        git_hooks.install(root, words=words)
+    except (GitError, OSError) as error:
+        what, then = str(error), ""
+        if isinstance(error, GitError):
+            what, then = error.message, f" -> {error.hint}." if error.hint else ""
+        why = f"git's hooks were changed, and cannot be put right: {what}.{then}"
+        return "", f"{why} Until then commits are not checked."
+    listed = "; ".join(wrong[:3]) + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+    return f"git's hooks were changed, and are in place again: {listed}", ""
+
+
+def _words(known: Known) -> Sequence[str]:
+    """What `init` made the hooks run; what runs now if that is gone."""
+    from holdfast.gate.git import git_hooks
+
+    words = known.words
+    is_there = len(words) > 1 and os.access(words[0], os.X_OK) and os.path.isfile(words[-1])
+    return words if is_there else git_hooks.command()
+
+
+def _hooks(at: Folders) -> list[str]:
+    """Where a change of git's hooks can be seen. Those that only pass on are in the folder."""
+    from holdfast.gate.git.git_hooks import HOOKS
+
+    hooks = (f"{at.now}/{name}" for name in HOOKS)
+    own = [hook_folder.settings(at)] if at.now == at.ours else []
+    places = [_users_settings(), f"{at.common}/config", f"{at.common}/{_WORKTREES}", *own]
+    return [*places, at.now, *hooks]
+
+
+def _users_settings() -> str:
+    """The file that `git config --global` writes."""
+    named = os.environ.get("GIT_CONFIG_GLOBAL")
+    usual = os.path.expanduser("~/.gitconfig")
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    other = f"{folder}/git/config"
+    return named or (other if os.path.exists(other) and not os.path.exists(usual) else usual)
+
+
+def _ledger(at: Folders) -> str:
+    """The ledger of the repository itself, not of one around it."""
+    from holdfast.manager.files.paths import find_root
+
+    root = find_root(at.root)
+    if root is None:
+        return ""
+    try:
+        return root if root == at.root or hook_folder.folders(root).common == at.common else ""
+    except GitError:
+        return ""
+
+
+# Commits
+
+
+def _logs(at: Folders) -> dict[str, str]:
+    """The logs of HEAD of all checkouts, each with its stamp."""
+    try:
+        names = sorted(os.listdir(f"{at.common}/{_WORKTREES}"))
+    except OSError:
+        names = []
+    folders = [at.common, *(f"{at.common}/{_WORKTREES}/{name}" for name in names)]
+    logs = [f"{folder}{hook_watch.LOG}" for folder in folders]
+    return {log: hook_watch.stamps(log) for log in logs}
+
+
+def _checkout(root: str, log: str) -> str:
+    """The checkout that a log is about; empty if it is not there."""
+    folder = log.removesuffix(hook_watch.LOG)
+    if os.path.basename(os.path.dirname(folder)) != _WORKTREES:
+        return root
+    try:
+        with open(f"{folder}/gitdir", encoding="utf-8", errors="surrogateescape") as file:
+            return os.path.dirname(os.path.join(folder, file.readline().rstrip("\n")))
+    except OSError:
+        return ""
+
+
+def _free_committed(root: str, log: str, known: Known, *, but_last: bool = False) -> None:
+    """Free what commits of a checkout contain that no hook of ours has seen."""
+    commits = _commits_since(known.logs.get(log, hook_watch.ABSENT), log)
+    if but_last and commits:
+        commits.pop()  # the one that the hook itself is about
+    if commits and os.path.isdir(root):
+        from holdfast.gate.git.commit_check import free_unseen
+
+        free_unseen(root, changed_by(root, list(dict.fromkeys(commits))))
+
+
+def _commits_since(seen: str, log: str) -> list[str]:
+    """The commits that were made here since the log had a stamp, by their hashes. Of a log that was
+    written anew since then (`git gc`) the last line counts."""
+    inode, _, size = seen.partition(".")
+    try:
+        with open(log, "rb") as file:
+            status = os.fstat(file.fileno())
+            is_same = str(status.st_ino) == inode and status.st_size >= int(size)
+            start = int(size) if is_same else 0
+            file.seek(max(start, status.st_size - _LOG_BYTES_MAX))
+            lines = file.read().splitlines()
+    except (OSError, ValueError):
+        return []
+    if not is_same and seen != hook_watch.ABSENT:
+        lines = lines[-1:]
+    return [line.split(b" ", 2)[1].decode() for line in lines if _is_commit(line)]
+
+
+def _is_commit(line: bytes) -> bool:
+    """Whether a line of the log is about a commit that was made here: `old new who\\twhat`."""
+    who, tab, what = line.partition(b"\t")
+    verb, _, how = what.decode("utf-8", "replace").partition(":")
+    return (
+        bool(tab and verb)
+        and who.count(b" ") > 2
+        and not verb.startswith(_MOVES)
+        and not any(phase in verb for phase in _PHASES)
+        and how.strip().lower() != "fast-forward"
+    )
+
+
+# The file
+
+
+def _known(root: str) -> Known | None:
+    text = hook_watch.read(root)
+    if not text:
+        return None
+    paths, stamps, *lines = text.split("\n")
+    fields = [line.partition("\t") for line in lines]
+    words = [rest for name, _, rest in fields if name == "word"]
+    problem = "".join(rest for name, _, rest in fields if name == "problem")
+    files = zip(paths.split("\t"), stamps.split("\t"), strict=False)
+    logs = {file: stamp for file, stamp in files if file.endswith(hook_watch.LOG)}
+    return Known(logs, words, problem)
+
+
+def _write(root: str, at: Folders, known: Known) -> None:
+    hooks = _hooks(at)
+    stamps = _settled(hooks)
+    if "" in stamps:  # written just now: or it would have to be looked at once more
+        sleep(TICK_NS / 1e9)
+        stamps = _settled(hooks)
+    paths = "\t".join([*hooks, *known.logs])
+    first = "\t".join([*stamps, *known.logs.values()])
+    problem = [f"problem\t{known.problem.replace(chr(10), ' ')}"] if known.problem else []
+    lines = [paths, first, *problem, *(f"word\t{word}" for word in known.words), ""]
+    if "\n" not in paths and paths.count("\t") == first.count("\t"):  # else nothing is watched
+        _replace(root, "\n".join(lines))
+
+
+def _settled(paths: list[str]) -> list[str]:
+    """The stamps of files. One that could change once more without another stamp has none, and is
+    looked at again."""
+    now = time_ns()
+    return [
+        stamp if stamp == hook_watch.ABSENT or is_settled(int(stamp), now) else ""
+        for stamp in hook_watch.stamps("\t".join(paths)).split("\t")
+    ]
+
+
+def _replace(root: str, text: str) -> None:
+    file = f"{root}/{hook_watch.FILE}"
+    temporary = f"{file}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(text)
+    os.replace(temporary, file)
+
+
+class _Alone:
+    """Whether no other process is at the same: it does what there is to do."""
+
+    def __init__(self, root: str) -> None:
+        self._file = f"{root}/{hook_watch.FILE}"
+        self._descriptor = -1
+
+    def __enter__(self) -> bool:
+        import fcntl
+
+        try:
+            self._descriptor = os.open(self._file, os.O_RDONLY)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def __exit__(self, *_error: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)

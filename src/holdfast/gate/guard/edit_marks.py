@@ -1,0 +1,133 @@
+"""Small signs between agents, as files beside the ledger: quick to find out that there are none.
+
+A command in progress watches the owners of what it must not touch: one file for each of them, and
+whoever finds its own writes down there what it does itself. Where a line begins is all that the
+watcher has to remember, so no clocks are compared.
+
+Imported by every edit: nothing but what those need.
+"""
+
+from __future__ import annotations
+
+import os
+from _blake2 import blake2b
+
+from holdfast.core.codec import dumps, loads
+from holdfast.manager.files.paths import LEDGER_FOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ASIDE = "aside"
+#: Instead of a path: it may have been any file.
+ANYTHING = "*"
+_APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+
+
+def aside(root: str, *names: str) -> str:
+    """Where the guard of a repository keeps something."""
+    return "/".join((root, LEDGER_FOLDER, ASIDE, *names))
+
+
+def digest(text: str | bytes) -> str:
+    """A short name for anything."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def _watched(root: str, key: str) -> str:
+    return aside(root, "watch", digest(key))
+
+
+def sign(root: str, key: str, paths: Iterable[str]) -> None:
+    """An owner says what it writes itself, if anybody watches it."""
+    try:
+        file = os.open(_watched(root, key), _APPEND)
+    except OSError:
+        return
+    try:
+        lines = "".join(f"{dumps(path)}\n" for path in paths)
+        os.write(file, lines.encode("utf-8", "backslashreplace"))
+    finally:
+        os.close(file)
+
+
+def watch(root: str, key: str) -> tuple[int, int]:
+    """Begin to watch an owner: which file, and where in it the new signs will begin."""
+    name = _watched(root, key)
+    flags = _APPEND | os.O_CREAT
+    try:
+        file = os.open(name, flags, 0o600)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
+        file = os.open(name, flags, 0o600)
+    try:
+        status = os.fstat(file)
+        os.utime(name)
+        return status.st_ino, status.st_size
+    finally:
+        os.close(file)
+
+
+def seen(root: str, key: str, inode: int, start: int) -> list[str] | None:
+    """What an owner has written down since; None if that is not known any more."""
+    try:
+        with open(_watched(root, key), "rb") as stream:
+            if os.fstat(stream.fileno()).st_ino != inode:
+                return None
+            stream.seek(start)
+            lines = stream.read().decode("utf-8", "replace").splitlines()
+        return [str(loads(line)) for line in lines]
+    except (OSError, ValueError):
+        return None
+
+
+# Calling somebody to be told something
+
+
+def _called(root: str, key: str) -> str:
+    return aside(root, "told", digest(key))
+
+
+def call(root: str, key: str) -> None:
+    """There is something to be told to an agent. Each call makes its sign longer."""
+    name = _called(root, key)
+    os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
+    while True:
+        file = os.open(name, _APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(file, b".")
+            if which_call(root, key)[0] == os.fstat(file).st_ino:
+                return  # else the sign was taken away just now, by one who has not heard of this
+        finally:
+            os.close(file)
+
+
+def is_called(root: str, key: str) -> bool:
+    """Whether there is."""
+    return os.path.exists(_called(root, key))
+
+
+def which_call(root: str, key: str) -> tuple[int, int]:
+    """By what a call is told from later ones."""
+    try:
+        status = os.stat(_called(root, key))
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_size
+
+
+def answer_call(root: str, key: str, which: tuple[int, int]) -> None:
+    """It has been told, unless there is more since that call."""
+    name = _called(root, key)
+    taken = f"{name}.{os.getpid()}"
+    try:
+        os.rename(name, taken)
+        status = os.stat(taken)
+        if (status.st_ino, status.st_size) == which:
+            os.unlink(taken)
+        else:
+            os.rename(taken, name)
+    except OSError:
+        pass

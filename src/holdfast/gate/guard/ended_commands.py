@@ -1,0 +1,154 @@
+"""Commands that ended: one decision on all that there is to write down of them.
+
+Facts come first: what changed of others, with the content set aside; what was made and removed
+again; what changed and is perhaps nobody's. Then one transaction in which the ledger says whose all
+of it is: leases on what is gone again are given back, what others hold still is damage and its
+owners have to hear of it, and what is left is nobody's.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core import events
+from holdfast.core.conflicts import fate
+from holdfast.core.model import Value
+from holdfast.gate.guard import guard_records
+from holdfast.gate.guard.guard_records import (
+    Damage,
+    Told,
+    damage_name,
+    told_name,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Final
+
+    from holdfast.core.draft import Draft
+    from holdfast.core.model import Holder
+    from holdfast.gate.guard.file_watch import Hurt
+    from holdfast.gate.guard.guard_records import DamagedFile
+    from holdfast.manager.files.paths import Tree
+
+
+class Ended(Value):
+    """A command that ended: what of others changed meanwhile, as it will be written down."""
+
+    __slots__ = ("command", "files", "hurt", "id")
+
+    def __init__(
+        self, id: str, command: str, hurt: Sequence[Hurt], files: Sequence[DamagedFile]
+    ) -> None:
+        self.id: Final = id
+        self.command: Final = command
+        self.hurt: Final = tuple(hurt)
+        self.files: Final = tuple(files)
+
+
+class Facts(Value):
+    """All that is known, without asking the ledger, when an agent's commands ended.
+
+    `gone`: paths of what they made and removed again. `changed`: what changed beside that, the path
+    by its key. `forgotten`: ids of damage that cannot be undone any more. `is_heard`: whether what
+    is said now reaches the agent.
+    """
+
+    __slots__ = ("changed", "ended", "forgotten", "gone", "is_heard")
+
+    def __init__(
+        self,
+        ended: Sequence[Ended],
+        *,
+        is_heard: bool,
+        gone: Iterable[str] = (),
+        changed: Mapping[str, str] | None = None,
+        forgotten: Sequence[str] = (),
+    ) -> None:
+        self.ended: Final = tuple(ended)
+        self.is_heard: Final = is_heard
+        self.gone: Final = frozenset(gone)
+        self.changed: Final = changed or {}
+        self.forgotten: Final = tuple(forgotten)
+
+
+class Outcome(Value):
+    """What was decided: the `damages`, the keys of agents that are `called` to hear of them, and
+    the paths that changed and are `free`."""
+
+    __slots__ = ("called", "damages", "free")
+
+    def __init__(self, damages: Sequence[Damage], called: Sequence[str], free: Sequence[str]):
+        self.damages: Final = tuple(damages)
+        self.called: Final = tuple(called)
+        self.free: Final = tuple(free)
+
+
+def gone(tree: Tree, files: Iterable[str]) -> list[str]:
+    """The paths of those files that are not there any more."""
+    return [tree.place(file).path for file in files if not os.path.lexists(file)]
+
+
+def write_down(draft: Draft, holder: Holder, facts: Facts) -> Outcome:
+    """What becomes of all that an agent's commands left behind: a part of the decision on the event
+    with which they ended."""
+    free = _free(draft, facts.changed)
+    for grant in draft.held_by(holder.key) if facts.gone else ():
+        if facts.gone.issuperset(grant.paths):
+            draft.end(grant, events.LOCK_RELEASED)
+    damages = []
+    called: dict[str, None] = {}
+    for ended in facts.ended:
+        hurt = [
+            (one, file)
+            for one, file in zip(ended.hurt, ended.files, strict=True)
+            if _is_live(draft, one.grant)
+        ]
+        if not hurt:
+            continue
+        damage = Damage(
+            id=ended.id, by=holder.id, by_key=holder.key, command=ended.command,
+            files=[file for _one, file in hurt],
+        )  # fmt: skip
+        damages.append(damage)
+        draft.say(guard_records.DAMAGE, damage.to_data(), name=damage_name(damage.id))
+        for key, told in _told(damage, [one for one, _file in hurt], is_heard=facts.is_heard):
+            draft.say(guard_records.TO_BE_TOLD, told.to_data(), name=told_name(key, damage.id))
+            called[key] = None
+    for id in facts.forgotten:
+        if draft.note(name := damage_name(id)) is not None:
+            draft.say(guard_records.FORGOTTEN, {"id": id}, name=name, over=True)
+    return Outcome(damages, list(called), free)
+
+
+def _told(damage: Damage, hurt: Sequence[Hurt], *, is_heard: bool) -> Iterable[tuple[str, Told]]:
+    """What each agent has to hear of damage: the owners; also the one whose command ran, unless it
+    hears of it at once."""
+    paths: dict[str, list[str]] = {}
+    for one in hurt:
+        for key in (one.key, one.parent):  # a sub-agent may be gone before it is asked anything
+            if key and key != damage.by_key:
+                paths.setdefault(key, []).append(one.path)
+    if not is_heard:
+        paths[damage.by_key] = [f"{one.path} ({one.owner})" for one in hurt]
+    for key, some in paths.items():
+        yield (
+            key,
+            Told(
+                id=damage.id, by=damage.by, by_key=damage.by_key, command=damage.command, paths=some
+            ),
+        )
+
+
+def _free(draft: Draft, changed: Mapping[str, str]) -> list[str]:
+    """Those paths, by their keys, that nobody holds."""
+    if not changed:
+        return []
+    held = {key for key, _mode, id in draft.scopes(list(changed), []) if _is_live(draft, id)}
+    return [path for key, path in changed.items() if key not in held]
+
+
+def _is_live(draft: Draft, id: str) -> bool:
+    grant = draft.live_grant(id)
+    return grant is not None and not fate(draft, grant)

@@ -1,0 +1,145 @@
+"""Files that belong to somebody else: read to the byte, replaced at once, kept before."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from holdfast.core.model import Value
+from holdfast.gate.install.hook_command import InstallError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+
+class Change(Value):
+    """One file from one text to another. None means that there is no file.
+
+    `name` is how people call it, `client` whose settings it is: a client's name, or `git`.
+    """
+
+    __slots__ = ("client", "name", "new", "old", "path")
+
+    def __init__(self, client: str, name: str, path: str, old: str | None, new: str | None) -> None:
+        self.client: Final = client
+        self.name: Final = name
+        self.path: Final = path
+        self.old: Final = old
+        self.new: Final = new
+
+    @property
+    def is_change(self) -> bool:
+        """Whether there is anything to do."""
+        return self.old != self.new
+
+    def diff(self) -> str:
+        """What changes, as a patch."""
+        from difflib import unified_diff
+
+        old, new = self.old or "", self.new or ""
+        name = self.name.lstrip("/")
+        before = "/dev/null" if self.old is None else f"a/{name}"
+        after = "/dev/null" if self.new is None else f"b/{name}"
+        lines = unified_diff(_lines(old), _lines(new), before, after)
+        return "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in lines
+        )
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends; nothing but a line break ends one."""
+    parts = text.split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def read(path: str, name: str) -> str | None:
+    """The text of a file, None if there is none. Raises InstallError if it is no text."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise InstallError(
+                f"{name} is a link to what is not there: {os.readlink(path)}",
+                hint="repair or remove the link, then try again; nothing was written",
+                path=path,
+            ) from None
+        return None
+    except OSError as error:
+        raise InstallError(
+            f"{name} cannot be read: {error.strerror}", hint=_NOTHING, path=path
+        ) from error
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InstallError(
+            f"{name}, line {line}: this is not UTF-8", hint=_NOTHING, path=path, line=line
+        ) from error
+
+
+_NOTHING = "see to that and try again; nothing was written"
+
+
+def write(change: Change) -> None:
+    """Put the new text in place of the old, at once and with the same mode.
+
+    Raises InstallError if somebody else has written meanwhile.
+    """
+    path = os.path.realpath(change.path)
+    if read(path, change.name) != change.old:
+        raise InstallError(
+            f"{change.name} is being written by somebody else", hint="try again", path=change.path
+        )
+    if change.new is None:
+        os.unlink(path)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    _replace(path, change.new.encode())
+
+
+def _replace(path: str, data: bytes) -> None:
+    new = f"{path}.holdfast-{os.getpid()}"
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            _like(path, descriptor)
+            os.fsync(descriptor)
+        os.replace(new, path)
+    except OSError as error:
+        if os.path.lexists(new):
+            os.unlink(new)
+        raise InstallError(
+            f"{path} cannot be written: {error.strerror}", hint="see to that and try again",
+            path=path,
+        ) from error  # fmt: skip
+
+
+def _like(path: str, descriptor: int) -> None:
+    """Give a new file the mode, and if we may the owner, of the one that it replaces."""
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        return
+    if hasattr(os, "fchmod"):
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError:
+            return
+
+
+def keep(folder: str, change: Change) -> str:
+    """Keep the old text below a folder; where. Empty if there is nothing to keep."""
+    if change.old is None:
+        return ""
+    name = change.name.lstrip("/").replace("../", "")
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "xb") as file:
+        file.write(change.old.encode())
+    return path

@@ -1,0 +1,45 @@
+"""Hooks for a linked worktree that was just made, as the main checkout has them.
+
+git runs its hook post-checkout there. Clients that read the hooks of the main checkout in all
+others need none; for the rest they are written, and git is kept from seeing them. Only in a bare
+repository that is not called `.git` are they hooks of their own, which a person has to trust.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.gate.config import seals
+from holdfast.gate.config.off_switch import switched_off
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.install import install_plan, install_record
+from holdfast.gate.install.hook_command import own_command
+from holdfast.gate.install.installed_clients import CLIENTS, client_checkouts
+from holdfast.manager.files import checkouts
+from holdfast.manager.files.paths import find_root
+
+
+def furnish(checkout: str) -> list[str]:
+    """Give the clients that are guarded in the repository their hooks in one worktree of it. What
+    the person should know. Raises InstallError."""
+    root = find_root(checkout)
+    if root is None or root == checkout or switched_off(root) is not None:
+        return []
+    guarded = {written.client for written in install_record.load(root).files.values()}
+    clients = [
+        one for one in CLIENTS if one.name in guarded and checkout in client_checkouts(root, one)
+    ]
+    if not clients:
+        return []
+    made = install_plan.install(
+        root, clients, own_command(), Settings.load(root, lenient=True), only=checkout
+    )
+    install_plan.carry_out(made)
+    seals.seal_all(root)
+    written = {change.client for change in made.to_do}
+    has_own = os.path.basename(root) != checkouts.GIT and checkouts.is_bare(root)
+    return [
+        f"{one.title} has its hooks here. {one.adapter.TO_DO if has_own else ''}".strip()
+        for one in clients
+        if one.name in written
+    ]

@@ -1,0 +1,102 @@
+"""What people are told, by a command of their own, of what a decision changed."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.gate.config.settings import Settings
+from holdfast.gate.rulebook import agent_records
+from holdfast.manager import transactions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from holdfast.core.model import Decision, Event
+    from holdfast.core.view import View
+    from holdfast.gate.rulebook.agent_records import Block
+    from holdfast.manager.ledger import Ledger
+
+    T = TypeVar("T")
+
+#: The module that looks whether files come free, and its place beside the ledger.
+LOOKOUT = "lookout"
+
+_TOLD = (agent_records.BLOCKED, agent_records.RESUMED, agent_records.FREE_AGAIN)
+
+
+def decide_and_tell(
+    manager: Ledger,
+    rule: Callable[[View], Decision[T]],
+    deadline: float = 0,
+    command: tuple[str, ...] | None = None,
+) -> T:
+    """What a rule of the gate decides, committed; people hear of what concerns them, by the command
+    that their repository has set unless another is given."""
+    made: list[Decision[T]] = []
+
+    def remembered(view: View) -> Decision[T]:
+        made[:] = [rule(view)]
+        return made[0]
+
+    outcome = transactions.decide(manager, remembered, deadline)
+    root = manager.tree.root if manager.tree is not None else ""
+    if command is None:
+        command = Settings.load(root, lenient=True).notify if root else ()
+    if command:
+        tell(command, root, made[0].events)
+    return outcome
+
+
+def tell(command: tuple[str, ...], root: str, events: Sequence[Event]) -> None:
+    """Start the command for each of these events that a person should hear of. That a file is free
+    is told by the lookout alone, whoever has freed it."""
+    if not any(event.type in _TOLD for event in events):
+        return
+    from holdfast.gate.people.notify_command import BLOCKED, RESUMED, notify
+
+    over = {event.data["note"] for event in events if event.type == agent_records.RESUMED}
+    begun = {event.data["note"] for event in events if event.type == agent_records.BLOCKED}
+    for event in events:
+        data = event.data
+        if data.get("note") in over & begun:
+            continue  # its retry failed while its user spoke to it, who has let it go on
+        if event.type == agent_records.BLOCKED:
+            report = data["report"]
+            file = report["blocked_file"]
+            sentence = f"{data['agent']} is blocked: {file} is held by {report['owner']}"
+            notify(command, root, what=BLOCKED, agent=data["agent"], file=file, sentence=sentence)
+        elif event.type == agent_records.RESUMED:
+            sentence = f"{data['agent']} may go on ({data['by']})"
+            notify(command, root, what=RESUMED, agent=data["agent"], file="", sentence=sentence)
+    if any(event.type == agent_records.FREE_AGAIN for event in events):
+        look_out(root)
+
+
+def look_out(root: str) -> int:
+    """Start the lookout of a repository unless there is one. Call it where somebody is blocked, and
+    people want to hear. The pid of the new process, or 0. Never raises."""
+    from holdfast.gate import side_process
+    from holdfast.gate.people.notify_command import for_anybody
+
+    try:
+        if side_process.Place(root, LOOKOUT).is_taken():
+            return 0
+    except OSError:
+        return 0
+    return side_process.start(LOOKOUT, [root], for_anybody(os.environ))
+
+
+def look_out_if_wanted(root: str) -> None:
+    """The same for whoever does not know whether people want to hear."""
+    if Settings.load(root, lenient=True).notify:
+        look_out(root)
+
+
+def tell_free(command: tuple[str, ...], root: str, block: Block) -> None:
+    """What an agent is blocked by is free."""
+    from holdfast.gate.people.notify_command import FREE, notify
+
+    sentence = f"{block.file} is free again: {block.agent} can go on (holdfast resume)"
+    notify(command, root, what=FREE, agent=block.agent, file=block.file, sentence=sentence)

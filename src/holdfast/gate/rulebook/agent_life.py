@@ -1,0 +1,233 @@
+"""An agent in the middle of one decision: it asks, rests, ends.
+
+The life of an agent towards a file is the table in `states`. Here is what nearly every event needs;
+what only those need who wait stands in `contention` and `handing`.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import bulk_rules, events
+from holdfast.core.draft import Draft
+from holdfast.core.model import SECOND, Conflicts
+from holdfast.core.wait_line import hand_over
+from holdfast.gate.rulebook import agent_records, display_names, file_states
+from holdfast.gate.rulebook.outcomes import Halted, Passed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from holdfast.core.model import Decision, Grant, Holder, Refusal, Request
+    from holdfast.core.view import View
+    from holdfast.gate.rulebook.agent_records import Known, Wait
+    from holdfast.gate.rulebook.outcomes import Asker, Denied
+
+#: The reason of a lease.
+FOR_EDIT = "edit"
+#: The reason of a place in line, and of what came free for it and was not used yet.
+FOR_NEXT_EDIT = "next edit"
+#: A hook that waits for a file has to find it, however soon leases of the idle end.
+UNUSED_LEAST = 2 * SECOND
+
+
+class Life:
+    """One agent, in the middle of one decision.
+
+    `came` are waits that came to something in it, `lapsed` files that came free for the agent and
+    that it did not use in time. `hears`: the agent reads both, so that they are not told again;
+    `goes_on`: it is sent back to work if something came free, and reads it then.
+    """
+
+    __slots__ = (
+        "asker", "came", "draft", "goes_on", "hears", "holder", "known", "lapsed", "now", "refusal",
+    )  # fmt: skip
+
+    def __init__(self, view: View, asker: Asker, *, is_ending: bool = False) -> None:
+        self.asker = asker
+        self.draft = Draft(view)
+        self.now = view.now
+        self.known: Known = agent_records.known(view, asker.holder.key)
+        self.came: list[Wait] = []
+        self.lapsed: list[str] = []
+        self.hears = asker.hears
+        self.goes_on = False
+        #: Said last, as an event has to be that may be a repeat.
+        self.refusal: tuple[Request, Refusal] | None = None
+        self.holder = self._introduced(is_ending=is_ending)
+
+    def done(self, outcome: Any) -> Decision[Any]:
+        """The decision."""
+        for part in self.asker.also:
+            part(self.draft, self.holder)
+        hand_over(self.draft)
+        if self.draft.came_free():
+            from holdfast.gate.rulebook.unblocking import note_what_is_free
+
+            note_what_is_free(self.draft)
+        if self.refusal is not None:
+            from holdfast.core import rules
+
+            rules.note_refusal(self.draft, *self.refusal)
+        return self.draft.done(outcome)
+
+    def passed(self) -> Passed:
+        """Nothing stands in the way."""
+        came = [path for wait in self.came for path in wait.blocked]
+        is_limited = self.known.limit is not None
+        return Passed(self.holder, came=came, lapsed=self.lapsed, is_limited=is_limited)
+
+    # Who it is
+
+    @property
+    def session_key(self) -> str:
+        """The key of the session's own agent."""
+        return display_names.session_key(self.holder)
+
+    def _introduced(self, *, is_ending: bool) -> Holder:
+        """The agent by its name, which is chosen when it is first heard of, or in a new place. Of
+        one that ends nothing is written down any more, nor of a second window."""
+        holder, presence = self.asker.holder, self.known.presence
+        if presence is not None and presence.witness == holder.witness:
+            return display_names.named(holder, presence.shown)
+        place = self.asker.place()
+        if is_ending:
+            return display_names.named(holder, display_names.choose(self.draft, holder, place))
+        return display_names.introduce(self.draft, holder, place)
+
+    # Coming back to life
+
+    def wake_up(self, *, is_tail: bool = False) -> None:
+        """Something happened: the timer that a stop started does not run any more. The tail of
+        something older does not end a stop that is held open, and whatever a blocked agent tries
+        does not end its rest."""
+        rest = self.known.rest
+        is_over = not self.known.blocks and not (is_tail and rest is not None and rest.held_until)
+        if rest is not None and is_over:
+            bulk_rules.come_to_rest(self.draft, self.holder.key, None)
+            rest.end(self.draft, agent_records.AWAKE, agent=self.holder.id)
+            self.known.rest = None
+        self.show_life()
+
+    def show_life(self) -> None:
+        """It is there, whether it works or not: leases that others cannot judge last on, and what
+        came free for the agent is its own. While a stop is held open, the hook that does so looks
+        for that: it can send the agent back to work."""
+        if self.known.limit is not None:
+            from holdfast.gate.rulebook import lease_limits
+
+            lease_limits.renew(self)
+        if self.known.rest is None or not self.known.rest.held_until:
+            self.look_round()
+
+    def look_round(self) -> None:
+        """Has something come free?"""
+        if self.known.waits or self.known.handed:
+            from holdfast.gate.rulebook import contention
+
+            contention.look_round(self)
+
+    # Before a write
+
+    def halted(self) -> Halted | None:
+        """What is said to an agent that may write nothing now."""
+        if not (self.known.blocks or self.holder.agent):
+            return None
+        from holdfast.gate.rulebook import agent_family
+
+        block = agent_family.block_of(self.draft, self.holder, self.known)
+        return None if block is None else Halted(self.holder, block, lapsed=self.lapsed)
+
+    def edit(self, wanted: Sequence[Request]) -> Passed | Denied | Halted:
+        """All of these files, or none."""
+        self.wake_up()
+        halted = self.halted()
+        if halted is not None:
+            return halted
+        wanted = [request.but(holder=self.holder) for request in wanted]
+        if self.known.waits:
+            from holdfast.gate.rulebook import contention
+
+            answer = contention.asked_before(self, wanted)
+            if answer is not None:
+                return answer
+        outcome = self._take(wanted)
+        if isinstance(outcome, Conflicts):
+            from holdfast.gate.rulebook import contention
+
+            return contention.contend(self, wanted, outcome)
+        return self.passed()
+
+    def _take(self, wanted: Sequence[Request]) -> list[Grant] | Conflicts:
+        """A lease on each file. What was handed over becomes one, what agents above have comes
+        down."""
+        outcome = bulk_rules.take_each(self.draft, wanted)
+        if not isinstance(outcome, Conflicts) and not self.known.handed:
+            return outcome
+        from holdfast.gate.rulebook import handover
+
+        stamps = {path: one.stamp for one in wanted for path in one.paths}
+        if isinstance(outcome, Conflicts) and handover.hand_down(self, outcome, stamps):
+            outcome = bulk_rules.take_each(self.draft, wanted)
+        if not isinstance(outcome, Conflicts):
+            handover.claim(self, stamps, {one.paths[0]: one for one in wanted})
+        return outcome
+
+    @property
+    def unused(self) -> int:
+        """How long something stays the agent's that was handed over and is not used."""
+        return max(self.asker.idle, UNUSED_LEAST)
+
+    # The end of leases
+
+    def free(self, grant: Grant, cause: str) -> None:
+        """A lease ends."""
+        file_states.after(file_states.OWNED, cause)
+        self.draft.end(grant, events.LOCK_RELEASED)
+
+    def leave_lines(self, why: str) -> None:
+        """Nothing is waited for any more, and nothing is kept for the agent. What was is remembered
+        until the agent hears that it is not any more."""
+        if self.asker.wake and not self.hears:
+            from holdfast.gate.rulebook import handover
+
+            handover.notice(self, untold=True)
+        for wait in [*self.known.waits, *self.known.handed]:
+            self.leave_line(wait, why)
+        for wait in list(self.known.handed) if self.hears else ():
+            if wait in self.came:
+                self.came.remove(wait)
+            self.lapsed.extend(wait.blocked)
+            self.forget(wait)
+
+    def leave_line(self, wait: Wait, why: str) -> None:
+        """A place in line is given up, and what came free for it."""
+        ticket = self.draft.ticket(wait.ticket) if wait.ticket else None
+        if ticket is not None:
+            self.draft.drop(ticket, why)
+        grant = self.draft.live_grant(wait.ticket) if wait.ticket else None
+        if grant is not None and grant.reason == FOR_NEXT_EDIT:
+            self.draft.end(grant, events.LOCK_RELEASED)
+
+    def forget(self, wait: Wait, **facts: Any) -> None:
+        """A wait is over, and so is what came of it."""
+        wait.end(self.draft, agent_records.CONTENTION_OVER, agent=self.holder.id, **facts)
+        for known in (self.known.waits, self.known.handed):
+            if wait in known:
+                known.remove(wait)
+
+    def rest(self, *, held_until: int = 0) -> None:
+        """All leases end in a while, unless the agent does something before."""
+        from holdfast.gate.rulebook import agent_family
+
+        length = self.asker.idle + max(0, held_until - self.now)
+        left = bulk_rules.come_to_rest(self.draft, self.holder.key, length)
+        known = self.known.rest or self.known.blocks
+        if not (left or held_until or known or agent_family.has_children(self.draft, self.holder)):
+            return
+        rest = agent_records.Rest(
+            self.holder.key, agent=self.holder.id, length=length, held_until=held_until,
+            at=self.now,
+        )  # fmt: skip
+        rest.write(self.draft, agent_records.RESTING)
+        self.known.rest = rest

@@ -1,0 +1,51 @@
+"""Leases of agents of whom others cannot tell whether they live: those have an end.
+
+From the moment that somebody is refused who cannot judge the owner, its leases end after
+`gate.foreign_seconds`, unless its events, or a keeper beside it, put that off.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.conflicts import fate
+from holdfast.core.model import AGENT
+from holdfast.gate.rulebook import agent_records
+from holdfast.gate.rulebook.agent_records import Limit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.draft import Draft
+    from holdfast.gate.rulebook.agent_life import Life
+
+
+def limit(draft: Draft, ids: Iterable[str], length: int) -> None:
+    """Those of some leases whose owners nobody here can judge have an end, so long from now."""
+    for id in ids:
+        grant = draft.live_grant(id)
+        if (
+            grant is not None
+            and grant.holder.key[:1] == AGENT
+            and grant.ttl is None
+            and grant.expires_at is None
+            and draft.is_dead(grant.holder.witness, grant.holder.marks) is None
+        ):
+            draft.extend(grant, expires_at=draft.now + length, idle_at=grant.idle_at)
+            limit = Limit(grant.holder.key, agent=grant.holder.id)
+            if draft.note(limit.name) is None:
+                limit.write(draft, agent_records.LIMITED)
+
+
+def renew(life: Life) -> None:
+    """Leases that have an end because others cannot judge their owner last on."""
+    length, limited = life.asker.foreign, False
+    for grant in life.draft.held_by(life.holder.key):
+        if grant.expires_at is None or grant.ttl is not None or fate(life.draft, grant):
+            continue
+        limited = True
+        if grant.expires_at < life.now + length - length // 3:
+            until = life.now + length
+            life.draft.extend(grant, expires_at=until, idle_at=grant.idle_at)
+    if not limited and life.known.limit is not None:
+        life.known.limit.end(life.draft, agent_records.LASTING, agent=life.holder.id)
+        life.known.limit = None

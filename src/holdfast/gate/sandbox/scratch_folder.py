@@ -1,0 +1,217 @@
+"""The scratch folder of a sandboxed command, and what a killed runner left behind.
+
+    holdfast-run-XXXXXXXX/      of this user alone
+      owner                     who made it, and what else it made, as JSON
+      socket                    see `service`
+      tmp/                      the command's TMPDIR; the only part that is open to it
+
+A runner that ends removes it all. One that is killed cannot, so the next one looks for folders
+whose owner is dead, with all that it started, and cleans up after it. One that is killed before it
+could say whose its folder is leaves an empty one, which is known by its age.
+
+What this does not promise: that anybody finds what was left under another TMPDIR.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import tempfile
+import time
+
+from holdfast.core import codec
+from holdfast.core.file_times import is_settled
+from holdfast.gate.sandbox import SandboxError
+from holdfast.gate.sandbox.open_places import Made, unmake
+from holdfast.manager.owners.liveness import is_dead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from holdfast.core.model import Holder, Witness
+
+PREFIX = "holdfast-run-"
+#: How many folders one runner looks into, and how often it tries to empty one of its own.
+LOOKED_AT_MAX = 1000
+TRIES_MAX = 3
+#: As deep may folders lie in each other to be removed without further ado.
+DEPTH_MAX = 10
+_OWNER_BYTES_MAX = 16 << 20
+#: Nobody takes as long to write down whose a new folder is.
+NEW_SECONDS = 60.0
+
+
+class Scratch:
+    """A folder of the runner, with the one of the command in it."""
+
+    __slots__ = ("_owner", "folder", "tmp")
+
+    def __init__(self, holder: Holder) -> None:
+        try:
+            self.folder = os.path.realpath(tempfile.mkdtemp(prefix=PREFIX))
+            self.tmp = f"{self.folder}/tmp"
+            self._owner = f"{self.folder}/owner"
+            self.note(holder, ())
+            os.mkdir(self.tmp, 0o700)
+        except OSError as error:
+            raise SandboxError(
+                f"cannot make a scratch folder: {error.strerror} ({error.filename})",
+                hint="TMPDIR must name a folder that can be written",
+            ) from error
+
+    def note(self, holder: Holder, made: Iterable[Made]) -> None:
+        """Write down who we are and what there is to remove, before somebody can kill us."""
+        text = codec.dumps(
+            {
+                "witness": codec.witness_to_list(holder.witness),
+                "marks": list(holder.marks),
+                "made": [one.to_list() for one in made],
+            }
+        )
+        with open(f"{self._owner}.new", "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(text)
+        os.rename(f"{self._owner}.new", self._owner)
+
+    def empty(self) -> bool:
+        """Make room for another command. False if something in it resists."""
+        try:
+            os.rmdir(self.tmp)  # most leave nothing there
+        except OSError:
+            if not _remove(self.tmp):
+                return False
+        try:
+            os.mkdir(self.tmp, 0o700)
+        except OSError:  # no room, or somebody removed the folder around it
+            return False
+        return True
+
+    def remove(self) -> bool:
+        """Remove all of it. False if something in it resists, such as somebody who still writes."""
+        return _remove(self.folder)
+
+
+#: Whose a folder is, as we have read it; what it says of that never changes. A runner with many
+#: commands sweeps before each of them, and would read the same ones all the time.
+_owners: dict[str, tuple[Witness, tuple[str, ...]]] = {}
+#: When folders had changed last whose runners we all know: their list would be the same.
+_known: dict[str, int] = {}
+
+
+def sweep(folder: str | None = None) -> list[str]:
+    """Clean up after runners that were killed and of whom nothing is left. What was removed."""
+    folder = folder or tempfile.gettempdir()
+    try:
+        now, changed = time.time_ns(), os.stat(folder).st_mtime_ns
+        if _known.get(folder) == changed:
+            found = [path for path in _owners if os.path.dirname(path) == folder]
+        else:
+            found = _listed(folder)
+    except OSError:
+        return []
+    gone = [path for path in found if _sweep(path)]
+    is_sure = is_settled(changed, now) and all(path in _owners for path in found)
+    _known[folder] = changed if is_sure and not gone else -1
+    return gone
+
+
+def _listed(folder: str) -> list[str]:
+    names = [name for name in os.listdir(folder) if name.startswith(PREFIX)]
+    found = [f"{folder}/{name}" for name in names[:LOOKED_AT_MAX]]
+    for path in _owners.keys() - set(found):
+        if os.path.dirname(path) == folder:
+            del _owners[path]
+    return found
+
+
+def _sweep(path: str) -> bool:
+    if path in _owners and not is_dead(*_owners[path]):
+        return False
+    try:
+        status = os.lstat(path)
+        # Anybody can make a folder of such a name; only our own says the truth about us.
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            return False
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            return False
+        if status.st_mtime + NEW_SECONDS < time.time() and _was_empty(path):
+            return True
+        with open(f"{path}/owner", encoding="utf-8", errors="surrogatepass") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            made = _if_dead(path, codec.loads(file.read(_OWNER_BYTES_MAX)))
+            if made is None:
+                return False
+            unmake(made)
+            return _remove(path)
+    except (OSError, ValueError, TypeError, LookupError):
+        return False  # somebody else is at it, or it was never finished: leave it alone
+
+
+def _was_empty(path: str) -> bool:
+    """Whether there was nothing in a folder, which is gone then."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
+def _if_dead(path: str, data: Any) -> list[Made] | None:
+    """What a runner had made, if it is proven to be gone with all that it started."""
+    witness, marks = codec.witness_from_list(data["witness"]), tuple(data["marks"])
+    if witness is None:
+        return None
+    if not is_dead(witness, marks):
+        _owners[path] = (witness, marks)
+        return None
+    return [Made(*fields) for fields in data["made"]]
+
+
+def _remove(path: str) -> bool:
+    import shutil
+
+    for _ in range(TRIES_MAX):
+        try:
+            shutil.rmtree(path, ignore_errors=True)
+        except RecursionError:
+            pass  # folders in folders in folders
+        if not os.path.lexists(path):
+            return True
+        _unlock(path)
+    return False
+
+
+def _unlock(path: str) -> None:
+    """Make folders removable that their owner closed, or that lie too deep in each other: those
+    are brought to the top. Links are not followed."""
+    tops = [path]
+    for top in tops:  # which grows meanwhile
+        _open(top)
+        for folder, names, _files in os.walk(top):
+            for name in list(names):
+                one = f"{folder}/{name}"
+                if _open(one) and folder.count("/") - top.count("/") >= DEPTH_MAX:
+                    tops += _brought_to(path, one)
+                    names.remove(name)
+
+
+def _open(folder: str) -> bool:
+    """Whether it is a folder, which is open to us now."""
+    try:
+        if os.path.islink(folder):
+            return False
+        os.chmod(folder, 0o700)
+    except OSError:
+        return False
+    return True
+
+
+def _brought_to(folder: str, path: str) -> list[str]:
+    there = f"{folder}/{os.urandom(8).hex()}"
+    try:
+        os.rename(path, there)
+    except OSError:
+        return []
+    return [there]

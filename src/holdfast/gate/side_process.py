@@ -1,0 +1,174 @@
+"""A process beside: one for each thing that has to be looked after, which ends by itself.
+
+A hook starts it and is gone. So it has nothing of the hook: no descriptor that a client waits for,
+no terminal, no folder, and no variable by which it would be taken for a command of an agent. A file
+beside the ledger says which process it is; one that finds another named there ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.owners.liveness import own_witness, witness_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: Under the root: a file for each process.
+FOLDER = f"{LEDGER_FOLDER}/beside"
+
+_BYTES_MAX = 300
+_SOURCE = __file__.removesuffix("/holdfast/gate/side_process.py")
+_PROGRAM = (
+    "import os, sys; os.chdir('/'); sys.path.insert(0, sys.argv.pop(1)); "
+    "from holdfast.gate.{} import run; run(sys.argv[1:])"
+)
+_SHELL = "/bin/sh"
+#: To start a program in another folder without going there ourselves.
+_IN_FOLDER = 'cd "$0" && exec "$@"'
+
+
+def start(module: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Start the `run` of a module of the gate in a process of its own: its pid, or 0 if it could
+    not be started. Never raises."""
+    if os.name != "posix" or not sys.executable:
+        return 0
+    program = _PROGRAM.format(module)
+    try:
+        return spawn([sys.executable, "-I", "-S", "-c", program, _SOURCE, *words], environ)
+    except (OSError, ValueError):
+        return 0
+
+
+def spawn(words: Sequence[str], environ: Mapping[str, str], folder: str = "") -> int:
+    """Start a program that nobody waits for, without a terminal and without anything of ours, in
+    another folder if one is given: its pid. Raises OSError, or ValueError for a zero byte.
+
+    Not with the standard library's module where it can be done without: to import that takes
+    longer than all the rest."""
+    if sys.platform != "win32" and hasattr(os, "posix_spawn"):
+        try:
+            inside = [_SHELL, "-c", _IN_FOLDER, folder] if folder else []
+            return _spawn([*inside, *words], environ)
+        except NotImplementedError:  # no `setsid` here
+            pass
+    import subprocess
+
+    child = subprocess.Popen(
+        words, cwd=folder or None, env=environ, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    child.returncode = 0  # so that it is not complained that nobody waited
+    return child.pid
+
+
+def _spawn(words: list[str], environ: Mapping[str, str]) -> int:
+    import signal
+
+    return os.posix_spawn(
+        words[0], words, environ,
+        setsid=True,
+        setsigmask=(),
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # the interpreter ignores these, for itself
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
+        ],
+    )  # fmt: skip
+
+
+def _inheritable() -> Iterator[int]:
+    """What a program that we start would get, beside the first three: not ours, which close by
+    themselves, but what we were started with."""
+    for name in os.listdir("/dev/fd"):
+        descriptor = int(name)
+        try:
+            if descriptor > 2 and os.get_inheritable(descriptor):
+                yield descriptor
+        except OSError:  # the one that was listed with
+            continue
+
+
+class Place:
+    """The place of one process, for `about` something in a pid namespace: in a file."""
+
+    __slots__ = ("_about", "_file", "_text")
+
+    def __init__(self, root: str, name: str, about: str = "") -> None:
+        self._file = f"{root}/{FOLDER}/{name}"
+        own = own_witness()
+        self._about = f"{about} {own.namespace}"
+        self._text = f"{own.pid} {own.start} {self._about}"
+
+    def is_taken(self) -> bool:
+        """Whether a process that lives has it, for the very same. Raises OSError."""
+        pid, _, rest = self._said().partition(" ")
+        start, _, about = rest.partition(" ")
+        if about != self._about or not pid.isdecimal():
+            return False
+        found = witness_of(int(pid))
+        return found is not None and str(found.start) == start
+
+    def is_ours(self) -> bool:
+        """Whether this process has it."""
+        return self._said() == self._text
+
+    def claim(self) -> bool:
+        """Take it, unless it is taken. Raises OSError."""
+        try:
+            os.mkdir(self._file.rpartition("/")[0])
+        except FileExistsError:
+            pass
+        descriptor = self._locked()
+        try:
+            if self.is_taken():
+                return False
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, self._text.encode("ascii", "replace"), 0)
+            return True
+        finally:
+            os.close(descriptor)
+
+    def give_up(self) -> None:
+        """Leave it, if it is ours. Raises OSError."""
+        if not self.is_ours():
+            return
+        descriptor = self._locked()
+        try:
+            if self.is_ours():
+                os.unlink(self._file)
+        finally:
+            os.close(descriptor)
+
+    def _said(self) -> str:
+        """The pid, the start and what it is about; empty if there is none."""
+        try:
+            descriptor = os.open(self._file, os.O_RDONLY)
+        except FileNotFoundError:
+            return ""
+        try:
+            return os.read(descriptor, _BYTES_MAX).decode("ascii", "replace")
+        finally:
+            os.close(descriptor)
+
+    def _locked(self) -> int:
+        """The file, locked, while it is the one that has this name."""
+        from fcntl import LOCK_EX, flock
+
+        while True:
+            descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                flock(descriptor, LOCK_EX)
+                if os.fstat(descriptor).st_ino == os.stat(self._file).st_ino:
+                    return descriptor
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)

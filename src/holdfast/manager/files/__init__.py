@@ -1,0 +1,11 @@
+"""Files: how a path becomes a key, which checkout it belongs to, and how it was before.
+
+paths             the one place where text becomes a key
+realpath          where a path leads on disk, even if its end does not exist yet
+checkouts         linked git worktrees, and the repository that a checkout belongs to
+control_files     files that control Holdfast, a client or git: one table for all rooms
+keepsakes         copies of the files that a grant may write, made before its work begins
+file_restore      one file, copied, compared and restored
+unfinished_edits  owners that died in the middle of an edit: their locks outlive them until
+                  the files are restored
+"""

@@ -1,0 +1,61 @@
+"""Whether a call still runs in the process that made it.
+
+The handler of a signal may fork at any moment, and its child comes back into the same call, with
+the same request in its hands. The number of forks tells them apart, and costs no system call.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.root_errors import StoreError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from holdfast.core.model import Decision
+    from holdfast.core.view import View
+    from holdfast.store.contract import Store
+
+    T = TypeVar("T")
+
+_count = 0
+
+
+def count() -> int:
+    """How many forks lie between this process and the one that began the program."""
+    return _count
+
+
+def refuse_in_child(of_caller: int) -> None:
+    """Raise if this process was forked since the caller counted."""
+    if _count != of_caller:
+        raise StoreError(
+            "this process was forked in the middle of a call that its parent had made",
+            hint="the parent's call goes on in the parent; make another one here",
+        )
+
+
+def decide_once(
+    store: Store, of_caller: int, rule: Callable[[View], Decision[T]], deadline: float
+) -> T:
+    """What a rule decides, committed in the process that made the call and in no child of it."""
+
+    def decide_here(view: View) -> Decision[T]:
+        refuse_in_child(of_caller)
+        return rule(view)
+
+    outcome = store.transact(decide_here, deadline=deadline)
+    refuse_in_child(of_caller)
+    return outcome
+
+
+def _begin_child() -> None:
+    global _count
+    _count += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)

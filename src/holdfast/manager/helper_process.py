@@ -1,0 +1,124 @@
+"""Orders to a small process beside ours: plain data and open files, through a socket.
+
+For work that another process does better: because it is smaller, or because there is a second
+processor. It is a bare interpreter that runs a program of ours, hears orders at its standard input
+until nobody is there who could give any, and is gone then.
+
+An order is eight bytes of length, together with the descriptors, and then what `marshal` makes of
+the data: both sides are the same interpreter. Only on Linux.
+"""
+
+from __future__ import annotations
+
+import errno
+import marshal
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Sequence
+    from typing import Any
+
+DESCRIPTORS_MAX = 8
+_LENGTH_BYTES = 8
+_SOME_BYTES = 1 << 20
+_SOURCE = __file__.removesuffix("/holdfast/manager/helper_process.py")
+
+
+class GoneError(OSError):
+    """The other process is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EPIPE, "a process that was to help is gone")
+
+
+def is_possible() -> bool:
+    """Whether this machine can have such processes."""
+    return sys.platform == "linux" and bool(sys.executable)
+
+
+class Helper:
+    """The other process, and the line to it."""
+
+    __slots__ = ("_line", "pid")
+
+    def __init__(self, *program: str) -> None:
+        """`program` are words for the interpreter: a file of ours, or what else says what to run.
+        The last word that it gets is where our packages are."""
+        from _socket import AF_UNIX, SOCK_STREAM, socketpair
+
+        #: Of a child of ours; 0 once somebody has seen to its end, for then that number may be
+        #: anybody's.
+        self.pid = 0
+        self._line, theirs = socketpair(AF_UNIX, SOCK_STREAM)
+        silence = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+        try:
+            self.pid = os.posix_spawn(
+                sys.executable, [sys.executable, "-I", "-S", *program, _SOURCE], os.environ,
+                file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), silence],
+                setpgroup=0,  # Ctrl-C is for those who give the orders
+            )  # fmt: skip
+        except BaseException:
+            self._line.close()
+            raise
+        finally:
+            theirs.close()
+
+    def tell(self, data: Any, descriptors: Sequence[int] = ()) -> None:
+        """Give an order. Raises GoneError."""
+        try:
+            tell(self._line, data, descriptors)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise GoneError from error
+
+    def hear(self) -> Any:
+        """What it answers. Raises GoneError."""
+        try:
+            found = hear(self._line)
+        except ConnectionResetError:
+            found = None
+        if found is None:
+            raise GoneError
+        return found[0]
+
+    def close(self) -> None:
+        """Nobody gives orders any more; wait until it is gone."""
+        self._line.close()
+        if self.pid:
+            os.waitpid(self.pid, 0)
+            self.pid = 0
+
+
+def tell(line: socket, data: Any, descriptors: Sequence[int] = ()) -> None:
+    """Send one order."""
+    from _socket import SCM_RIGHTS, SOL_SOCKET
+
+    body = marshal.dumps(data)
+    head = len(body).to_bytes(_LENGTH_BYTES, sys.byteorder)
+    sent = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
+    line.sendmsg([head], [(SOL_SOCKET, SCM_RIGHTS, sent)] if sent else [])
+    line.sendall(body)
+
+
+def hear(line: socket) -> tuple[Any, list[int]] | None:
+    """The next order with its descriptors; None if there will be none."""
+    from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC
+
+    room = CMSG_SPACE(4 * DESCRIPTORS_MAX)
+    head, found, _flags, _address = line.recvmsg(_LENGTH_BYTES, room, MSG_CMSG_CLOEXEC)
+    descriptors = [
+        int.from_bytes(some[at : at + 4], sys.byteorder)
+        for _level, _type, some in found
+        for at in range(0, len(some), 4)
+    ]
+    left = int.from_bytes(head, sys.byteorder)
+    parts = []
+    while left:
+        part = line.recv(min(left, _SOME_BYTES))
+        if not part:
+            return None
+        parts.append(part)
+        left -= len(part)
+    return (marshal.loads(b"".join(parts)), descriptors) if parts else None

@@ -1,0 +1,158 @@
+"""Whose proof a folder is: one of the protocol's own dialect, one of af's, or none at all.
+
+af keeps its proofs in a `ledger/` with a `meta.json` too, and takes the same `ledger.lock`, but
+names its events `000001.json` and its claims `nodes_claimed`. Which of the two a folder speaks is
+seen by its events, and while there are none by af's settings. A folder that has events of both is
+refused before anything is written: af reads past the others, so both would grant the same node.
+
+Everything else that has a `ledger/` is a proof of the protocol's own dialect as long as nothing in
+it says otherwise: the ledger has such events or nothing at all, or the folder has our settings or
+our own folder.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.proof.dialects import proof_codec
+from holdfast.proof.dialects.af_dialect import AfDialect, is_event
+from holdfast.proof.dialects.seed_dialect import SeedDialect
+from holdfast.proof.errors import ForeignProofError, NoProofError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.proof.proof_folder import ProofFolder
+
+    Dialect = SeedDialect | AfDialect
+
+SEED = SeedDialect()
+AF = AfDialect()
+
+#: The ledger of a longer proof is not listed to open it. There only the first event of each
+#: dialect is looked for, without which neither program can read its ledger.
+_LISTED_MAX = 4096
+_TOLD_MAX = 20
+_UNCHANGED = "nothing was changed"
+
+
+def found(folder: ProofFolder) -> Dialect:
+    """The dialect of a folder with a ledger. Raises NoProofError if it is no proof."""
+    names = _names(folder)
+    theirs = sorted(filter(is_event, names))
+    ours = sorted(name for name in names if SEED.sequence_of(name) is not None)
+    if theirs and ours:
+        raise _mixed(folder.root, theirs, ours)
+    if theirs or (not ours and proof_codec.is_meta_of_af(_meta(folder.root))):
+        _check_names(folder.root, theirs)
+        return AF
+    strangers = [name for name in names if is_stranger(SEED, name)]
+    if strangers and not ours and not _is_marked(folder.root):
+        raise NoProofError(
+            f"{folder.ledger} is the ledger of no proof: it has {listed(sorted(strangers))}, "
+            "and no event",
+            hint=f"{_UNCHANGED}; name the folder of a proof, or make one: holdfast proof init DIR",
+        )
+    return SEED
+
+
+def check_new(root: str) -> None:
+    """Raise if a folder is used for something else than a proof, so that none is made in it."""
+    try:
+        names = os.listdir(root)
+    except OSError:
+        return  # not there, or no folder: making it says the rest
+    if proof_codec.LEDGER in names:
+        return  # there is one: it is looked at as such
+    if proof_codec.is_meta_of_af(_meta(root)):
+        raise ForeignProofError(
+            f"{root} is a proof of af, as the version in {proof_codec.META} shows, "
+            "and has no ledger",
+            hint=f"{_UNCHANGED}; af init makes its ledger, or make another proof: "
+            "holdfast proof init DIR",
+        )
+    known = (proof_codec.CLAIM_FILES, proof_codec.META)
+    others = sorted(name for name in names if name[0] != "." and name not in known)
+    if others and not _is_marked(root):
+        raise NoProofError(
+            f"{root} is not a proof, and is not empty: it has {listed(others)}",
+            hint=f"{_UNCHANGED}; make one in a folder of its own: "
+            f"holdfast proof init {os.path.join(root, 'NAME')}",
+        )
+
+
+def check_still(folder: ProofFolder) -> None:
+    """Raise if the other dialect has come since the folder was opened. It looks for one file."""
+    other = SEED if folder.dialect is AF else AF
+    if not os.path.lexists(f"{folder.ledger}/{other.first_event}"):
+        return
+    if found(folder) is not folder.dialect:
+        raise ForeignProofError(
+            f"{folder.root} has become a proof of another dialect, as "
+            f"ledger/{other.first_event} shows",
+            hint=f"{_UNCHANGED}; open it again",
+            files=[other.first_event],
+        )
+
+
+def is_stranger(dialect: Dialect, name: str) -> bool:
+    """Whether a name in a ledger is none that its dialect has; hidden files do not count."""
+    return name[0] != "." and not dialect.is_event_like(name) and name != proof_codec.LOCK
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for people: some of them, and how many more."""
+    more = f" and {len(names) - _TOLD_MAX} more" if len(names) > _TOLD_MAX else ""
+    return ", ".join(names[:_TOLD_MAX]) + more
+
+
+def _names(folder: ProofFolder) -> list[str]:
+    """What lies in a ledger; of one that is long, or may not be listed, what can be asked for."""
+    from holdfast.proof.hash_chain import length
+
+    if length(folder) <= _LISTED_MAX:
+        try:
+            return os.listdir(folder.ledger)
+        except OSError:
+            pass  # then reading says why
+    asked = (SEED.first_event, AF.first_event)
+    return [name for name in asked if os.path.lexists(f"{folder.ledger}/{name}")]
+
+
+def _meta(root: str) -> bytes:
+    from holdfast.core.errors import StoreCorruptError
+    from holdfast.proof.proof_folder import read
+
+    try:
+        return read(os.path.join(root, proof_codec.META))[0]
+    except (OSError, StoreCorruptError):
+        return b""
+
+
+def _is_marked(root: str) -> bool:
+    """Whether a folder has our settings or our own folder, as only a proof of ours has."""
+    from holdfast.proof.proof_folder import OWN
+
+    return os.path.isdir(os.path.join(root, OWN)) or proof_codec.is_meta_of_ours(_meta(root))
+
+
+def _check_names(root: str, theirs: list[str]) -> None:
+    """af counts a number that is not padded as an event, and then cannot find it."""
+    wrong = [name for name in theirs if AF.sequence_of(name) is None]
+    if wrong:
+        raise ForeignProofError(
+            f"{root} is a proof of af that af itself cannot read: ledger/{wrong[0]} is counted as "
+            "an event and is not named like one",
+            hint=f"{_UNCHANGED}; move it away, or give it its number with six digits",
+            files=wrong[:_TOLD_MAX],
+        )
+
+
+def _mixed(root: str, theirs: list[str], ours: list[str]) -> ForeignProofError:
+    return ForeignProofError(
+        f"{root} has events of af (ledger/{theirs[0]}) beside events of the protocol's own dialect "
+        f"(ledger/{ours[0]}): af reads past those, so both would grant the same node",
+        hint=f"{_UNCHANGED}; find out which of the two is in use, and move the other's events away",
+        files=theirs[:_TOLD_MAX],
+    )

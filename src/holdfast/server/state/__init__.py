@@ -1,0 +1,10 @@
+"""The state that the page shows, computed in one view of the ledger.
+
+board           who holds what, what is in progress, and why each item waits
+ledger_facts    what one view of the ledger says about work and locks
+wait_chains     who waits for whom: A waits for B, which waits for C
+work_progress   how far the work is, and when it will be done
+task_board      the tasks of all lists
+tally           every count that the page, `/metrics` and `top` show
+event_history   what has happened: spans of grants, contention by file, gaps
+"""

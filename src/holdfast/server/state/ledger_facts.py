@@ -1,0 +1,117 @@
+"""What one view of the ledger says about work and locks, read once, so that its parts agree."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from holdfast.core import rules
+from holdfast.gate.people.file_standing import standings
+from holdfast.work.engine import item_store, scheduler
+from holdfast.work.engine.work_items import DISPATCHED, HELD, QUEUED, WorkItem
+from holdfast.work.screens import assignment, workflow_records
+from holdfast.work.tasks import task_records
+
+if TYPE_CHECKING:
+    from holdfast.core.model import ConflictInfo, Event, Grant, Ticket
+    from holdfast.core.view import View
+    from holdfast.work.tasks.task_records import ListRecord, TaskRecord
+
+#: The resource that stands for a task itself (`work.tasks.attempt.anchor`): not a file.
+_ANCHOR = re.compile(r"task:[A-Za-z0-9-]+-[0-9a-f]{6}")
+
+
+def without_anchors(paths: list[str]) -> list[str]:
+    """Paths without the resources that stand for tasks themselves."""
+    return [path for path in paths if not _ANCHOR.fullmatch(path)]
+
+
+def covers_files(grant: Grant) -> bool:
+    """Whether a grant covers anything but a task itself."""
+    return any(not _ANCHOR.fullmatch(path) for path in grant.paths)
+
+
+class Moment:
+    """What one view of the ledger says."""
+
+    def __init__(self, view: View) -> None:
+        self.head, self.now = view.head, view.now
+        self.grants: list[Grant] = [one for one in view.grants() if rules.is_live(view, one)]
+        self.tickets: list[Ticket] = [
+            one for one in view.queue() if rules.is_waited_with(view, one)
+        ]
+        found = [WorkItem.from_data(event.data) for event in view.notes(item_store.NOTES)]
+        self.items = {item.id: item for item in sorted(found, key=lambda item: item.arrival)}
+        ids = ((id, item) for item in found for id in (item.id, item.grant_id, item.ticket))
+        self._items = {id: item for id, item in ids if id}
+        self.flows = {
+            event.data["workflow"]: event.data for event in view.notes(workflow_records.NOTES)
+        }
+        self.assignment: Event | None = view.note(assignment.NOTE)
+        self.dispatcher: Event | None = view.note(assignment.DISPATCHER)
+        trouble = view.note(scheduler.TROUBLE)
+        self.trouble: str = "" if trouble is None else trouble.data["error"]
+        self.agents = standings(view, self.grants)
+        self.lists: list[ListRecord] = task_records.lists_in(view)
+        self.tasks: list[TaskRecord] = _listed(self.lists, task_records.tasks_in(view))
+
+    @property
+    def active(self) -> list[WorkItem]:
+        """Those that are worked on, in the order in which they were sent out."""
+        found = [item for item in self.items.values() if item.status == DISPATCHED]
+        return sorted(found, key=lambda item: item.dispatched)
+
+    @property
+    def held(self) -> list[WorkItem]:
+        """Those that keep their locks until a person has decided."""
+        return [item for item in self.items.values() if item.status == HELD]
+
+    @property
+    def queued(self) -> list[WorkItem]:
+        """Those that wait, as they come."""
+        found = [item for item in self.items.values() if item.status == QUEUED]
+        return sorted(found, key=lambda item: item.rank)
+
+    @property
+    def others(self) -> list[Grant]:
+        """Grants that belong to no item: agents and people who work for themselves."""
+        return [grant for grant in self.grants if self.item_of(grant.id, grant.holder.id) is None]
+
+    @property
+    def strangers(self) -> list[Ticket]:
+        """Tickets in the kernel's line that belong to no item."""
+        found = ((one, self.item_of(one.id, one.request.holder.id)) for one in self.tickets)
+        return [ticket for ticket, item in found if item is None]
+
+    @property
+    def calls(self) -> dict[str, Ticket]:
+        """For each item that is at work and of which a call stands in line, the ticket."""
+        found = ((self._items.get(one.request.holder.id), one) for one in self.tickets)
+        return {item.id: ticket for item, ticket in found
+                if item is not None and item.ticket != ticket.id}  # fmt: skip
+
+    def item_of(self, *ids: str) -> WorkItem | None:
+        """The item that a grant, a place in line or a holder belongs to."""
+        return next((self._items[id] for id in ids if id in self._items), None)
+
+    def item_behind(self, conflict: ConflictInfo) -> WorkItem | None:
+        """The item that is in the way."""
+        return self.item_of(conflict.grant_id, conflict.holder)
+
+    def name(self, conflict: ConflictInfo) -> str:
+        """What people call the holder that is in the way: an item by its workflow or task."""
+        item = self.item_behind(conflict)
+        return conflict.holder if item is None else item.workflow
+
+
+def task_of(item: WorkItem) -> tuple[str, str] | None:
+    """The list and the name of the task that an item is an attempt at; None if it is no task."""
+    if "list" not in item.data or "task" not in item.data:
+        return None
+    return str(item.data["list"]), str(item.data["task"])
+
+
+def _listed(lists: list[ListRecord], tasks: list[TaskRecord]) -> list[TaskRecord]:
+    """The tasks that are part of a list as it was begun last."""
+    names = {(one.name, task) for one in lists for task in one.tasks}
+    return [one for one in tasks if (one.list, one.name) in names]

@@ -1,0 +1,84 @@
+"""The tasks of all lists, as the page and other programs are told of them.
+
+A row has what is shown of every task at once, without its prompt and its output: a list may have
+hundreds. `one` has all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger_time import iso
+from holdfast.server.state import wait_chains
+from holdfast.server.state.ledger_facts import Moment
+from holdfast.server.state.wait_chains import Chains
+from holdfast.work.tasks import task_states
+from holdfast.work.tasks.task_records import TaskRecord
+
+#: How much of a prompt is in a row.
+LINE_CHARACTERS_MAX = 160
+
+#: What to type where there is nothing yet, and what comes of it.
+_GUIDANCE = (
+    ('holdfast dispatch --task "what is to be done"', "let an agent do a task, in this checkout"),
+    ("holdfast dispatch TODO.md", "do every unticked item of a checklist, several at once"),
+    ("holdfast init", "let the agents that you start yourself share this checkout"),
+    ("holdfast lock FILE", "hold a file yourself, until holdfast unlock FILE"),
+)
+
+
+def rows(now: Moment, found: Chains, reasons: int) -> list[dict[str, Any]]:
+    """Every task, in the order of its list. What is waited for is told of the first `reasons` that
+    wait for locks, and of all that wait for other tasks."""
+    left, told = reasons, []
+    for task in now.tasks:
+        asks = task.state == task_states.QUEUED
+        is_told = not asks or left > 0
+        left -= asks
+        told.append(_row(now, task, found.of_task(task) if is_told and not task.is_over else []))
+    return told
+
+
+def one(now: Moment, found: Chains, list: str, name: str) -> dict[str, Any] | None:
+    """All that is known of a task."""
+    task = next((each for each in now.tasks if (each.list, each.name) == (list, name)), None)
+    if task is None:
+        return None
+    chain = [] if task.is_over else found.of_task(task)
+    terms = task.task.to_data()
+    return {
+        **_row(now, task, chain), "prompt": task.task.prompt, "terms": terms,
+        "files": [*task.files], "needs": [*task.needs], "tail": [*task.tail], "log": task.log,
+        "chain_sentence": wait_chains.sentence(task.name, chain),
+    }  # fmt: skip
+
+
+def guidance(now: Moment) -> list[dict[str, str]]:
+    """What to type, where nothing is held, nothing waits and no work was ever begun."""
+    if now.grants or now.tickets or now.items or now.lists or now.flows or now.agents:
+        return []
+    return [{"command": command, "does": does} for command, does in _GUIDANCE]
+
+
+def _row(now: Moment, task: TaskRecord, chain: list[dict[str, str]]) -> dict[str, Any]:
+    item = now.items.get(task.item)
+    waits = task.state in (task_states.WAITING, task_states.QUEUED)
+    since = item.dispatched if item is not None and task.state in task_states.HOLDING else 0
+    return {
+        "list": task.list, "name": task.name, "state": task.state, "reason": task.reason,
+        "line": _line(task.task.prompt), "item": task.item, "tries": task.tries,
+        "round": task.round, "commit": task.commit, "decision": task.decision,
+        "changed": len(task.files), "after": [*task.task.after],
+        "began": iso(task.began) if task.began else None,
+        "ended": iso(task.ended) if task.ended else None,
+        "since": iso(since) if since else None,
+        "worked_seconds": task.worked_microseconds / 1_000_000,
+        "waited_seconds": task.waited_microseconds / 1_000_000,
+        "waits": waits or bool(chain), "chain": chain,
+    }  # fmt: skip
+
+
+def _line(prompt: str) -> str:
+    """The first line of a prompt."""
+    first = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
+    return first if len(first) <= LINE_CHARACTERS_MAX else f"{first[: LINE_CHARACTERS_MAX - 1]}…"

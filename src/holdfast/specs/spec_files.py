@@ -1,0 +1,384 @@
+"""Small files that are there whole or not at all, and one process at a time around them.
+
+New content is written and synced while it has no name, and gets one by `link`, which cannot
+overwrite: of many who do so at one moment exactly one wins, and nobody ever reads half of it.
+Whoever is killed on the way leaves nothing behind.
+
+What this does not promise: on a file system without hard links the file is made under its name, so
+somebody may see it before it is whole. Where folders cannot be locked (Windows, some network file
+systems) processes are kept apart by the link alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from time import monotonic, sleep, time
+
+from holdfast.manager.ids import new_id
+from holdfast.specs.errors import SpecBusyError
+from holdfast.store.write_gate import (
+    LOCK_EX,
+    LOCK_NB,
+    LOCK_UN,
+    flock,
+    whose_lock,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Final
+
+#: More than anybody writes into such a file; what is longer is not read.
+BYTES_MAX = 16 << 20
+#: How long somebody may need to write a file that is not made all at once.
+SETTLE_SECONDS = 0.5
+#: How long one process may be at the files of a folder before the others give up.
+ALONE_SECONDS = 10.0
+_LOOK_SECONDS = 0.002
+
+_BY_FOLDER = {os.open, os.link} <= os.supports_dir_fd
+_CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
+_BINARY: int = getattr(os, "O_BINARY", 0)
+_FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC
+#: Without following a link, and without waiting for somebody at the other end of a pipe.
+_LOOK: int = (
+    os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _CLOEXEC | _BINARY
+)
+_NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY
+_NAMELESS: int = getattr(os, "O_TMPFILE", 0)
+#: What a file system, or a kernel, says that has no files without a name.
+_NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+#: What a file system says that has no hard links.
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+#: What is said where folders cannot be locked.
+_NO_FLOCK = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+def is_denied(error: OSError) -> bool:
+    """Whether the system said that this is not allowed, rather than that it went wrong."""
+    return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Seen:
+    """One look at a file. `data` is None if there is something that is no ordinary file, or is too
+    long; `stamp` tells whether it is still the same."""
+
+    __slots__ = ("changed", "data", "stamp")
+
+    def __init__(self, data: bytes | None, status: os.stat_result) -> None:
+        self.data: Final = data
+        self.stamp: Final = _stamp(status)
+        self.changed: Final = status.st_mtime
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def look(path: str) -> Seen | None:
+    """What is there now; None if nothing is. Raises PermissionError if that may not be known."""
+    try:
+        descriptor = os.open(path, _LOOK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.ENODEV):
+            return _looked_at(path)  # a link, or what cannot be opened
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > BYTES_MAX:
+            return Seen(None, status)
+        return Seen(_read(descriptor), status)
+    finally:
+        os.close(descriptor)
+
+
+def _looked_at(path: str) -> Seen | None:
+    try:
+        return Seen(None, os.lstat(path))
+    except FileNotFoundError:
+        return None
+
+
+def _read(descriptor: int) -> bytes:
+    found = chunk = os.read(descriptor, BYTES_MAX)
+    while chunk:
+        chunk = os.read(descriptor, BYTES_MAX)
+        found += chunk
+    return found
+
+
+def is_same(path: str, seen: Seen) -> bool:
+    """Whether there is still what was seen."""
+    try:
+        return _stamp(os.lstat(path)) == seen.stamp
+    except FileNotFoundError:
+        return False
+
+
+class Settling:
+    """Whether a file that looks unfinished has been left like that."""
+
+    __slots__ = ("_since", "_stamp")
+
+    def __init__(self) -> None:
+        self._stamp: tuple[int, int, int, int] | None = None
+        self._since = 0.0
+
+    def is_over(self, seen: Seen) -> bool:
+        """By the file's own time, or, if that is another machine's, by how long we have watched."""
+        if time() - seen.changed >= SETTLE_SECONDS:
+            return True
+        if seen.stamp != self._stamp:
+            self._stamp, self._since = seen.stamp, monotonic()
+        return monotonic() - self._since >= SETTLE_SECONDS
+
+
+def publish(path: str, data: bytes, mode: int = 0o644) -> bool:
+    """Make a file, whole and at once. False if there is something of that name."""
+    folder, name = os.path.split(path)
+    with _Folder(folder) as place:
+        file, temporary = place.prepared(data, mode)
+        try:
+            place.link(temporary or f"/proc/self/fd/{file}", name)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return place.made_by_name(name, data, mode)
+        finally:
+            os.close(file)
+            if temporary:
+                place.unlink(temporary)
+        place.sync()
+    return True
+
+
+def replace(path: str, data: bytes, mode: int = 0o644, *, lasting: bool = True) -> None:
+    """Make a file, or put other content in its place, whole and at once. Unless it is `lasting`, a
+    power cut may leave the old content, or none."""
+    folder, name = os.path.split(path)
+    with _Folder(folder) as place:
+        file, temporary = place.named(data, mode, lasting)
+        os.close(file)
+        try:
+            os.replace(place.path(temporary), place.path(name))
+        except BaseException:
+            place.unlink(temporary)
+            raise
+        if lasting:
+            place.sync()
+
+
+class _Folder:
+    """A folder in which files are made; by an open descriptor where the system can do that."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    def __enter__(self) -> _Folder:
+        if _BY_FOLDER:
+            self._fd = os.open(self._path, _FOLDER)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+    def path(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    def prepared(self, data: bytes, mode: int) -> tuple[int, str]:
+        """A file with this content, and its name for now if it needs one."""
+        if _NAMELESS and self._fd is not None:
+            try:
+                file = os.open(".", _NAMELESS | os.O_WRONLY | _CLOEXEC, mode, dir_fd=self._fd)
+            except OSError as error:
+                if error.errno not in _NO_NAMELESS:
+                    raise
+            else:
+                if os.path.exists(f"/proc/self/fd/{file}"):  # else it could get no name
+                    _write(file, data)
+                    return file, ""
+                os.close(file)
+        return self.named(data, mode)
+
+    def named(self, data: bytes, mode: int, lasting: bool = True) -> tuple[int, str]:
+        """A file with this content that has a name for now."""
+        name = f".{new_id()}.new"
+        file = os.open(self.path(name), _NEW, mode)
+        try:
+            _write(file, data, lasting)
+        except BaseException:
+            self.unlink(name)
+            raise
+        return file, name
+
+    def made_by_name(self, name: str, data: bytes, mode: int) -> bool:
+        """The file under its own name at once, where nothing else can be done."""
+        try:
+            file = os.open(self.path(name), _NEW, mode)
+        except FileExistsError:
+            return False
+        try:
+            _write(file, data)
+        except BaseException:
+            self.unlink(name)
+            raise
+        os.close(file)
+        return True
+
+    def link(self, source: str, name: str) -> None:
+        if self._fd is None:
+            os.link(self.path(source), self.path(name))
+        else:
+            os.link(source, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self.path(name))
+
+    def sync(self) -> None:
+        """Make a new name outlast a power cut, where folders can be synced."""
+        if self._fd is not None:
+            try:
+                os.fsync(self._fd)
+            except OSError:
+                return
+
+
+def _write(file: int, data: bytes, lasting: bool = True) -> None:
+    """All of it, and to the disk if it is to last. The descriptor is closed if that fails."""
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(file, left) :]
+        if lasting:
+            os.fsync(file)
+    except BaseException:
+        os.close(file)
+        raise
+
+
+def set_aside(path: str, seen: Seen, label: str) -> str | None:
+    """Give a file that was seen another name beside it, for its user. None if it was another by
+    then: that one is put back."""
+    aside = f"{path}.{label}-{new_id()}"
+    try:
+        os.rename(path, aside)
+    except FileNotFoundError:
+        return None
+    if is_same(aside, seen):
+        return aside
+    try:
+        os.link(aside, path, follow_symlinks=False)
+    except FileExistsError:
+        return None  # there is a newer one already; this one stays for its user
+    os.unlink(aside)
+    return None
+
+
+class Alone:
+    """One process at a time in a folder, by an advisory lock on the folder itself.
+
+    The kernel gives it back when the process ends, however that happens. Raises FileNotFoundError
+    or NotADirectoryError if there is no such folder, SpecBusyError if somebody stays inside.
+    """
+
+    __slots__ = ("_descriptor", "_folder")
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._descriptor = -1
+
+    def __enter__(self) -> None:
+        if not os.path.isdir(self._folder):
+            os.stat(self._folder)  # says by itself if it is not there, or may not be seen
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._folder)
+        if os.name == "nt":
+            return
+        self._descriptor = os.open(self._folder, _FOLDER)
+        try:
+            self._wait()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def _wait(self) -> None:
+        end = monotonic() + ALONE_SECONDS
+        while True:
+            try:
+                flock(self._descriptor, LOCK_EX | LOCK_NB)
+                return
+            except BlockingIOError:
+                if monotonic() > end:
+                    raise self._busy() from None
+            except OSError as error:
+                if error.errno in _NO_FLOCK:
+                    return
+                raise
+            # The clock's low digits are as good as dice for keeping two processes out of step.
+            sleep(_LOOK_SECONDS * (0.5 + monotonic() * 1e6 % 1))
+
+    def _busy(self) -> SpecBusyError:
+        inside = whose_lock(os.fstat(self._descriptor).st_ino)
+        who = f"process {inside}" if inside else "another process"
+        return SpecBusyError(
+            f"{who} has been at the lock in {self._folder} for too long",
+            hint=f"let it go on (kill -CONT {inside}) or end it" if inside else "try again",
+            pid=inside,
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._descriptor < 0:
+            return
+        try:
+            # Not by closing alone: a child that was forked meanwhile has the same open folder.
+            flock(self._descriptor, LOCK_UN)
+        except OSError as trouble:
+            if trouble.errno not in _NO_FLOCK:
+                raise
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class AloneAtAll:
+    """One process at a time in several folders, entered in the order in which they are given."""
+
+    __slots__ = ("_entered", "_folders")
+
+    def __init__(self, folders: Sequence[Alone]) -> None:
+        self._folders = tuple(folders)
+        self._entered: list[Alone] = []
+
+    def __enter__(self) -> None:
+        try:
+            for folder in self._folders:
+                folder.__enter__()
+                self._entered.append(folder)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        while self._entered:
+            self._entered.pop().__exit__(kind, error, trace)

@@ -1,0 +1,108 @@
+"""Stores and forks: the child keeps nothing that the parent has open, and neither side hangs.
+
+All connections of a process share what SQLite keeps in memory about a file, so a child that only
+left its copy alone would hand the parent's descriptor numbers and lock counts to every connection
+that it opens itself. The child therefore closes its copies, at once, before the program can do
+anything else: later it may have closed all descriptors, as daemons do.
+
+A fork happens at any moment: another thread may be inside SQLite, in a fenced section, or at the
+gate; this very thread may be inside a view. A fork waits only while another thread is inside
+SQLite, and the mutexes of the child are new ones: a call that was under way is the parent's.
+A signal's handler may fork in the middle of a transaction of its own thread: see `transaction`.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import RLock, _count, get_ident
+from _weakref import ref
+
+from holdfast.core.root_errors import StoreError
+from holdfast.store import (
+    NEEDED_IN_CHILDREN,
+    file_descriptors,
+    session,
+    write_gate,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.store.sqlite import SqliteStore
+
+#: How long a fork waits for another thread that is inside SQLite.
+WAIT_SECONDS = 10.0
+
+_stores: list[ref[SqliteStore]] = []
+#: For each thread that forks: the engines that it stopped, and whether there were other threads.
+_forks: dict[int, tuple[list[Mutex], bool]] = {}
+
+
+class Mutex(RLock):  # type: ignore[misc]
+    """One thread at a time, and it can be asked whether that is us."""
+
+    if TYPE_CHECKING:
+
+        def _is_owned(self) -> bool: ...
+
+
+def watch(store: SqliteStore) -> None:
+    """Look after a store when this process forks."""
+    _stores.append(ref(store, _stores.remove))
+
+
+def forked(error: BaseException) -> StoreError:
+    """What a call fails with in a child that was forked in the middle of it."""
+    return StoreError(
+        f"this process was forked in the middle of a call that its parent had made ({error})",
+        hint="the parent's call goes on in the parent; make another one here",
+    )
+
+
+def _before_fork() -> None:
+    stores = [store for known in _stores if (store := known()) is not None]
+    if not stores:
+        return
+    for name in NEEDED_IN_CHILDREN:
+        try:
+            __import__(name)
+        except ImportError:
+            pass
+    stopped: list[Mutex] = []
+    _forks[get_ident()] = (stopped, _count() > 0)
+    for store in stores:
+        if store.engine._is_owned():
+            store.before_fork()
+        elif store.engine.acquire(timeout=WAIT_SECONDS):
+            stopped.append(store.engine)
+
+
+def _after_fork_in_parent() -> None:
+    stopped, _ = _forks.pop(get_ident(), ((), False))
+    for engine in stopped:
+        engine.release()
+    for known in list(_stores):
+        store = known()
+        if store is not None and store.engine._is_owned():
+            store.after_fork()
+
+
+def _after_fork_in_child() -> None:
+    stopped, beside_threads = _forks.pop(get_ident(), ((), False))
+    _forks.clear()
+    for engine in stopped:
+        engine.release()
+    for known in list(_stores):
+        store = known()
+        if store is not None:
+            store.leave_to_parent()
+    session.bequeath_all(beside_threads=beside_threads)
+    file_descriptors.forget(True)
+    write_gate.close_all()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

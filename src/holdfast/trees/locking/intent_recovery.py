@@ -1,0 +1,196 @@
+"""Finishing, or taking back, what somebody did not live to finish.
+
+Whether an operation had become visible decides: what had is finished, what had not is taken
+back. Both the doctor and the next operation on the same worktree do it, and so does an operation
+that fails, with itself. Everything here can be interrupted anywhere and done again.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.errors import HoldfastError
+from holdfast.trees import audit_log, tree_files, worktrees
+from holdfast.trees.locking import intents
+from holdfast.trees.locking.intents import Intent
+from holdfast.trees.repository import Repository
+from holdfast.trees.snapshots import descriptors
+from holdfast.trees.worktrees import Worktree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def settle_abandoned(repository: Repository, worktree_id: str) -> None:
+    """All that was left behind by those who worked on a worktree and are gone."""
+    for intent in intents.abandoned(repository):
+        if intent.text("worktree_id") == worktree_id:
+            settle(repository, intent)
+
+
+def settle_collections(repository: Repository) -> None:
+    """What every gc left behind that did not live to finish."""
+    _settle_all(repository, intents.COLLECT)
+
+
+def settle_imports(repository: Repository) -> None:
+    """What every import left behind that did not live to finish."""
+    _settle_all(repository, intents.IMPORT_ONE, intents.IMPORT)
+
+
+def _settle_all(repository: Repository, *operations: str) -> None:
+    for intent in intents.abandoned(repository):
+        if intent.operation in (*operations, ""):  # or what cannot be read: it never began
+            settle(repository, intent)
+
+
+def settle(repository: Repository, intent: Intent) -> str:
+    """Finish an operation or take it back, and close its intent. In words, what was done."""
+    doing = {
+        intents.SNAPSHOT: _settle_snapshot,
+        intents.RESTORE_IN_PLACE: _settle_restore,
+        intents.CREATE: _settle_create,
+        intents.REMOVE: _settle_remove,
+        intents.IMPORT: _settle_import,
+        intents.IMPORT_ONE: _settle_snapshot,
+        intents.COLLECT: _settle_collection,
+    }.get(intent.operation, _settle_unknown)
+    done = doing(repository, intent)
+    tree_files.remove_tree(staging(repository, intent.id))
+    intent.close()
+    return done
+
+
+def staging(repository: Repository, id: str) -> str:
+    """The folder in which an operation builds, and into which it moves what goes away."""
+    return repository.path("staging", id)
+
+
+def _settle_snapshot(repository: Repository, intent: Intent) -> str:
+    id = intent.id
+    if not descriptors.is_id(id):
+        return _settle_unknown(repository, intent)
+    worktree = _worktree(repository, intent)
+    if os.path.lexists(descriptors.path(repository, id)):
+        _finish_snapshot(repository, id, worktree)
+        return "finished: the snapshot was whole"
+    final = descriptors.folder(repository, id)
+    if os.path.lexists(final):  # it has its name, and no descriptor: nobody has ever seen it
+        os.rename(final, f"{final}{tree_files.UNFINISHED}")
+    tree_files.remove_tree(f"{final}{tree_files.UNFINISHED}")
+    tree_files.remove(f"{descriptors.path(repository, id)}{tree_files.UNFINISHED}")
+    return "taken back: nothing of it was visible"
+
+
+def _finish_snapshot(repository: Repository, id: str, worktree: Worktree | None) -> None:
+    fields = descriptors.listed(repository, id)
+    if worktree is not None:
+        with worktree.guard():
+            parent = fields.get("parent_snapshot_id") or ""
+            # A head that is not whole has been passed over: the parent is the one before it.
+            if parent in (worktree.head(), descriptors.nearest(repository, worktree.head())):
+                worktree.move_head(id)
+    from holdfast.trees.snapshots.taking import published_facts
+
+    event = "snapshot_imported" if "origin" in fields else "snapshot_published"
+    _append_once(repository, event, "snapshot_id", published_facts(fields))
+
+
+def _settle_restore(repository: Repository, intent: Intent) -> str:
+    worktree = _worktree(repository, intent)
+    if worktree is None or worktree.config.get("made_by") != intent.id:
+        return "taken back: the payload is the old one"
+    _append_once(repository, "restored_in_place", "operation_id", restored_facts(intent))
+    return "finished: the payload is the new one"
+
+
+def restored_facts(intent: Intent) -> dict[str, Any]:
+    """What the audit log says about a restore in place."""
+    names = (
+        "worktree_id", "worktree", "snapshot_id", "previous_head", "reason", "holder_id",
+        "fencing_token",
+    )  # fmt: skip
+    return {"operation_id": intent.id, **{name: intent.fields.get(name) for name in names}}
+
+
+def _settle_create(repository: Repository, intent: Intent) -> str:
+    worktree = _worktree(repository, intent)
+    if worktree is None or worktree.config.get("made_by") != intent.id:
+        return "taken back: the worktree was not there yet"
+    _append_once(repository, "worktree_created", "operation_id", created_facts(intent))
+    return "finished: the worktree was whole"
+
+
+def created_facts(intent: Intent) -> dict[str, Any]:
+    """What the audit log says about a new worktree."""
+    names = ("worktree_id", "worktree", "snapshot_id", "isolation")
+    return {"operation_id": intent.id, **{name: intent.fields.get(name) for name in names}}
+
+
+def _settle_remove(repository: Repository, intent: Intent) -> str:
+    if not os.path.lexists(staging(repository, intent.id)):
+        return "taken back: the worktree is still there"
+    id = intent.text("worktree_id")
+    if worktrees.is_worktree_id(id):
+        for suffix in ("json", "counter", "guard"):
+            tree_files.remove(repository.path("locks", f"{id}.{suffix}"))
+    _append_once(repository, "worktree_removed", "operation_id", removed_facts(intent))
+    return "finished: the worktree was out of sight already"
+
+
+def removed_facts(intent: Intent) -> dict[str, Any]:
+    """What the audit log says about a worktree that was removed."""
+    names = ("worktree_id", "worktree", "head", "holder_id", "fencing_token")
+    return {"operation_id": intent.id, **{name: intent.fields.get(name) for name in names}}
+
+
+def _settle_collection(repository: Repository, intent: Intent) -> str:
+    """The snapshots that are out of sight go away with the staging folder; the others stay."""
+    removed = []
+    for id in intent.fields.get("snapshot_ids") or ():
+        if not isinstance(id, str) or not descriptors.is_id(id):
+            continue
+        if os.path.lexists(descriptors.path(repository, id)):
+            continue  # it was not its turn yet, or it has been imported again
+        if os.path.lexists(descriptors.tombstone(repository, id)):
+            removed.append(id)
+            tree_files.remove_tree(descriptors.folder(repository, id))
+    if not removed:
+        return "taken back: every snapshot is still there"
+    _append_once(repository, "snapshots_removed", "operation_id", collected_facts(intent, removed))
+    return "finished: what was out of sight is removed"
+
+
+def collected_facts(intent: Intent, removed: list[str]) -> dict[str, Any]:
+    """What the audit log says about a gc."""
+    return {
+        "operation_id": intent.id, "plan_id": intent.text("plan_id"), "removed": removed,
+    }  # fmt: skip
+
+
+def _settle_import(repository: Repository, intent: Intent) -> str:
+    """What was brought over is whole and stays; only its tags may be missing."""
+    return "finished: import it again for the rest, and for the tags"
+
+
+def _settle_unknown(repository: Repository, intent: Intent) -> str:
+    """An intent that cannot be read was never flushed: nothing came after it."""
+    return "taken back: nothing had begun"
+
+
+def _worktree(repository: Repository, intent: Intent) -> Worktree | None:
+    """The worktree that an intent is about, if it is still the same."""
+    try:
+        found = worktrees.find(repository, intent.text("worktree"))
+    except HoldfastError:
+        return None
+    return found if found.id == intent.text("worktree_id") else None
+
+
+def _append_once(repository: Repository, event: str, field: str, facts: dict[str, Any]) -> None:
+    """Write what is missing in the audit log; whoever was killed may have written it himself."""
+    for record in audit_log.records(repository):
+        if record.get("event") == event and record.get(field) == facts[field]:
+            return
+    audit_log.append(repository, event, {**facts, "recovered": True})

@@ -1,0 +1,198 @@
+"""What keeps a snapshot: who needs it, and what the settings say.
+
+    a worktree's latest snapshot, and the one that it was made from
+    a tag
+    an operation under way that makes it or reads it
+    keep_ancestors   everything that one of these came from
+    keep_last        the latest N snapshots of each worktree
+    keep_days        everything that is younger
+
+What cannot be known is never taken for free: a worktree, a tag or a line of descent that cannot be
+read makes all of this fail, and nothing is removed.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.model import SECOND
+from holdfast.trees import tree_files, worktrees
+from holdfast.trees.errors import BadTreeError, TreeDamagedError, shown
+from holdfast.trees.locking import intents
+from holdfast.trees.locking.lock_records import moment
+from holdfast.trees.repository import Repository
+from holdfast.trees.snapshots import descriptors, tags
+from holdfast.trees.snapshots.descriptors import Descriptor
+from holdfast.trees.worktrees import Worktree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Final
+
+_DAY_MICROSECONDS = 86_400 * SECOND
+_UNDER_WAY = "an operation under way"
+_KEEP_LAST_MAX = 1_000_000
+_KEEP_DAYS_MAX = 36_500
+
+
+class Settings:
+    """What is kept beside that which something needs."""
+
+    __slots__ = ("keep_ancestors", "keep_days", "keep_last")
+
+    def __init__(
+        self, *, keep_ancestors: bool = True, keep_last: int = 10, keep_days: float = 1
+    ) -> None:
+        if type(keep_last) is not int or not 0 <= keep_last <= _KEEP_LAST_MAX:
+            raise _bad("keep_last", keep_last, f"a whole number from 0 to {_KEEP_LAST_MAX:,}")
+        if type(keep_days) not in (int, float) or not 0 <= keep_days <= _KEEP_DAYS_MAX:
+            raise _bad("keep_days", keep_days, f"a number from 0 to {_KEEP_DAYS_MAX:,}")
+        if type(keep_ancestors) is not bool:
+            raise _bad("keep_ancestors", keep_ancestors, "true or false")
+        self.keep_ancestors: Final = keep_ancestors
+        self.keep_last: Final = keep_last
+        self.keep_days: Final = keep_days
+
+    def to_dict(self) -> dict[str, Any]:
+        """As they are stored, and for other programs."""
+        return {name: getattr(self, name) for name in KEYS}
+
+    def but(self, **changes: Any) -> Settings:
+        """The same with some of them changed."""
+        unknown = sorted({*changes} - {*KEYS})
+        if unknown:
+            raise BadTreeError(
+                f"there is no setting {shown(unknown[0])}", hint=f"there is {', '.join(KEYS)}"
+            )
+        return Settings(**{**self.to_dict(), **changes})
+
+
+KEYS = ("keep_ancestors", "keep_last", "keep_days")
+
+
+def _bad(name: str, value: object, wanted: str) -> BadTreeError:
+    return BadTreeError(f"{name} cannot be {value!r}", hint=f"give {wanted}")
+
+
+def settings(repository: Repository) -> Settings:
+    """The settings of a repository; the defaults if there are none."""
+    try:
+        fields = tree_files.read_json(_settings_path(repository))
+        return Settings().but(**fields)
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, ValueError, BadTreeError) as error:
+        raise TreeDamagedError(
+            f"gc/settings.json cannot be used: {shown(str(error))}",
+            hint="put it right, or remove it; nothing was removed",
+        ) from error
+
+
+def change_settings(repository: Repository, **changes: Any) -> Settings:
+    """Store settings."""
+    with intents.guard(repository):
+        made = settings(repository).but(**changes)
+        tree_files.replace(_settings_path(repository), tree_files.pretty(made.to_dict()))
+    return made
+
+
+def _settings_path(repository: Repository) -> str:
+    return repository.path("gc", "settings.json")
+
+
+def needed(repository: Repository) -> dict[str, str]:
+    """The snapshots that something needs, each with what needs it.
+
+    Inside the guard of the intents it is certain: an operation either still has its intent, or has
+    given the snapshot to a worktree before it took the intent away. So intents come first.
+    """
+    found = {id: _UNDER_WAY for id in intents.needed(repository) if id}
+    for name in worktrees.names(repository):
+        try:
+            found |= _of_worktree(Worktree(repository, name))
+        except TreeDamagedError:
+            if name in worktrees.names(repository):
+                raise
+            continue  # removed while we looked
+    for tag in tags.every(repository):
+        found[tag.snapshot_id] = f"the tag {tag.name}"
+    return found
+
+
+def _of_worktree(worktree: Worktree) -> dict[str, str]:
+    head = worktree.head()
+    named = {
+        descriptors.nearest(worktree.repository, head): "the latest whole one",
+        worktree.base(): "the base",
+        head: "the head",
+    }
+    return {id: f"{what} of {worktree.name}" for id, what in named.items() if id}
+
+
+class Keeping:
+    """All snapshots as one look shows them, to be asked what is kept of them.
+
+    Those that are made later are no business of it. What came before a snapshot never changes, so
+    it is read once.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository: Final = repository
+        self.every: Final[dict[str, Descriptor]] = {
+            id: descriptors.listed(repository, id) for id in descriptors.visible_ids(repository)
+        }
+        self._parents: dict[str, str] = {}
+
+    def kept(self, wanted: Settings, roots: dict[str, str]) -> dict[str, str]:
+        """All that is kept, each with the reason. The roots are what something needs."""
+        found = {id: roots[id] for id in self.every if id in roots}
+        if wanted.keep_ancestors:
+            seen: set[str] = set()
+            for root, why in roots.items():
+                if why == _UNDER_WAY and root not in self.every:
+                    continue  # it is still being made, from what is a head as long as it is
+                for id in self._ancestors(root, seen):
+                    found.setdefault(id, f"an ancestor of {why}")
+        for id in _latest(self.every, wanted.keep_last):
+            found.setdefault(id, "keep_last")
+        oldest = self._repository.clock.read().wall - wanted.keep_days * _DAY_MICROSECONDS
+        for id, fields in self.every.items():
+            if _moment(fields) > oldest:
+                found.setdefault(id, "keep_days")
+        return found
+
+    def _ancestors(self, root: str, seen: set[str]) -> Iterator[str]:
+        """What a snapshot came from, also past those that were removed, up to what was seen."""
+        at = root if descriptors.is_id(root) else ""
+        while at and at not in seen:
+            seen.add(at)
+            if at in self.every:
+                yield at
+            at = self._parent(at)
+
+    def _parent(self, id: str) -> str:
+        if id not in self._parents:
+            known = descriptors.recorded_parent(self._repository, id)
+            if known is None:
+                raise TreeDamagedError(
+                    f"nothing tells which snapshot came before {id}, so nothing can be removed",
+                    hint="holdfast tree doctor says more; keep_ancestors=false does not ask for it",
+                    snapshot_id=id,
+                )
+            self._parents[id] = known
+        return self._parents[id]
+
+
+def _latest(every: dict[str, Descriptor], count: int) -> list[str]:
+    """The latest so many of each worktree."""
+    ordered: dict[str, list[str]] = {}
+    for id in sorted(every, key=lambda one: (_moment(every[one]), one), reverse=True):
+        ordered.setdefault(str(every[id].get("worktree_id", "")), []).append(id)
+    return [id for ids in ordered.values() for id in ids[:count]]
+
+
+def _moment(fields: Descriptor) -> int:
+    """When it was made; what does not say so counts as just made, and so is kept."""
+    try:
+        return moment(str(fields["created_at"]))
+    except (ValueError, KeyError):
+        return 1 << 62

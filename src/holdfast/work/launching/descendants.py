@@ -1,0 +1,138 @@
+"""All that runs below this process: it dies with it, is killed, and is waited for.
+
+A launcher is the reaper of everything that an agent starts, also of what forks away and changes its
+session: what loses its parent becomes a child of the launcher.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.gate.sandbox.fork_server import SET_DEATH_SIGNAL
+from holdfast.gate.sandbox.landlock import prctl
+
+if TYPE_CHECKING:
+    from holdfast.gate.sandbox.fork_client import Nursery
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def be_reaper() -> None:
+    """Whatever our children leave behind becomes a child of ours."""
+    prctl()(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with(parent: int, number: int) -> None:
+    """Get this signal when our parent is gone. Who that is, it must have said before the fork."""
+    prctl()(SET_DEATH_SIGNAL, number, 0, 0, 0)
+    if os.getppid() != parent:  # it went before the kernel knew what to do then
+        os._exit(1)
+
+
+def kill_all(spared: Nursery | None = None, but_wait_for: int = 0) -> None:
+    """Kill everything below us but the nursery, until nothing is left. What becomes of one of them
+    is still asked for."""
+    while but_wait_for or _has_children(spared):
+        for pid in descendants(os.getpid()):
+            try:
+                if spared is None or pid != spared.pid:
+                    os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        if but_wait_for:
+            return
+        _reap(spared, 0)
+
+
+def reap(wanted: int, spared: Nursery | None = None) -> int | None:
+    """Take everything that has ended off the list of processes; the status of one of them, if that
+    has. What an agent leaves behind may be many, and the agent may run for long."""
+    found = None
+    with suppress(ChildProcessError):
+        while True:
+            pid, status = _reap(spared, os.WNOHANG)
+            if not pid:
+                break
+            if pid == wanted:
+                found = status
+    return found
+
+
+def _reap(spared: Nursery | None, options: int) -> tuple[int, int]:
+    """Take one that has ended off the list: its pid, and how it ended. 0 if there is none now."""
+    pid, status = os.waitpid(-1, options)
+    if spared is not None and pid == spared.pid:
+        spared.pid = 0  # somebody killed it: whoever has that pid next is not to be spared
+    return pid, status
+
+
+def _has_children(spared: Nursery | None) -> bool:
+    """Whether anything but the nursery is left below us; those that have ended are not.
+
+    Nobody is overlooked: what loses its parent becomes a child of ours, and nobody but us takes one
+    off the list. What was forked by one that has ended since is seen in the next round, for then
+    there is somebody who has ended.
+    """
+    while True:
+        try:
+            while _reap(spared, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return False
+        if spared is None or not spared.pid:
+            return True
+        if any(pid != spared.pid for pid in _children()):
+            return True
+        try:
+            if not _reap(spared, os.WNOHANG)[0]:
+                return False
+        except ChildProcessError:
+            return False
+
+
+def _children() -> list[int]:
+    """The children of this process, also those that have ended and were not asked for."""
+    found: list[int] = []
+    try:
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except FileNotFoundError:  # a kernel without this list
+        return _families().get(os.getpid(), [])
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below one, whatever sessions and groups they made."""
+    children = _families()
+    found: list[int] = []
+    front = [pid]
+    while front:
+        front = [child for one in front for child in children.get(one, ())]
+        found += front
+    return found
+
+
+def _families() -> dict[int, list[int]]:
+    """The children of every process that has any."""
+    found: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            found.setdefault(int(fields[1]), []).append(int(entry))
+    return found
+
+
+def signal_group(pid: int, number: int) -> None:
+    """Send a signal to a whole group, as far as there is one that we may signal."""
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return

@@ -1,0 +1,527 @@
+"""The process of a slot: starts agents in a sandbox, and outlives none of them.
+
+It is there before an item's locks are taken, and holds them: they are free when it and all that
+carries its mark are gone, not earlier. It is the reaper of everything that an agent starts, also
+of what forks away and changes its session, so it knows when nothing is left; only then it says
+that the agent has ended. When its own parent goes, it kills what it started, puts the files of
+the item back as they were, and goes as well; the agent dies with it even if it is killed itself.
+
+It hears lines of JSON and answers with them:
+
+    {"run": {…}}    start an agent: see `Job`; below a broker, if it has leases (`brokered`)
+    {"stop": WHY}   kill it, with all that it started
+    -> {"gaps": [PATH, …]}, when it tried to write what its grant does not cover
+    -> {"code": N, "why": "", "bytes": N, "seconds": N}, when nothing of it is left
+    -> {"error": {"code": …, "message": …, "hint": …}}, if it could not be started
+
+Its nursery makes the agents, as children of the launcher. Where there is none it forks itself, and
+so it has one thread only; the answers to those inside the sandbox come from another one that begins
+when somebody asks and ends with the agent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.errors import HoldfastError, LockNotHeldError
+from holdfast.core.model import Grant, Holder
+from holdfast.gate.sandbox.box import Sandbox
+from holdfast.gate.sandbox.fork_client import Nursery, is_possible
+from holdfast.gate.sandbox.fork_server import IGNORED_BY_PYTHON
+from holdfast.gate.sandbox.landlock import support
+from holdfast.gate.sandbox.restricted_start import start
+from holdfast.gate.sandbox.runner_folders import Quarters
+from holdfast.manager import transactions
+from holdfast.manager.files.keepsakes import Keepsake, is_held_by
+from holdfast.manager.files.unfinished_edits import FOLDER
+from holdfast.manager.grants import LockGrant
+from holdfast.manager.helper_process import GoneError
+from holdfast.manager.manager import LockManager
+from holdfast.manager.owners.liveness import own_witness
+from holdfast.work.launching.agent_output import READ_BYTES, Output
+from holdfast.work.launching.descendants import (
+    be_reaper,
+    die_with,
+    kill_all,
+    reap,
+    signal_group,
+)
+
+if TYPE_CHECKING:
+    from holdfast.gate.broker.command_start import Enclosure
+    from holdfast.work.launching.brokered_attempt import Brokered
+
+#: From asking an agent to end to making it.
+GRACE_SECONDS = 5.0
+#: How the reason begins for which an agent is ended whose task has to yield.
+DEADLOCK = "deadlock"
+
+
+class Job:
+    """What an agent is: its command, where it runs, what it may write, how long it may take."""
+
+    def __init__(self, said: Mapping[str, Any]) -> None:
+        self.command: list[str] = said["command"]
+        self.folder: str = said["folder"]
+        self.environment: dict[str, str] = said["environment"]
+        self.stdin: str = said["stdin"]
+        self.grant: str = said["grant"]
+        #: What it may write beside its grant; None for no sandbox at all.
+        self.write: list[str] | None = said["write"]
+        self.git: bool = said["git"]
+        self.output: str = said["output"]
+        self.output_bytes_max: int = said["output_bytes_max"]
+        self.timeout_seconds: float = said["timeout_seconds"]
+        #: For a task: whether it writes only what its grant names, and what is closed to it.
+        self.lease: dict[str, Any] | None = said.get("lease")
+
+
+def main(root: str) -> int:
+    """Serve until the parent is gone."""
+    be_reaper()
+    with LockManager.open(root) as manager:
+        return Launcher(manager, 0, 1).serve()
+
+
+class Launcher:
+    """One slot. At most one agent at a time."""
+
+    def __init__(self, manager: LockManager, ear: int, mouth: int) -> None:
+        self._manager = manager
+        self.ear = ear
+        self._mouth = mouth
+        self._heard = b""
+        self._deaf = False
+        self._stop = ""
+        self._abi = support().abi
+        self._quarters: Quarters | None = None
+        #: The task whose agents run here.
+        self._task: Brokered | None = None
+        self.nursery = _nursery()
+        self.wake, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> int:
+        while True:
+            said = self._next()
+            if said is None:
+                self._put_back()
+                self._leave()
+                return 0
+            if "run" in said:
+                try:
+                    self._run(Job(said["run"]))
+                except HoldfastError as error:
+                    told = {"code": error.code, "message": error.message, "hint": error.hint}
+                    self._say({"error": told})
+                except (OSError, ValueError) as error:
+                    self._say({"error": {"code": "E_COMMAND", "message": str(error), "hint": ""}})
+
+    def _leave(self) -> None:
+        if self._quarters is not None:
+            self._quarters.close()
+        if self.nursery is not None:
+            self.nursery.close()
+
+    def _put_back(self) -> None:
+        """Our dispatcher is gone. If that was in the middle of an item, its files are put back at
+        once, and not only when another holder wants them. What does not work stays held."""
+        assert self._manager.tree is not None
+        root = self._manager.tree.root
+        keepsakes = [(name, Keepsake(root, name)) for name in _names(f"{root}/{FOLDER}")]
+        kept = [(name, keepsake) for name, keepsake in keepsakes if keepsake.is_there]
+        if not kept:
+            return
+        from holdfast.work.engine.item_store import (
+            Desk,  # most launchers end with nothing to put back
+        )
+
+        desk = Desk(self._manager)
+        for name, keepsake in kept:
+            with suppress(HoldfastError, OSError):
+                item = desk.item(name)
+                if item is None or desk.owner(item) != own_witness():
+                    continue
+                with keepsake.alone():
+                    if desk.owner(item) == own_witness():
+                        keepsake.put_back(is_held_by(self._manager, name))
+
+    # One agent
+
+    def _run(self, job: Job) -> None:
+        begun = time.monotonic()
+        self._stop = ""
+        os.makedirs(os.path.dirname(job.output), exist_ok=True)
+        if job.lease is not None:
+            self._say(self._ended_leased(job, begun))
+            return
+        sandbox = self._sandbox(job)
+        try:
+            self._say(self._ended(job, sandbox, begun))
+        finally:
+            if sandbox is not None:
+                sandbox.close()  # for which nobody has to wait
+
+    def _ended(self, job: Job, sandbox: Sandbox | None, begun: float) -> dict[str, Any]:
+        """How an agent ended, when nothing of it is left."""
+        output = Output(job.output, job.output_bytes_max)
+        try:
+            pid = self._start(job, sandbox, output)
+            status = self._attend(pid, output, sandbox, begun + job.timeout_seconds)
+        finally:
+            kill_all(self.nursery)
+            output.close()
+            if sandbox is not None:
+                sandbox.shut()
+        code = os.waitstatus_to_exitcode(status)
+        seconds = round(time.monotonic() - begun, 3)
+        return {"code": code, "why": self._stop, "bytes": output.seen, "seconds": seconds}
+
+    def _sandbox(self, job: Job) -> Sandbox | None:
+        if job.write is None:
+            return None
+        found = transactions.look(self._manager, lambda view: view.grant(job.grant))
+        if not isinstance(found, Grant):
+            raise LockNotHeldError(
+                f"grant {job.grant} is not held any more", hint="send the item out again"
+            )
+        grant = LockGrant(found, lambda _id: False)
+        return Sandbox(
+            self._manager, grant, abi=self._abi, write=job.write, git=job.git, notice=True,
+            quarters=self._ready_quarters(grant.owner),
+        )  # fmt: skip
+
+    def _ready_quarters(self, holder: Holder) -> Quarters:
+        if self._quarters is not None and not self._quarters.is_ready:
+            self._quarters.close()
+            self._quarters = None
+        if self._quarters is None:
+            self._quarters = Quarters(holder)
+        return self._quarters
+
+    # One agent of a task
+
+    def _ended_leased(self, job: Job, begun: float) -> dict[str, Any]:
+        """The same for an agent below a broker, which is this process."""
+        from holdfast.work.launching.brokered_attempt import Brokered, task_grant
+
+        grant = task_grant(self._manager, job.grant)
+        if self._task is None or self._task.grant.id != grant.id:
+            self._task = Brokered(self._manager, grant, self._abi, job.lease or {})
+        task, quarters = self._task, self._ready_quarters(grant.holder)
+        source = _text_to_read(job.stdin)
+        output = Output(job.output, job.output_bytes_max)
+        streams = source, output.inner
+
+        def begin(enclosure: Enclosure, variables: Mapping[str, str]) -> int:
+            command, folder = job.command, job.folder
+            return self._by_nursery(
+                lambda nursery: enclosure.start_by(nursery, command, variables, folder, streams),
+                lambda: enclosure.start(
+                    command, variables, _preparing(folder, streams), default=IGNORED_BY_PYTHON
+                ),
+            )
+
+        try:
+            pid = task.start(job.environment, begin, quarters, job.write or ())
+        except BaseException:
+            output.let_go()
+            output.close()
+            quarters.clear()
+            raise
+        finally:
+            os.close(source)
+        output.let_go()
+        attending = _Attending(self, task, pid, output, quarters, begun + job.timeout_seconds)
+        waited = 0.0
+        try:
+            status = attending.attend()
+        finally:
+            # First: whatever goes wrong here, nothing of it may write when its files are put back.
+            kill_all(self.nursery)
+            waited = task.waited_seconds
+            task.end()
+            output.close()
+            quarters.clear()
+        self.say_gaps(task.gaps())
+        code = os.waitstatus_to_exitcode(status)
+        return {
+            "code": code, "why": self._stop, "bytes": output.seen,
+            "seconds": round(time.monotonic() - begun, 3), "waited": round(waited, 3),
+            **task.told(),
+        }  # fmt: skip
+
+    def _start(self, job: Job, sandbox: Sandbox | None, output: Output) -> int:
+        try:
+            source = _text_to_read(job.stdin)
+            try:
+                return self._started(job, sandbox, source, output.inner)
+            finally:
+                os.close(source)
+        finally:
+            output.let_go()
+
+    def _started(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
+        return self._by_nursery(
+            lambda nursery: self._have_started(nursery, job, sandbox, source, output),
+            lambda: self._start_here(job, sandbox, source, output),
+        )
+
+    def _by_nursery(self, start: Callable[[Nursery], int], start_here: Callable[[], int]) -> int:
+        """Start a command by the nursery, or where there is none here."""
+        is_new = False
+        while self.nursery is not None:
+            try:
+                return start(self.nursery)
+            except GoneError:  # somebody killed it; or, if that happens again, it is of no use here
+                self.nursery.close()
+                self.nursery = None if is_new else _nursery()
+                is_new = True
+        return start_here()
+
+    def _have_started(
+        self, nursery: Nursery, job: Job, sandbox: Sandbox | None, source: int, output: int
+    ) -> int:
+        if sandbox is None:
+            return nursery.start(job.command, job.environment, job.folder, (source, output))
+        noticing = sandbox.noticing
+        pid = nursery.start(
+            job.command, {**job.environment, **sandbox.variables()}, job.folder, (source, output),
+            sandbox.ruleset, noticing.line if noticing is not None else -1,
+        )  # fmt: skip
+        sandbox.begin()
+        return pid
+
+    def _start_here(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
+        """Where there is no nursery."""
+        prepare = _preparing(job.folder, (source, output))
+        command, variables = job.command, job.environment
+        if sandbox is None:
+            return start(command, variables, prepare, default=IGNORED_BY_PYTHON)
+        return sandbox.start(command, variables, default=IGNORED_BY_PYTHON, prepare=prepare)
+
+    def _attend(self, pid: int, output: Output, sandbox: Sandbox | None, deadline: float) -> int:
+        """Until the agent has ended: its status. What it left running is not seen to here."""
+        killed_at = 0.0
+        while True:
+            status = reap(pid, self.nursery)
+            if status is not None:
+                output.drain()
+                return status
+            self._obey()  # also what came together with the order to run
+            now = time.monotonic()
+            if not self._stop and (self._deaf or now >= deadline):
+                self._stop = "the dispatcher is gone" if self._deaf else "timeout"
+            if self._stop and not killed_at:
+                signal_group(pid, signal.SIGTERM)
+                killed_at = now
+            elif killed_at and now >= killed_at + GRACE_SECONDS:
+                kill_all(self.nursery, but_wait_for=pid)
+            until = killed_at + GRACE_SECONDS if killed_at else deadline
+            self._listen(output, sandbox, max(0.0, min(until - now, 3600.0)))
+
+    def _listen(self, output: Output, sandbox: Sandbox | None, seconds: float) -> None:
+        noticing = sandbox.noticing if sandbox is not None else None
+        calls = noticing.ears if noticing is not None else []
+        knock = sandbox.knock if sandbox is not None else -1
+        ears = [self.wake, *output.ears, *calls]
+        if not self._deaf:
+            ears.append(self.ear)
+        if knock >= 0:
+            ears.append(knock)
+        ready, _, _ = select.select(ears, [], [], seconds)
+        if noticing is not None and any(ear in ready for ear in calls):
+            gaps = noticing.take()  # before all else: somebody waits for it
+            if gaps:
+                self._say({"gaps": gaps})
+        if sandbox is not None and knock in ready:
+            sandbox.serve()
+        if self.wake in ready:
+            _empty(self.wake)
+        if self.ear in ready:
+            self.hear()
+        for ear in output.ears:
+            if ear in ready:
+                output.take()
+
+    def told_to_stop(self, victim: str, *, is_late: bool) -> str:
+        """Why the agent has to end, if it has to."""
+        self._obey()
+        if not self._stop:
+            if self._deaf:
+                self._stop = "the dispatcher is gone"
+            elif victim:
+                self._stop = f"{DEADLOCK}: {victim}"
+            elif is_late:
+                self._stop = "timeout"
+        return self._stop
+
+    def say_gaps(self, paths: list[str]) -> None:
+        """Tell what an agent tried to write and may not."""
+        if paths:
+            self._say({"gaps": paths})
+
+    def empty_wake(self) -> None:
+        """A child has ended; whoever waits for it looks."""
+        _empty(self.wake)
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the dispatcher is gone."""
+        return self._deaf
+
+    def _obey(self) -> None:
+        for said in self._lines():
+            if "stop" in said and not self._stop:
+                self._stop = said["stop"] or "stopped"
+
+    # Hearing and saying
+
+    def _next(self) -> dict[str, Any] | None:
+        while True:
+            for said in self._lines():
+                return said
+            if self._deaf:
+                return None
+            select.select([self.ear], [], [])
+            self.hear()
+
+    def hear(self) -> None:
+        """Take what the dispatcher has said."""
+        data = os.read(self.ear, READ_BYTES)
+        self._heard += data
+        self._deaf = self._deaf or not data
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        while b"\n" in self._heard:
+            line, self._heard = self._heard.split(b"\n", 1)
+            yield json.loads(line)
+
+    def _say(self, said: Mapping[str, Any]) -> None:
+        data = json.dumps(said).encode() + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._mouth, data) :]
+        except OSError:
+            self._deaf = True
+
+
+class _Attending:
+    """A launcher while it is the broker of an agent."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        task: Brokered,
+        pid: int,
+        output: Output,
+        quarters: Quarters,
+        deadline: float,
+    ) -> None:
+        self._launcher = launcher
+        self._task = task
+        self._pid = pid
+        self._output = output
+        self._quarters = quarters
+        self._deadline = deadline
+        self._killed_at = 0.0
+        self._status: int | None = None
+
+    def attend(self) -> int:
+        """Until the agent has ended: its status."""
+        self._task.serve(self._look, self._ears)
+        if self._status is None:
+            self._status = os.waitpid(self._pid, 0)[1]
+        self._output.drain()
+        return self._status
+
+    def _ears(self) -> dict[int, Callable[[], object]]:
+        """What else there is to hear."""
+        launcher = self._launcher
+        found: dict[int, Callable[[], object]] = {
+            launcher.wake: launcher.empty_wake,
+            **dict.fromkeys(self._output.ears, self._output.take),
+        }
+        if not launcher.is_deaf:
+            found[launcher.ear] = launcher.hear
+        if self._quarters.knock >= 0:
+            found[self._quarters.knock] = lambda: self._quarters.serve(self._task.manager)
+        return found
+
+    def _look(self) -> float | None:
+        """What is due: how long one may sleep then; None if the agent has ended."""
+        self._status = reap(self._pid, self._launcher.nursery)
+        if self._status is not None:
+            return None
+        launcher, now = self._launcher, time.monotonic()
+        launcher.say_gaps(self._task.gaps())
+        # The agent does not work while it waits for the files of others.
+        deadline = self._deadline + self._task.waited_seconds
+        why = launcher.told_to_stop(self._task.victim, is_late=now >= deadline)
+        # Other tasks wait for what is undone next, or the dispatcher is gone.
+        is_urgent = launcher.is_deaf or why.startswith(DEADLOCK)
+        if not why:
+            return max(0.0, deadline - now)
+        if not self._killed_at:
+            self._killed_at = now - (GRACE_SECONDS if is_urgent else 0)
+            signal_group(self._pid, signal.SIGTERM)
+        if now >= self._killed_at + GRACE_SECONDS:
+            kill_all(launcher.nursery, but_wait_for=self._pid)
+        return max(0.01, self._killed_at + GRACE_SECONDS - now)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def _nursery() -> Nursery | None:
+    """A new one, if there can be one here."""
+    try:
+        return Nursery() if is_possible() else None
+    except OSError:
+        return None
+
+
+def _preparing(folder: str, streams: tuple[int, int]) -> Callable[[], None]:
+    """What a forked child does before it is restricted: it dies with us, leads a session, and reads
+    and writes there."""
+    launcher = os.getpid()
+    source, output = streams
+
+    def prepare() -> None:
+        die_with(launcher, signal.SIGKILL)
+        os.setsid()
+        os.chdir(folder)
+        for target, one in enumerate((source, output, output)):
+            os.dup2(one, target)
+
+    return prepare
+
+
+def _text_to_read(text: str) -> int:
+    """A descriptor from which a text can be read."""
+    data = text.encode("utf-8", "surrogateescape")
+    fd = os.memfd_create("holdfast-stdin", os.MFD_CLOEXEC)
+    while data:
+        data = data[os.write(fd, data) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _empty(fd: int) -> None:
+    try:
+        while os.read(fd, READ_BYTES):
+            pass
+    except BlockingIOError:
+        return

@@ -1,0 +1,194 @@
+"""What a dispatcher was told to do, in the ledger: so that another can go on where it ended."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from holdfast.core import codec
+from holdfast.core.model import Event
+from holdfast.manager import transactions
+from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.manager import LockManager
+from holdfast.manager.owners.liveness import is_dead, own_witness
+from holdfast.work.engine.callbacks import Lost
+from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.work_items import WorkItem
+from holdfast.work.errors import WorkError
+from holdfast.work.launching.run_folders import Run
+from holdfast.work.screens import merged_findings, workflow_states
+from holdfast.work.screens.manifest import ScreenManifest
+from holdfast.work.screens.workflow_records import Flow, Flows
+
+NOTE = "work:assignment"
+#: The dispatcher that took the work up last: `{"by": WITNESS}`.
+DISPATCHER = "work:dispatcher"
+#: Who has locked this file may begin work or forget it. How long one waits for that.
+TURN = f"{LEDGER_FOLDER}/dispatch.turn"
+TURN_SECONDS = 30.0
+LOOK_SECONDS = 0.02
+ASSIGNED = "work_assigned"
+TAKEN_UP = "work_taken_up"
+FORGOTTEN = "work_forgotten"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A manifest, whether its merges wait for somebody, and the event with which it began."""
+
+    manifest: ScreenManifest
+    review: bool
+    began: int
+
+
+def present(manager: LockManager) -> Assignment:
+    """The work of a repository. Raises WorkError if there is none."""
+    event = transactions.noted(manager, NOTE)
+    if event is None:
+        raise WorkError("there is nothing to resume", hint="begin some: holdfast dispatch LIST")
+    manifest = _manifest(event)
+    return Assignment(manifest, bool(event.data["review"]), event.seq)
+
+
+def _manifest(event: Event) -> ScreenManifest:
+    text = json.dumps({"version": 1, "screens": event.data["screens"]}).encode()
+    return ScreenManifest.parse(text, event.data["source"])
+
+
+def assign(manager: LockManager, manifest: ScreenManifest, *, review: bool) -> Assignment:
+    """Begin with a manifest. The items of earlier work are forgotten, but not what they merged, nor
+    what is under way. Of those who begin at the same moment one does, and the others hear that
+    there is work."""
+    with _alone(manager):
+        return _assign(manager, manifest, review)
+
+
+@contextmanager
+def _alone(manager: LockManager) -> Iterator[None]:
+    """Nobody else begins or forgets meanwhile. Not a grant: it is nothing that others wait for,
+    and whoever reads the history need not know of it."""
+    import fcntl  # not everywhere, and this module is imported everywhere
+
+    assert manager.tree is not None
+    end = time.monotonic() + TURN_SECONDS
+    with open(f"{manager.tree.root}/{TURN}", "w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise WorkError(
+                        "somebody else is about to begin or forget work",
+                        hint="look for a holdfast dispatch that stands still, and try again",
+                    ) from None
+                time.sleep(LOOK_SECONDS)
+        yield
+
+
+def _assign(manager: LockManager, manifest: ScreenManifest, review: bool) -> Assignment:
+    left = unfinished(manager)
+    if left:
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise WorkError(
+            f"there is work that is not done: {left[0]}{more}",
+            hint="go on with it: holdfast dispatch --resume; or forget it: holdfast dispatch "
+            "--forget",
+        )
+    _forget(manager)
+    data = {
+        "source": manifest.source, "review": review,
+        "screens": [screen.to_data() for screen in manifest],
+        "by": codec.witness_to_list(own_witness()),
+    }  # fmt: skip
+    event = transactions.note(manager, ASSIGNED, data, name=NOTE)
+    return Assignment(manifest, review, event.seq)
+
+
+def take_up(manager: LockManager) -> None:
+    """This process goes on with the work from now on: if it dies, others can tell."""
+    data = {"by": codec.witness_to_list(own_witness())}
+    transactions.note(manager, TAKEN_UP, data, name=DISPATCHER)
+
+
+def unfinished(manager: LockManager) -> list[str]:
+    """The workflows that are neither done nor in error, nor left to themselves: one that was not
+    begun is of interest to nobody when whoever wanted to begin it is gone."""
+    flows = Flows(manager).all()
+    event = transactions.noted(manager, NOTE)
+    if event is not None and not _is_gone(event):
+        groups = _manifest(event).groups
+        idle = [name for name in groups if flows.get(name, Flow(name)).is_untouched]
+    else:
+        idle = []
+    return [
+        *idle,
+        *(flow.name for flow in flows.values() if flow.state not in workflow_states.OVER),
+    ]
+
+
+def _is_gone(event: Event) -> bool:
+    """Whether whoever began is dead."""
+    witness = codec.witness_from_list(event.data.get("by"))
+    return witness is None or is_dead(witness, ()) is True
+
+
+def forget(manager: LockManager) -> None:
+    """Forget all work, also what waits, and what was merged. Files that were half done are put
+    back. Raises WorkError if some is out right now."""
+    with _alone(manager):
+        _forget(manager)
+        merged_findings.forget(manager)
+
+
+def _forget(manager: LockManager) -> None:
+    desk, flows = Desk(manager), Flows(manager)
+    items = desk.items()
+    out = [item for item in items if item.grant_id and not item.is_over]
+    alive = [item for item in out if not desk.is_abandoned(item)]
+    if alive:
+        raise WorkError(
+            f"{alive[0].workflow} is being worked on right now",
+            hint="stop its dispatcher first; holdfast status shows who that is",
+        )
+    assert manager.tree is not None
+    for item in items:
+        _put_back(manager, desk, item)
+    if (
+        transactions.noted(manager, NOTE) is not None
+    ):  # first: half forgotten work is not gone on with
+        transactions.note(manager, FORGOTTEN, {}, name=NOTE, over=True)
+    if transactions.noted(manager, DISPATCHER) is not None:
+        transactions.note(manager, FORGOTTEN, {}, name=DISPATCHER, over=True)
+    for item in items:
+        if not item.is_over:
+            desk.leave_line(item)
+            desk.end(item, reason="forgotten")
+        Run(manager.tree.root, item.id).remove()
+    desk.forget([item.id for item in items])
+    for name in flows.all():
+        flows.forget(name)
+
+
+def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
+    """The files of an item that was cut off, or that could not be put back when it failed. Its
+    locks are held until then, and its owner is dead."""
+    assert manager.tree is not None
+    if not item.grant_id or not desk.holds(item):
+        return
+    if not desk.is_abandoned(item):
+        raise WorkError(
+            f"the files of {item.workflow} are not put back yet, and its dispatcher still runs",
+            hint="stop that dispatcher first; holdfast status shows who it is",
+        )
+
+    def is_ours_to_do() -> bool:
+        return desk.holds(item) and desk.is_abandoned(item)
+
+    with suppress(Lost):  # another process has put them back
+        Run(manager.tree.root, item.id, is_ours_to_do).put_back()
+    if item.is_over:
+        desk.let_go(item)

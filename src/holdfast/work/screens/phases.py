@@ -1,0 +1,144 @@
+"""The phases of the work: what is run in each, what it is told, and how far it may go.
+
+`analyze` is about a screen, all that follow are about a controller. One without a command is
+passed over; only analyze and apply have one from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from holdfast.gate.config.settings import WORK, SettingsError
+from holdfast.work.engine.work_items import (
+    ANALYZE,
+    APPLY,
+    CI,
+    FIX,
+    TEST,
+    VERIFY,
+)
+from holdfast.work.screens.templates import filled
+
+PHASES = (ANALYZE, APPLY, TEST, FIX, CI, VERIFY)
+
+#: What paths may be made of.
+PATH_WORDS = ("module", "controller", "screen", "model", "action")
+#: What the command and the prompt of an analysis may say.
+SCREEN_WORDS = (*PATH_WORDS, "actions", "workflow", "docs", "output", "reads")
+#: The same for all that follows.
+MERGE_WORDS = (
+    "module", "controller", "model", "workflow", "screens", "docs", "files", "log", "round",
+)  # fmt: skip
+
+#: The kernel takes no longer word in a command line.
+WORD_BYTES_MAX = 131_071
+
+ANALYZE_PROMPT = """\
+Analyse the screen "{screen}" of {module}/{controller} in this repository (actions: {actions}).
+Change nothing. You may write one file only: {output}
+
+What belongs to it:
+{reads}
+
+Write your result to {output} as plain JSON, without a code fence:
+{"screen": "{screen}", "findings": […], "write_targets": […]}
+
+"findings" says what should be changed and why, so that somebody else can do it.
+"write_targets" lists every file that those changes touch, also new ones and tests: paths relative
+to the root of the repository, files only, never folders. Whoever carries out the changes can write
+exactly these files and no others.
+"""
+
+APPLY_PROMPT = """\
+Carry out the findings of the analyses of {module}/{controller} in this repository. Read them first:
+{docs}
+
+You can write exactly these files:
+{files}
+
+Everything else is refused. If a change needs another file, leave that change out, say which file
+it needs, and go on with the rest.
+"""
+
+AMEND_PROMPT = """\
+The findings of the analyses of {module}/{controller} in this repository were carried out already,
+except for what needed files that could not be written then. Read them first:
+{docs}
+
+You can write exactly these files, which were missing:
+{files}
+
+Carry out what they are needed for. Everything else is done, and is refused: do not do it again. If
+a change needs another file, leave that change out, say which file it needs, and go on.
+"""
+
+FIX_PROMPT = """\
+The checks of {module}/{controller} failed. What they printed is in {log}. Put right what is wrong.
+
+You can write exactly these files:
+{files}
+
+Everything else is refused. If a change needs another file, say which, and go on with the rest.
+"""
+
+_CLAUDE = ("claude", "-p", "{prompt}")
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What is run in one phase, and how far it may go.
+
+    `outputs` are the files that an analysis writes, in the folder of its screen; the first has its
+    findings. `output_bytes_max` is how much of what the command prints is kept. `rounds` is how
+    often a fix is tried.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    prompt: str = ""
+    stdin: bool = False
+    timeout_seconds: float = 1800
+    output_bytes_max: int = 16 << 20
+    outputs: tuple[str, ...] = ()
+    rounds: int = 0
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether there is nothing to run."""
+        return not self.command
+
+    def amending(self) -> Phase:
+        """The same for a merge that is amended. A prompt from the settings is used as it is:
+        its author says what is to be done."""
+        return replace(self, prompt=AMEND_PROMPT) if self.prompt == APPLY_PROMPT else self
+
+    def words(self, values: Mapping[str, str]) -> list[str]:
+        """The command for one screen or controller, ready to run."""
+        prompt = filled(self.prompt, values)
+        found = [filled(word, {**values, "prompt": prompt}) for word in self.command]
+        if any(len(word.encode()) > WORD_BYTES_MAX for word in found):
+            raise SettingsError(
+                f"the command of {self.name} has a word of more than {WORD_BYTES_MAX >> 10} KiB, "
+                "which no system takes",
+                hint=f"set stdin = true in [{WORK}.{self.name}] and leave {{prompt}} out of its "
+                "command",
+                key=f"{WORK}.{self.name}.command",
+            )
+        return found
+
+    def typed(self, values: Mapping[str, str]) -> str | None:
+        """What the command finds on its standard input; None if nothing."""
+        return filled(self.prompt, values) if self.stdin else None
+
+
+def default_phases() -> dict[str, Phase]:
+    """The phases as they are where nothing is set."""
+    return {
+        ANALYZE: Phase(ANALYZE, _CLAUDE, ANALYZE_PROMPT, outputs=("findings.json",)),
+        APPLY: Phase(APPLY, _CLAUDE, APPLY_PROMPT),
+        TEST: Phase(TEST),
+        FIX: Phase(FIX, prompt=FIX_PROMPT, rounds=3),
+        CI: Phase(CI),
+        VERIFY: Phase(VERIFY),
+    }

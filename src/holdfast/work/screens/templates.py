@@ -1,0 +1,55 @@
+"""Texts with gaps: `{screen}` is a gap, `{{screen}}` is the word in braces, and other braces are
+just braces, so that a prompt can show JSON.
+
+A gap is filled once. What it is filled with is never looked at again, whatever it contains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from holdfast.gate.config.settings_file import shown
+from holdfast.work.input_checks import nearest, path_problem
+
+_GAP = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
+
+
+def gaps(template: str) -> list[str]:
+    """The names of the gaps in a template."""
+    return [found[2] for found in _GAP.finditer(template) if found[2]]
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """The template with its gaps filled."""
+    return _GAP.sub(lambda found: f"{{{found[1]}}}" if found[1] else values[found[2]], template)
+
+
+def gap_problem(template: str, known: Iterable[str]) -> str:
+    """What is wrong with its gaps; empty if nothing is."""
+    for name in gaps(template):
+        if name not in known:
+            near = nearest(name, known)
+            meant = f", did you mean {{{near}}}?" if near else ""
+            return f"{{{name}}} is not known here{meant} (the word in braces is {{{{{name}}}}})"
+    return ""
+
+
+def place_problem(template: str, known: Iterable[str]) -> str:
+    """Why a template cannot become a path; empty if it can, whatever names it is filled with."""
+    problem = gap_problem(template, known)
+    if problem:
+        return problem
+    example = filled(template, dict.fromkeys(gaps(template), "x"))
+    if "{" in example or "}" in example:
+        return f"{shown(template)} has a brace that belongs to no gap"
+    if ":" in example:  # with the right name before it, it would be a resource
+        return f"{shown(template)} has a colon"
+    if "/.{" in f"/{template}":
+        return f"{shown(template)} has a hidden name that is not known yet"
+    return path_problem(example)
+
+
+def braced(names: Iterable[str]) -> str:
+    """Names of gaps as they are written."""
+    return ", ".join(f"{{{name}}}" for name in names)

@@ -1,0 +1,87 @@
+"""The states of a workflow, and which may follow which.
+
+    idle -> queued -> analyzing -> awaiting_decisions -> queued -> applying -> testing
+         -> fixing -> testing …  -> ci -> verifying -> completed
+
+A phase without a command is passed over. Everything that is under way may end in an error, and
+from there, or once it is completed, it may be queued again.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.errors import Refused
+from holdfast.work.engine.work_items import (
+    ANALYZE,
+    APPLY,
+    CI,
+    FIX,
+    TEST,
+    VERIFY,
+)
+
+IDLE = "idle"
+QUEUED = "queued"
+ANALYZING = "analyzing"
+AWAITING_DECISIONS = "awaiting_decisions"
+APPLYING = "applying"
+TESTING = "testing"
+FIXING = "fixing"
+IN_CI = "ci"
+VERIFYING = "verifying"
+COMPLETED = "completed"
+ERROR = "error"
+
+_AFTER_APPLY = (TESTING, IN_CI, VERIFYING, COMPLETED)
+_NEXT: dict[str, tuple[str, ...]] = {
+    # also right to the end, if an earlier run has done it
+    IDLE: (QUEUED, COMPLETED),
+    # also back to idle, if what was queued is called off before it began
+    QUEUED: (ANALYZING, APPLYING, IDLE),
+    ANALYZING: (AWAITING_DECISIONS, QUEUED),
+    # also right to the end, if there is nothing to write
+    AWAITING_DECISIONS: (QUEUED, IDLE, COMPLETED),
+    APPLYING: (*_AFTER_APPLY, QUEUED),
+    TESTING: (FIXING, IN_CI, VERIFYING, COMPLETED, QUEUED),
+    FIXING: (TESTING, IN_CI, VERIFYING, QUEUED),
+    IN_CI: (VERIFYING, COMPLETED, FIXING, QUEUED),
+    VERIFYING: (COMPLETED, FIXING, QUEUED),
+    COMPLETED: (QUEUED, IDLE),
+    ERROR: (QUEUED, IDLE),
+}
+
+STATES = tuple(_NEXT)
+#: Nothing more happens by itself.
+OVER = (IDLE, COMPLETED, ERROR)
+
+#: The state that a workflow is in while an item of a phase is worked on.
+OF_PHASE = {
+    ANALYZE: ANALYZING,
+    APPLY: APPLYING,
+    TEST: TESTING,
+    FIX: FIXING,
+    CI: IN_CI,
+    VERIFY: VERIFYING,
+}
+
+
+class TransitionError(Refused):
+    """A workflow cannot come from one state to another. The fields: `workflow`, `state`, `to`."""
+
+    code = "E_TRANSITION"
+
+
+def may_follow(state: str, to: str) -> bool:
+    """Whether a workflow may come from one state to another."""
+    return to in _NEXT.get(state, ()) or (to == ERROR and state not in (IDLE, ERROR, COMPLETED))
+
+
+def follow(workflow: str, state: str, to: str) -> str:
+    """The next state. Raises TransitionError if it may not follow."""
+    if not may_follow(state, to):
+        allowed = ", ".join(_NEXT.get(state, ())) or "nothing"
+        raise TransitionError(
+            f"{workflow} is {state} and cannot become {to}",
+            hint=f"what may follow is: {allowed}",
+            workflow=workflow, state=state, to=to,
+        )  # fmt: skip
+    return to
