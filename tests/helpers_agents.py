@@ -7,7 +7,7 @@ import time
 from holdfast.core.model import Holder, agent_key
 from holdfast.gate.config.settings import Settings
 from holdfast.gate.intent import Answer
-from holdfast.gate.lease_gate import Gate
+from holdfast.gate.lease_gate import LeaseGate
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import own_witness
 
@@ -27,11 +27,11 @@ class Agent:
         self.key = agent_key("claude", session)
 
     @property
-    def gate(self) -> Gate:
+    def gate(self) -> LeaseGate:
         holder = Holder(
             id=self.key, key=self.key, witness=own_witness(), client="claude", session=self.session
         )
-        return Gate(self._manager, holder, self._settings)
+        return LeaseGate(self._manager, holder, self._settings)
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from holdfast.gate.git.commit_check import free
 from holdfast.gate.git.committer import Committer
 from holdfast.gate.git.git_files import committed
 from holdfast.gate.intent import Answer
-from holdfast.gate.lease_gate import Gate
+from holdfast.gate.lease_gate import LeaseGate
 from holdfast.manager.clock import FakeClock
 from holdfast.manager.files.paths import Tree
 from holdfast.manager.manager import LockManager
@@ -115,10 +115,10 @@ class Actor:
             parent=parent,
         )
 
-    def gate(self, *, hold: bool = False, hold_seconds: float = 10_000) -> Gate:
+    def gate(self, *, hold: bool = False, hold_seconds: float = 10_000) -> LeaseGate:
         manager = self.stage.manager
         end = manager.now() + round(hold_seconds * SECOND)
-        return Gate(
+        return LeaseGate(
             manager,
             self.holder,
             self.stage.settings,

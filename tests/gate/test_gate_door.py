@@ -271,7 +271,9 @@ def test_whatever_takes_so_long_the_answer_comes_in_time(
 ) -> None:
     (repository / ".holdfast").mkdir()
     (repository / "holdfast.toml").write_text("[gate]\ntimeout_seconds = 15\n")
-    monkeypatch.setattr("holdfast.gate.lease_gate.Gate.permit", lambda *_, **__: time.sleep(60))
+    monkeypatch.setattr(
+        "holdfast.gate.lease_gate.LeaseGate.permit", lambda *_, **__: time.sleep(60)
+    )
     said = {"session_id": "s", "cwd": str(repository), "hook_event_name": "PreToolUse",
             "tool_name": "Write", "tool_input": {"file_path": f"{repository}/x"}}  # fmt: skip
     begun = time.monotonic()

@@ -10,7 +10,7 @@ from holdfast import LockManager
 from holdfast.core.model import Holder, Witness, agent_key
 from holdfast.gate.config.settings import Settings
 from holdfast.gate.git import commit_check
-from holdfast.gate.lease_gate import Gate
+from holdfast.gate.lease_gate import LeaseGate
 from holdfast.manager import transactions
 from stage import SECOND, Stage
 
@@ -134,7 +134,7 @@ def test_a_persons_commit_that_is_refused_gives_it_an_end_too(tmp_path: Path) ->
     key = agent_key("claude", "ann")
     ann = Holder(id=key, key=key, witness=elsewhere, client="claude", session="ann")
     with LockManager.open(str(root)) as manager:
-        assert Gate(manager, ann, Settings()).permit(["app/x.py", "lib/y.py"]).kind == "allow"
+        assert LeaseGate(manager, ann, Settings()).permit(["app/x.py", "lib/y.py"]).kind == "allow"
         (root / "app/x.py").write_text("ann\n")
         sh(root, "git add app/x.py")
         assert "app/x.py" in commit_check.refused(str(root), {})

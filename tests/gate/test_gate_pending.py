@@ -135,7 +135,7 @@ def test_an_edit_that_failed_inside_is_not_about_to_happen(
         raise RuntimeError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lease_gate.Gate, "decide", fails)
+        patch.setattr(lease_gate.LeaseGate, "decide", fails)
         assert ask(ann, "x.txt")
     assert not pending_writes.is_busy(str(scene.root), agent_key("claude", "ann"), ["x.txt"])
 
@@ -145,13 +145,13 @@ def test_it_is_marked_before_it_is_decided(
 ) -> None:
     """A commit that is decided after the edit must find the mark, however soon it comes."""
     assert not ann.edit("x.txt")
-    decide, seen = lease_gate.Gate.decide, []
+    decide, seen = lease_gate.LeaseGate.decide, []
 
-    def watched(gate: lease_gate.Gate, rule: Any) -> Any:
+    def watched(gate: lease_gate.LeaseGate, rule: Any) -> Any:
         seen.append(pending_writes.is_writing(str(scene.root), gate.holder.key, ["x.txt"]))
         return decide(gate, rule)
 
-    monkeypatch.setattr(lease_gate.Gate, "decide", watched)
+    monkeypatch.setattr(lease_gate.LeaseGate, "decide", watched)
     assert not ask(ann, "x.txt")
     assert seen == [True]
 

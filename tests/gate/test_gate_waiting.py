@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.ledger_time import iso
 from holdfast.gate.config.settings import Settings
 from holdfast.gate.held_stops import hold
-from holdfast.gate.lease_gate import Gate
+from holdfast.gate.lease_gate import LeaseGate
 from holdfast.manager import transactions
 from stage import SECOND, Actor, Stage, heartbeats
 
@@ -261,9 +261,9 @@ def test_however_the_clock_of_the_ledger_goes_a_hook_has_its_time(stage: Stage, 
         passed += seconds
         return False
 
-    def gate() -> Gate:
+    def gate() -> LeaseGate:
         end = passed + 10
-        return Gate(
+        return LeaseGate(
             stage.manager, bob.holder, stage.settings, left=lambda: end - passed, pause=pause
         )
 

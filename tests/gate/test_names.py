@@ -22,7 +22,7 @@ from holdfast.core.model import Holder, Witness, agent_key, ids_of
 from holdfast.gate.config.settings import Settings
 from holdfast.gate.git import git_hooks
 from holdfast.gate.intent import ALLOW
-from holdfast.gate.lease_gate import Gate
+from holdfast.gate.lease_gate import LeaseGate
 from holdfast.gate.people import agent_lookup, blocked_agents
 from holdfast.gate.rulebook import agent_records
 from holdfast.manager import transactions
@@ -55,9 +55,9 @@ class Book:
         client: str = "codex",
         place: str = "pts/3",
         witness: Witness | None = None,
-    ) -> Gate:
+    ) -> LeaseGate:
         holder = self.holder(session, agent, client, witness)
-        return Gate(self.stage.manager, holder, Settings(), place=lambda: place)
+        return LeaseGate(self.stage.manager, holder, Settings(), place=lambda: place)
 
     def meet(self, session: str, agent: str = "", **more: Any) -> str:
         """Something happens to an agent; what it is called from then on."""

@@ -22,7 +22,7 @@ from holdfast.gate.config.settings import Settings
 from holdfast.gate.git import git_hooks
 from holdfast.gate.git.commit_check import main
 from holdfast.gate.intent import EDIT, Intent
-from holdfast.gate.lease_gate import Gate
+from holdfast.gate.lease_gate import LeaseGate
 
 pytestmark = LINUX_ONLY
 
@@ -493,8 +493,8 @@ def test_a_sub_agent_commits_what_those_below_it_have(repo: Repo, bob: Actor) ->
     )
     with LockManager.open(repo.root) as manager:
         for parent, below in ((mine, child), (child, grandchild)):
-            Gate(manager, parent, Settings()).agent_call()
-            Gate(manager, below, Settings()).agent_start()
+            LeaseGate(manager, parent, Settings()).agent_call()
+            LeaseGate(manager, below, Settings()).agent_start()
     bob.edit("a.py", agent=SUB)
     bob.edit("b.py", agent=OTHER_SUB)
     bob.edit("c.py", agent="5555eeee")

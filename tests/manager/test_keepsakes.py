@@ -394,7 +394,7 @@ def test_who_meets_half_an_edit_of_a_dead_owner_gets_the_file_as_it_was(
     manager: LockManager, root: Path, way: str
 ) -> None:
     from holdfast.gate.config.settings import Settings
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager import transactions
 
     left_half_done(manager, root)
@@ -407,7 +407,9 @@ def test_who_meets_half_an_edit_of_a_dead_owner_gets_the_file_as_it_was(
         assert manager.acquire(holder="ann", write_paths=["bin/run.sh"], timeout=30)
     elif way == "gate":
         ann = Holder(id="ann", key="@claude/ann/", client="claude", session="ann")
-        assert Gate(manager, ann, Settings()).permit([str(root / "bin/run.sh")]).kind == "allow"
+        assert (
+            LeaseGate(manager, ann, Settings()).permit([str(root / "bin/run.sh")]).kind == "allow"
+        )
     else:
         request = manager.request(person, (), ["bin/run.sh"])
         assert transactions.queue(manager, request).id == request.id  # type: ignore[union-attr]

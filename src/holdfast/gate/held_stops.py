@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Decision
     from holdfast.core.view import View
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.ledger import Ledger
 
 #: While a call or a stop is held open: how long until the owner's life is looked at again.
@@ -32,7 +32,7 @@ class Stop:
 
     __slots__ = ("_ends", "_follower", "_gate", "_outcome")
 
-    def __init__(self, gate: Gate, outcome: Any, *, ends: bool) -> None:
+    def __init__(self, gate: LeaseGate, outcome: Any, *, ends: bool) -> None:
         self._gate = gate
         self._outcome = outcome
         self._ends = ends

@@ -71,7 +71,7 @@ def _nowhere() -> str:
     return ""
 
 
-class Gate:
+class LeaseGate:
     """The gate of one repository, for one event of one agent."""
 
     __slots__ = (

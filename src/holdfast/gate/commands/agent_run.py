@@ -108,10 +108,10 @@ class _Serving:
         from holdfast.gate.agents import place_of
         from holdfast.gate.broker.leasing.agent_leases import AgentLeases
         from holdfast.gate.config.settings import Settings
-        from holdfast.gate.lease_gate import Gate
+        from holdfast.gate.lease_gate import LeaseGate
 
         holder, home = self._slip.holder, self._slip.home
-        gate = Gate(
+        gate = LeaseGate(
             manager, holder, Settings.load(self._root, lenient=True), hears=False,
             place=lambda: place_of(holder.witness, home),
         )  # fmt: skip

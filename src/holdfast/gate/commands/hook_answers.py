@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.gate.config.settings import Settings
     from holdfast.gate.intent import Intent
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.gate.shell import Reading
     from holdfast.manager.ledger import Ledger
 
@@ -41,7 +41,7 @@ class Around:
     def __init__(
         self,
         intent: Intent,
-        gate: Gate,
+        gate: LeaseGate,
         manager: Ledger,
         settings: Settings,
         folder: str,

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from holdfast.gate.commands.hook_answers import Around
     from holdfast.gate.config.settings import Settings
     from holdfast.gate.held_stops import Stop
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.gate.shell import Reading
     from holdfast.manager.ledger import Ledger
 
@@ -414,11 +414,11 @@ def _is_start(intent: Intent) -> bool:
 
 def _asked(call: Call, paths: Paths, manager: Ledger, settings: Settings) -> Answer:
     from holdfast.gate.agents import holder_of, place_of
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
 
     intent = call.intent
     holder = holder_of(intent)
-    gate = Gate(
+    gate = LeaseGate(
         manager,
         holder,
         settings,
@@ -445,14 +445,14 @@ def _asked(call: Call, paths: Paths, manager: Ledger, settings: Settings) -> Ans
     return with_context(said, damage())
 
 
-def _permitted(paths: Paths, manager: Ledger, gate: Gate) -> Answer:
+def _permitted(paths: Paths, manager: Ledger, gate: LeaseGate) -> Answer:
     tree = manager.tree
     assert tree is not None
     places = [tree.place_of(path, *where) for path, where in paths.items()]
     return gate.permit(places, is_edit=True)
 
 
-def _around_command(call: Call, gate: Gate, manager: Ledger, settings: Settings) -> Answer:
+def _around_command(call: Call, gate: LeaseGate, manager: Ledger, settings: Settings) -> Answer:
     """Before a command of the agent, or after it. As long as its call is open, it keeps the agent's
     files even if the client dies."""
     from holdfast.gate import guard
@@ -481,7 +481,7 @@ def _around_command(call: Call, gate: Gate, manager: Ledger, settings: Settings)
     return said
 
 
-def _leased(call: Call, gate: Gate, manager: Ledger, settings: Settings) -> Around | None:
+def _leased(call: Call, gate: LeaseGate, manager: Ledger, settings: Settings) -> Around | None:
     """What is done around a command that is leased at the write: in the repository that it is run
     in. Others that it may write to are guarded."""
     from holdfast.gate.commands.lease_mode import slips_folder
@@ -496,7 +496,7 @@ def _leased(call: Call, gate: Gate, manager: Ledger, settings: Settings) -> Arou
     return Around(intent, gate, manager, settings, folder, call.home)
 
 
-def _switching(call: Call, paths: Paths, manager: Ledger, gate: Gate) -> Answer | None:
+def _switching(call: Call, paths: Paths, manager: Ledger, gate: LeaseGate) -> Answer | None:
     """The refusal of an edit that would switch the gate off."""
     for path in paths:
         name = path.rpartition("/")[2]
@@ -521,7 +521,7 @@ def _signed(manager: Ledger, holder: Holder, paths: list[str]) -> None:
 
 
 def _damage(
-    intent: Intent, gate: Gate, manager: Ledger, *, expected: bool = False
+    intent: Intent, gate: LeaseGate, manager: Ledger, *, expected: bool = False
 ) -> Callable[[], str]:
     """What was done to this agent's files, to be told where it can be heard."""
     if not clients.hears(intent):
@@ -539,7 +539,7 @@ def _root(manager: Ledger) -> str:
 _AT_REST = (STOP, AGENT_STOP, SESSION_END)
 
 
-def _lived(call: Call, gate: Gate, manager: Ledger, *, watched: bool) -> Answer:
+def _lived(call: Call, gate: LeaseGate, manager: Ledger, *, watched: bool) -> Answer:
     """The beginning, the turns and the end of an agent's life."""
     intent, root, key = call.intent, _root(manager), gate.holder.key
     event = intent.event
@@ -567,7 +567,7 @@ def _lived(call: Call, gate: Gate, manager: Ledger, *, watched: bool) -> Answer:
     return with_context(with_user(said, unheard()), damage())
 
 
-def _turn(call: Call, gate: Gate) -> Answer:
+def _turn(call: Call, gate: LeaseGate) -> Answer:
     intent, event = call.intent, call.intent.event
     if event == STOP:
         call.stops.append(gate.stop(may_go_on=not intent.is_repeated, is_alone=intent.is_alone))

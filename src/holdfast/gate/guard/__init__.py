@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.gate.config.settings import Settings
     from holdfast.gate.guard.damage import Undone
     from holdfast.gate.intent import Intent
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.gate.shell import Reading
     from holdfast.manager.ledger import Ledger
 
@@ -44,7 +44,7 @@ __all__ = [
 
 def around(
     intent: Intent,
-    gate: Gate,
+    gate: LeaseGate,
     manager: Ledger,
     settings: Settings,
     line: Reading | None = None,
@@ -73,7 +73,7 @@ def around(
     return after(intent, gate, manager)
 
 
-def settle(intent: Intent, gate: Gate, manager: Ledger) -> Callable[[], str]:
+def settle(intent: Intent, gate: LeaseGate, manager: Ledger) -> Callable[[], str]:
     """What a person has to read of an agent's commands of whose end nobody heard, when the agent
     rests, ends, or is spoken to: to be asked for when that event has been decided."""
     from holdfast.gate.guard.after_command import settle as looked
@@ -111,7 +111,7 @@ def plain_writes(intent: Intent, manager: Ledger, line: Reading | None = None) -
     return [*found.files, *found.folders, *found.ours]
 
 
-def edit_refused(intent: Intent, data: object, manager: Ledger, gate: Gate) -> Answer | None:
+def edit_refused(intent: Intent, data: object, manager: Ledger, gate: LeaseGate) -> Answer | None:
     """The refusal of an edit that would switch the gate off, by what its client said of it; None
     if it would not."""
     from holdfast.gate.guard.switch_files import edit_refused as refused
@@ -140,7 +140,7 @@ def edited(manager: Ledger, holder: Holder, paths: Iterable[str]) -> None:
 
 
 def pending(
-    manager: Ledger, gate: Gate, cwd: str = "", *, expected: bool = False
+    manager: Ledger, gate: LeaseGate, cwd: str = "", *, expected: bool = False
 ) -> Callable[[], str]:
     """What an agent, who is in a folder now, has to be told of damage to its files, once: to be
     asked for when the event has been decided. `expected`: what is decided before may add to it.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.gate.guard.file_watch import Hurt
     from holdfast.gate.guard.kept_files import Running
     from holdfast.gate.intent import Intent
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.ledger import Ledger
 
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BACKGROUND = "background"
 
 
-def after(intent: Intent, gate: Gate, manager: Ledger) -> Answer:
+def after(intent: Intent, gate: LeaseGate, manager: Ledger) -> Answer:
     """What is said when a command has ended, or was left running."""
     assert manager.tree is not None
     root, key = manager.tree.root, gate.holder.key
@@ -76,7 +76,7 @@ def after(intent: Intent, gate: Gate, manager: Ledger) -> Answer:
     return Answer(QUIET, user="\n".join(users), context="\n".join(texts))
 
 
-def _with_event(gate: Gate, facts: Facts) -> list[Outcome]:
+def _with_event(gate: LeaseGate, facts: Facts) -> list[Outcome]:
     """Let it be decided with the event; the outcome stands in the list once it was."""
     from holdfast.gate.guard.ended_commands import write_down
 
@@ -89,7 +89,7 @@ def _with_event(gate: Gate, facts: Facts) -> list[Outcome]:
     return found
 
 
-def settle(intent: Intent, gate: Gate, manager: Ledger) -> Callable[[], str]:
+def settle(intent: Intent, gate: LeaseGate, manager: Ledger) -> Callable[[], str]:
     """What a person reads of what changed during an agent's commands of whose end nobody heard:
     they were broken off, or left running until now. The agent reads of it when it is told something
     next.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from holdfast.gate.guard.held_by_others import Held, Sight
     from holdfast.gate.intent import Intent
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.gate.shell import Reading, TreeVerb
     from holdfast.manager.files.paths import Place, Tree
     from holdfast.manager.ledger import Ledger
@@ -112,7 +112,7 @@ def inside(writes: Iterable[str], tree: Tree) -> Inside:
     return Inside(files, folders, ours, places)
 
 
-def before(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Answer:
+def before(intent: Intent, gate: LeaseGate, manager: Ledger, reading: Reading) -> Answer:
     """What is said to a command that is about to run."""
     assert manager.tree is not None
     writes = inside(reading.writes, manager.tree)
@@ -138,7 +138,7 @@ def before(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Ans
     return answer
 
 
-def before_leased(intent: Intent, gate: Gate, manager: Ledger, reading: Reading) -> Answer:
+def before_leased(intent: Intent, gate: LeaseGate, manager: Ledger, reading: Reading) -> Answer:
     """What is said to a command that will run below a broker: nothing is leased here. What it
     plainly writes and another holder has is refused before it begins, and so are git verbs with
     which others would lose work, so that the command does not stop half-way."""
@@ -160,7 +160,7 @@ def before_leased(intent: Intent, gate: Gate, manager: Ledger, reading: Reading)
 
 
 def _refused(
-    manager: Ledger, gate: Gate, intent: Intent, reading: Reading, writes: Inside, sight: Sight
+    manager: Ledger, gate: LeaseGate, intent: Intent, reading: Reading, writes: Inside, sight: Sight
 ) -> Answer | None:
     """The refusal of a command that may not run at all."""
     refused = (
@@ -175,7 +175,7 @@ def _refused(
     return with_context(refused, said.context)
 
 
-def before_own(intent: Intent, gate: Gate, manager: Ledger) -> Answer:
+def before_own(intent: Intent, gate: LeaseGate, manager: Ledger) -> Answer:
     """What is said to a line that does nothing but call Holdfast: of an agent that was stopped only
     what looks passes."""
     halted = gate.blocked()
@@ -190,7 +190,7 @@ def before_own(intent: Intent, gate: Gate, manager: Ledger) -> Answer:
 def _watched(
     answer: Answer,
     manager: Ledger,
-    gate: Gate,
+    gate: LeaseGate,
     intent: Intent,
     sight: Sight,
     *,
@@ -215,7 +215,7 @@ def _watched(
 # What is refused
 
 
-def _blocked(gate: Gate, reading: Reading, sight: Sight) -> Answer | None:
+def _blocked(gate: LeaseGate, reading: Reading, sight: Sight) -> Answer | None:
     """The refusal of what is not proven to only read, to an agent that was stopped: nothing else
     passes until a person tells it to go on."""
     if sight.blocked is None or reading.only_reads:
@@ -223,7 +223,9 @@ def _blocked(gate: Gate, reading: Reading, sight: Sight) -> Answer | None:
     return gate.blocked()
 
 
-def _switching_off(manager: Ledger, gate: Gate, intent: Intent, writes: Inside) -> Answer | None:
+def _switching_off(
+    manager: Ledger, gate: LeaseGate, intent: Intent, writes: Inside
+) -> Answer | None:
     assert manager.tree is not None
     if not (writes.ours or writes.files or writes.folders):
         return None
@@ -237,7 +239,7 @@ def _switching_off(manager: Ledger, gate: Gate, intent: Intent, writes: Inside) 
 
 
 def _kept_from(
-    manager: Ledger, gate: Gate, intent: Intent, path: str, why: str, instead: str
+    manager: Ledger, gate: LeaseGate, intent: Intent, path: str, why: str, instead: str
 ) -> Answer:
     from holdfast.gate.guard.file_watch import shown
 
@@ -245,7 +247,7 @@ def _kept_from(
     return kept_from(gate, path, why, instead, event=COMMAND_REFUSED, what=what)
 
 
-def _in_specs(manager: Ledger, gate: Gate, writes: Inside) -> Answer | None:
+def _in_specs(manager: Ledger, gate: LeaseGate, writes: Inside) -> Answer | None:
     """The refusal of what lies in specs that others have locked, leased or not."""
     assert manager.tree is not None
     root = manager.tree.root
@@ -271,7 +273,7 @@ def _real(text: str) -> str:
 
 
 def _losing(
-    manager: Ledger, gate: Gate, intent: Intent, reading: Reading, sight: Sight
+    manager: Ledger, gate: LeaseGate, intent: Intent, reading: Reading, sight: Sight
 ) -> Answer | None:
     """The refusal of a verb on the whole tree with which others would lose something."""
     if not reading.trees:
@@ -329,7 +331,7 @@ def _line(verb: TreeVerb) -> str:
 
 
 def _leased(
-    gate: Gate, manager: Ledger, writes: Inside, sight: Sight, absent: frozenset[str]
+    gate: LeaseGate, manager: Ledger, writes: Inside, sight: Sight, absent: frozenset[str]
 ) -> Answer:
     """Lease what is plainly written. Of what lies below a folder, what others hold decides. Nobody
     keeps what is removed and was not there: a lease on it would only stand in others' way."""
@@ -350,7 +352,7 @@ def _leased(
     return gate.permit([*wanted, *below]) if wanted or below else gate.live_on()
 
 
-def _ignored(gate: Gate, manager: Ledger, paths: list[str]) -> set[str]:
+def _ignored(gate: LeaseGate, manager: Ledger, paths: list[str]) -> set[str]:
     """Those that git ignores and nobody holds: build output and logs, which all agents write with
     the same commands. Nobody gets them to keep, or the next test run would be refused."""
     if not paths:

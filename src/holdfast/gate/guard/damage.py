@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import Holder
     from holdfast.gate.guard.ended_commands import Facts, Outcome
     from holdfast.gate.guard.file_watch import Hurt
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.ledger import Ledger
 
 LISTED_MAX = 10
@@ -138,7 +138,7 @@ def _to_owner(record: Told, undo: str) -> str:
     )
 
 
-def told(manager: Ledger, gate: Gate, cwd: str) -> Callable[[], str]:
+def told(manager: Ledger, gate: LeaseGate, cwd: str) -> Callable[[], str]:
     """What an agent, who is in a folder now, has not heard yet of damage: to what it holds, or by
     what its own command may have done. It can be asked for when its event has been decided."""
     assert manager.tree is not None

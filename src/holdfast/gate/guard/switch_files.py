@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import Holder
     from holdfast.gate.clients import Adapter
     from holdfast.gate.intent import Intent
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.ledger import Ledger
 
     #: Given the root, the old text and the new one (None if it is not known): why it is refused.
@@ -129,7 +129,7 @@ def _is_git_hook(path: str) -> bool:
     return hook_scripts.is_ours(hook_scripts.read(path))
 
 
-def edit_refused(intent: Intent, data: object, manager: Ledger, gate: Gate) -> Answer | None:
+def edit_refused(intent: Intent, data: object, manager: Ledger, gate: LeaseGate) -> Answer | None:
     """The refusal of an edit that would switch the gate off; None if it would not."""
     adapter = clients.adapter(intent.client)
     if manager.tree is None or adapter is None:
@@ -150,7 +150,7 @@ def _outcome(adapter: Adapter, data: object, text: str) -> Callable[[str], str |
 
 
 def kept_from(
-    gate: Gate,
+    gate: LeaseGate,
     path: str,
     why: str,
     instead: str = "",
@@ -169,7 +169,7 @@ def kept_from(
     )
 
 
-def write_down(gate: Gate, event: str, data: Mapping[str, Any]) -> None:
+def write_down(gate: LeaseGate, event: str, data: Mapping[str, Any]) -> None:
     """What was not let through, in the same transaction as the event."""
 
     def part(draft: Draft, holder: Holder) -> None:

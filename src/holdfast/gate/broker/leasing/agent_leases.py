@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.calling_thread import Caller
     from holdfast.gate.broker.places.path_kinds import Kinds
     from holdfast.gate.broker.places.path_lookup import Found
-    from holdfast.gate.lease_gate import Gate
+    from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.files.paths import Place
     from holdfast.manager.manager import LockManager
 
@@ -47,7 +47,7 @@ class AgentLeases(Leases):
     def __init__(
         self,
         manager: LockManager,
-        gate: Gate,
+        gate: LeaseGate,
         say: Callable[[str], None],
         *,
         is_server: bool = False,
