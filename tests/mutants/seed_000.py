@@ -926,8 +926,8 @@ def _refuse_shared(worktree: Worktree) -> None:
         "000-13",
         "the reason is dropped",
         "cli/tree/tree_locks.py",
-        'lease_seconds=desk.lease_or_default(), reason=call.text("reason") or ""',
-        "lease_seconds=desk.lease_or_default()",
+        'lease_seconds=context.lease_or_default(), reason=call.text("reason") or ""',
+        "lease_seconds=context.lease_or_default()",
         ("tests/trees/test_trees_commands.py::test_a_steal_by_a_command_says_whom_it_robbed",),
     ),
     Mutant(
@@ -1096,7 +1096,7 @@ def discard""",
         "000-16",
         "the command of a snapshot ignores the token",
         "cli/tree/tree_snapshots.py",
-        'consistency=call.text("consistency") or QUIESCED, token=desk.token(worktree),',
+        'consistency=call.text("consistency") or QUIESCED, token=context.token(worktree),',
         'consistency=call.text("consistency") or QUIESCED,',
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_16_a_stale_token_ends_with_a_code_and_publishes_nothing",
@@ -1106,8 +1106,8 @@ def discard""",
         "000-16",
         "the command of a restore ignores the token",
         "cli/tree/tree_snapshots.py",
-        "worktree, desk.me().id, snapshot_id, reason=reason, token=desk.token(worktree),",
-        "worktree, desk.me().id, snapshot_id, reason=reason,",
+        "worktree, context.me().id, snapshot_id, reason=reason, token=context.token(worktree),",
+        "worktree, context.me().id, snapshot_id, reason=reason,",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_16_a_stale_token_ends_with_a_code_and_publishes_nothing",
         ),
@@ -1473,7 +1473,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         found =""",
         """\
         head = worktree.head()
-        restoring.Right(worktree, desk.me().id)
+        restoring.Right(worktree, context.me().id)
         found =""",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_20_history_needs_no_lock_and_changes_nothing",
@@ -1528,7 +1528,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
 """,
         """\
     name = checked_name(call.text("name") or restoring.new_name(snapshot_id))
-    restoring.Right(desk.worktree(), desk.me().id)
+    restoring.Right(context.worktree(), context.me().id)
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_21_a_safe_restore_needs_no_lock_and_makes_a_new_worktree",

@@ -28,7 +28,7 @@ from helpers_trees import (
     told,
     tree,
 )
-from holdfast.cli.tree.tree_context import TreeDesk
+from holdfast.cli.tree.tree_context import TreeContext
 from holdfast.core.errors import (
     FencingError,
     HoldfastError,
@@ -790,5 +790,5 @@ def test_seed000_26_each_class_reaches_the_caller_as_json_with_its_exit_code(
     )  # fmt: skip
     assert code("restore", "0123456789", holder=None) == (3, "E_PARTIAL_SNAPSHOT")
     writes = Meanwhile(lambda: world.write("readme", "changed"))
-    monkeypatch.setattr(TreeDesk, "progress", lambda _desk: writes)
+    monkeypatch.setattr(TreeContext, "progress", lambda _context: writes)
     assert code("snapshot", holder="bob") == (3, "E_CONSISTENCY_UNAVAILABLE")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 STORE_VARIABLE = variables.STORE
 
 
-class Desk:
+class CommandContext:
     """What one command works with. Making it enters the folder that `-C` names."""
 
     def __init__(self, call: Call) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 
 from holdfast.cli import DONE, FAILED
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import colours, document, local, out, plain, quoted, talk
 from holdfast.cli.terminal.tables import (
@@ -49,9 +49,9 @@ _REAP_SECONDS = 30.0
 _EXAMPLE = """--data '{"node_id": "1.2"}'"""
 
 
-def _folder(desk: Desk) -> str:
+def _folder(context: CommandContext) -> str:
     """The proof that is meant."""
-    here = desk.folder
+    here = context.folder
     if os.path.lexists(os.path.join(here, proof_codec.LEDGER)):
         return here
     folder = here
@@ -66,7 +66,7 @@ def _folder(desk: Desk) -> str:
 
 
 def _open(call: Call) -> ProofLedger:
-    return ProofLedger(_folder(Desk(call)))
+    return ProofLedger(_folder(CommandContext(call)))
 
 
 def _word(call: Call, what: str) -> str:
@@ -87,10 +87,10 @@ def _owner(call: Call) -> str:
 
 def init(call: Call) -> int:
     """Make a proof."""
-    desk = Desk(call)
+    context = CommandContext(call)
     if len(call.words) > 1:
         raise UsageError("proof init takes one folder", hint="holdfast proof init DIR")
-    path = os.path.join(desk.folder, *call.words)
+    path = os.path.join(context.folder, *call.words)
     make_proof(path, timeout=call.text("timeout") or "", claim_files=call.flag("locks"))
     ledger = ProofLedger(path)
     if call.flag("json"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.cli import DONE, FAILED
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import colours, document, out, plain, quoted, talk
 from holdfast.cli.terminal.tables import (
@@ -174,7 +174,7 @@ def _warn(specs: Sequence[LockStatus]) -> None:
 
 
 def _locks(call: Call, *, complete: bool = False) -> SpecLocks:
-    folder = Desk(call).folder
+    folder = CommandContext(call).folder
     locks = SpecLocks(workspace_of(folder), holder=holder_here(os.environ, call.text("holder")))
     if complete:
         locks.complete_locks()

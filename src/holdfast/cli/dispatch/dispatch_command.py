@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from holdfast.cli import DONE, FAILED, INTERRUPTED
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.dispatch.task_deciding import (
     decide_on_task,
     has_screens,
@@ -57,15 +57,15 @@ _MARKS = {DISPATCHED: "->", COMPLETED: "ok", ERROR: "!!"}
 
 def dispatch(call: Call) -> int:
     """Do a list of tasks, or all that a manifest of screens names, until everything is done."""
-    desk = Desk(call)
+    context = CommandContext(call)
     if call.flag("forget"):
-        return _forget(call, desk, desk.open([]))
-    if is_for_tasks(call, desk.find([])):
-        return dispatch_tasks(call, desk, desk.open([]))
+        return _forget(call, context, context.open([]))
+    if is_for_tasks(call, context.find([])):
+        return dispatch_tasks(call, context, context.open([]))
     best_effort = _sandboxed(call)
-    manager = desk.open([])
+    manager = context.open([])
     by = _person("have a merge amended", manager) if call.flag("amend") else ""
-    work = _assigned(call, desk, manager)
+    work = _assigned(call, context, manager)
     watch = _Watch(quiet=call.flag("json"))
     pipeline = Pipeline.open(
         manager, work.manifest, review=work.review, changed=watch.see, best_effort=best_effort
@@ -89,7 +89,7 @@ def dispatch(call: Call) -> int:
 
 def decide(call: Call) -> int:
     """Say what becomes of the findings for a controller, or of the changes of a task."""
-    manager = Desk(call).open([])
+    manager = CommandContext(call).open([])
     if not call.words:
         return show_undecided(call, manager)
     record = task_to_decide(manager, call.words[0])
@@ -117,7 +117,7 @@ def decide(call: Call) -> int:
 
 def gaps(call: Call) -> int:
     """Show the files that agents wanted to write and were not given."""
-    manager = Desk(call).find([])
+    manager = CommandContext(call).find([])
     found = _gaps(manager) if manager is not None else []
     of_tasks = undeclared(manager) if manager is not None else []
     if call.flag("json"):
@@ -180,7 +180,7 @@ def _sandboxed(call: Call) -> bool:
     return is_best_effort(call)
 
 
-def _assigned(call: Call, desk: Desk, manager: LockManager) -> assignment.Assignment:
+def _assigned(call: Call, context: CommandContext, manager: LockManager) -> assignment.Assignment:
     goes_on = call.flag("resume") or call.flag("amend")
     if goes_on and call.words:
         raise UsageError(
@@ -200,13 +200,13 @@ def _assigned(call: Call, desk: Desk, manager: LockManager) -> assignment.Assign
             hint='holdfast dispatch tasks.toml, or TODO.md, or --task "what is to be done"',
         )
     refuse_other(call.words[0])
-    manifest = ScreenManifest.load(os.path.join(desk.folder, call.words[0]))
+    manifest = ScreenManifest.load(os.path.join(context.folder, call.words[0]))
     return assignment.assign(manager, manifest, review=call.flag("review"))
 
 
-def _forget(call: Call, desk: Desk, manager: LockManager) -> int:
+def _forget(call: Call, context: CommandContext, manager: LockManager) -> int:
     _person("have work forgotten", manager)
-    tasks = forget_tasks(call, desk, manager)
+    tasks = forget_tasks(call, context, manager)
     is_all = not (call.words or call.flag("only") or call.flag("task"))
     if is_all:
         assignment.forget(manager)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.dispatch.task_files import refuse_other
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import colours, document, listed, out, talk
@@ -60,7 +60,7 @@ def plan(call: Call) -> int:
             "plan takes one list of tasks, or tasks one by one",
             hint='holdfast plan tasks.toml, or --task "rename User to Account"',
         )
-    root = home_root(Desk(call).folder)
+    root = home_root(CommandContext(call).folder)
     if prompts:
         return _plan_tasks(call, root, from_command_line(prompts))
     if is_list(call.words[0]):

@@ -39,7 +39,7 @@ from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 from holdfast.work.tasks.undeclared_writes import undeclared
 
 if TYPE_CHECKING:
-    from holdfast.cli.command_context import Desk
+    from holdfast.cli.command_context import CommandContext
 
 #: Said of tasks only; manifests have none of them.
 OPTIONS = ("task", "only", "retry-failed", "keep-failed", "slots")
@@ -62,13 +62,13 @@ def _is_newest(manager: LockManager) -> bool:
     return last is not None and (screens is None or screens.at < last.began)
 
 
-def dispatch_tasks(call: Call, desk: Desk, manager: LockManager) -> int:
+def dispatch_tasks(call: Call, context: CommandContext, manager: LockManager) -> int:
     """Do the tasks of a list, as many at once as there are slots."""
-    _demand_main_checkout(desk, manager)
+    _demand_main_checkout(context, manager)
     is_best_effort(call)  # which changes nothing here, but is not to be misspelt
     slots, wrong = _slots(call)
     try:
-        tasks = _tasks(call, desk, manager)
+        tasks = _tasks(call, context, manager)
     except TasksError as error:
         if wrong is None:
             raise
@@ -106,21 +106,21 @@ def dispatch_tasks(call: Call, desk: Desk, manager: LockManager) -> int:
     return DONE if is_well and not work.error else FAILED
 
 
-def forget_tasks(call: Call, desk: Desk, manager: LockManager) -> int:
+def forget_tasks(call: Call, context: CommandContext, manager: LockManager) -> int:
     """Forget the tasks of one list, or of all; how many."""
     name = None
     if call.words:
         assert manager.tree is not None
-        name = list_name(os.path.join(desk.folder, call.words[0]), manager.tree.root)
+        name = list_name(os.path.join(context.folder, call.words[0]), manager.tree.root)
     elif call.flag("task"):
         name = COMMAND_LINE
     return forget(manager, name, call.many("only"))
 
 
-def _demand_main_checkout(desk: Desk, manager: LockManager) -> None:
+def _demand_main_checkout(context: CommandContext, manager: LockManager) -> None:
     """The ledger of a linked worktree is in the main checkout, and that is where tasks are done."""
     assert manager.tree is not None
-    root, here = manager.tree.root, os.path.realpath(desk.folder)
+    root, here = manager.tree.root, os.path.realpath(context.folder)
     checkout = checkout_of(root, here)
     if checkout != root:
         raise WorkError(
@@ -132,7 +132,7 @@ def _demand_main_checkout(desk: Desk, manager: LockManager) -> None:
 # What is to be done
 
 
-def _tasks(call: Call, desk: Desk, manager: LockManager) -> TaskList:
+def _tasks(call: Call, context: CommandContext, manager: LockManager) -> TaskList:
     prompts = call.many("task")
     if prompts and call.words:
         raise UsageError(
@@ -142,7 +142,7 @@ def _tasks(call: Call, desk: Desk, manager: LockManager) -> TaskList:
     if prompts:
         return from_command_line(prompts)
     if len(call.words) == 1:
-        return read_tasks(call.words[0], manager.tree.root)  # the desk has entered its folder
+        return read_tasks(call.words[0], manager.tree.root)  # the context has entered its folder
     if call.words:
         raise UsageError("dispatch takes one list", hint="holdfast dispatch tasks.toml")
     last = _last_list(manager)

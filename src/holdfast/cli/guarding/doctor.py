@@ -6,7 +6,7 @@ import os
 
 from holdfast.cli import DONE
 from holdfast.cli import FAILED as EXIT_FAILED
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.printing import colours, document, out, plain, talk
 from holdfast.cli.terminal.tables import (
     BOLD,
@@ -41,7 +41,7 @@ _SHOWN = {HELD: ("held", ""), FAILED: ("FAILED", RED), NOTE: ("note", YELLOW)}
 
 def doctor(call: Call) -> int:
     """Try everything, after putting right what can be if that is asked for."""
-    root = home_root(Desk(call).folder)
+    root = home_root(CommandContext(call).folder)
     repairs = repair(root) if call.flag("fix") else []
     found = examine(root, os.environ)
     failed = [one for one in found if one.state == FAILED]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli import DONE, FAILED
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.guarding.person import person
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, listed, out, plain, talk
@@ -35,8 +35,8 @@ def hook(call: Call) -> int:
 
 def blockers(call: Call) -> int:
     """Which agents were stopped, and what for."""
-    desk = Desk(call)
-    root = find_root(desk.folder)
+    context = CommandContext(call)
+    root = find_root(context.folder)
     found: list[dict[str, Any]] = []
     if root is not None:
         try:
@@ -47,7 +47,7 @@ def blockers(call: Call) -> int:
         except StoreReadonlyError as closed:
             from holdfast.cli.locking import inside_sandbox
 
-            found = inside_sandbox.blockers(desk, closed)
+            found = inside_sandbox.blockers(context, closed)
     if call.flag("json"):
         document({"blockers": found})
         return DONE
@@ -70,7 +70,7 @@ def resume(call: Call) -> int:
         raise UsageError("one agent at a time", hint="without a name all blocked agents go on")
     may, hint = "let a blocked agent go on", "ask the person whom you work for"
     agent = call.words[0] if call.words else ""
-    root = find_root(Desk(call).folder)
+    root = find_root(CommandContext(call).folder)
     found: list[dict[str, Any]] = []
     others: list[Block] = []
     if root is None:
@@ -106,7 +106,7 @@ def undo(call: Call) -> int:
 
     if len(call.words) != 1:
         raise UsageError("undo what?", hint="holdfast undo ID, as it was told or as the log says")
-    root = find_root(Desk(call).folder)
+    root = find_root(CommandContext(call).folder)
     if root is None:
         raise UsageError("there is no ledger here", hint="go to the repository first")
     with LockManager.open(root) as manager:

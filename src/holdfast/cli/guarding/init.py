@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.cli import DONE, FAILED
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain, quoted, talk
 from holdfast.gate.config import seals
@@ -58,7 +58,7 @@ def init(call: Call) -> int:
     _reject_both(call, "check", "undo", "dry-run")
     _reject_both(call, "git", "no-git")
     _reject_both(call, "check", "diff", "yes")
-    root = _root(Desk(call))
+    root = _root(CommandContext(call))
     if call.flag("check"):
         return _check(call, root)
     return _undo(call, root) if call.flag("undo") else _install(call, root)
@@ -70,9 +70,9 @@ def _reject_both(call: Call, first: str, *others: str) -> None:
             raise UsageError(f"--{first} and --{other} do not go together", hint="leave out one")
 
 
-def _root(desk: Desk) -> str:
-    _reject_bare(desk.folder)
-    root = home_root(desk.folder)
+def _root(context: CommandContext) -> str:
+    _reject_bare(context.folder)
+    root = home_root(context.folder)
     is_known = has_git(root) or os.path.isdir(f"{root}/{LEDGER_FOLDER}")
     if not is_known and root in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from time import gmtime, strftime
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.guarding.person import person_in
 from holdfast.cli.printing import document, out, plain, talk
 from holdfast.core.errors import StoreError
@@ -32,7 +32,7 @@ GATE_ON = "gate_on"
 
 def off(call: Call) -> int:
     """Let everything pass, until it is switched on again."""
-    root = home_root(Desk(call).folder)
+    root = home_root(CommandContext(call).folder)
     me = person_in(root, "switch the gate off", "ask the person whom you work for")
     before = switched_off(root)
     untold = ""
@@ -55,7 +55,7 @@ def off(call: Call) -> int:
 
 def on(call: Call) -> int:
     """Guard again."""
-    root = home_root(Desk(call).folder)
+    root = home_root(CommandContext(call).folder)
     me = person_in(root, "switch the gate on or off", "ask the person whom you work for")
     changed = switch_on(root)
     untold = _recorded(root, GATE_ON, {"by": me.id}) if changed else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli import CONFLICT, DONE
-from holdfast.cli.command_context import Desk, view_of
+from holdfast.cli.command_context import CommandContext, view_of
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain
 from holdfast.core import rules, sentences
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 def check(call: Call) -> int:
     """What would be in the way of the caller if it locked this now."""
-    desk = Desk(call)
-    reads, writes = desk.places(call.many("read")), desk.places(call.words)
+    context = CommandContext(call)
+    reads, writes = context.places(call.many("read")), context.places(call.words)
     if not reads and not writes:
         raise UsageError("check needs at least one path", hint="holdfast check PATH…")
     conflicts, now = Conflicts(), 0
     try:
-        manager = desk.find(writes + reads)
+        manager = context.find(writes + reads)
         if manager is not None:
-            request = manager.request(desk.me().holder, reads, writes)
+            request = manager.request(context.me().holder, reads, writes)
             with view_of(manager) as view:
                 conflicts, now = rules.look(view, request), view.now
     except StoreReadonlyError as closed:
         from holdfast.cli.locking import inside_sandbox
 
-        conflicts, now = inside_sandbox.conflicts(desk, reads, writes, closed)
+        conflicts, now = inside_sandbox.conflicts(context, reads, writes, closed)
     if call.flag("json"):
         from holdfast.manager.plain_data import conflict_data
 
@@ -52,7 +52,7 @@ def check(call: Call) -> int:
 
 def whoami(call: Call) -> int:
     """Whose lock it would be."""
-    me = _known(Desk(call))
+    me = _known(CommandContext(call))
     if call.flag("json"):
         from holdfast.manager.plain_data import holder_data
 
@@ -76,15 +76,15 @@ def _refused() -> dict[str, Any]:
         return {}
 
 
-def _known(desk: Desk) -> Self:
+def _known(context: CommandContext) -> Self:
     """Who calls, by the name that people here know; a ledger that cannot be read knows none."""
-    me = desk.me()
+    me = context.me()
     if not me.holder.client:
         return me
     from holdfast.gate.people.agent_lookup import known_as
 
     try:
-        manager = desk.find([])
+        manager = context.find([])
         return me if manager is None else type(me)(known_as(manager, me.holder), me.how)
     except HoldfastError:
         return me

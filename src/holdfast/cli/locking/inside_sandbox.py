@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from holdfast.cli.command_context import Desk
+    from holdfast.cli.command_context import CommandContext
     from holdfast.core.errors import StoreReadonlyError
     from holdfast.core.model import Ticket
 
 
-def picture(desk: Desk, everything: bool, closed: StoreReadonlyError) -> Picture:
+def picture(context: CommandContext, everything: bool, closed: StoreReadonlyError) -> Picture:
     """What `status` shows. Raises the error with which the ledger is closed if nobody can tell."""
-    said = _asked(desk, {"ask": "picture", "all": everything}, closed)
-    found = Picture(None, everything, desk.folder)
+    said = _asked(context, {"ask": "picture", "all": everything}, closed)
+    found = Picture(None, everything, context.folder)
     found.look_at(said["root"], said["store"], said["head"], said["now"])
     found.grants = [(codec.grant_from_dict(one), why, until) for one, why, until in said["grants"]]
     found.waiting = [
@@ -37,29 +37,31 @@ def picture(desk: Desk, everything: bool, closed: StoreReadonlyError) -> Picture
 
 
 def conflicts(
-    desk: Desk, reads: list[str], writes: list[str], closed: StoreReadonlyError
+    context: CommandContext, reads: list[str], writes: list[str], closed: StoreReadonlyError
 ) -> tuple[Conflicts, int]:
     """What would be in the way of the caller, and when that was."""
-    me = desk.me().holder
+    me = context.me().holder
     wanted = {"ask": "check", "id": me.id, "key": me.key, "read": reads, "write": writes}
-    said = _asked(desk, wanted, closed)
+    said = _asked(context, wanted, closed)
     named = [ConflictInfo(**one) for one in said["conflicts"]]
     return Conflicts(named, said.get("more", 0)), said["now"]
 
 
-def blockers(desk: Desk, closed: StoreReadonlyError) -> list[dict[str, Any]]:
+def blockers(context: CommandContext, closed: StoreReadonlyError) -> list[dict[str, Any]]:
     """The reports on agents that were stopped."""
-    found: list[dict[str, Any]] = _asked(desk, {"ask": "blockers"}, closed)["blockers"]
+    found: list[dict[str, Any]] = _asked(context, {"ask": "blockers"}, closed)["blockers"]
     return found
 
 
-def _asked(desk: Desk, wanted: Mapping[str, Any], closed: StoreReadonlyError) -> dict[str, Any]:
+def _asked(
+    context: CommandContext, wanted: Mapping[str, Any], closed: StoreReadonlyError
+) -> dict[str, Any]:
     from holdfast.gate.sandbox import runner_client
 
     if not runner_client.address():
         raise closed
     said = runner_client.ask(wanted)
-    if said["root"] != desk.root():  # the runner knows its own ledger only
+    if said["root"] != context.root():  # the runner knows its own ledger only
         raise closed
     return said
 

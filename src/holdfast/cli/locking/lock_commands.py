@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import Desk, nothing_held
+from holdfast.cli.command_context import CommandContext, nothing_held
 from holdfast.cli.parser import FOREVER_SECONDS, UsageError
 from holdfast.cli.printing import document, listed, local, out, plain, quoted, talk
 from holdfast.core import sentences
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def lock(call: Call) -> int:
     """Lock files for writing, and others for reading, all or none."""
-    desk = Desk(call)
-    me, (reads, writes) = desk.me(), _wanted(desk)
-    manager = desk.open(writes + reads)
+    context = CommandContext(call)
+    me, (reads, writes) = context.me(), _wanted(context)
+    manager = context.open(writes + reads)
     me = _introduced(manager, me)
     ttl, reason = call.ttl(TTL_DEFAULT_SECONDS), call.text("reason") or ""
     grant = take(manager, me.holder, reads, writes, ttl=ttl, reason=reason, wait=call.wait())
@@ -34,9 +34,9 @@ def lock(call: Call) -> int:
 
 def steal(call: Call) -> int:
     """Take over what has expired."""
-    desk = Desk(call)
-    me, (reads, writes) = desk.me(), _wanted(desk)
-    manager = desk.open(writes + reads)
+    context = CommandContext(call)
+    me, (reads, writes) = context.me(), _wanted(context)
+    manager = context.open(writes + reads)
     me = _introduced(manager, me)
     grant = manager.steal(
         holder=me.holder,
@@ -95,9 +95,9 @@ def _tell_wait(
         talk(f"waiting{limit}: {plain(sentences.conflict_sentences(conflicts, now))}")
 
 
-def _wanted(desk: Desk) -> tuple[list[str], list[str]]:
-    call = desk.call
-    reads, writes = desk.places(call.many("read")), desk.places(call.words)
+def _wanted(context: CommandContext) -> tuple[list[str], list[str]]:
+    call = context.call
+    reads, writes = context.places(call.many("read")), context.places(call.words)
     if not reads and not writes:
         raise UsageError(
             f"{call.command.name} needs at least one path",
@@ -145,13 +145,13 @@ def _paths(grant: GrantSnapshot) -> str:
 
 def unlock(call: Call) -> int:
     """Give back grants by their ids or by what they cover."""
-    desk = Desk(call)
+    context = CommandContext(call)
     if call.flag("force"):
-        return _force(desk)
+        return _force(context)
     if call.flag("reason"):
         raise UsageError("giving back needs no reason", hint="--reason goes with --force")
-    me = desk.me().holder
-    manager, grants = _owned(desk, me, to_give_back=True)
+    me = context.me().holder
+    manager, grants = _owned(context, me, to_give_back=True)
     for grant in grants:
         manager.release(grant.id, holder=me)
     _tell_each(call, "released", "gave back", grants)
@@ -160,14 +160,14 @@ def unlock(call: Call) -> int:
 
 def renew(call: Call) -> int:
     """Extend grants by their ids or by what they cover."""
-    desk = Desk(call)
+    context = CommandContext(call)
     ttl = call.ttl(None)
     if ttl is None and call.flag("ttl"):
         raise UsageError(
             "a lease cannot become endless", hint="lock it again with --ttl none, then unlock this"
         )
-    me = desk.me().holder
-    manager, grants = _owned(desk, me, to_give_back=False)
+    me = context.me().holder
+    manager, grants = _owned(context, me, to_give_back=False)
     renewed = [manager.renew(grant.id, holder=me, ttl=ttl) for grant in grants]
     if call.flag("json"):
         document({"renewed": [grant.to_dict() for grant in renewed]})
@@ -179,14 +179,16 @@ def renew(call: Call) -> int:
     return DONE
 
 
-def _owned(desk: Desk, me: Holder, *, to_give_back: bool) -> tuple[LockManager, list[Grant]]:
+def _owned(
+    context: CommandContext, me: Holder, *, to_give_back: bool
+) -> tuple[LockManager, list[Grant]]:
     """The caller's grants that its words name."""
     from holdfast.cli.locking.grant_selection import owned
 
-    names = _names(desk)
-    manager = desk.find(names)
+    names = _names(context)
+    manager = context.find(names)
     if manager is None:
-        raise nothing_held(desk.call.words[0])
+        raise nothing_held(context.call.words[0])
     if me.client:
         from holdfast.gate.people.agent_lookup import known_as
 
@@ -194,36 +196,36 @@ def _owned(desk: Desk, me: Holder, *, to_give_back: bool) -> tuple[LockManager, 
     return manager, owned(manager, me, names, to_give_back=to_give_back)
 
 
-def _names(desk: Desk) -> list[str]:
+def _names(context: CommandContext) -> list[str]:
     from holdfast.cli.locking.grant_selection import is_grant_id
 
-    call = desk.call
+    call = context.call
     if not call.words:
         raise UsageError(
             f"{call.command.name} needs a grant or a path",
             hint=f"holdfast {call.command.name} PATH…; holdfast status shows what is locked",
         )
-    return [word if is_grant_id(word) else desk.places([word])[0] for word in call.words]
+    return [word if is_grant_id(word) else context.places([word])[0] for word in call.words]
 
 
-def _force(desk: Desk) -> int:
+def _force(context: CommandContext) -> int:
     """Take grants away from whoever has them."""
     from holdfast.cli.locking.grant_selection import held
 
-    names = _names(desk)
-    manager = desk.find(names)
-    person, reason = _person(desk, manager), (desk.call.text("reason") or "").strip()
+    names = _names(context)
+    manager = context.find(names)
+    person, reason = _person(context, manager), (context.call.text("reason") or "").strip()
     if not reason:
         raise UsageError(
             "--force needs a reason", hint='say why, for whoever reads the log: --reason "…"'
         )
     if manager is None:
-        raise nothing_held(desk.call.words[0])
+        raise nothing_held(context.call.words[0])
     taken = [
         manager.force(grant.id, by=person, reason=" ".join(plain(reason).split()))
         for grant in held(manager, names)
     ]
-    if desk.call.flag("json"):
+    if context.call.flag("json"):
         document({"forced": [grant.to_dict() for grant in taken], "by": person.id})
         return DONE
     for one in taken:
@@ -232,11 +234,11 @@ def _force(desk: Desk) -> int:
     return DONE
 
 
-def _person(desk: Desk, manager: LockManager | None) -> Holder:
+def _person(context: CommandContext, manager: LockManager | None) -> Holder:
     """The person who types. An agent that could force would, whenever a lock is in its way."""
     from holdfast.cli.guarding.person import person
 
-    if desk.call.flag("holder"):
+    if context.call.flag("holder"):
         raise UsageError("--force is done in one's own name", hint="leave out --holder")
     return person(
         "take a lock away by force", "ask its holder, wait for it, or let a person do it",

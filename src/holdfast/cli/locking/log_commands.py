@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import Desk, view_of
+from holdfast.cli.command_context import CommandContext, view_of
 from holdfast.cli.dispatch import task_words
 from holdfast.cli.guarding import agent_words
 from holdfast.cli.parser import UsageError
@@ -67,15 +67,15 @@ class _Blanks(dict):  # type: ignore[type-arg]
 
 def log(call: Call) -> int:
     """Show the events, oldest first, and with --follow go on with those to come."""
-    desk = Desk(call)
+    context = CommandContext(call)
     after, follow = call.number("since") or 0, call.flag("follow")
-    manager = desk.find([])
+    manager = context.find([])
     teller = Teller()
     while manager is None:
         talk("there is no ledger here yet")
         if not follow:
             return DONE
-        manager = _appeared(desk)
+        manager = _appeared(context)
     after = _print(call, manager, teller, after)
     while follow:
         from holdfast.cli.locking.status import reader_is_gone
@@ -87,8 +87,8 @@ def log(call: Call) -> int:
     return DONE
 
 
-def _appeared(desk: Desk) -> LockManager:
-    while (manager := desk.find([])) is None:
+def _appeared(context: CommandContext) -> LockManager:
+    while (manager := context.find([])) is None:
         time.sleep(LOOK_SECONDS)
     return manager
 
@@ -275,7 +275,7 @@ def _reason(data: Mapping[str, Any]) -> str:
 
 def reap(call: Call) -> int:
     """Clear away what has ended."""
-    manager = Desk(call).find([])
+    manager = CommandContext(call).find([])
     endings = [] if manager is None else manager.reap()
     if manager is not None:
         sweep = getattr(manager.store, "sweep", None)
@@ -298,7 +298,7 @@ def trim(call: Call) -> int:
     before, keep = call.number("before"), call.number("keep")
     if (before is None) == (keep is None):
         raise UsageError("trim needs either --before or --keep", hint="holdfast trim --keep 10000")
-    manager = Desk(call).find([])
+    manager = CommandContext(call).find([])
     gone = 0
     if manager is not None:
         if before is None:

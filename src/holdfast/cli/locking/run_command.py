@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import os
 
-from holdfast.cli.command_context import STORE_VARIABLE, Desk, tree_of
+from holdfast.cli.command_context import STORE_VARIABLE, CommandContext, tree_of
 from holdfast.cli.locking.lock_commands import take
 from holdfast.cli.locking.sandbox_option import is_best_effort, version
 from holdfast.cli.parser import UsageError
@@ -58,16 +58,16 @@ def run(call: Call) -> int:
 
         return run_leased(call)
     abi = _sandbox_version(call)
-    desk = Desk(call)
-    writes, reads = desk.places(call.many("write")), desk.places(call.many("read"))
+    context = CommandContext(call)
+    writes, reads = context.places(call.many("write")), context.places(call.many("read"))
     holder, variables = runner(call.text("holder"))
-    manager = desk.open(writes + reads)
+    manager = context.open(writes + reads)
     reason = call.text("reason") or f"running {os.path.basename(call.words[0])}"
     grant = take(manager, holder, reads, writes, ttl=None, reason=reason, wait=call.wait())
     environment = {**os.environ, **variables}
     environment |= {GRANT_VARIABLE: grant.id, TOKEN_VARIABLE: str(grant.token)}
-    if desk.store:
-        environment[STORE_VARIABLE] = desk.store
+    if context.store:
+        environment[STORE_VARIABLE] = context.store
     with Signals() as signals:
         try:
             if abi:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import STORE_VARIABLE, Desk, tree_of
+from holdfast.cli.command_context import STORE_VARIABLE, CommandContext, tree_of
 from holdfast.cli.locking.lock_commands import take
 from holdfast.cli.locking.run_command import (
     CANNOT_EXECUTE,
@@ -60,9 +60,9 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
     from holdfast.gate.sandbox import SOCKET_VARIABLE
     from holdfast.gate.sandbox.ledger_socket import Service
 
-    desk = Desk(call)
-    writes, reads = desk.places(call.many("write")), desk.places(call.many("read"))
-    manager = desk.open(writes + reads)
+    context = CommandContext(call)
+    writes, reads = context.places(call.many("write")), context.places(call.many("read"))
+    manager = context.open(writes + reads)
     holder, variables = runner(call.text("holder"))
     grant = _locked(call, manager, holder, reads, writes)
     quarters: Quarters | None = None
@@ -79,8 +79,8 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
     environment = {**os.environ, **variables, SOCKET_VARIABLE: service.path}
     if quarters is not None:
         environment |= dict.fromkeys(("TMPDIR", "TMP", "TEMP"), quarters.tmp)
-    if desk.store:
-        environment[STORE_VARIABLE] = desk.store
+    if context.store:
+        environment[STORE_VARIABLE] = context.store
     command = call.words
     try:
         child = enclosure.start(

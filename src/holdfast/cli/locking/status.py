@@ -6,7 +6,7 @@ import os
 import time
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.dispatch.task_left import left_behind, sentence
 from holdfast.cli.printing import colours, document, is_terminal, local, out, plain, talk
 from holdfast.cli.terminal.tables import (
@@ -50,11 +50,11 @@ DRAW_SECONDS = 0.1
 
 def status(call: Call) -> int:
     """Show it once, or whenever it changes."""
-    desk = Desk(call)
-    me = _me(desk)
+    context = CommandContext(call)
+    me = _me(context)
     if call.flag("watch"):
-        return _watch(desk, me)
-    picture, left = _picture(desk)
+        return _watch(context, me)
+    picture, left = _picture(context)
     if picture.root and picture.of(BLOCKED):
         look_out_if_wanted(picture.root)
     if call.flag("json"):
@@ -66,32 +66,32 @@ def status(call: Call) -> int:
     return DONE
 
 
-def _picture(desk: Desk) -> tuple[Picture, Left]:
+def _picture(context: CommandContext) -> tuple[Picture, Left]:
     """What the ledger says, and the lists of tasks that nobody does any more."""
-    everything = desk.call.flag("all")
+    everything = context.call.flag("all")
     try:
-        manager = desk.find([])
-        return Picture(manager, everything, desk.folder), left_behind(manager)
+        manager = context.find([])
+        return Picture(manager, everything, context.folder), left_behind(manager)
     except StoreReadonlyError as closed:
         from holdfast.cli.locking.inside_sandbox import picture
 
-        return picture(desk, everything, closed), []
+        return picture(context, everything, closed), []
 
 
-def _me(desk: Desk) -> Holder | None:
+def _me(context: CommandContext) -> Holder | None:
     try:
-        return desk.me().holder
+        return context.me().holder
     except BadKeyError:  # a name that cannot lock anything; looking is for everybody
         return None
 
 
-def _watch(desk: Desk, me: Holder | None) -> int:
+def _watch(context: CommandContext, me: Holder | None) -> int:
     """Draw it again and again, until somebody interrupts or stops reading."""
-    as_json, everything = desk.call.flag("json"), desk.call.flag("all")
-    manager = desk.find([])
+    as_json, everything = context.call.flag("json"), context.call.flag("all")
+    manager = context.find([])
     shown: object = None
     while True:
-        picture, left = Picture(manager, everything, desk.folder), left_behind(manager)
+        picture, left = Picture(manager, everything, context.folder), left_behind(manager)
         lines = [] if as_json else _drawn(picture, left, me, everything)
         essence: object = lines
         if as_json or not is_terminal():
@@ -105,7 +105,7 @@ def _watch(desk: Desk, me: Holder | None) -> int:
         time.sleep(DRAW_SECONDS)
         if manager is None:
             time.sleep(LOOK_SECONDS - DRAW_SECONDS)
-            manager = desk.find([])
+            manager = context.find([])
         else:
             manager.store.wait(picture.head, LOOK_SECONDS)
         if reader_is_gone():

@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import Desk, nothing_held
+from holdfast.cli.command_context import CommandContext, nothing_held
 from holdfast.cli.locking.run_command import GRANT_VARIABLE, TOKEN_VARIABLE
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out, plain
@@ -23,9 +23,9 @@ def write(call: Call) -> int:
         raise UsageError("write needs one path", hint="holdfast write PATH --grant ID < CONTENT")
     grant, token = _grant(call)
     content = _content()  # all of it before anything is asked: what comes in may take its time
-    desk = Desk(call)
-    [path] = desk.places(call.words)
-    manager = desk.find([path])
+    context = CommandContext(call)
+    [path] = context.places(call.words)
+    manager = context.find([path])
     if manager is None:
         raise nothing_held(call.words[0])
     written = safe_write(path, content, grant_id=grant, token=token, manager=manager)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.parser import Call, UsageError, duration
 from holdfast.cli.printing import document, local, out, talk
 from holdfast.cli.tree.tree_progress import Bar
@@ -32,12 +32,12 @@ BY_SIGNAL = 128
 _OPEN_FILES_WANTED = 65_536
 
 
-class TreeDesk:
+class TreeContext:
     """One call of one command."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.folder = Desk(call).folder
+        self.folder = CommandContext(call).folder
         _refuse_system()
         _allow_open_files()
 

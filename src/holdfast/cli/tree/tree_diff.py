@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from holdfast.cli import DONE
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import out, plain
-from holdfast.cli.tree.tree_context import TreeDesk, counted, size
+from holdfast.cli.tree.tree_context import TreeContext, counted, size
 from holdfast.trees.payload import payload_walk
 from holdfast.trees.payload.payload_copy import PAYLOAD
 from holdfast.trees.repository import Repository
@@ -30,18 +30,18 @@ _SIGNS = {ADDED: "+", REMOVED: "-", CHANGED: "~"}
 
 def diff(call: Call) -> int:
     """Show what was added, removed and changed from one snapshot to another."""
-    desk = TreeDesk(call)
+    context = TreeContext(call)
     if len(call.words) != 2:
         raise UsageError("tree diff needs two snapshots", hint="holdfast tree diff [--stat] A B")
-    repository = desk.repository()
-    before, after = (desk.snapshot_id(repository, word) for word in call.words)
+    repository = context.repository()
+    before, after = (context.snapshot_id(repository, word) for word in call.words)
     totals = Totals()
-    if desk.as_json:
+    if context.as_json:
         found = []
         for change in snapshot_diff.between(repository, before, after):
             totals.add(change)
             found.append(change.to_dict())
-        desk.answer(
+        context.answer(
             {"before": before, "after": after, "changes": found, "totals": totals.to_dict()}
         )
         return DONE

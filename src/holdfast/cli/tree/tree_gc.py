@@ -10,7 +10,7 @@ from holdfast.cli import DONE
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import colours, out, plain, talk
 from holdfast.cli.terminal.tables import Cell, Column, render, terminal_width
-from holdfast.cli.tree.tree_context import TreeDesk, counted, size, when
+from holdfast.cli.tree.tree_context import TreeContext, counted, size, when
 from holdfast.trees.snapshots import garbage_collection, retention
 from holdfast.trees.snapshots.descriptors import SHORT_CHARACTERS
 
@@ -23,11 +23,11 @@ _COLUMNS = (
 
 def gc_plan(call: Call) -> int:
     """Show what a gc would remove, and keep that as a plan. It removes nothing."""
-    desk = TreeDesk(call)
-    repository = desk.repository()
+    context = TreeContext(call)
+    repository = context.repository()
     made = garbage_collection.plan(repository, retention.settings(repository).but(**_given(call)))
-    if desk.as_json:
-        desk.answer({"plan": made.to_dict()})
+    if context.as_json:
+        context.answer({"plan": made.to_dict()})
         return DONE
     if not made.remove:
         out("nothing to remove")
@@ -71,14 +71,14 @@ def _row(one: dict[str, Any]) -> Sequence[Cell]:
 
 def gc_run(call: Call) -> int:
     """Remove what a plan names, as far as nothing needs it by now."""
-    desk = TreeDesk(call)
-    plan_id = desk.word("plan")
-    done = garbage_collection.run(desk.repository(), plan_id, desk.progress())
-    desk.answer(
+    context = TreeContext(call)
+    plan_id = context.word("plan")
+    done = garbage_collection.run(context.repository(), plan_id, context.progress())
+    context.answer(
         {"plan_id": plan_id, "removed": done.removed, "spared": done.spared, "bytes": done.bytes},
         f"removed {counted(len(done.removed), 'snapshot')}, up to {size(done.bytes)}",
     )
-    if not desk.as_json:
+    if not context.as_json:
         for id, why in [*done.spared.items()][:_SHOWN_MAX]:
             talk(f"  left alone: {id}, needed since by {plain(why)}")
     return DONE
@@ -86,8 +86,8 @@ def gc_run(call: Call) -> int:
 
 def gc_settings(call: Call) -> int:
     """Show what gc keeps, or change it."""
-    desk = TreeDesk(call)
-    repository = desk.repository()
+    context = TreeContext(call)
+    repository = context.repository()
     changes = dict(_setting(word) for word in call.words)
     if changes:
         chosen = retention.change_settings(repository, **changes)
@@ -97,7 +97,7 @@ def gc_settings(call: Call) -> int:
         f"{name} = {str(value).lower() if isinstance(value, bool) else f'{value:g}'}"
         for name, value in chosen.to_dict().items()
     ]
-    desk.answer({"settings": chosen.to_dict()}, *words)
+    context.answer({"settings": chosen.to_dict()}, *words)
     return DONE
 
 

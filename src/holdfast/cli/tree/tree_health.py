@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.cli import DONE, FAILED
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import document, out, plain, talk
-from holdfast.cli.tree.tree_context import TreeDesk, counted, ending_well
+from holdfast.cli.tree.tree_context import TreeContext, counted, ending_well
 from holdfast.trees import tree_damage as examining
 from holdfast.trees.snapshots import descriptors
 from holdfast.trees.snapshots.verification import verify as verify_snapshot
@@ -14,15 +14,15 @@ from holdfast.trees.tree_damage import NOTICE, Finding
 
 def doctor(call: Call) -> int:
     """Look for damage. The exit code is 1 if any is left."""
-    desk = TreeDesk(call)
-    repository = desk.repository()
+    context = TreeContext(call)
+    repository = context.repository()
     with ending_well():
         found = examining.examine(
             repository, strict=call.flag("strict"), clean=call.flag("clean"),
-            progress=desk.progress(),
+            progress=context.progress(),
         )  # fmt: skip
     left = [one for one in found if not one.cleaned and one.severity != NOTICE]
-    if desk.as_json:
+    if context.as_json:
         document(
             {"findings": [one.to_dict() for one in found], "strict": call.flag("strict"),
              "healthy": not left}
@@ -47,27 +47,27 @@ def _tell(finding: Finding) -> None:
 
 def verify(call: Call) -> int:
     """Check snapshots byte by byte. The exit code is 1 if one of them is damaged."""
-    desk = TreeDesk(call)
-    repository = desk.repository()
+    context = TreeContext(call)
+    repository = context.repository()
     if call.flag("all") and call.words:
         raise UsageError("either one snapshot or all", hint="leave out --all, or the snapshot")
     if call.flag("all"):
         ids = [*descriptors.visible_ids(repository)]
     elif call.words:
-        ids = [desk.snapshot_id(repository, desk.word("snapshot"))]
+        ids = [context.snapshot_id(repository, context.word("snapshot"))]
     else:
-        head = desk.worktree().head()
-        ids = [desk.snapshot_id(repository, head)] if head else []
-    progress = desk.progress()
+        head = context.worktree().head()
+        ids = [context.snapshot_id(repository, head)] if head else []
+    progress = context.progress()
     results = {}
     for id in ids:
         results[id] = [*verify_snapshot(repository, id, progress)]
-        if not desk.as_json:
+        if not context.as_json:
             out(f"{id}: {'whole' if not results[id] else 'damaged'}")
             for why in results[id][:20]:
                 out(f"  {plain(why)}")
     damaged = [id for id, problems in results.items() if problems]
-    if desk.as_json:
+    if context.as_json:
         document(
             {"snapshots": [{"snapshot_id": id, "ok": not problems, "problems": problems}
                            for id, problems in results.items()], "ok": not damaged}

@@ -7,22 +7,22 @@ import os
 from holdfast.cli import DONE, FAILED
 from holdfast.cli.parser import Call
 from holdfast.cli.printing import out, plain, talk
-from holdfast.cli.tree.tree_context import TreeDesk, counted, ending_well
+from holdfast.cli.tree.tree_context import TreeContext, counted, ending_well
 from holdfast.trees.foreign import jvs_import
 
 
 def import_(call: Call) -> int:
     """Bring snapshots over. The exit code is 1 if one of them could not be."""
-    desk = TreeDesk(call)
-    where = os.path.join(desk.folder, desk.word("path"))
-    repository = desk.repository()
+    context = TreeContext(call)
+    where = os.path.join(context.folder, context.word("path"))
+    repository = context.repository()
     with ending_well():
         done = jvs_import.bring(
-            repository, where, engine=call.text("engine") or "", progress=desk.progress()
+            repository, where, engine=call.text("engine") or "", progress=context.progress()
         )
     code = FAILED if done.failed else DONE
-    if desk.as_json:
-        desk.answer({"imported": done.to_dict()})
+    if context.as_json:
+        context.answer({"imported": done.to_dict()})
         return code
     already = f", {len(done.already):,} were here already" if done.already else ""
     out(

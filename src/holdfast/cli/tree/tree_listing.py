@@ -15,7 +15,7 @@ from holdfast.cli.terminal.tables import (
     render,
     terminal_width,
 )
-from holdfast.cli.tree.tree_context import TreeDesk
+from holdfast.cli.tree.tree_context import TreeContext
 from holdfast.cli.tree.tree_locks import lock_words
 from holdfast.cli.tree.tree_worktrees import isolation_words, worktree_data
 from holdfast.core.errors import HoldfastError
@@ -27,11 +27,11 @@ from holdfast.trees.worktrees import Worktree
 
 def list(call: Call) -> int:
     """Show all worktrees."""
-    desk = TreeDesk(call)
-    repository = desk.repository()
+    context = TreeContext(call)
+    repository = context.repository()
     found = [*worktrees.each(repository)]
     damaged = {*worktrees.names(repository)} - {worktree.name for worktree in found}
-    if desk.as_json:
+    if context.as_json:
         document(
             {
                 "worktrees": [worktree_data(worktree) for worktree in found],
@@ -63,7 +63,7 @@ def _row(worktree: Worktree) -> Sequence[Cell]:
 
 def path(call: Call) -> int:
     """Print where a worktree is."""
-    desk = TreeDesk(call)
-    found = desk.named()
-    desk.answer({"path": found.path}, plain(found.path))
+    context = TreeContext(call)
+    found = context.named()
+    context.answer({"path": found.path}, plain(found.path))
     return DONE

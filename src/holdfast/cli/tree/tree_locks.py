@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.cli import DONE
 from holdfast.cli.parser import Call
 from holdfast.cli.printing import plain, talk
-from holdfast.cli.tree.tree_context import TreeDesk, when
+from holdfast.cli.tree.tree_context import TreeContext, when
 from holdfast.trees.locking import worktree_locks
 from holdfast.trees.locking.lock_records import LockRecord
 from holdfast.trees.locking.worktree_holders import Me
@@ -17,30 +17,30 @@ from holdfast.trees.worktrees import Worktree
 
 def lock_acquire(call: Call) -> int:
     """Take the lock of a worktree."""
-    desk = TreeDesk(call)
-    worktree, me = desk.worktree(), desk.me()
-    record = worktree_locks.acquire(worktree, me.id, lease_seconds=desk.lease_or_default())
-    _tell(desk, "locked", worktree, record, me)
+    context = TreeContext(call)
+    worktree, me = context.worktree(), context.me()
+    record = worktree_locks.acquire(worktree, me.id, lease_seconds=context.lease_or_default())
+    _tell(context, "locked", worktree, record, me)
     return DONE
 
 
 def lock_renew(call: Call) -> int:
     """Extend one's lease."""
-    desk = TreeDesk(call)
-    worktree, me = desk.worktree(), desk.me()
+    context = TreeContext(call)
+    worktree, me = context.worktree(), context.me()
     record = worktree_locks.renew(
-        worktree, me.id, token=desk.token(worktree), lease_seconds=desk.lease()
+        worktree, me.id, token=context.token(worktree), lease_seconds=context.lease()
     )  # fmt: skip
-    _tell(desk, "renewed", worktree, record, me)
+    _tell(context, "renewed", worktree, record, me)
     return DONE
 
 
 def lock_release(call: Call) -> int:
     """Give the lock back."""
-    desk = TreeDesk(call)
-    worktree = desk.worktree()
-    record = worktree_locks.release(worktree, desk.me().id, token=desk.token(worktree))
-    desk.answer(
+    context = TreeContext(call)
+    worktree = context.worktree()
+    record = worktree_locks.release(worktree, context.me().id, token=context.token(worktree))
+    context.answer(
         {"released": record.to_dict(), "worktree": worktree.name},
         f"gave back the lock of {worktree.name}",
     )
@@ -49,23 +49,23 @@ def lock_release(call: Call) -> int:
 
 def lock_steal(call: Call) -> int:
     """Take over an expired lock."""
-    desk = TreeDesk(call)
-    worktree, me = desk.worktree(), desk.me()
+    context = TreeContext(call)
+    worktree, me = context.worktree(), context.me()
     record = worktree_locks.steal(
-        worktree, me.id, lease_seconds=desk.lease_or_default(), reason=call.text("reason") or ""
+        worktree, me.id, lease_seconds=context.lease_or_default(), reason=call.text("reason") or ""
     )
-    _tell(desk, "stole", worktree, record, me)
+    _tell(context, "stole", worktree, record, me)
     return DONE
 
 
 def lock_status(call: Call) -> int:
     """Show who may write."""
-    desk = TreeDesk(call)
-    worktree, me = desk.worktree(), desk.me()
+    context = TreeContext(call)
+    worktree, me = context.worktree(), context.me()
     state = worktree_locks.status(worktree)
     mine = state.record is not None and state.record.holder_id == me.id
     whose = " (you)" if mine else ""
-    desk.answer(
+    context.answer(
         {"worktree": worktree.name, "isolation": worktree.isolation, "holder_id": me.id,
          "lock": {**lock_data(state), "mine": mine}},
         f"{worktree.name}: {lock_words(state)}{whose}" if not worktree.is_shared
@@ -94,11 +94,11 @@ def lock_words(state: LockState) -> str:
     return f"{plain(record.holder_id)} until {when(record.lease_expires_at)}"
 
 
-def _tell(desk: TreeDesk, verb: str, worktree: Worktree, record: LockRecord, me: Me) -> None:
-    desk.answer(
+def _tell(context: TreeContext, verb: str, worktree: Worktree, record: LockRecord, me: Me) -> None:
+    context.answer(
         {"lock": record.to_dict(), "worktree": worktree.name, "how": me.how},
         f"{verb} {worktree.name} for {plain(record.holder_id)} until "
         f"{when(record.lease_expires_at)}, token {record.fencing_token}",
     )
-    if not desk.as_json:
+    if not context.as_json:
         talk(f"  {plain(me.how)}")

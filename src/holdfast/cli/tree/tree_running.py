@@ -20,7 +20,7 @@ from holdfast.cli.locking.run_command import (
 )
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import complain, plain, talk
-from holdfast.cli.tree.tree_context import TOKEN_VARIABLE, TreeDesk
+from holdfast.cli.tree.tree_context import TOKEN_VARIABLE, TreeContext
 from holdfast.core.errors import HoldfastError
 from holdfast.gate.sandbox.signal_relay import Signals, can_pass_signals
 from holdfast.manager.owners.identity import runner_holder
@@ -37,9 +37,9 @@ def run(call: Call) -> int:
     """Lock, run, renew, give back. The exit code is the command's own, unless the lock is lost."""
     if not call.words or not can_pass_signals():
         raise UsageError("tree run needs a command", hint="holdfast tree run -- COMMAND ARGUMENT…")
-    desk = TreeDesk(call)
-    worktree = desk.worktree()
-    record, variables, taken = _lock(desk, worktree)
+    context = TreeContext(call)
+    worktree = context.worktree()
+    record, variables, taken = _lock(context, worktree)
     environment = {**os.environ, **variables}
     environment[TOKEN_VARIABLE] = f"{worktree.id}:{record.fencing_token}"
     with Signals() as signals:
@@ -52,23 +52,23 @@ def run(call: Call) -> int:
                 _give_back(worktree, record)
 
 
-def _lock(desk: TreeDesk, worktree: Worktree) -> tuple[LockRecord, dict[str, str], bool]:
+def _lock(context: TreeContext, worktree: Worktree) -> tuple[LockRecord, dict[str, str], bool]:
     """The lock to work under, what the command is told, and whether it is to be given back."""
-    me = desk.me()
+    me = context.me()
     state = worktree_locks.status(worktree)
     if state.record is not None and state.record.holder_id == me.id:
         record = worktree_locks.renew(
-            worktree, me.id, token=desk.token(worktree), lease_seconds=desk.lease()
+            worktree, me.id, token=context.token(worktree), lease_seconds=context.lease()
         )
         return record, {}, False
-    given = desk.call.text("holder")
+    given = context.call.text("holder")
     id = me.id
     variables: dict[str, str] = {}
     if given is None:
         holder, variables = runner_holder(f"tree-run-{os.urandom(4).hex()}")
         id = holder_id(holder)
     return (
-        worktree_locks.acquire(worktree, id, lease_seconds=desk.lease_or_default()),
+        worktree_locks.acquire(worktree, id, lease_seconds=context.lease_or_default()),
         variables,
         True,
     )

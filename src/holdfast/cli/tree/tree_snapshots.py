@@ -19,7 +19,7 @@ from holdfast.cli.terminal.tables import (
     terminal_width,
 )
 from holdfast.cli.tree.tree_context import (
-    TreeDesk,
+    TreeContext,
     counted,
     ending_well,
     size,
@@ -47,8 +47,8 @@ _OCCUPANTS_SHOWN_MAX = 20
 
 def snapshot(call: Call) -> int:
     """Take a snapshot."""
-    desk = TreeDesk(call)
-    worktree = desk.worktree()
+    context = TreeContext(call)
+    worktree = context.worktree()
     tag = call.text("tag")
     if tag is not None and tags.find(worktree.repository, tags.checked(tag)) is not None:
         raise TreeExistsError(
@@ -56,19 +56,19 @@ def snapshot(call: Call) -> int:
         )
     with ending_well():
         made = taking.take(
-            worktree, desk.me().id, " ".join(call.words),
-            consistency=call.text("consistency") or QUIESCED, token=desk.token(worktree),
-            engine=call.text("engine") or "", progress=desk.progress(),
+            worktree, context.me().id, " ".join(call.words),
+            consistency=call.text("consistency") or QUIESCED, token=context.token(worktree),
+            engine=call.text("engine") or "", progress=context.progress(),
         )  # fmt: skip
     if tag is not None:
         tags.add(worktree.repository, tag, made["snapshot_id"])
     linked = f", {made['files_linked']:,} of them unchanged" if made["files_linked"] else ""
-    desk.answer(
+    context.answer(
         {"snapshot": _data(made, [tag] if tag is not None else [])},
         f"snapshot {made['snapshot_id']} of {worktree.name}: "
         f"{counted(made['files'], 'file')}, {size(made['bytes'])}{linked}",
     )
-    if not desk.as_json:
+    if not context.as_json:
         if made["changed"]["count"]:
             talk(f"  changed while it was taken: {listed(made['changed']['paths'])}")
         tell_degraded(made["degraded"]["entries"], made["degraded"]["count"])
@@ -77,8 +77,8 @@ def snapshot(call: Call) -> int:
 
 def history(call: Call) -> int:
     """Show snapshots, the latest first. It needs no lock and changes nothing."""
-    desk = TreeDesk(call)
-    repository = desk.repository()
+    context = TreeContext(call)
+    repository = context.repository()
     limit = call.number("limit")
     worktree, lost = None, ""
     if call.flag("all") and call.words:
@@ -86,15 +86,15 @@ def history(call: Call) -> int:
     if call.flag("all"):
         found = descriptors.history(repository)[:limit]
     elif call.words:
-        start = desk.snapshot_id(repository, desk.word("snapshot"))
+        start = context.snapshot_id(repository, context.word("snapshot"))
         found = [*islice(descriptors.lineage(repository, start), limit)]
     else:
-        worktree = desk.worktree()
+        worktree = context.worktree()
         lost = lost_head(worktree)
         head = worktree.head()
         found = [*islice(descriptors.lineage(repository, head), limit)]
     named = tags.by_snapshot(repository)
-    if desk.as_json:
+    if context.as_json:
         name = worktree.name if worktree else None
         told = [_data(one, named.get(one["snapshot_id"], [])) for one in found]
         document({"worktree": name, "snapshots": told, "warnings": [lost] if lost else []})
@@ -135,44 +135,44 @@ def _data(fields: Descriptor, named: list[str]) -> dict[str, Any]:
 
 def restore(call: Call) -> int:
     """Make a new worktree from a snapshot, or put it in the place of this one's payload."""
-    desk = TreeDesk(call)
-    text = desk.word("snapshot")
-    repository = desk.repository()
+    context = TreeContext(call)
+    text = context.word("snapshot")
+    repository = context.repository()
     if call.flag("inplace"):
-        return _restore_in_place(desk, text)
+        return _restore_in_place(context, text)
     for name in ("force", "reason", "token", "holder", "worktree"):
         if call.flag(name):
             raise UsageError(
                 f"--{name} goes with --inplace", hint="without it a new worktree is made"
             )
-    snapshot_id = desk.snapshot_id(repository, text)
+    snapshot_id = context.snapshot_id(repository, text)
     name = checked_name(call.text("name") or restoring.new_name(snapshot_id))
     with ending_well():
         made = restoring.create(
             repository, name, snapshot_id=snapshot_id, engine=call.text("engine") or "",
-            progress=desk.progress(),
+            progress=context.progress(),
         )  # fmt: skip
-    tell_created(desk, made)
+    tell_created(context, made)
     return DONE
 
 
-def _restore_in_place(desk: TreeDesk, text: str) -> int:
-    call = desk.call
+def _restore_in_place(context: TreeContext, text: str) -> int:
+    call = context.call
     reason = " ".join(plain(call.text("reason") or "").split())
     if not call.flag("force") or not reason or call.flag("name"):
         raise UsageError(
             "a restore in place loses what no snapshot has, so it needs --force and --reason",
             hint='holdfast tree restore SNAPSHOT --inplace --force --reason "why"',
         )
-    worktree = desk.worktree()
-    snapshot_id = desk.snapshot_id(worktree.repository, text)
+    worktree = context.worktree()
+    snapshot_id = context.snapshot_id(worktree.repository, text)
     inside = occupants.inside(worktree.path)
-    if not desk.as_json:
+    if not context.as_json:
         _tell_occupants(inside)
     with ending_well():
         made = restoring.in_place(
-            worktree, desk.me().id, snapshot_id, reason=reason, token=desk.token(worktree),
-            engine=call.text("engine") or "", progress=desk.progress(),
+            worktree, context.me().id, snapshot_id, reason=reason, token=context.token(worktree),
+            engine=call.text("engine") or "", progress=context.progress(),
         )  # fmt: skip
     degraded = made.degraded.some if made.degraded else []
     told = occupants.tell(
@@ -181,13 +181,13 @@ def _restore_in_place(desk: TreeDesk, text: str) -> int:
         'inside is still in the old folder: cd "$PWD"; files that are open there are the old ones',
         but=_terminal(),
     )
-    desk.answer(
+    context.answer(
         {"worktree": worktree_data(made.worktree), "snapshot_id": snapshot_id,
          "previous_head": made.previous_head or None, "degraded": degraded,
          "inside": [{**one.to_dict(), "told": one.terminal in told} for one in inside]},
         f"{worktree.name} is now as it was in {snapshot_id}",
     )  # fmt: skip
-    if not desk.as_json:
+    if not context.as_json:
         if made.previous_head:
             talk(f"  its latest snapshot was {made.previous_head}")
         if any(one.folder for one in inside):

@@ -6,7 +6,7 @@ from holdfast.cli import DONE
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import colours, out, plain, talk
 from holdfast.cli.terminal.tables import Cell, Column, render, terminal_width
-from holdfast.cli.tree.tree_context import TreeDesk, when
+from holdfast.cli.tree.tree_context import TreeContext, when
 from holdfast.trees.errors import NoTreeError
 from holdfast.trees.snapshots import descriptors, tags
 
@@ -17,31 +17,31 @@ _COLUMNS = (
 
 def tag_add(call: Call) -> int:
     """Give a snapshot a name."""
-    desk = TreeDesk(call)
+    context = TreeContext(call)
     if not 1 <= len(call.words) <= 2:
         raise UsageError("tree tag add needs a name", hint="holdfast tree tag add NAME [SNAPSHOT]")
-    repository = desk.repository()
+    repository = context.repository()
     if len(call.words) == 2:
-        id = desk.snapshot_id(repository, call.words[1])
+        id = context.snapshot_id(repository, call.words[1])
     else:
-        worktree = desk.worktree()
+        worktree = context.worktree()
         id = descriptors.nearest(repository, worktree.head())
         if not id:
             raise NoTreeError(
                 f"worktree {worktree.name} has no snapshot yet", hint="holdfast tree snapshot"
             )
     made = tags.add(repository, call.words[0], id, move=call.flag("move"))
-    desk.answer({"tag": made.to_dict()}, f"{made.name} is {made.snapshot_id}")
+    context.answer({"tag": made.to_dict()}, f"{made.name} is {made.snapshot_id}")
     return DONE
 
 
 def tag_list(call: Call) -> int:
     """Show all tags."""
-    desk = TreeDesk(call)
-    repository = desk.repository()
+    context = TreeContext(call)
+    repository = context.repository()
     found, damaged = tags.readable(repository)
-    if desk.as_json:
-        desk.answer({"tags": [tag.to_dict() for tag in found], "damaged": damaged})
+    if context.as_json:
+        context.answer({"tags": [tag.to_dict() for tag in found], "damaged": damaged})
         return DONE
     rows = []
     for tag in found:
@@ -63,7 +63,7 @@ def tag_list(call: Call) -> int:
 
 def tag_remove(call: Call) -> int:
     """Take a name away; the snapshot stays."""
-    desk = TreeDesk(call)
-    gone = tags.remove(desk.repository(), desk.word("name"))
-    desk.answer({"removed": gone.to_dict()}, f"removed the tag {gone.name}; its snapshot stays")
+    context = TreeContext(call)
+    gone = tags.remove(context.repository(), context.word("name"))
+    context.answer({"removed": gone.to_dict()}, f"removed the tag {gone.name}; its snapshot stays")
     return DONE

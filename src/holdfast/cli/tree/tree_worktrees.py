@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.cli import DONE
 from holdfast.cli.parser import Call
 from holdfast.cli.printing import document, listed, out, plain, talk
-from holdfast.cli.tree.tree_context import TreeDesk, counted, ending_well, when
+from holdfast.cli.tree.tree_context import TreeContext, counted, ending_well, when
 from holdfast.cli.tree.tree_locks import lock_data, lock_words
 from holdfast.trees import engines, worktree_removal, worktrees
 from holdfast.trees.locking import worktree_locks
@@ -20,17 +20,17 @@ from holdfast.trees.worktrees import EXCLUSIVE, Worktree
 
 def init(call: Call) -> int:
     """Make a repository."""
-    desk = TreeDesk(call)
-    where = desk.word("path") if call.words else "."
-    repository = Repository.init(os.path.join(desk.folder, where))
+    context = TreeContext(call)
+    where = context.word("path") if call.words else "."
+    repository = Repository.init(os.path.join(context.folder, where))
     main = worktrees.find(repository, "main")
     beside = _beside(repository)
-    desk.answer(
+    context.answer(
         {"repository": _repository_data(repository), "worktree": worktree_data(main),
          "beside": beside},
         f"made the repository {plain(repository.root)} with the worktree main",
     )  # fmt: skip
-    if not desk.as_json:
+    if not context.as_json:
         if beside:
             talk(f"  in no worktree, and as they were: {listed(beside)}; move them into main/")
         talk(f"  go there: cd {plain(main.path)}")
@@ -45,9 +45,9 @@ def _beside(repository: Repository) -> list[str]:
 
 def info(call: Call) -> int:
     """Show the repository, and the worktree one is in."""
-    desk = TreeDesk(call)
-    repository = desk.repository()
-    worktree = desk.worktree() if call.flag("worktree") else desk.around(repository)
+    context = TreeContext(call)
+    repository = context.repository()
+    worktree = context.worktree() if call.flag("worktree") else context.around(repository)
     data: dict[str, Any] = {"repository": _repository_data(repository), "worktree": None}
     warnings: list[str] = []
     if worktree is not None:
@@ -55,7 +55,7 @@ def info(call: Call) -> int:
         data["worktree"] = {**worktree_data(worktree), "engine": engine}
         warnings = _warnings(worktree)
     data |= {"warning": bool(warnings), "warnings": warnings}
-    if desk.as_json:
+    if context.as_json:
         document(data)
         return DONE
     _tell_info(data, worktree, warnings)
@@ -110,30 +110,30 @@ def lost_head(worktree: Worktree) -> str:
 
 def create(call: Call) -> int:
     """Make a worktree."""
-    desk = TreeDesk(call)
-    name = desk.word("name")
-    repository = desk.repository()
+    context = TreeContext(call)
+    name = context.word("name")
+    repository = context.repository()
     wanted = call.text("from")
-    snapshot_id = desk.snapshot_id(repository, wanted) if wanted else ""
+    snapshot_id = context.snapshot_id(repository, wanted) if wanted else ""
     with ending_well():
         made = restoring.create(
             repository, name, snapshot_id=snapshot_id,
             isolation=call.text("isolation") or EXCLUSIVE, engine=call.text("engine") or "",
-            progress=desk.progress(),
+            progress=context.progress(),
         )  # fmt: skip
-    tell_created(desk, made)
+    tell_created(context, made)
     return DONE
 
 
-def tell_created(desk: TreeDesk, made: restoring.Restored) -> None:
+def tell_created(context: TreeContext, made: restoring.Restored) -> None:
     """A new worktree, and what of its snapshot could not be put back."""
     origin = f" from {made.snapshot['snapshot_id']}" if made.snapshot else ""
     degraded = made.degraded.some if made.degraded else []
-    desk.answer(
+    context.answer(
         {"worktree": worktree_data(made.worktree), "degraded": degraded},
         f"made the worktree {made.worktree.name}{origin}",
     )
-    if not desk.as_json:
+    if not context.as_json:
         talk(f"  go there: cd {plain(made.worktree.path)}")
         tell_degraded(degraded, made.degraded.count if made.degraded else 0)
 
@@ -153,20 +153,20 @@ def isolation_words(worktree: Worktree) -> str:
 
 def remove(call: Call) -> int:
     """Remove a worktree: the one that is named, or the one that the caller is in."""
-    desk = TreeDesk(call)
-    worktree = desk.named()
-    around = desk.around(worktree.repository)
+    context = TreeContext(call)
+    worktree = context.named()
+    around = context.around(worktree.repository)
     with ending_well():
         worktree_removal.remove(
             worktree,
-            desk.me().id,
-            token=desk.token(worktree),
+            context.me().id,
+            token=context.token(worktree),
             force=call.flag("force"),
-            progress=desk.progress(),
+            progress=context.progress(),
         )
     name = worktree.name
-    desk.answer({"removed": name}, f"removed the worktree {name}; its snapshots are still there")
-    if around is not None and around.name == name and not desk.as_json:
+    context.answer({"removed": name}, f"removed the worktree {name}; its snapshots are still there")
+    if around is not None and around.name == name and not context.as_json:
         talk(f"  this shell is in a folder that is gone: cd {plain(worktree.repository.root)}")
     return DONE
 

@@ -7,7 +7,7 @@ import signal
 import threading
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.guarding.person import person
 from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import document, out, plain, talk
@@ -23,11 +23,14 @@ PORT_MAX = 65535
 
 def serve(call: Call) -> int:
     """Show the repository to browsers, until somebody interrupts."""
-    desk = Desk(call)
+    context = CommandContext(call)
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
-    with _manager(desk) as manager, open_server(call, manager, port=_port(call, "port")) as server:
+    with (
+        _manager(context) as manager,
+        open_server(call, manager, port=_port(call, "port")) as server,
+    ):
         if call.flag("json"):
             document({"url": server.url, "root": server.root})
         else:
@@ -77,13 +80,13 @@ def _by_person(manager: LockManager) -> bool:
     return True
 
 
-def _manager(desk: Desk) -> LockManager:
-    found = desk.find([])
+def _manager(context: CommandContext) -> LockManager:
+    found = context.find([])
     if found is not None:
         return found
-    if not os.path.lexists(f"{desk.root()}/.git"):
+    if not os.path.lexists(f"{context.root()}/.git"):
         raise UsageError("there is no ledger here", hint="go to a repository first")
-    return desk.open([])
+    return context.open([])
 
 
 def _port(call: Call, name: str) -> int:

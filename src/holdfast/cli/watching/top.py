@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import Desk
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.parser import Call
 from holdfast.cli.printing import colours, document, out, talk
 from holdfast.cli.terminal.keystrokes import QUIT
@@ -37,11 +37,11 @@ _NO_LEDGER = "there is no ledger here yet"
 
 def top(call: Call) -> int:
     """Show it until the person at the terminal has seen enough; once, where no person looks."""
-    desk = Desk(call)
+    context = CommandContext(call)
     if call.flag("json") or not is_watched():
-        return _once(call, desk.find([]))
+        return _once(call, context.find([]))
     with screen() as terminal, ExitStack() as stack:
-        return Watching(desk, terminal, stack).run()
+        return Watching(context, terminal, stack).run()
 
 
 def _once(call: Call, manager: LockManager | None) -> int:
@@ -83,8 +83,8 @@ class View:
 class Watching:
     """A person at a terminal, who scrolls while things change."""
 
-    def __init__(self, desk: Desk, terminal: Screen, stack: ExitStack) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext, terminal: Screen, stack: ExitStack) -> None:
+        self._context = context
         self._terminal = terminal
         self._stack = stack
         self._pager = Pager()
@@ -101,7 +101,7 @@ class Watching:
     def _look(self) -> dict[str, Any] | None:
         """How things stand; None as long as there is no ledger."""
         if self._view is None:
-            manager = self._desk.find([])
+            manager = self._context.find([])
             if manager is None:
                 return None
             self._view = View(manager)
