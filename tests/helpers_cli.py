@@ -161,7 +161,8 @@ class Repository:
 _STARTER = """
 import gc, json, os, socket, sys
 from holdfast import __main__ as program
-from holdfast.cli import helping, history, locks, looking, main, status
+from holdfast.cli import help, main
+from holdfast.cli.locking import check_commands, lock_commands, log_commands, status
 from holdfast.manager import manager
 from holdfast.store import sqlite
 gc.collect()

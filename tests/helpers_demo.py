@@ -33,7 +33,8 @@ DEMO_SECONDS = 4 * PATIENCE_SECONDS
 #: The demos with agents that hardly think. A rollback that never comes is not waited for as long.
 QUICK = """
 import sys
-from holdfast.cli import demo_screens, demo_tasks, main
+from holdfast.cli import main
+from holdfast.cli.demo import demo_screens, demo_tasks
 demo_screens.PACE, demo_tasks.PACE, demo_tasks.BACK_SECONDS = 0.02, 0.1, 5.0
 sys.exit(main(["demo", *sys.argv[1:]]))
 """
