@@ -39,7 +39,7 @@ from holdfast.core import rules
 from holdfast.core.events import ENDINGS
 from holdfast.core.model import Event, Holder, Request
 from holdfast.gate.config.settings import Settings
-from holdfast.gate.door import client_events
+from holdfast.gate.door import delegated_calls
 from holdfast.gate.guard import guard_records, switch_files
 from holdfast.gate.rulebook import agent_records as remembered
 from holdfast.gate.rulebook import file_states
@@ -421,7 +421,7 @@ def test_every_event_of_the_gate_is_a_sentence() -> None:
     of_agents = {value for name, value in vars(remembered).items()
                  if name.isupper() and name[0] != "_" and isinstance(value, str)}  # fmt: skip
     assert {"contention_heartbeat", "agent_present", "blocker_free"} <= of_agents
-    known = [*of_agents, client_events.GAP, guard_records.DAMAGE, guard_records.TO_BE_TOLD,
+    known = [*of_agents, delegated_calls.GAP, guard_records.DAMAGE, guard_records.TO_BE_TOLD,
     guard_records.TOLD,
              guard_records.UNDONE, guard_records.FORGOTTEN, switch_files.COMMAND_REFUSED,
              switch_files.EDIT_REFUSED]  # fmt: skip

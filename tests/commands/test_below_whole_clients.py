@@ -11,7 +11,7 @@ import pytest
 
 from helpers_guard import made_repository
 from holdfast.gate.commands import codex_lines
-from holdfast.gate.door import client_events
+from holdfast.gate.door import client_events, ledger_answer
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def said(root: Path, tool: str, **fields: str) -> Any:
         "session_id": "ann", "cwd": str(root), "hook_event_name": "PreToolUse",
         "tool_name": tool, "tool_use_id": "1", "tool_input": fields,
     }  # fmt: skip
-    env = {client_events.SOCKET_VARIABLE: str(root.parent / "socket")}
+    env = {ledger_answer.SOCKET_VARIABLE: str(root.parent / "socket")}
     reply = client_events.answer("codex", json.dumps(told).encode(), env)
     assert (reply.stderr, reply.code) == ("", 0)
     return json.loads(reply.stdout) if reply.stdout else {}

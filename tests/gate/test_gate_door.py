@@ -23,7 +23,7 @@ from holdfast.core.draft import Draft
 from holdfast.core.model import Decision, agent_key
 from holdfast.gate import hook, pending_writes, sandbox
 from holdfast.gate.config import off_switch
-from holdfast.gate.door import client_events, hook_process
+from holdfast.gate.door import client_events, delegated_calls, hook_process, ledger_answer
 from holdfast.gate.git import committer
 from holdfast.gate.guard import edit_marks, other_ledgers
 from holdfast.gate.rulebook.agent_records import BLOCKED, Block, known, present
@@ -547,15 +547,15 @@ def test_while_the_gate_is_off_everything_passes_and_says_so(
 
 
 def test_what_the_door_looks_for_is_where_its_owners_put_it(root: Path) -> None:
-    assert f"{root}/{client_events.OFF_FILE}" == off_switch.file_of(str(root))
-    assert f"{root}/{client_events.ASIDE_FOLDER}" == edit_marks.aside(str(root))
+    assert f"{root}/{ledger_answer.OFF_FILE}" == off_switch.file_of(str(root))
+    assert f"{root}/{ledger_answer.ASIDE_FOLDER}" == edit_marks.aside(str(root))
     assert client_events.ABROAD_FOLDER == other_ledgers.FOLDER
-    assert client_events.CALLS_FOLDER == running_calls.FOLDER
+    assert ledger_answer.CALLS_FOLDER == running_calls.FOLDER
     assert f"{paths.LEDGER_FOLDER}/busy" == pending_writes.FOLDER
     for module in (committer, run_command):
         ours = (module.GRANT_VARIABLE, module.TOKEN_VARIABLE)
-        assert ours == (client_events.GRANT_VARIABLE, client_events.TOKEN_VARIABLE)
-    assert client_events.SOCKET_VARIABLE == sandbox.SOCKET_VARIABLE
+        assert ours == (ledger_answer.GRANT_VARIABLE, delegated_calls.TOKEN_VARIABLE)
+    assert ledger_answer.SOCKET_VARIABLE == sandbox.SOCKET_VARIABLE
 
 
 # A client that was killed

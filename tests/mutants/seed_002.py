@@ -22,7 +22,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-01",
         "the hook takes no lease",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "or _permitted(paths, manager, gate)\n",
         "or Answer(ALLOW)\n",
         (HOOK + "test_seed002_01_the_hook_takes_a_lease_before_every_edit",),
@@ -179,7 +179,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-03",
         "the settings of an unrelated folder are read",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "    settings = Settings.load(root, lenient=True)",
         "    settings = Settings.load(os.getcwd(), lenient=True)",
         (HOOK + "test_seed002_03_the_settings_are_those_of_the_files_repository",),
@@ -330,7 +330,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-06",
         "a call stays open when its command has returned",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "    else:\n        running_calls.close_call(root, key, name)\n    is_line",
         "    is_line",
         (HOOK + "test_seed002_06_what_a_client_left_in_the_background_keeps_nothing",),
@@ -338,7 +338,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-06",
         "a command that still runs keeps nothing",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "        running_calls.open_call(root, key, name)\n",
         "        pass\n",
         (HOOK + "test_seed002_06_a_command_whose_call_is_open_keeps_the_files_until_it_ends",),
@@ -445,7 +445,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-10",
         "the hook is never held open",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "        pause=call.pause,\n",
         "",
         (
@@ -618,7 +618,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-12",
         "a sub-agent cannot be sent back to work",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool))",
         "gate.end_agent(may_go_on=False)",
         (HOOK + "test_seed002_12_the_stop_of_a_session_or_of_a_sub_agent",),
@@ -915,7 +915,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "StopFailure frees nothing",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "    if event == FAILED and not intent.tool:\n"
         "        gate.fail()\n"
         "        return Answer(QUIET)\n",
@@ -929,7 +929,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-16",
         "a failure of the agent is taken for one of a tool",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "    if event == FAILED and not intent.tool:\n",
         "    if event == FAILED and intent.tool:\n",
         (HOOK + "test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard",),
@@ -985,7 +985,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-17",
         "SessionEnd frees nothing",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "    if event == SESSION_END:\n        return gate.end_session()\n",
         "",
         (
@@ -1064,7 +1064,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "Stop starts no timer",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "        call.stops.append(gate.stop(may_go_on=not intent.is_repeated, is_alone=intent.is_alone))\n",
         "",
         (
@@ -1083,7 +1083,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-19",
         "work in the background puts the rest off",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "    if event == STOP:\n        call",
         "    if event == STOP and not intent.background:\n        call",
         (HOOK + "test_seed002_19_work_in_the_background_does_not_keep_the_files",),
@@ -1345,7 +1345,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "002-23",
         "a file never comes out of Blocked by hand",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "    if event == PROMPT:\n        return gate.prompt()\n",
         "",
         (

@@ -42,7 +42,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-19",
         "an agent that was sent out leases what its grant lacks",
-        "gate/door/client_events.py",
+        "gate/door/ledger_answer.py",
         "if call.env.get(GRANT_VARIABLE):",
         "if call.env.get(SOCKET_VARIABLE):",
         (DOOR,),
@@ -613,7 +613,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "a grant is good for every file",
-        "gate/door/client_events.py",
+        "gate/door/delegated_calls.py",
         "manager.verify(grant, path, token=number)",
         "manager.verify(grant, token=number)",
         (DOOR,),
@@ -621,7 +621,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "what is refused at the hook is recorded nowhere",
-        "gate/door/client_events.py",
+        "gate/door/delegated_calls.py",
         "            transactions.note(manager, GAP, gap)\n",
         "",
         (DOOR,),

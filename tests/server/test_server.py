@@ -24,7 +24,7 @@ from helpers_server import PATIENCE_SECONDS, Far, Serving, Stream, ask, own_head
 from holdfast.core.errors import InvalidInput
 from holdfast.core.events import ENDINGS
 from holdfast.gate.config.settings import Settings
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.gate.rulebook import agent_records
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager

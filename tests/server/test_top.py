@@ -22,7 +22,7 @@ from holdfast.cli.terminal.pager import Pager
 from holdfast.cli.terminal.sheet import Sheet
 from holdfast.cli.terminal.tables import wide
 from holdfast.cli.watching.top import ROWS, View, drawn
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine import scheduler

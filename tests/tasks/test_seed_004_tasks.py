@@ -10,7 +10,7 @@ import pytest
 
 from helpers_task_commands import TypedCheckout, why_no_broker
 from holdfast.core.events import ENDINGS
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine.work_items import LockRequest
 from holdfast.work.tasks import task_flow, task_states

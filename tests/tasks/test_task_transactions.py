@@ -13,7 +13,7 @@ import pytest
 from helpers_processes import until
 from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, picture, shell, until_file
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.manager.files.keepsakes import KeepsakeError
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine import scheduler_loop

@@ -13,7 +13,7 @@ import pytest
 
 from helpers_task_commands import why_no_broker
 from helpers_tasks import Checkout, picture, shell
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.manager.manager import LockManager
 from holdfast.work.tasks import task_states
 from holdfast.work.tasks.task_records import TaskRecord

@@ -13,7 +13,7 @@ from time import monotonic
 
 from holdfast.core.errors import BadKeyError
 from holdfast.gate import clients
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.gate.git.git_control_files import controls_of
 from holdfast.gate.guard.git_queries import GIT_SECONDS, Git, ignored
 from holdfast.manager import transactions

@@ -15,7 +15,7 @@ from holdfast.core import codec, events
 from holdfast.core.keys import INODE, kind
 from holdfast.core.ledger_time import iso
 from holdfast.core.model import READ, SECOND, Event
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.server.state.ledger_facts import without_anchors
 from holdfast.work.engine import item_store
 from holdfast.work.engine.work_items import ANALYZE, OPEN, QUEUED

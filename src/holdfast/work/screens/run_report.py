@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.core.model import SECOND, Event
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.manager.files.control_files import control_of
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine import item_store as events

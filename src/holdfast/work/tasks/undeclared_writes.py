@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.core.model import Event
-from holdfast.gate.door.client_events import GAP
+from holdfast.gate.door.delegated_calls import GAP
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine.item_store import ITEM_EVENTS
