@@ -107,7 +107,7 @@ def test_an_upgraded_package_has_no_use_for_its_old_bundle(
     new = source.with_name("new")
     new.write_text(f"{source.read_text()}\n")
     new.rename(source)
-    assert any("moving" in name for name in imported_one_by_one(installed, repository))
+    assert any("bulk_rules" in name for name in imported_one_by_one(installed, repository))
 
 
 def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
