@@ -106,7 +106,7 @@ def test_a_git_of_a_command_that_waits_takes_its_leases_singly(site: Site) -> No
 def test_what_another_holds_is_left_and_refused_at_its_write(site: Site) -> None:
     site.holdfast("lock", "--holder", "other", LAST)
     done = site.lease("git checkout -q other")
-    assert f"{LAST} is being written by other" in done.stderr
+    assert f"{LAST} has been locked for writing by other" in done.stderr
     assert f"unable to unlink old '{LAST}': Permission denied" in done.stderr
     assert site.text(LAST) == f"main {LAST}\n"
     assert all(site.text(name) == f"other {name}\n" for name in NAMES if name != LAST)
@@ -136,7 +136,7 @@ def test_what_was_never_written_is_given_back_when_git_ends(site: Site) -> None:
     assert {LAST, middle} <= set(site.held()), "taken, and not written yet"
     assert site.text(LAST) == f"main {LAST}\n"
     refused = site.lease(f"echo mine >{LAST}")
-    assert "is being written by run-" in refused.stderr
+    assert "has been locked for writing by run-" in refused.stderr
     site.raise_flag("go")
     site.until_flag("ended")
     until(lambda: LAST not in site.held(), "the lease that was taken in vain has ended")

@@ -59,7 +59,7 @@ def test_what_another_holds_is_refused_at_once_and_the_reason_is_told(site: Site
     done = site.lease("echo new >a.txt")
     assert done.returncode != 0
     assert site.text("a.txt") == "alpha\n"
-    assert "a.txt is being written by other for" in done.stderr
+    assert "a.txt has been locked for writing by other for" in done.stderr
     assert "its lease ends in" in done.stderr
     assert "refused" in site.holdfast("log").stdout
 
@@ -73,7 +73,7 @@ def test_whoami_inside_says_again_what_was_refused(site: Site) -> None:
         "print(subprocess.run([sys.executable, '-m', 'holdfast', 'whoami'], text=True,"
         " capture_output=True).stdout)\n"
     )
-    assert "refused: a.txt is being written by other" in done.stdout
+    assert "refused: a.txt has been locked for writing by other" in done.stdout
 
 
 def test_two_commands_exclude_each_other(site: Site) -> None:

@@ -91,7 +91,7 @@ def test_what_another_holds_is_a_conflict_that_names_him(repo: Repository) -> No
     assert answer.code == 3
     assert answer.out == ""
     first, hint = answer.err.splitlines()
-    assert first.startswith("holdfast: app/x.rb is being written by bob for ")
+    assert first.startswith("holdfast: app/x.rb has been locked for writing by bob for ")
     assert first.endswith(": rename it")
     assert hint.startswith("  -> ")
     assert repo.holders("app/y.rb") == [], "all or nothing"
@@ -230,7 +230,7 @@ def test_waiting_gets_it_when_it_is_given_back(repo: Repository) -> None:
     out, err = waiter.communicate(timeout=30)
     assert waiter.returncode == 0
     assert out.startswith("locked app/x.rb for ann ")
-    assert err.startswith("waiting: app/x.rb is being written by bob ")
+    assert err.startswith("waiting: app/x.rb has been locked for writing by bob ")
     assert repo.holders("app/x.rb") == ["ann"]
 
 
@@ -293,7 +293,7 @@ def test_giving_back_what_another_holds_says_who_it_is(repo: Repository) -> None
     grant = repo.hold("lock", "app/x.rb", "--holder", "bob", "--json").json["grant"]["id"]
     answer = repo.hold("unlock", "app/x.rb")
     assert answer.code == 4
-    assert "is being written by bob" in answer.err
+    assert "has been locked for writing by bob" in answer.err
     answer = repo.hold("unlock", grant)
     assert answer.code == 4
     assert "belongs to bob" in answer.err
@@ -407,8 +407,9 @@ def test_check_says_free_or_who_is_in_the_way(repo: Repository) -> None:
     repo.hold("lock", "--read", "app", "--holder", "bob")
     answer = repo.hold("check", "app/x.rb", "app/y.rb", "lib/z.rb")
     assert answer.code == 3
-    assert [line.split(" for ")[0] for line in answer.out.splitlines()] == [
-        "app/x.rb is being read by bob", "app/y.rb is being read by bob",
+    assert [line.rsplit(" for ", 1)[0] for line in answer.out.splitlines()] == [
+        "app/x.rb has been locked for reading by bob",
+        "app/y.rb has been locked for reading by bob",
     ]  # fmt: skip
     assert repo.hold("check", "--read", "app/x.rb").code == 0
     found = repo.hold("check", "app/x.rb", "--json")

@@ -143,7 +143,7 @@ def test_a_conflict_is_3_and_the_command_is_never_started(repo: Repository) -> N
     repo.hold("lock", "app/x.rb", "--holder", "bob")
     answer = repo.hold("run", "--write", "app/x.rb", "--", "touch", "started")
     assert answer.code == 3
-    assert "is being written by bob" in answer.err
+    assert "has been locked for writing by bob" in answer.err
     answer = repo.hold("run", "--wait", "0.1", "--write", "app/x.rb", "--", "touch", "started")
     assert answer.code == 5
     assert repo.hold("run", "--read", "../..", "--", "touch", "started").code == 2

@@ -285,7 +285,9 @@ class Day:
             owner = self.held[file]
             assert owner != who
             said = agent.insert(self._line(who), file)
-            assert f"{REFUSED}{file} is being written by {self._agents[owner].name}" in said
+            assert (
+                f"{REFUSED}{file} has been locked for writing by {self._agents[owner].name}" in said
+            )
             self._waits[file] = who
         elif what == "commit":
             said = agent.shell(f"git commit -q -m '{self._line(who)}' {file} && echo went well")

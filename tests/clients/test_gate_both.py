@@ -42,8 +42,8 @@ def test_a_refused_edit_leaves_the_file_as_it_is_and_the_model_reads_whose_it_is
     assert gated.text() == "mine\n"
     assert gated.text("b.txt") == "free\n"
     first, again, free = other.results
-    assert f"{REFUSED}a.txt is being written by {owner.name}" in first
-    assert f"{REFUSED}a.txt is being written by {owner.name}" in again
+    assert f"{REFUSED}a.txt has been locked for writing by {owner.name}" in first
+    assert f"{REFUSED}a.txt has been locked for writing by {owner.name}" in again
     for said in (first, again):
         assert "You are number 1 in line for it." in said
         assert "an attempt before that is not tried" in said
@@ -110,7 +110,7 @@ def test_shell_commands_that_write_what_another_has_are_refused(gated: Gated, cr
     other = crew.run("other", *map(crew.shell, WAYS.values()), crew.shell("cat a.txt > g.txt"))
     *refusals, free = other.results
     for path, said in zip(WAYS, refusals, strict=True):
-        assert f"{REFUSED}{path} is being written by {owner.name}" in said
+        assert f"{REFUSED}{path} has been locked for writing by {owner.name}" in said
         assert gated.text(path) == "old, mine\n"
     assert not is_refusal(free)
     assert gated.text("g.txt") == "old, mine\n"
@@ -129,7 +129,7 @@ def test_what_a_shell_command_plainly_writes_is_refused_to_others_from_then_on(
     assert gated.held() == dict.fromkeys(ways, owner.name)
     other = crew.run("other", *(crew.edit(path, "new", "theirs") for path in ways))
     for path, said in zip(ways, other.results, strict=True):
-        assert f"{REFUSED}{path} is being written by {owner.name}" in said
+        assert f"{REFUSED}{path} has been locked for writing by {owner.name}" in said
         assert gated.text(path) == "new\n"
     owner.ends()
 
@@ -157,7 +157,7 @@ def test_siblings_exclude_each_other_and_the_parent_gets_the_lease_back(
     (child,) = {holder for held in during for holder in held.values()}
     assert child in gated.names(parent.session).values()
     assert child != parent.name
-    assert f"{REFUSED}a.txt is being written by {child}" in model.results("two")[0]
+    assert f"{REFUSED}a.txt has been locked for writing by {child}" in model.results("two")[0]
     assert gated.text() == "one\n"
     leave.open()
     parent.ends()

@@ -23,7 +23,7 @@ def test_the_user_reads_a_refusal_too_and_a_whole_file_is_not_written_either(
     owner = claudes.owner()
     other = claudes.start("other", write(gated.root / "a.txt", "theirs\n"))
     assert f"{owner.name} has held it" in other.ends().stdout
-    assert f"{REFUSED}a.txt is being written by {owner.name}" in other.results[0]
+    assert f"{REFUSED}a.txt has been locked for writing by {owner.name}" in other.results[0]
     assert gated.text() == "mine\n"
     owner.ends()
 

@@ -25,7 +25,7 @@ def test_a_refused_patch_leaves_all_its_files_as_they_are_and_the_model_reads_wh
     )
     assert gated.text() == "mine\n"
     assert gated.text("b.txt") == "old\n"
-    assert f"{REFUSED}a.txt is being written by {owner.name}" in other.results[0]
+    assert f"{REFUSED}a.txt has been locked for writing by {owner.name}" in other.results[0]
     assert len(other.results) == 3
     for said in other.results:
         assert is_refusal(said)
@@ -72,7 +72,7 @@ def test_a_patch_that_is_typed_into_the_shell_is_refused_like_any_other(
     owner = codexes.owner()
     text = patch(change("a.txt", "mine", "theirs")).input
     other = codexes.run("other", codexes.shell(f"apply_patch <<'EOF'\n{text}EOF\n"))
-    assert f"{REFUSED}a.txt is being written by {owner.name}" in other.results[0]
+    assert f"{REFUSED}a.txt has been locked for writing by {owner.name}" in other.results[0]
     assert gated.text() == "mine\n"
     owner.ends()
 

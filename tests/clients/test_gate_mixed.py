@@ -18,9 +18,9 @@ def test_codex_is_refused_what_claude_has_and_the_other_way_round(
     claude = claudes.owner(
         claudes.edit("b.txt", "old", "claude's"), claudes.edit("a.txt", "mine", "claude's")
     )
-    assert f"a.txt is being written by {codex.name}" in claude.results[1]
+    assert f"a.txt has been locked for writing by {codex.name}" in claude.results[1]
     other = codexes.run("other", codexes.edit("b.txt", "claude's", "codex's"))
-    assert f"b.txt is being written by {claude.name}" in other.results[0]
+    assert f"b.txt has been locked for writing by {claude.name}" in other.results[0]
     assert (gated.text("a.txt"), gated.text("b.txt")) == ("mine\n", "claude's\n")
     claude.ends()
     codex.ends()

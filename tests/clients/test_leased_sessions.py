@@ -44,7 +44,7 @@ def test_a_command_in_the_background_is_leased(gated: Gated, claudes: Claudes) -
     assert gated.held() == {"b.txt": owner.name}
     other = claudes.run("other", claudes.edit("b.txt", "old", "theirs"), bash(writer("b.txt")))
     for said in other.results:
-        assert f"{REFUSED}b.txt is being written by {owner.name}" in said
+        assert f"{REFUSED}b.txt has been locked for writing by {owner.name}" in said
     go.touch()
     owner.ends()
     assert gated.held() == {}
@@ -94,7 +94,7 @@ def test_the_command_of_a_killed_session_goes_on_and_keeps_its_files(
     assert gated.held() == {"b.txt": name}
     other = claudes.run("other", claudes.edit("b.txt", "1", "theirs"), bash(writer("b.txt")))
     for said in other.results:
-        assert f"{REFUSED}b.txt is being written by {name}" in said
+        assert f"{REFUSED}b.txt has been locked for writing by {name}" in said
     assert not done.exists()
     go.touch()
     until(done.exists, "the command has ended")

@@ -306,7 +306,7 @@ def test_in_a_terminal_a_person_reads_who_has_the_file_and_the_client_goes_on(
     home = gated.home()
     with OPEN[name](gated.root, maker.server, home, before=lease("client")) as window:
         window.enter("[[main]]")
-        window.shows("a.txt is being written by other")
+        window.shows("a.txt has been locked for writing by other")
         until(lambda: gated.text("b.txt") == "free\n", "it wrote what is free")
         assert gated.text() == "old\n"
         assert gated.held() == {"a.txt": "other", "b.txt": "client"}

@@ -27,7 +27,7 @@ def test_a_tool_of_a_real_mcp_server_writes_nothing_that_another_holds(
         **started_with(crew),
     )
     refused, read, written = other.results
-    assert f"{REFUSED}a.txt is being written by {owner.name}" in refused
+    assert f"{REFUSED}a.txt has been locked for writing by {owner.name}" in refused
     assert "mine" in read
     assert REFUSED not in written
     assert gated.text() == "mine\n"

@@ -53,7 +53,9 @@ def test_two_agents_in_a_fresh_worktree_are_kept_apart(gated: Gated, crew: Crew)
         assert gated.held() == {"../feature/a.txt": owner.name}
         other = there.run("other", change(crew, feature, "theirs", "mine"))
         owner.ends()
-    assert f"{REFUSED}../feature/a.txt is being written by {owner.name}" in other.results[0]
+    assert (
+        f"{REFUSED}../feature/a.txt has been locked for writing by {owner.name}" in other.results[0]
+    )
     assert (feature / "a.txt").read_text() == "mine\n"
     assert gated.held() == {}
 

@@ -66,7 +66,7 @@ def test_it_shows_who_has_what_and_who_waits_for_whom(manager: LockManager) -> N
     work = next(line for line in lines if "and 1 more" in line)
     assert re.match(r"blog/posts +apply +\d+ s +app/shared.rb", work)
     waits = next(line for line in lines if line.startswith("blog/tags"))
-    assert re.search(r"blog/posts +app/shared.rb is being written", waits)
+    assert re.search(r"blog/posts +app/shared.rb is locked for writing", waits)
     assert any(line.startswith("CONTENDED") for line in lines)
 
 
@@ -99,7 +99,7 @@ def test_it_shows_how_agents_stand_towards_files(manager: LockManager) -> None:
     [has] = [line for line in lines if re.search(rf"{ann.name} .*app/x.rb +owned$", line)]
     due = r"due in (3 min|2 min \d+ s)"
     [waits] = [line for line in lines if line.startswith(ann.name) and line != has]
-    assert re.search(rf"{ben.name} +retry pending, {due} +app/y.rb is being written", waits)
+    assert re.search(rf"{ben.name} +retry pending, {due} +app/y.rb is locked for writing", waits)
     [stray] = [line for line in lines if "circle" in line]
     circle = rf"{ben.name} .*{ann.name} +retry pending, in a circle, {due} +wants app/x.rb"
     assert re.search(circle, stray)

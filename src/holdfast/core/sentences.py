@@ -1,4 +1,4 @@
-"""Sentences: what a refusal tells a person or an agent. Who, since when, until when, what next."""
+"""A refusal in words: who holds it, since when, until when, and what to do next."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 _HINTS = {
     "E_LOCK_CONFLICT": "wait for it (--wait, or acquire with a timeout), or work on something else",
-    "E_LOCK_CYCLE": "give back what the others wait for, then ask for everything at once",
-    "E_LOCK_EXPIRED": "stop writing; take the lock again before you go on",
-    "E_LOCK_NOT_HELD": "take the lock first; holdfast status shows who holds what",
-    "E_FENCING_MISMATCH": "stop writing: somebody else has taken over; read the files again first",
-    "E_LOCK_VIOLATION": "ask for a grant that names every file you will write",
-    "E_LOCK_TIMEOUT": "try later, or ask the holder to finish",
+    "E_LOCK_CYCLE": "release what the others wait for, then request everything together",
+    "E_LOCK_EXPIRED": "stop writing; acquire the lock again before you continue",
+    "E_LOCK_NOT_HELD": "acquire the lock first; holdfast status lists the holders",
+    "E_FENCING_MISMATCH": "stop writing: another holder has taken over; reread the files first",
+    "E_LOCK_VIOLATION": "request a grant that names every file you will write",
+    "E_LOCK_TIMEOUT": "try again later, or ask the holder to finish",
 }
 
 
 def duration(microseconds: int) -> str:
-    """A length of time as people say it: `45 s`, `12 min`, `3 h 20 min`, `2 days`."""
+    """A length of time for people: `45 s`, `12 min`, `3 h 20 min`, `2 days`."""
     seconds = max(0, microseconds) // SECOND
     if seconds < 120:
         return f"{seconds} s"
@@ -38,38 +38,38 @@ def duration(microseconds: int) -> str:
 
 
 def conflict_sentence(conflict: ConflictInfo, now: int) -> str:
-    """One conflict as a sentence."""
+    """One conflict as a sentence: the holder, for how long, and until when."""
     since = duration(now - conflict.since)
     if conflict.kind == "reservation":
-        told = f"{conflict.path} is reserved for {conflict.holder}, who has waited for {since}"
+        said = f"{conflict.path} is reserved for {conflict.holder}, which has waited for {since}"
     else:
-        verb = "read" if conflict.held_mode == READ else "written"
-        told = f"{conflict.path} is being {verb} by {conflict.holder} for {since}"
+        mode = "reading" if conflict.held_mode == READ else "writing"
+        said = f"{conflict.path} has been locked for {mode} by {conflict.holder} for {since}"
         if conflict.held_path != conflict.path:
-            told += f" (as {conflict.held_path})"
+            said += f" (as {conflict.held_path})"
         if conflict.until is not None:
-            told += f", its lease ends in {duration(conflict.until - now)}"
-    return f"{told}: {conflict.reason}" if conflict.reason else told
+            said += f"; its lease ends in {duration(conflict.until - now)}"
+    return f"{said}: {conflict.reason}" if conflict.reason else said
 
 
 def conflict_sentences(
     conflicts: Sequence[ConflictInfo], now: int, most: int = 3, *, more: int = 0
 ) -> str:
-    """Some conflicts as sentences; the rest is counted, and those `more` that are not given."""
-    told = "; ".join(conflict_sentence(conflict, now) for conflict in conflicts[:most])
+    """The first conflicts as sentences; the rest, and `more` that are not listed, are counted."""
+    said = "; ".join(conflict_sentence(conflict, now) for conflict in conflicts[:most])
     rest = and_more(max(0, len(conflicts) - most), more)
-    return f"{told}; {rest}" if rest else told
+    return f"{said}; {rest}" if rest else said
 
 
 def and_more(rest: int, more: int) -> str:
-    """How many conflicts are not told: the rest of those that are named, and those `more`."""
+    """How many conflicts are omitted: `rest` of those listed, and `more` beyond the list."""
     if more > CONFLICTS_COUNTED_MAX:
         return f"and more than {CONFLICTS_COUNTED_MAX:,} more"
     return f"and {rest + more:,} more" if rest + more else ""
 
 
 def circle_sentence(requester: str, circle: Sequence[ConflictInfo]) -> str:
-    """The circle, step by step."""
+    """The cycle of holders, step by step, from the requester back to it."""
     waiter, steps = requester, []
     for step in circle:
         steps.append(f"{waiter} would wait for {step.holder} ({step.held_path})")
@@ -78,7 +78,7 @@ def circle_sentence(requester: str, circle: Sequence[ConflictInfo]) -> str:
 
 
 def refusal_error(refusal: Refusal, *, now: int, requester: str = "") -> HoldfastError:
-    """The exception that a refusal becomes."""
+    """The exception for a refusal."""
     parts = [refusal.message] if refusal.message else []
     fields: dict[str, Any] = {}
     if refusal.circle:
@@ -98,10 +98,10 @@ def refusal_error(refusal: Refusal, *, now: int, requester: str = "") -> Holdfas
 def timeout_error(
     conflicts: Sequence[ConflictInfo], *, now: int, seconds: float, more: int = 0
 ) -> HoldfastError:
-    """What somebody is told who has waited in vain."""
-    told = conflict_sentences(conflicts, now, more=more)
+    """The exception for a wait that timed out."""
+    said = conflict_sentences(conflicts, now, more=more)
     return LockTimeoutError(
-        f"waited {seconds:g} s in vain: {told}" if told else f"waited {seconds:g} s in vain",
+        f"timed out after {seconds:g} s: {said}" if said else f"timed out after {seconds:g} s",
         hint=_HINTS["E_LOCK_TIMEOUT"],
         conflicts=tuple(conflicts),
         waited_seconds=seconds,
@@ -110,6 +110,6 @@ def timeout_error(
 
 
 def raise_verdict(verdict: Verdict) -> None:
-    """Raise what a verdict says, if it says no."""
+    """Raise the error of a negative verdict."""
     if not verdict:
         raise error_of(verdict.code)(verdict.reason, hint=_HINTS[verdict.code])

@@ -130,7 +130,7 @@ def _sentence(conflict: ConflictInfo, task: TaskRecord | None, now: int) -> str:
     path, who = plain(conflict.path), plain(conflict.holder)
     since = duration(now - conflict.since)
     if conflict.kind == "reservation":
-        return f"{path} is reserved for {who}, who has waited for {since}"
+        return f"{path} is reserved for {who}, which has waited for {since}"
     verb = "reading" if conflict.held_mode == READ else "writing"
     if task is not None:
         whose = f"task {plain(task.name)} of {plain(task.list)}"

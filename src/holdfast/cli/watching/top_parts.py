@@ -144,8 +144,8 @@ def _waiting(state: dict[str, Any]) -> Part:
 def _why(conflict: dict[str, Any]) -> str:
     if conflict["kind"] == "reservation":
         return f"{conflict['path']} is reserved"
-    verb = "written" if conflict["held_mode"] == "write" else "read"
-    return f"{conflict['path']} is being {verb}"
+    mode = "writing" if conflict["held_mode"] == "write" else "reading"
+    return f"{conflict['path']} is locked for {mode}"
 
 
 def _contended(state: dict[str, Any]) -> Part:
