@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -126,13 +128,20 @@ FAULTS = {
 }
 
 
+#: The modules of the suite that wait for something, each with a name of its own for how long.
+PATIENT_MODULES = [
+    module
+    for info in pkgutil.iter_modules(conformance.__path__, f"{conformance.__name__}.")
+    if hasattr(module := importlib.import_module(info.name), "PATIENT_SECONDS")
+]
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_store_with_a_fault_is_found_out(
     fault: type[Broken], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("scene", "waiting", "trouble"):  # a fault must not cost minutes
-        name = f"holdfast.testing.conformance.{module}.PATIENT_SECONDS"
-        monkeypatch.setattr(name, 0.3)
+    for module in PATIENT_MODULES:  # a fault must not cost minutes
+        monkeypatch.setattr(module, "PATIENT_SECONDS", 0.3)
     with pytest.raises(ExceptionGroup, match="does not keep the contract") as caught:
         conformance.check_store(lambda name, **rest: fault(**rest))
     notes = [note for error in caught.value.exceptions for note in error.__notes__]
