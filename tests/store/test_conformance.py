@@ -14,7 +14,7 @@ import pytest
 
 from conftest import opener
 from holdfast.core.ledger_time import Reading
-from holdfast.core.model import Decision, Event
+from holdfast.core.model import Decision, Event, Ticket
 from holdfast.store import open_store
 from holdfast.testing import conformance
 
@@ -200,3 +200,24 @@ def test_ensure_reuses_the_same_grant_on_both_stores(tmp_path: Path) -> None:
                 scene.put(scene.request("ann", ["a/"], ["x"], id=id))
             reused.append(scene.ensure(scene.request("ann", ["a/b"], ["x"], id="id-4")))
     assert reused[0] == reused[1]
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_the_order_of_tickets_is_that_of_ticket_rank_in_every_store(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another rank the queue has another order: no store repeats the formula."""
+
+    def reservations_last_and_newest_first(ticket: Ticket) -> int:
+        return (1000 if ticket.reserved else 0) - ticket.arrival
+
+    monkeypatch.setattr(Ticket, "rank", property(reservations_last_and_newest_first))
+    with conformance.Scene(opener(store, tmp_path)) as scene:
+        scene.take("ann", writes=["x"], ttl=None)
+        impatient = [scene.queue_up(name, writes=["x"], patience=60) for name in ("bob", "cid")]
+        scene.clock.advance(60)
+        patient = [scene.queue_up(name, writes=["x"], priority=9) for name in ("dee", "eve")]
+        reserved = {ticket.id for ticket in scene.state()[3] if ticket.reserved}
+        assert reserved == {request.id for request in impatient}
+        expected = [*reversed(patient), *reversed(impatient)]
+        assert scene.waiting() == [request.id for request in expected]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core import codec, events
 from holdfast.core.model import AGENT, WRITE
-from holdfast.store.sql_view import BODIES_MAX
+from holdfast.store.sql_view import BODIES_MAX, event_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Head = tuple[int, int, int, int | None]
 
 ADD = "insert into events values (?, ?, ?, ?, ?, ?)"
+#: The event that added a ticket, in the columns of `event_of`.
+ADDED = "select seq, type, version, at, data, 0 from tickets join events using (seq) where id = ?"
 
 
 class Rows:
@@ -109,10 +111,7 @@ class Rows:
         elif op is events.DROP_NOTE:
             ask("delete from notes where name = ?", (id,))
         elif op is events.RESERVE_TICKET:
-            ask(
-                "update tickets set reserved = 1, ripe_at = 0, rank = seq - (1 << 62) where id = ?",
-                (id,),
-            )
+            self._reserve_ticket(id)
         else:
             self._drop_ticket(id, event)
 
@@ -153,6 +152,14 @@ class Rows:
         )  # fmt: skip
         for key in dict.fromkeys(ticket.request.keys):
             ask("insert into wants values (?, ?)", (key, ticket.id))
+
+    def _reserve_ticket(self, id: str) -> None:
+        row = self._ask(ADDED, (id,)).fetchone()
+        ticket = codec.ticket_of(event_of(row), reserved=True)
+        self._ask(
+            "update tickets set reserved = 1, ripe_at = 0, rank = ? where id = ?",
+            (ticket.rank, id),
+        )
 
     def _drop_ticket(self, id: str, event: Event) -> None:
         ask = self._ask
