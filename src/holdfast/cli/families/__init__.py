@@ -1,5 +1,5 @@
-"""The tables of commands of one kind, a module a family, read when its first word is typed.
+"""The command tables, one module for each family; each is imported when its first word is typed.
 
-A family's functions live in a module of `holdfast.cli` that its table names; `spec lock` is run by
-the function `lock` there, `tree lock acquire` by `lock_acquire`.
+A table names the module of `holdfast.cli` with a command's function: `spec lock` runs the function
+`lock` there, `tree lock acquire` runs `lock_acquire`.
 """
