@@ -524,8 +524,8 @@ MUTANTS: list[Mutant] = [
         "004-32",
         "reaping looks for what is live",
         "manager/manager.py",
-        "over = pages(self.store, DEADLINE_SECONDS, live=False)",
-        "over = pages(self.store, DEADLINE_SECONDS, live=True)",
+        "over = pages(self.store, self._deadline, live=False)",
+        "over = pages(self.store, self._deadline, live=True)",
         (f"{IN_CORE}32_a_grant_that_leaked_ends_with_its_ttl",),
     ),
     Mutant(

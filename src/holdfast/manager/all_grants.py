@@ -7,7 +7,6 @@ shown or not. Nothing is shown twice, and what is held all the while is shown.
 from __future__ import annotations
 
 from _collections_abc import Sequence
-from time import monotonic
 
 from holdfast.core import rules
 from holdfast.core.model import Grant
@@ -15,7 +14,7 @@ from holdfast.manager.grants import GrantSnapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from holdfast.core.view import View
@@ -31,12 +30,12 @@ class ActiveGrants(Sequence[GrantSnapshot] if TYPE_CHECKING else Sequence):  # t
     """What is held, oldest first. Each time it is gone through, it is read from the ledger, in
     pages, and no transaction is open in between. The first page is read when it is made."""
 
-    __slots__ = ("_after", "_first", "_store", "_wait_seconds")
+    __slots__ = ("_after", "_deadline", "_first", "_store")
 
-    def __init__(self, store: Store, wait_seconds: float) -> None:
+    def __init__(self, store: Store, deadline: Callable[[], float]) -> None:
         self._store = store
-        self._wait_seconds = wait_seconds
-        with store.view(deadline=monotonic() + wait_seconds) as view:
+        self._deadline = deadline
+        with store.view(deadline=deadline()) as view:
             numbers = view.some_grants(0, PAGE + 1)
             self._first = _live(view, numbers[:PAGE])
         #: The number of the last one that was read, unless that was all.
@@ -45,7 +44,7 @@ class ActiveGrants(Sequence[GrantSnapshot] if TYPE_CHECKING else Sequence):  # t
     def __iter__(self) -> Iterator[GrantSnapshot]:
         yield from self._first
         if self._after is not None:
-            for grants in pages(self._store, self._wait_seconds, self._after):
+            for grants in pages(self._store, self._deadline, self._after):
                 yield from grants
 
     def __len__(self) -> int:
@@ -72,14 +71,14 @@ class ActiveGrants(Sequence[GrantSnapshot] if TYPE_CHECKING else Sequence):  # t
 
 
 def pages(
-    store: Store, wait_seconds: float, after: int = 0, *, live: bool = True
+    store: Store, deadline: Callable[[], float], after: int = 0, *, live: bool = True
 ) -> Iterator[list[GrantSnapshot]]:
     """What is held and lives, or what has ended unnoticed, page by page and oldest first."""
     while True:
-        with store.view(deadline=monotonic() + wait_seconds) as view:
+        with store.view(deadline=deadline()) as view:
             numbers = view.some_grants(after, LOOKED_UP)
         for begin in range(0, len(numbers), PAGE):
-            with store.view(deadline=monotonic() + wait_seconds) as view:
+            with store.view(deadline=deadline()) as view:
                 grants = _live(view, numbers[begin : begin + PAGE], live=live)
             yield grants
         if len(numbers) < LOOKED_UP:

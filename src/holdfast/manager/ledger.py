@@ -67,4 +67,9 @@ class Ledger:
         return self._places.place(path)
 
     def _deadline(self) -> float:
-        return min(monotonic() + DEADLINE_SECONDS, self.end)
+        return call_deadline(self.end)
+
+
+def call_deadline(end: float) -> float:
+    """The moment by which a call to the store that begins now must be over."""
+    return min(monotonic() + DEADLINE_SECONDS, end)

@@ -31,7 +31,7 @@ from holdfast.manager.files.paths import Tree, home_root
 from holdfast.manager.files.unfinished_edits import dead_in, settles
 from holdfast.manager.grants import GrantSnapshot, LockGrant
 from holdfast.manager.ids import new_id
-from holdfast.manager.ledger import DEADLINE_SECONDS, Ledger
+from holdfast.manager.ledger import Ledger
 from holdfast.manager.ledger_location import is_url, root_of
 from holdfast.manager.owners.liveness import is_dead, own_witness
 from holdfast.store import NEEDED_IN_CHILDREN, open_store
@@ -415,7 +415,7 @@ class LockManager(Ledger):
         """
         from holdfast.manager.all_grants import pages
 
-        over = pages(self.store, DEADLINE_SECONDS, live=False)
+        over = pages(self.store, self._deadline, live=False)
         ids = [grant.id for page in over for grant in page]
         with self.store.view(deadline=self._deadline()) as view:
             ids += [ticket.id for ticket in view.queue() if not rules.is_waited_with(view, ticket)]
@@ -448,7 +448,7 @@ class LockManager(Ledger):
         the rest is read while it is gone through, and the ledger is free in between."""
         from holdfast.manager.all_grants import ActiveGrants
 
-        return ActiveGrants(self.store, DEADLINE_SECONDS)
+        return ActiveGrants(self.store, self._deadline)
 
     def queue(self) -> list[Ticket]:
         """All who wait, in order."""

@@ -5,14 +5,12 @@ Functions beside `LockManager`, not methods of it: whoever takes a lock for itse
 
 from __future__ import annotations
 
-from time import monotonic
-
 from holdfast.core import bulk_rules
 from holdfast.core.model import Grant, Refusal, Request, Waiting
 from holdfast.manager import fork_check, request_limits
 from holdfast.manager.files.unfinished_edits import settles
 from holdfast.manager.ids import new_id
-from holdfast.manager.ledger import DEADLINE_SECONDS
+from holdfast.manager.ledger import call_deadline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ def look(manager: Ledger, question: Callable[[View], T], deadline: float = 0) ->
 
 
 def _end(manager: Ledger, deadline: float) -> float:
-    return min(deadline or monotonic() + DEADLINE_SECONDS, manager.end)
+    return min(deadline, manager.end) if deadline else call_deadline(manager.end)
 
 
 def request_at(holder: Holder, place: Place, *, reason: str, stamp: str) -> Request:

@@ -118,10 +118,10 @@ def settle(manager: Ledger, conflicts: Iterable[ConflictInfo]) -> bool:
 def is_held_by(manager: Ledger, name: str) -> IsHeld:
     """Whether the holder of that name, which is also that of its keepsake, still has a key. What a
     person took away from it is not put back, and what it gave back itself is another's now."""
-    from time import monotonic
+    from holdfast.manager.ledger import call_deadline
 
     def is_held(key: str) -> bool:
-        with manager.store.view(deadline=monotonic() + 10) as view:
+        with manager.store.view(deadline=call_deadline(manager.end)) as view:
             grants = [view.grant(id) for _key, mode, id in view.scopes([key], []) if mode == WRITE]
         return any(isinstance(one, Grant) and one.holder.id == name for one in grants)
 
@@ -129,9 +129,9 @@ def is_held_by(manager: Ledger, name: str) -> IsHeld:
 
 
 def _is_left_behind(manager: Ledger, id: str, mark: str) -> bool:
-    from time import monotonic
+    from holdfast.manager.ledger import call_deadline
 
-    with manager.store.view(deadline=monotonic() + 10) as view:
+    with manager.store.view(deadline=call_deadline(manager.end)) as view:
         grant = view.grant(id)
         if not isinstance(grant, Grant) or mark not in grant.holder.marks:
             return False
