@@ -4,6 +4,7 @@ python -m bench              everything, one table and one JSON file
 python -m bench.hotspots     where the time of one acquire and release goes
 
 harness    rounds, medians, targets, child processes, the table
+figures    the figures that are kept, and the tables in the documentation
 locks      Holdfast and its rivals behind one small face
 cycle      one process takes and gives back one path
 crowd      eight processes want the same path

@@ -39,6 +39,7 @@ from bench import (
     tasks,
     trees,
 )
+from bench.figures import Figures, MissingFigureError
 from bench.harness import Row, surroundings, table
 
 BENCHMARKS: dict[str, Callable[[Path, bool], list[Row]]] = {
@@ -67,6 +68,8 @@ RESULTS = Path(__file__).resolve().parent / "results.json"
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
+    if options.write_docs:
+        return _write_docs(Figures())
     _compile()
     scratch = Path(tempfile.mkdtemp(prefix="holdfast-bench-")).resolve()
     before = surroundings(scratch)
@@ -97,9 +100,23 @@ def main(arguments: list[str] | None = None) -> int:
     print(table(rows))
     for name in failures:
         print(f"{name}: failed, see above")
+    is_written = True
+    if options.write:
+        figures = Figures()
+        figures.keep(report)
+        is_written = _write_docs(figures) == 0
     missed = [row for row in rows if row.ok is False]
     _say(f"{len(missed)} targets missed, {len(failures)} benchmarks failed; {options.json}")
-    return 1 if missed or failures else 0
+    return 1 if missed or failures or not is_written else 0
+
+
+def _write_docs(figures: Figures) -> int:
+    try:
+        figures.write_docs()
+    except MissingFigureError as error:
+        _say(f"{error}; the documents are as they were")
+        return 1
+    return 0
 
 
 def _compile() -> None:
@@ -138,7 +155,21 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller sizes")
     parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE")
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="keep the figures in docs/benchmarks.json, and write the tables of docs/benchmarks.md "
+        "and README.md from them",
+    )
+    parser.add_argument(
+        "--write-docs",
+        action="store_true",
+        help="write these tables from the figures that are kept, and measure nothing",
+    )
+    options = parser.parse_args(arguments)
+    if options.quick and options.write:
+        parser.error("figures of a quick run are not kept: leave out --quick or --write")
+    return options
 
 
 def _names(text: str) -> list[str]:

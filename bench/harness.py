@@ -246,19 +246,20 @@ def table(rows: Sequence[Row]) -> str:
 
 def _cells(row: Row) -> tuple[str, str, str, str, str, str]:
     what = f"{row.what} ({row.note})" if row.note else row.what
-    rival = f"{row.rival} {_figure(row.theirs, row.unit)}".strip()
+    rival = f"{row.rival} {figure(row.theirs, row.unit)}".strip()
     ratio = "" if row.ratio is None else f"{row.ratio:.3g} x"
     target = ""
     if row.target is not None:
         value = f"{row.target.limit:g} x"
         if row.target.of != "ratio":
-            value = _figure(row.target.limit, row.unit)
+            value = figure(row.target.limit, row.unit)
         target = f"{row.target.sign} {value}"
     ok = {None: "", True: "yes", False: "NO"}[row.ok]
-    return what, _figure(row.ours, row.unit), rival, ratio, target, ok
+    return what, figure(row.ours, row.unit), rival, ratio, target, ok
 
 
-def _figure(value: float | None, unit: str) -> str:
+def figure(value: float | None, unit: str) -> str:
+    """A figure with its unit, as precise as figures are from one run to the next."""
     if value is None:
         return ""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
