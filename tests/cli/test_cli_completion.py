@@ -91,7 +91,7 @@ def test_bash_offers_what_follows_the_name_of_a_family(
     assert completed(repo, *words, "", script=script) == after(words)
     assert completed(repo, "--json", "-C", ".", *words, "", script=script) == after(words)
     assert completed(repo, *words, "-", script=script) == [
-        "--json", "--store", "-C", "-h", "--help", "--version",
+        "--json", "--store", "-C", "-h", "--help", "-V", "--version",
     ]  # fmt: skip
 
 

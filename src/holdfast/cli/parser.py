@@ -15,7 +15,6 @@ from holdfast.core.errors import InvalidInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Final
 
 #: Longer than anybody waits: a wait without a limit.
@@ -118,6 +117,8 @@ def parse(words: list[str]) -> Call:
         if "help" in line.values:
             return Call(HELP, [], line.values)
         raise UsageError("no command was given", hint="holdfast --help lists them")
+    if name == "help":
+        return _help_call(line)
     command = _command(name, line)
     if command is HELP:
         return Call(HELP, [name], line.values)
@@ -134,37 +135,53 @@ def parse(words: list[str]) -> Call:
     return Call(command, found, line.values)
 
 
+def _help_call(line: _Line) -> Call:
+    """`help`, which is `--help` with the name of a command, if any, behind it."""
+    line.read_options(GLOBALS, stop_at_word=True)
+    name = line.next_word()
+    if name is None:
+        return Call(HELP, ["help"] if "help" in line.values else [], line.values)
+    line.values["help"] = [None]
+    command = _command(name, line)
+    line.read_options(GLOBALS, stop_at_word=False)
+    return Call(HELP, [name if command is HELP else command.name], line.values)
+
+
 def _command(name: str, line: _Line) -> Command:
-    """The command of that name; of a family, the one that the next words name."""
+    """The command of that name; in a family, the one that the next words name."""
     for command in COMMANDS:
-        if command.name == name:
+        if name == command.name or name in command.aliases:
             return command
     for family in FAMILIES:
         if family.name == name:
             return _relative(name, family.commands, line)
-    names = [*(command.name for command in COMMANDS), *(family.name for family in FAMILIES)]
-    raise UsageError(
-        f"there is no command {name!r}", hint=_nearest(name, names) or "holdfast --help lists them"
-    )
+    from holdfast.cli.suggestions import command_hint
+
+    raise UsageError(f"there is no command {name!r}", hint=command_hint(name))
 
 
 def _relative(name: str, commands: tuple[Command, ...], line: _Line) -> Command:
-    """The command of a family whose name, word by word, comes next."""
+    """The command of a family whose name, word by word, comes next; HELP for the whole family."""
+    family = name
     names = {command.name: command for command in commands}
     while True:
         line.read_options(GLOBALS, stop_at_word=True)
         word = line.next_word()
         if word is None and "help" in line.values:
             return HELP
+        if word == "help":
+            line.values["help"] = [None]
+            continue
         if word is None:
-            raise UsageError(f"{name} needs one more word", hint=f"holdfast {name} --help")
+            raise UsageError(f"{name} needs one more word", hint=f"holdfast help {family}")
         longer = f"{name} {word}"
         if longer in names:
             return names[longer]
         if not any(one.startswith(f"{longer} ") for one in names):
-            near = _nearest(longer, names)
+            from holdfast.cli.suggestions import relative_hint
+
             raise UsageError(
-                f"there is no command {longer!r}", hint=near or f"holdfast {name} --help lists them"
+                f"there is no command {longer!r}", hint=relative_hint(longer, family, names)
             )
         name = longer
 
@@ -211,12 +228,9 @@ class _Line:
                 value = word[2:]
                 if option.placeholder or not value:
                     return self._read_value(option, option.short, value or None)
-        known = [f"--{option.name}" for option in options if option.name]
-        raise UsageError(
-            f"there is no option {name}",
-            hint=_nearest(name, known)
-            or f"there is {', '.join(known)}; write ./{word} or put -- before it if it is a path",
-        )
+        from holdfast.cli.suggestions import option_hint
+
+        raise UsageError(f"there is no option {name}", hint=option_hint(word, options))
 
     def _read_value(self, option: Option, name: str, value: str | None) -> None:
         if not option.placeholder:
@@ -235,11 +249,3 @@ class _Line:
                     "if it begins with two dashes",
                 )
         self.values.setdefault(option.name or option.short, []).append(value)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """A word for somebody who mistyped another."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, list(known), 1)
-    return f"did you mean {near[0]}?" if near else ""

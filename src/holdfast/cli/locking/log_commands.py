@@ -66,9 +66,14 @@ class _Blanks(dict):  # type: ignore[type-arg]
 
 
 def log(call: Call) -> int:
-    """Show the events, oldest first, and with --follow go on with those to come."""
+    """Show the events, oldest first, and with --follow continue with new ones."""
     context = CommandContext(call)
     after, follow = call.number("since") or 0, call.flag("follow")
+    if follow and call.flag("reverse"):
+        raise UsageError(
+            "--reverse shows the newest event first, and --follow has no last one",
+            hint="leave out one of them",
+        )
     manager = context.find([])
     teller = Teller()
     while manager is None:
@@ -76,7 +81,10 @@ def log(call: Call) -> int:
         if not follow:
             return DONE
         manager = _appeared(context)
-    after = _print(call, manager, teller, after)
+    if call.flag("number") or call.flag("reverse"):
+        after = _print_some(call, manager, teller, after)
+    else:
+        after = _print(call, manager, teller, after)
     while follow:
         from holdfast.cli.locking.status import reader_is_gone
 
@@ -107,6 +115,32 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
         if len(lines) >= 500:
             out("\n".join(lines))
             lines.clear()
+    if lines:
+        out("\n".join(lines))
+    return after
+
+
+def _print_some(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
+    """Print the last events, or all, perhaps the newest first. The number of the newest.
+
+    All are read, the earlier ones too: an event that names a grant does not say what it covers.
+    """
+    from collections import deque
+
+    kept: deque[Event] = deque(maxlen=call.number("number"))
+    lines: deque[str] = deque(maxlen=call.number("number"))
+    as_json = call.flag("json")
+    for event in manager.events(after):
+        after = event.seq
+        if as_json:
+            kept.append(event)
+        elif line := teller.line(event):
+            lines.append(line)
+    if call.flag("reverse"):
+        kept.reverse()
+        lines.reverse()
+    for event in kept:
+        document(_event_data(event))
     if lines:
         out("\n".join(lines))
     return after
