@@ -516,8 +516,8 @@ def _refuse_shared(worktree: Worktree) -> None:
         """\
         if record is None:
             raise LockNotHeldError(
-                f"nobody has the lock of worktree {name}",
-                hint="take it first: holdfast tree lock acquire",
+                f"the lock of worktree {name} is not held",
+                hint="acquire it first: holdfast tree lock acquire",
                 holder=holder_id,
             )
 """,
@@ -2014,10 +2014,10 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         "trees/locking/worktree_locks.py",
         """\
             raise LockNotHeldError(
-                f"nobody has the lock""",
+                f"the lock of worktree {name} is not held""",
         """\
             raise FencingError(
-                f"nobody has the lock""",
+                f"the lock of worktree {name} is not held""",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_26_each_class_reaches_the_caller_as_json_with_its_exit_code",
         ),

@@ -284,7 +284,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "proof/dialects/proof_codec.py",
         """\
         raise BadTimeoutError(
-            "meta.json is no JSON object", hint='put it right: {"lock_timeout": "5m"}'
+            "meta.json is not a JSON object", hint='correct it: {"lock_timeout": "5m"}'
         )
 """,
         "        return TIMEOUT_DEFAULT\n",

@@ -138,7 +138,7 @@ def test_a_long_history_leaves_a_hole_that_the_doctor_fills(
     ledger.append_batch([{"type": "x", "at": at} for at in range(100)])
     (root / ".holdfast-proof/chain").unlink()
     ledger.append_batch([{"type": "y", "at": at} for at in range(3)])
-    assert [one.detail for one in verify(ledger)] == ["the chain has seen 3 of 103 events"]
+    assert [one.detail for one in verify(ledger)] == ["the chain covers 3 of 103 events"]
     forged = path(root, 102).read_text().replace('"y"', '"z"')
     path(root, 102).write_text(forged)
     assert found(ledger) == [("changed", 102)]

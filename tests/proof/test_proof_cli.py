@@ -86,7 +86,7 @@ def test_events_can_be_the_last_ones_and_newest_first(proof: Proof) -> None:
 
 
 def test_agents_tells_who_did_what(proof: Proof) -> None:
-    assert proof.hold("agents").out == "no node was ever claimed\n"
+    assert proof.hold("agents").out == "no node has ever been claimed\n"
     for words in (
         ("claim", "1.10", "--owner", "ann"), ("claim", "1.2", "--owner", "ann"),
         ("claim", "2", "--owner", "bob"), ("refresh", "1.2", "--owner", "ann"),
@@ -169,7 +169,7 @@ def test_claims_from_claim_to_release(proof: Proof) -> None:
     again = proof.hold("refresh", "1.2", "--owner", "ann", "--timeout", "1h", "--json")
     assert again.json["claim"]["expires_at"] > taken["expires_at"]
     assert proof.hold("release", "1.2", "--owner", "bob").code == 4
-    assert proof.hold("release", "1.2", "--owner", "ann").out == "gave back 1.2\n"
+    assert proof.hold("release", "1.2", "--owner", "ann").out == "released 1.2\n"
     assert proof.hold("status", "--json").json["claims"] == []
     assert proof.hold("release", "1.2", "--owner", "ann", "--json").error["code"] == (
         "E_LOCK_NOT_HELD"
@@ -262,7 +262,7 @@ def test_doctor_breaks_the_lock_of_another_program_only_for_a_person(proof: Proo
     lock.mkdir()
     os.utime(lock, (0, 0))
     told = proof.hold("doctor").out
-    assert "warning old-lock: a script (the lock is a folder) has the ledger's lock" in told
+    assert "warning old-lock: a script (the lock is a folder) has held the ledger's lock" in told
     for_others = proof.hold("doctor", "--break-lock", env={"HOLDFAST_HOLDER": "agent"})
     assert for_others.code == 2
     assert lock.exists()
@@ -270,7 +270,7 @@ def test_doctor_breaks_the_lock_of_another_program_only_for_a_person(proof: Proo
     try:
         done = terminal.hold("proof", "-C", str(proof.root), "doctor", "--break-lock")
         assert done.code == 0, done
-        assert done.out.startswith("took the ledger's lock away from a script")
+        assert done.out.startswith("took the ledger's lock from a script")
         assert not lock.exists()
         lock.write_text('{"agent_id": "af"}')
         young = terminal.hold("proof", "-C", str(proof.root), "doctor", "--break-lock", "--json")

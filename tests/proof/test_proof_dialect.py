@@ -260,7 +260,7 @@ def test_verify_and_doctor_name_every_file_that_they_do_not_understand(
     said = capsys.readouterr().out
     for path, severity in expected.items():
         assert re.search(rf"^{severity} unknown-file: {re.escape(path)} ", said, re.MULTILINE)
-    assert "note unknown-file: no part of the proof: .git, README.md, nodes" in said
+    assert "note unknown-file: not part of the proof: .git, README.md, nodes" in said
     assert picture(strange) == before
 
 

@@ -77,7 +77,7 @@ def test_what_is_no_event_is_refused_before_anything_is_written(
 
 
 def test_an_event_that_no_parser_could_read_is_refused_too(ledger: ProofLedger) -> None:
-    with pytest.raises(BadEventError, match="nested more than 100 deep"):
+    with pytest.raises(BadEventError, match="nested more than 100 levels deep"):
         ledger.append({"type": "x", "n": nested(100_000)})
 
 
@@ -108,12 +108,12 @@ def test_what_is_odd_and_still_an_event_comes_back_as_it_was(
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "empty"), (b"null", "no JSON object"), (b"[]", "no JSON object"), (b"{}", "no type"),
-        (b'{"type":7}', "no type"), (b'{"type":"x"', "a part of it"),
+        (b"", "empty"), (b"null", "not a JSON object"), (b"[]", "not a JSON object"),
+        (b"{}", "no type"), (b'{"type":7}', "no type"), (b'{"type":"x"', "only part of it"),
         (b"\xff\xfe{\x00", "not UTF-8"),
-        (b'{"type":"x"}{', "a part of it"), (b'{"type":"x","n":NaN}', "NaN is no JSON"),
+        (b'{"type":"x"}{', "only part of it"), (b'{"type":"x","n":NaN}', "NaN is not JSON"),
         (b'{"type":"x","n":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
-        (b"\x00" * 4096, "a part of it"), (b'{"type":"x"\n', "a part of it"),
+        (b"\x00" * 4096, "only part of it"), (b'{"type":"x"\n', "only part of it"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
@@ -272,7 +272,7 @@ def test_a_full_disk_loses_nothing_and_leaves_no_lock(tmp_path: Path) -> None:
         pytest.skip("this system lets nobody mount anything")
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
-        "full make room; nothing was appended, so try again then", "room True False",
+        "full free some space and try again; nothing was appended", "room True False",
     ]  # fmt: skip
 
 

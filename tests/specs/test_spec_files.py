@@ -313,7 +313,7 @@ def test_a_stale_lock_still_refuses_and_points_to_the_clean_up(repo: Repository)
     assert refused.code == 3
     assert "holdfast spec cleanup" in refused.err
     assert "stale" in repo.hold("spec", "status").out
-    assert repo.hold("spec", "cleanup").out == "removed demo, of bob on far\n"
+    assert repo.hold("spec", "cleanup").out == "removed the lock of demo, held by bob on far\n"
     assert repo.hold("spec", "cleanup").out == "no lock is stale\n"
     assert repo.hold("spec", "lock", "demo").code == 0
 

@@ -81,7 +81,7 @@ def test_gc_keeps_the_latest_whole_one_of_a_head_that_is_not(world: World) -> No
     change_settings(world.repository, **NOTHING)
     plan = plan_gc(world.repository)
     assert [one["snapshot_id"] for one in plan.remove] == [first]
-    assert plan.kept == {second: "the latest whole one of main"}
+    assert plan.kept == {second: "the latest whole snapshot of main"}
     assert plan_gc(world.repository, Settings(keep_last=0, keep_days=0)).remove == []
 
 

@@ -259,7 +259,7 @@ def test_the_command_says_what_came_over_and_what_did_not(
     assert [*shown["brought"]] == [good]
     assert [*shown["failed"]] == [bad]
     assert tree("import", os.path.relpath(jvs.root), holder=None) == 1
-    assert "1 were here already" in capsys.readouterr().out
+    assert "1 already here" in capsys.readouterr().out
     assert tree("create", "again", "--from", good, holder=None) == 0
     assert (world.root / "worktrees/again/app/x").read_text() == "one\n"
     assert tree("import", holder=None) == 2

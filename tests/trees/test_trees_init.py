@@ -75,7 +75,7 @@ def test_a_repository_is_not_made_again_nor_over_anothers_worktree(tmp_path: Pat
     take(main, ANN)
     os.rename(tmp_path / "r" / ".jvs", tmp_path / "away")
     before = picture(tmp_path)
-    with pytest.raises(TreeExistsError, match="not there any more"):
+    with pytest.raises(TreeExistsError, match="no longer exists"):
         Repository.init(str(tmp_path / "r"))
     assert picture(tmp_path) == before
 

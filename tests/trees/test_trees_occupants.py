@@ -112,7 +112,7 @@ def test_they_are_listed_before_the_exchange(
     monkeypatch.setattr("holdfast.trees.kernel_calls.exchange", exchange)
     before = picture(world.payload)
     assert tree(*RESTORE) == 1
-    assert f"(pid {pid}) stands in {world.payload}" in seen[0]
+    assert f"(pid {pid}) is in {world.payload}" in seen[0]
     assert picture(world.payload) == before
     assert world.leftovers() == []
 

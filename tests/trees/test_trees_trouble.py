@@ -424,7 +424,7 @@ def test_main_is_not_removed_and_the_worktree_one_is_in_is(
     monkeypatch.chdir(made.path)
     assert tree("lock", "acquire") == 0
     assert tree("remove") == 0
-    assert "a folder that is gone" in capsys.readouterr().err
+    assert "a deleted folder" in capsys.readouterr().err
     assert not Path(made.path).exists()
     assert world.codes() == []
 

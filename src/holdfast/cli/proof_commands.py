@@ -108,13 +108,15 @@ def append(call: Call) -> int:
     type, ledger = _word(call, "TYPE"), _open(call)
     if type in ledger.folder.dialect.claim_types:
         raise UsageError(
-            f"{type} is appended by the commands for claims",
+            f"{type} events are appended by the commands for claims",
             hint="holdfast proof claim, refresh, release, reap",
         )
     event = {"type": type, **_data(call)}
     force = call.flag("force")
     if force:
-        _person("append an event about a node that another has claimed", "wait for its release")
+        _person(
+            "append an event about a node that another owner has claimed", "wait for its release"
+        )
     number = Claims(ledger).append(
         event, owner=_owner(call), if_sequence=call.number("if-sequence"), force=force
     )
@@ -132,10 +134,10 @@ def _data(call: Call) -> dict[str, Any]:
     try:
         data = json.loads(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--data is no JSON: {error}", hint=_EXAMPLE) from error
+        raise UsageError(f"--data is not JSON: {error}", hint=_EXAMPLE) from error
     if not isinstance(data, dict) or "type" in data:
         raise UsageError(
-            "--data is an object with the event's fields, without its type",
+            "--data must be an object with the event's fields, except its type",
             hint=_EXAMPLE,
         )
     return data
@@ -144,7 +146,9 @@ def _data(call: Call) -> dict[str, Any]:
 def events(call: Call) -> int:
     """Show the events, and with --follow go on with those to come."""
     if call.flag("follow") and call.flag("reverse"):
-        raise UsageError("--follow cannot be --reverse", hint="leave one of the two out")
+        raise UsageError(
+            "--follow and --reverse exclude each other", hint="leave out one of the two"
+        )
     ledger, after, most = _open(call), call.number("after") or 0, call.number("number")
     if most is not None:
         after = max(after, ledger.head - most)
@@ -246,7 +250,7 @@ def release(call: Call) -> int:
     if call.flag("json"):
         document({"released": ended.to_dict()})
     else:
-        out(f"gave back {ended.node}")
+        out(f"released {ended.node}")
     return DONE
 
 
@@ -274,7 +278,7 @@ def status(call: Call) -> int:
         shown = [{**one.to_dict(), "state": _state(one, now)} for one in claims]
         document({"proof": ledger.folder.root, "head": ledger.head, "claims": shown})
         return DONE
-    count = _count(len(claims), "claim") if claims else "nothing is claimed"
+    count = _count(len(claims), "claim") if claims else "no claims"
     out(f"{count} in {plain(ledger.folder.root)}, {_count(ledger.head, 'event')}")
     if claims:
         columns = [Column("NODE", 8), Column("WHO", 10), Column("FOR"), Column("UNTIL"),
@@ -308,7 +312,7 @@ def agents(call: Call) -> int:
         document({"proof": ledger.folder.root, "agents": [one.to_dict() for one in found]})
         return DONE
     if not found:
-        out("no node was ever claimed")
+        out("no node has ever been claimed")
         return DONE
     columns = [Column("AGENT", 10), Column("HAS", 8), Column("CLAIMED"), Column("REFRESHED"),
                Column("RELEASED"), Column("EXPIRED"), Column("LAST")]  # fmt: skip
@@ -367,7 +371,7 @@ def _broken(ledger: ProofLedger) -> list[str]:
     found = ledger_lock.break_lock(ledger.folder, ledger.now())
     if found is None:
         return ["there is no lock to break"]
-    return [f"took the ledger's lock away from {found.holder()}"]
+    return [f"took the ledger's lock from {found.holder()}"]
 
 
 def _person(may: str, hint: str) -> None:

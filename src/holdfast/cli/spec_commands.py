@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from holdfast.specs.results import LockMetadata, LockStatus
 
 _HINTS = {
-    errors.ALREADY_LOCKED: "wait until it is given back, or work on another spec",
+    errors.ALREADY_LOCKED: "wait until it is released, or work on another spec",
     errors.NOT_FOUND: "a spec is a folder in .kiro/specs (or .sce/specs) of the workspace",
-    errors.PERMISSION_DENIED: "nobody can say whether it is locked: get the right to read and "
+    errors.PERMISSION_DENIED: "it is unknown whether it is locked: get permission to read and "
     "write its folder",
-    errors.INVALID_NAME: "give the name of one folder, with no slash in it and no dot before it",
-    errors.OTHER_MACHINE: "ask its owner; a person can take it away with --force",
-    errors.OTHER_HOLDER: "ask whoever holds it (--holder ID if you are the one); a person can take "
-    "it away with --force",
-    errors.NOT_REMOVED: "get the right to write its folder, then try again",
+    errors.INVALID_NAME: "give the name of one folder, without slashes or a leading dot",
+    errors.OTHER_MACHINE: "ask its owner; a person can remove it with --force",
+    errors.OTHER_HOLDER: "ask its holder (if that is you, give --holder ID); a person can remove "
+    "it with --force",
+    errors.NOT_REMOVED: "get permission to write to its folder, then try again",
 }
-_STALE = "it is stale, older than its timeout: holdfast spec cleanup removes it"
+_STALE = "it is stale, since it has outlived its timeout: holdfast spec cleanup removes it"
 
 
 def lock(call: Call) -> int:
@@ -57,7 +57,7 @@ def lock(call: Call) -> int:
     elif result.lock is not None:
         after = f"stale after {number(result.lock.timeout)} h"
         out(f"locked {plain(name)} for {plain(result.lock.owner)} on {_host(result.lock)}, {after}")
-        talk(f"  give it back: holdfast spec unlock {quoted(_way_back(call, name))}")
+        talk(f"  release it: holdfast spec unlock {quoted(_way_back(call, name))}")
     return DONE
 
 
@@ -67,8 +67,8 @@ def unlock(call: Call) -> int:
     if force and locks.holder.client:
         # An agent that could would, whenever a lock is in its way.
         raise UsageError(
-            f"no agent takes a lock away by force, and this runs under {locks.holder.id}",
-            hint="ask whoever has locked it, or let a person do it",
+            f"agents may not remove a lock by force, and this runs under {locks.holder.id}",
+            hint="ask its holder, or let a person do it",
         )
     result = locks.release_lock(name, force=force)
     if not result.success:
@@ -78,12 +78,12 @@ def unlock(call: Call) -> int:
     elif result.message:
         out(f"{plain(name)} is not locked")
     elif result.previous_lock is None:
-        out(f"took the lock of {plain(name)} away; it could not be read")
+        out(f"removed the lock of {plain(name)}, which could not be read")
     elif force:
         lock = result.previous_lock
-        out(f"took {plain(name)} away from {plain(lock.owner)} on {_host(lock)}")
+        out(f"took {plain(name)} from {plain(lock.owner)} on {_host(lock)}")
     else:
-        out(f"gave back {plain(name)}")
+        out(f"released {plain(name)}")
     return DONE
 
 
@@ -120,7 +120,10 @@ def cleanup(call: Call) -> int:
     else:
         for cleaned in result.cleaned_locks:
             lock = cleaned.lock
-            out(f"removed {plain(cleaned.spec_name)}, of {plain(lock.owner)} on {_host(lock)}")
+            out(
+                f"removed the lock of {plain(cleaned.spec_name)}, held by {plain(lock.owner)} "
+                f"on {_host(lock)}"
+            )
         if not result.cleaned:
             out("no lock is stale")
         for failed in result.errors:

@@ -285,7 +285,7 @@ class Claims:
         if found is not None and found.is_live(at):
             hint = "wait, or work on a different node"
             if found.owner == owner:
-                hint = f"it is your own: holdfast proof refresh {node} extends it"
+                hint = f"it is yours: holdfast proof refresh {node} extends it"
             raise _locked(found, hint)
         self._check_file(node, owner, at)
 
@@ -305,7 +305,7 @@ class Claims:
         if claim_files.is_foreign(self._state, shown) and not self._was_ours(shown):
             name = proof_codec.claim_name(node)
             raise _locked(
-                shown, f"wait, or ask its owner: {proof_codec.CLAIM_FILES}/{name} says so"
+                shown, f"wait, or ask its owner: it is in {proof_codec.CLAIM_FILES}/{name}"
             )
 
     def _check_own(self, node: str, owner: str) -> Claim:
@@ -314,7 +314,7 @@ class Claims:
             by = "it is free" if found is None else f"{found.owner} has it"
             raise LockNotHeldError(
                 f"{owner} has no claim on {node}: {by}",
-                hint="stop working on it; holdfast proof status shows who has what",
+                hint="stop working on it; holdfast proof status shows all claims",
                 node_id=node,
                 owner=owner,
             )

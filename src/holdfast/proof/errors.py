@@ -70,15 +70,17 @@ def told(error: OSError, doing: str) -> HoldfastError:
     """What the system said while we were about to change something, as one of ours."""
     message = _sentence(error, doing)
     if error.errno in _FULL:
-        return StoreFullError(message, hint="make room; nothing was appended, so try again then")
+        return StoreFullError(message, hint="free some space and try again; nothing was appended")
     if error.errno in _CLOSED:
-        return StoreReadonlyError(message, hint="let this user write there; reading needs less")
-    return StoreError(message, hint="see to that and try again; nothing was appended")
+        return StoreReadonlyError(
+            message, hint="give this user permission to write there; reading needs less"
+        )
+    return StoreError(message, hint="fix that and try again; nothing was appended")
 
 
 def unread(error: OSError) -> StoreError:
     """What the system said while we were reading."""
-    return StoreError(_sentence(error, "reading the proof"), hint="see to that and try again")
+    return StoreError(_sentence(error, "reading the proof"), hint="fix that and try again")
 
 
 def _sentence(error: OSError, doing: str) -> str:

@@ -149,7 +149,7 @@ class ProofLedger:
             raise SequenceMismatch(
                 f"concurrent modification: the ledger is at {head}, not at {expected} "
                 "(ErrSequenceMismatch)",
-                hint="read what is new, decide again, and try with the new number",
+                hint="read the new events, decide again, and retry with the new number",
                 expected=expected,
                 actual=head,
             )
@@ -238,7 +238,7 @@ class ProofLedger:
             raise StoreError(
                 f"only {len(numbers)} of {len(drafts)} events were appended, up to number "
                 f"{numbers[-1]}: {error.strerror}",
-                hint="see to that, and append the others",
+                hint="fix that, and append the others",
                 sequence=numbers[-1],
             ) from error
         self._known = numbers[-1]
@@ -296,13 +296,13 @@ class ProofLedger:
 def _unsure(numbers: list[int], error: OSError) -> StoreError:
     return StoreError(
         f"event {numbers[-1]} is appended, but a power cut may still undo it: {error.strerror}",
-        hint="do not append it again; see to the disk",
+        hint="do not append it again; check the disk",
         sequence=numbers[-1],
     )
 
 
 def _crowded_out() -> StoreBusyError:
     return StoreBusyError(
-        "somebody appends to the ledger all the time without its lock",
-        hint="let it respect ledger.lock, or try again when it has ended",
+        "another program keeps appending to the ledger without its lock",
+        hint="make it use ledger.lock, or try again when it has ended",
     )

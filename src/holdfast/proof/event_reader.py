@@ -59,7 +59,7 @@ def parsed(folder: ProofFolder, sequence: int, data: bytes) -> ProofEvent:
     except ValueError as error:
         raise StoreCorruptError(
             f"{folder.event_name(sequence)} cannot be read: {error}",
-            hint="holdfast proof verify names all that is broken, and what can be done",
+            hint="holdfast proof verify lists all broken events, and how to repair them",
             sequence=sequence,
         ) from None
 
@@ -100,8 +100,8 @@ def has_appeared(folder: ProofFolder, sequence: int, *, calm: bool = False) -> b
 def gap(folder: ProofFolder, sequence: int) -> StoreCorruptError:
     """An event is missing in the middle."""
     return StoreCorruptError(
-        f"{folder.event_name(sequence)} is missing, and others follow it",
-        hint="holdfast proof verify names all gaps, and what can be done",
+        f"{folder.event_name(sequence)} is missing, and later events exist",
+        hint="holdfast proof verify lists all gaps, and how to repair them",
         sequence=sequence,
     )
 

@@ -144,7 +144,7 @@ class WriteLock:
                 self._wait()
         except OSError as error:
             self._give_back()
-            raise told(error, "taking the ledger's lock") from error
+            raise told(error, "acquiring the ledger's lock") from error
         except BaseException:
             self._give_back()
             raise
@@ -214,9 +214,9 @@ class WriteLock:
             return LockTimeoutError("timeout waiting for lock", hint="try again in a moment")
         age = found.age(self._clock.read().wall * 1000)
         return LockTimeoutError(
-            f"timeout waiting for lock: {found.holder()} has {self._folder.lock} for {age:.0f} s",
-            hint="try again in a moment; if its holder is gone, holdfast proof doctor says what "
-            "to do",
+            f"timeout waiting for lock: {found.holder()} has held {self._folder.lock} "
+            f"for {age:.0f} s",
+            hint="try again in a moment; if its holder is gone, see holdfast proof doctor",
             agent_id=found.agent,
         )
 
@@ -266,16 +266,16 @@ def break_lock(folder: ProofFolder, now: int) -> LockState | None:
         return None
     if found.owner is not None and found.owner.host == own_witness().host and not found.is_dead:
         raise LockBreakRefused(
-            f"process {found.owner.pid} of holdfast has the lock and is not proven dead",
-            hint=f"let it finish, or end it (kill {found.owner.pid}); then nothing needs to be "
-            "broken",
+            f"process {found.owner.pid} of holdfast holds the lock and is not proven dead",
+            hint=f"let it finish, or end it (kill {found.owner.pid}); then there is nothing "
+            "to break",
             agent_id=found.agent,
         )
     age = found.age(now)
     if not found.is_dead and age < BREAK_SECONDS:
         raise LockBreakRefused(
-            f"{found.holder()} has the lock for only {age:.0f} s",
-            hint=f"be sure that its holder is gone, and ask again when it is {BREAK_SECONDS:.0f} s "
+            f"{found.holder()} has held the lock for only {age:.0f} s",
+            hint=f"make sure that its holder is gone, and retry when it is {BREAK_SECONDS:.0f} s "
             "old",
             agent_id=found.agent,
         )

@@ -108,7 +108,7 @@ def _check_ledger(root: str, ledger: str) -> None:
         status = os.lstat(ledger)
     except (FileNotFoundError, NotADirectoryError):
         raise NoProofError(
-            f"there is no proof in {root}", hint=f"holdfast proof init {root} makes one"
+            f"there is no proof in {root}", hint=f"holdfast proof init {root} creates one"
         ) from None
     except (OSError, ValueError) as error:
         raise NoProofError(f"{root} cannot be used: {error}", hint="name another folder") from error
@@ -119,7 +119,7 @@ def _check_ledger(root: str, ledger: str) -> None:
             hint="go to the proof that it belongs to, or make it a folder of its own",
         )
     if not stat.S_ISDIR(status.st_mode):
-        raise NoProofError(f"{ledger} is no folder", hint="name a folder with a proof in it")
+        raise NoProofError(f"{ledger} is not a folder", hint="name a folder with a proof in it")
 
 
 def make_proof(
@@ -140,10 +140,10 @@ def make_proof(
         if not os.path.lexists(folder.meta):
             write_new(folder.meta, b'{"lock_timeout":"%s"}\n' % (timeout or "5m").encode())
     except OSError as error:
-        raise told(error, "making the proof") from error
+        raise told(error, "creating the proof") from error
     if timeout and folder.timeout() != proof_codec.timeout_of(timeout, "the timeout"):
         raise NoProofError(
-            f"{folder.meta} is there already and sets another timeout",
+            f"{folder.meta} already exists and sets another timeout",
             hint="change lock_timeout in it by hand",
         )
 
@@ -154,7 +154,7 @@ def read(path: str) -> tuple[bytes, os.stat_result]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise StoreCorruptError(f"{path} is no file", hint="holdfast proof verify says more")
+            raise StoreCorruptError(f"{path} is not a file", hint="see holdfast proof verify")
         data = os.read(descriptor, _CHUNK_BYTES)
         if len(data) == _CHUNK_BYTES:
             parts = [data]

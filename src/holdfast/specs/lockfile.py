@@ -116,7 +116,7 @@ class LockFile:
         if not is_name(spec_name):
             raise SpecNameError(
                 f"{INVALID_NAME}: {spec_name!r}"[:200],
-                hint="give the name of a folder below the specs, without dots before it or slashes",
+                hint="give the name of a folder below the specs, without slashes or a leading dot",
             )
         return f"{self.specs_dir}/{spec_name}/{NAME}"
 
@@ -220,7 +220,7 @@ class Patience:
         """A moment. Raises SpecBusyError when it has been too many of them."""
         if monotonic() > self._end:
             raise SpecBusyError(
-                f"{path} changes again and again", hint="see which program writes it", path=path
+                f"{path} keeps changing", hint="find out which program writes it", path=path
             )
         sleep(_LOOK_SECONDS)
 
@@ -236,6 +236,6 @@ def trouble(error: OSError, path: str) -> Exception:
         return error
     return SpecPermissionError(
         f"{PERMISSION_DENIED}: {path}",
-        hint="nobody can say what it says: get the right to read and write it, or ask its owner",
+        hint="its content is unknown: get permission to read and write it, or ask its owner",
         path=path,
     )

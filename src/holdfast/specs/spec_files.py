@@ -332,8 +332,8 @@ class Alone:
         inside = whose_lock(os.fstat(self._descriptor).st_ino)
         who = f"process {inside}" if inside else "another process"
         return SpecBusyError(
-            f"{who} has been at the lock in {self._folder} for too long",
-            hint=f"let it go on (kill -CONT {inside}) or end it" if inside else "try again",
+            f"{who} has been changing the lock in {self._folder} for too long",
+            hint=f"continue it (kill -CONT {inside}) or end it" if inside else "try again",
             pid=inside,
         )
 

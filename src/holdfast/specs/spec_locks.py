@@ -474,6 +474,6 @@ def _check(timeout: float, reason: str | None) -> None:
         )
     if reason is not None and (not isinstance(reason, str) or len(reason) > REASON_CHARACTERS_MAX):
         raise SpecReasonError(
-            "this cannot be the reason of a lock",
+            "this cannot be the reason for a lock",
             hint=f"give a text of at most {REASON_CHARACTERS_MAX:,} characters",
         )

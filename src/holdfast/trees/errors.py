@@ -95,17 +95,17 @@ def translated(error: OSError, doing: str) -> HoldfastError:
     about = f" ({shown(error.filename)})" if error.filename is not None else ""
     if error.errno in _FULL:
         return StoreFullError(
-            f"no room left while {doing}{about}",
-            hint="nothing half done was left behind; make room and try again",
+            f"no space left while {doing}{about}",
+            hint="nothing half done was left behind; free some space and try again",
         )
     if error.errno == errno.EROFS:
-        return StoreReadonlyError(f"{doing} failed: {said}{about}", hint="it may only be read here")
+        return StoreReadonlyError(f"{doing} failed: {said}{about}", hint="it is read-only here")
     if error.errno in _CLOSED:
         return TreeAccessError(
             f"{doing} failed: {said}{about}",
-            hint="get the right to it, or move it out of the tree, and try again",
+            hint="get permission for it, or move it out of the tree, and try again",
         )
-    return StoreError(f"{doing} failed: {said}{about}", hint="see to that and try again")
+    return StoreError(f"{doing} failed: {said}{about}", hint="fix that and try again")
 
 
 def shown(path: str | bytes | int) -> str:

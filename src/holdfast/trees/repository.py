@@ -63,7 +63,7 @@ class Repository:
             format_numbers.refuse_jvs(around, f"{around}/{CONTROL}")
         _refuse_nested(root)
         made = cls(root, clock)
-        with in_words(f"making the repository {root}"):
+        with in_words(f"creating the repository {root}"):
             is_new = _make_folder(root)
             descriptor = os.open(root, tree_files.FOLDER)
             try:
@@ -71,7 +71,7 @@ class Repository:
                 made._build()
             except BlockingIOError:
                 raise StoreBusyError(
-                    f"another process is making {root} a repository", hint="look again"
+                    f"another process is turning {root} into a repository", hint="check again"
                 ) from None
             except BaseException:
                 if is_new:
@@ -92,11 +92,11 @@ class Repository:
 
         main, others = f"{self.root}/{MAIN}", f"{self.root}/worktrees"
         if os.path.lexists(self.control):
-            raise TreeExistsError(f"{self.root} is a repository already", hint="go there")
+            raise TreeExistsError(f"{self.root} is already a repository", hint="change into it")
         for place in (main, others):
             if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
                 raise TreeExistsError(
-                    f"{place} is there already, and is no folder", hint="move it away"
+                    f"{place} already exists and is not a folder", hint="move it away"
                 )
         worktrees.refuse_other(main)
         building = f"{self.control}{tree_files.UNFINISHED}"
@@ -136,8 +136,8 @@ class Repository:
                 return made
             format_numbers.refuse_jvs(folder, made.control)
         raise NoTreeError(
-            f"{where if where != '.' else 'this folder'} is in no repository of trees",
-            hint="go into one, or make one: holdfast tree init PATH",
+            f"{where if where != '.' else 'this folder'} is not in a repository of trees",
+            hint="change into one, or create one: holdfast tree init PATH",
         )
 
     def check_changeable(self) -> None:
@@ -193,7 +193,7 @@ def checked_lease(seconds: float) -> float:
     if LEASE_SECONDS_MIN <= seconds <= LEASE_SECONDS_MAX:
         return seconds
     raise BadTreeError(
-        f"a lease of {seconds:g} s makes no sense",
+        f"a lease of {seconds:g} s is out of range",
         hint=f"give between {LEASE_SECONDS_MIN:g} s and {LEASE_SECONDS_MAX / 86400:g} days",
     )
 
@@ -206,7 +206,7 @@ def _make_folder(root: str) -> bool:
         os.makedirs(root)
     except (FileExistsError, NotADirectoryError):
         raise TreeExistsError(
-            f"{root} is there already, or a part of it, and is no folder",
+            f"{root}, or a folder above it, exists and is not a folder",
             hint="choose another name",
         ) from None
     return True
@@ -216,6 +216,6 @@ def _refuse_nested(root: str) -> None:
     for folder in upwards(os.path.dirname(root)):
         if os.path.lexists(f"{folder}/{CONTROL}"):
             raise BadTreeError(
-                f"{root} would lie inside the repository {folder}",
-                hint="make it elsewhere; a payload cannot hold a repository",
+                f"{root} would be inside the repository {folder}",
+                hint="create it elsewhere; a payload cannot contain a repository",
             )

@@ -102,7 +102,7 @@ class _Examination:
     def intents(self) -> Iterator[Finding]:
         for intent in intents.abandoned(self._repository):
             path = self._repository.path("intents", f"{intent.id}.json")
-            what = f"{intent.operation or 'something'} was begun, and whoever began it is gone"
+            what = f"{intent.operation or 'something'} was interrupted, and its process is gone"
             if self._clean:
                 what = f"{what}; {intent_recovery.settle(self._repository, intent)}"
             yield Finding("E_ORPHAN_INTENT", WARNING, path, what, _CLEAN, self._clean)
@@ -158,7 +158,7 @@ class _Examination:
             yield self._leftover(path)
 
     def _leftover(self, path: str) -> Finding:
-        what = "it was never finished, and nobody is at it"
+        what = "it was never finished, and no process is working on it"
         return Finding("E_ORPHAN_TMP", WARNING, path, what, _CLEAN, self._clean)
 
     # Snapshots
@@ -180,8 +180,8 @@ class _Examination:
                 continue  # published while we looked
             yield Finding(
                 "E_SNAPSHOT_MISSING", ERROR, descriptors.path(repository, id),
-                "it describes a snapshot that is not there",
-                "put the snapshot back from a backup, or remove the descriptor by hand",
+                "it describes a snapshot that does not exist",
+                "restore the snapshot from a backup, or remove the descriptor by hand",
             )  # fmt: skip
 
     def _snapshot(self, id: str, described: bool) -> Iterator[Finding]:
@@ -208,14 +208,14 @@ class _Examination:
         if not os.path.lexists(f"{folder}/{READY}"):
             return Finding(
                 "E_PARTIAL_SNAPSHOT", ERROR, folder, f"it has a descriptor and no {READY}",
-                "put it back from a backup, or remove snapshot and descriptor by hand",
+                "restore it from a backup, or remove snapshot and descriptor by hand",
             )  # fmt: skip
         why = descriptors.fault(self._repository, id)
         if not why:
             return None
         return Finding(
             "E_DESCRIPTOR_DAMAGED", ERROR, descriptors.path(self._repository, id), why,
-            "do not rely on it; put it back from a backup",
+            "do not rely on it; restore it from a backup",
         )  # fmt: skip
 
     def lineage(self) -> Iterator[Finding]:
@@ -228,14 +228,14 @@ class _Examination:
             if parent and parent not in parents and not descriptors.was_removed(repository, parent):
                 yield Finding(
                     "E_MISSING_PARENT", ERROR, descriptors.path(repository, id),
-                    f"the snapshot before it, {shown(parent)}, is not there",
-                    "put that one back from a backup; this one is whole without it",
+                    f"the snapshot before it, {shown(parent)}, is missing",
+                    "restore that one from a backup; this one is whole without it",
                 )  # fmt: skip
         for circle in _circles(parents):
             yield Finding(
                 "E_PARENT_CYCLE", ERROR, descriptors.path(repository, circle[0]),
-                f"each comes after the other: {', '.join(circle)}",
-                "put the descriptors back from a backup",
+                f"they form a cycle: {', '.join(circle)}",
+                "restore the descriptors from a backup",
             )  # fmt: skip
 
     def tags(self) -> Iterator[Finding]:
@@ -245,7 +245,7 @@ class _Examination:
             if why:
                 yield Finding(
                     "E_BAD_TAG", ERROR, repository.path(tags.FOLDER, f"{name}.json"), why,
-                    f"holdfast tree tag remove {name}, and make it anew",
+                    f"holdfast tree tag remove {name}, then create it again",
                 )  # fmt: skip
 
     def payloads(self, progress: Progress) -> Iterator[Finding]:
@@ -255,7 +255,7 @@ class _Examination:
             for why in verify(self._repository, id, progress):
                 yield Finding(
                     "E_PAYLOAD_DAMAGED", ERROR, descriptors.folder(self._repository, id), why,
-                    "put it back from a backup; do not restore it",
+                    "recover it from a backup; do not restore it into a worktree",
                 )  # fmt: skip
 
     # Worktrees and their locks
@@ -271,14 +271,14 @@ class _Examination:
                     continue  # removed while we looked
                 yield Finding(
                     "E_WORKTREE_DAMAGED", ERROR, self._repository.place(name), error.message,
-                    "put .jvs-worktree back, or make a new worktree and move the payload there",
+                    "restore .jvs-worktree, or create a new worktree and move the payload there",
                 )  # fmt: skip
                 continue
             if worktree.id in ids:
                 yield Finding(
                     "E_WORKTREE_DOUBLE", ERROR, worktree.path,
-                    f"it has the same id as {ids[worktree.id]}, as a copy by hand has",
-                    "make a new worktree with holdfast tree create and move the payload there",
+                    f"it has the same id as {ids[worktree.id]}, as after a copy by hand",
+                    "create a worktree with holdfast tree create and move the payload there",
                 )  # fmt: skip
             ids.setdefault(worktree.id, name)
 
@@ -287,7 +287,7 @@ class _Examination:
             if id and not (_is_id(id) and descriptors.is_visible(self._repository, id)):
                 yield Finding(
                     "E_BAD_HEAD", ERROR, worktree.control(name),
-                    f"it names {shown(id)}, which is no snapshot that is there",
+                    f"it names {shown(id)}, which is not an existing snapshot",
                     "write the id of a snapshot of holdfast tree history --all into it",
                 )  # fmt: skip
 
@@ -309,7 +309,7 @@ class _Examination:
             if self._clean:
                 tree_files.remove(path)
             yield Finding(
-                "E_ORPHAN_LOCK", WARNING, path, "its worktree is not there any more", _CLEAN,
+                "E_ORPHAN_LOCK", WARNING, path, "its worktree no longer exists", _CLEAN,
                 self._clean,
             )  # fmt: skip
 
@@ -325,15 +325,15 @@ class _Examination:
             yield Finding(
                 "E_STALE_LOCK", NOTICE, path,
                 f"the lease of {state.record.holder_id} ended at {state.record.lease_expires_at}",
-                "holdfast tree lock steal takes it over, release by its holder ends it",
+                "holdfast tree lock steal takes it over; a release by its holder ends it",
             )  # fmt: skip
 
     def strangers(self) -> Iterator[Finding]:
         for name in format_numbers.strangers(self._repository.control, FOLDERS):
             yield Finding(
                 "E_UNKNOWN_FILE", NOTICE, self._repository.path(name),
-                "no version of holdfast known here made it",
-                "look what it is; if no program needs it there, move it away",
+                "this version of holdfast does not know it",
+                "check what it is; if no program needs it there, move it away",
             )  # fmt: skip
 
     # The audit log
@@ -356,7 +356,7 @@ class _Examination:
         for number, why in audit_log.faults(self._repository):
             yield Finding(
                 "E_AUDIT_DAMAGED", ERROR, path, f"line {number}: {why}",
-                "somebody changed it; compare it with a backup",
+                "it was changed; compare it with a backup",
             )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def read(path: str) -> bytes:
     descriptor = os.open(path, READ)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("no ordinary file")
+            raise ValueError("not a regular file")
         parts = []
         left = SMALL_BYTES_MAX + 1
         while left > 0 and (part := os.read(descriptor, min(left, 1 << 20))):

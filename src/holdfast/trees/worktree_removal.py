@@ -90,6 +90,6 @@ def _refuse_unsaved(worktree: Worktree) -> None:
         found = next(quick_compare.everything(worktree.path), None)
     if found is not None:
         raise TreeNotAllowedError(
-            f"worktree {worktree.name} has what no snapshot has, such as {found}",
+            f"worktree {worktree.name} has content that is in no snapshot, such as {found}",
             hint="take a snapshot first, or remove it with --force",
         )

@@ -43,7 +43,7 @@ class Worktree:
         self.path: Final = repository.place(name)
         if os.path.islink(self.path):
             raise BadTreeError(
-                f"worktree {name} is a symbolic link, and no link is ever followed",
+                f"worktree {name} is a symbolic link, and links are never followed",
                 hint="move the folder to its place, or mount its file system there",
             )
         self.id: Final = self._id()
@@ -79,7 +79,7 @@ class Worktree:
     def _id(self) -> str:
         text = self._read("id")
         if not is_worktree_id(text):
-            raise self._damaged("id", "it is no id")
+            raise self._damaged("id", "it is not an id")
         return text
 
     def _config(self) -> dict[str, Any]:
@@ -88,13 +88,13 @@ class Worktree:
         except (OSError, ValueError) as error:
             raise self._damaged("config.json", str(error)) from error
         if config.get("isolation") not in ISOLATIONS:
-            raise self._damaged("config.json", "it names no isolation")
+            raise self._damaged("config.json", "it does not name an isolation")
         return config
 
     def _snapshot_id(self, name: str) -> str:
         text = self._read(name)
         if text and not (len(text) <= 64 and _ID_CHARACTERS.issuperset(text)):
-            raise self._damaged(name, "it is no snapshot's id")
+            raise self._damaged(name, "it is not the id of a snapshot")
         return text
 
     def _read(self, name: str) -> str:
@@ -106,7 +106,7 @@ class Worktree:
     def _damaged(self, name: str, why: str) -> TreeDamagedError:
         return TreeDamagedError(
             f"{CONTROL}/{name} of worktree {self.name} is damaged: {shown(why)}",
-            hint="holdfast tree doctor --strict says what to do",
+            hint="see holdfast tree doctor --strict",
             path=shown(self.control(name)),
         )
 
@@ -152,8 +152,8 @@ def refuse_other(folder: str) -> None:
         has_history = True
     if has_history:
         raise TreeExistsError(
-            f"{folder} is a worktree of a repository that is not there any more",
-            hint=f"put its .jvs back, or remove {control}",
+            f"{folder} is a worktree of a repository that no longer exists",
+            hint=f"restore its .jvs, or remove {control}",
         )
 
 
@@ -163,7 +163,7 @@ def find(repository: Repository, name: str) -> Worktree:
     if not os.path.isdir(f"{repository.place(name)}/{CONTROL}"):
         raise NoTreeError(
             f"there is no worktree {name}",
-            hint="holdfast tree list shows them; holdfast tree create makes one",
+            hint="holdfast tree list shows them; holdfast tree create creates one",
         )
     return Worktree(repository, name)
 

@@ -57,8 +57,8 @@ class TreeContext:
         found = worktrees.find(repository, name) if name else self.around(repository)
         if found is None:
             raise NoTreeError(
-                "this folder is in no worktree",
-                hint="go into one, or name it: --worktree NAME; holdfast tree list shows them",
+                "this folder is not in a worktree",
+                hint="change into one, or name it: --worktree NAME; holdfast tree list shows them",
             )
         return found
 
@@ -132,8 +132,8 @@ def _is_watched() -> bool:
 def _refuse_system() -> None:
     if os.name != "posix":
         raise TreeAccessError(
-            "trees need a POSIX system: locks that end with their process, and folders that are "
-            "replaced in one step",
+            "trees need a POSIX system, for locks that end with their process and for folders "
+            "that are replaced atomically",
             hint="use them on Linux or macOS, or in WSL",
         )
 

@@ -59,7 +59,7 @@ def _given(call: Call) -> dict[str, Any]:
 
 
 def _reason(why: str) -> str:
-    return "being an ancestor of one that is needed" if why.startswith("an ancestor of") else why
+    return "being an ancestor of a needed snapshot" if why.startswith("an ancestor of") else why
 
 
 def _row(one: dict[str, Any]) -> Sequence[Cell]:
@@ -80,7 +80,7 @@ def gc_run(call: Call) -> int:
     )
     if not context.as_json:
         for id, why in [*done.spared.items()][:_SHOWN_MAX]:
-            talk(f"  left alone: {id}, needed since by {plain(why)}")
+            talk(f"  kept: {id}, needed meanwhile by {plain(why)}")
     return DONE
 
 
@@ -105,7 +105,7 @@ def _setting(word: str) -> tuple[str, Any]:
     key, sign, text = word.partition("=")
     if not sign:
         raise UsageError(
-            f"{word!r} is no setting", hint="holdfast tree gc settings keep_last=20 keep_days=7"
+            f"{word!r} is not a setting", hint="holdfast tree gc settings keep_last=20 keep_days=7"
         )
     if text in ("true", "false"):
         return key, text == "true"
@@ -113,5 +113,5 @@ def _setting(word: str) -> tuple[str, Any]:
         return key, int(text) if text.isdigit() else float(text)
     except ValueError:
         raise UsageError(
-            f"{text!r} is no value for {key}", hint="give a number, true or false"
+            f"{text!r} is not a value for {key}", hint="give a number, true or false"
         ) from None

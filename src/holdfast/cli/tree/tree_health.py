@@ -31,7 +31,7 @@ def doctor(call: Call) -> int:
     for finding in found:
         _tell(finding)
     if not found:
-        thorough = "" if call.flag("strict") else " (--strict looks at every byte)"
+        thorough = "" if call.flag("strict") else " (--strict checks every byte)"
         out(f"nothing is wrong with {plain(repository.root)}{thorough}")
     elif left:
         talk(f"{counted(len(left), 'finding')} left")
@@ -50,7 +50,9 @@ def verify(call: Call) -> int:
     context = TreeContext(call)
     repository = context.repository()
     if call.flag("all") and call.words:
-        raise UsageError("either one snapshot or all", hint="leave out --all, or the snapshot")
+        raise UsageError(
+            "give one snapshot or --all, not both", hint="leave out --all, or the snapshot"
+        )
     if call.flag("all"):
         ids = [*descriptors.visible_ids(repository)]
     elif call.words:

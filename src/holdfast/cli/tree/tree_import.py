@@ -24,15 +24,15 @@ def import_(call: Call) -> int:
     if context.as_json:
         context.answer({"imported": done.to_dict()})
         return code
-    already = f", {len(done.already):,} were here already" if done.already else ""
+    already = f"; {len(done.already):,} already here" if done.already else ""
     out(
-        f"brought over {counted(len(done.brought), 'snapshot')} of {plain(done.root)}, "
-        f"verified{already}"
+        f"imported and verified {counted(len(done.brought), 'snapshot')} of "
+        f"{plain(done.root)}{already}"
     )
     for name, id in done.tags.items():
         talk(f"  {plain(name)} is {id}")
     for why in done.failed.values():
         talk(f"  failed: {plain(why)}")
     if done.tags:
-        talk("  -> holdfast tree create NAME --from TAG makes a worktree of one")
+        talk("  -> holdfast tree create NAME --from TAG creates a worktree from one")
     return code

@@ -42,7 +42,7 @@ def lock_release(call: Call) -> int:
     record = worktree_locks.release(worktree, context.me().id, token=context.token(worktree))
     context.answer(
         {"released": record.to_dict(), "worktree": worktree.name},
-        f"gave back the lock of {worktree.name}",
+        f"released the lock of {worktree.name}",
     )
     return DONE
 
@@ -69,7 +69,7 @@ def lock_status(call: Call) -> int:
         {"worktree": worktree.name, "isolation": worktree.isolation, "holder_id": me.id,
          "lock": {**lock_data(state), "mine": mine}},
         f"{worktree.name}: {lock_words(state)}{whose}" if not worktree.is_shared
-        else f"{worktree.name}: shared, so it has no lock and anybody may write (high risk)",
+        else f"{worktree.name}: shared, so it has no lock and any process may write (high risk)",
     )  # fmt: skip
     return DONE
 
@@ -90,7 +90,7 @@ def lock_words(state: LockState) -> str:
     if record is None:
         return state.state if not state.why else f"{state.state}: {plain(state.why)}"
     if state.state == worktree_locks.EXPIRED:
-        return f"expired, was {plain(record.holder_id)}'s"
+        return f"expired, was held by {plain(record.holder_id)}"
     return f"{plain(record.holder_id)} until {when(record.lease_expires_at)}"
 
 

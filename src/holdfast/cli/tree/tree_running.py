@@ -103,7 +103,7 @@ class _Keeper(threading.Thread):
     def _end(self, why: str) -> None:
         self.lost = True
         talk(f"holdfast: the lock of {self._worktree.name} is lost: {plain(why)}")
-        talk("  -> the command is ended; look at what was published since: holdfast tree history")
+        talk("  -> the command is being ended; see what was published since: holdfast tree history")
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.kill(self._child, number)
@@ -129,7 +129,7 @@ def _run(call: Call, environment: dict[str, str], signals: Signals, keeper: _Kee
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else str(error)
         complain(
-            CommandError(f"cannot start {command[0]!r}: {said}", hint="check how it is spelled"),
+            CommandError(f"cannot start {command[0]!r}: {said}", hint="check its spelling"),
             call.flag("json"),
         )
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
@@ -143,5 +143,5 @@ def _give_back(worktree: Worktree, record: LockRecord) -> None:
     try:
         worktree_locks.release(worktree, record.holder_id, token=record.fencing_token)
     except HoldfastError as error:
-        talk(f"holdfast: the lock could not be given back: {plain(error.message)}")
-        talk("  -> it ends by itself, with its lease")
+        talk(f"holdfast: the lock could not be released: {plain(error.message)}")
+        talk("  -> it ends when its lease expires")

@@ -52,7 +52,7 @@ def snapshot(call: Call) -> int:
     tag = call.text("tag")
     if tag is not None and tags.find(worktree.repository, tags.checked(tag)) is not None:
         raise TreeExistsError(
-            f"there is a tag {tag} already", hint="choose another, or move it afterwards"
+            f"the tag {tag} already exists", hint="choose another, or move it afterwards"
         )
     with ending_well():
         made = taking.take(
@@ -82,7 +82,9 @@ def history(call: Call) -> int:
     limit = call.number("limit")
     worktree, lost = None, ""
     if call.flag("all") and call.words:
-        raise UsageError("either one snapshot or all", hint="leave out --all, or the snapshot")
+        raise UsageError(
+            "give one snapshot or --all, not both", hint="leave out --all, or the snapshot"
+        )
     if call.flag("all"):
         found = descriptors.history(repository)[:limit]
     elif call.words:
@@ -143,7 +145,7 @@ def restore(call: Call) -> int:
     for name in ("force", "reason", "token", "holder", "worktree"):
         if call.flag(name):
             raise UsageError(
-                f"--{name} goes with --inplace", hint="without it a new worktree is made"
+                f"--{name} requires --inplace", hint="without it a new worktree is created"
             )
     snapshot_id = context.snapshot_id(repository, text)
     name = checked_name(call.text("name") or restoring.new_name(snapshot_id))
@@ -161,7 +163,7 @@ def _restore_in_place(context: TreeContext, text: str) -> int:
     reason = " ".join(plain(call.text("reason") or "").split())
     if not call.flag("force") or not reason or call.flag("name"):
         raise UsageError(
-            "a restore in place loses what no snapshot has, so it needs --force and --reason",
+            "a restore in place loses work that is in no snapshot: it needs --force and --reason",
             hint='holdfast tree restore SNAPSHOT --inplace --force --reason "why"',
         )
     worktree = context.worktree()
@@ -178,7 +180,7 @@ def _restore_in_place(context: TreeContext, text: str) -> int:
     told = occupants.tell(
         inside,
         f"holdfast: {plain(worktree.path)} was replaced by its snapshot {snapshot_id}; a shell "
-        'inside is still in the old folder: cd "$PWD"; files that are open there are the old ones',
+        'inside is still in the old folder: cd "$PWD"; open files are the old ones',
         but=_terminal(),
     )
     context.answer(
@@ -191,7 +193,7 @@ def _restore_in_place(context: TreeContext, text: str) -> int:
         if made.previous_head:
             talk(f"  its latest snapshot was {made.previous_head}")
         if any(one.folder for one in inside):
-            talk('  shells inside are still in the folder that was there before: cd "$PWD"')
+            talk('  shells inside are still in the old folder: cd "$PWD"')
         tell_degraded(degraded, made.degraded.count if made.degraded else 0)
     return DONE
 
@@ -207,7 +209,7 @@ def _terminal() -> str:
 def _tell_occupants(inside: list[occupants.Occupant]) -> None:
     """Who is inside the payload that is about to be replaced."""
     for one in inside[:_OCCUPANTS_SHOWN_MAX]:
-        at = [f"stands in {plain(one.folder)}"] if one.folder else []
+        at = [f"is in {plain(one.folder)}"] if one.folder else []
         if one.files:
             more = f" and {one.files_count - 1:,} more" if one.files_count > 1 else ""
             at.append(f"has {plain(one.files[0])}{more} open")

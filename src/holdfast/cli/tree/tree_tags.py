@@ -57,7 +57,7 @@ def tag_list(call: Call) -> int:
     elif not damaged:
         talk("there are no tags yet: holdfast tree tag add NAME [SNAPSHOT]")
     for name in damaged:
-        talk(f"  damaged: {plain(name)}; holdfast tree doctor says more")
+        talk(f"  damaged: {plain(name)}; see holdfast tree doctor")
     return DONE
 
 

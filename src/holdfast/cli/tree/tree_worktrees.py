@@ -28,11 +28,11 @@ def init(call: Call) -> int:
     context.answer(
         {"repository": _repository_data(repository), "worktree": worktree_data(main),
          "beside": beside},
-        f"made the repository {plain(repository.root)} with the worktree main",
+        f"created the repository {plain(repository.root)} with the worktree main",
     )  # fmt: skip
     if not context.as_json:
         if beside:
-            talk(f"  in no worktree, and as they were: {listed(beside)}; move them into main/")
+            talk(f"  left outside of every worktree: {listed(beside)}; move them into main/")
         talk(f"  go there: cd {plain(main.path)}")
     return DONE
 
@@ -65,13 +65,13 @@ def info(call: Call) -> int:
 def _tell_info(data: dict[str, Any], worktree: Worktree | None, warnings: list[str]) -> None:
     about = data["repository"]
     out(f"repository  {plain(about['name'])} in {plain(about['root'])}, format {about['format']}")
-    out(f"leases      {LEASE_SECONDS_DEFAULT:g} s unless said otherwise")
+    out(f"leases      {LEASE_SECONDS_DEFAULT:g} s by default")
     if worktree is None:
-        out("worktree    you are in none; holdfast tree list shows them")
+        out("worktree    not in one; holdfast tree list shows all")
         return
     head = data["worktree"]["head"]
     out(f"worktree    {worktree.name}, {isolation_words(worktree)}")
-    out(f"engine      {data['worktree']['engine']} (there is {', '.join(engines.names())})")
+    out(f"engine      {data['worktree']['engine']} (available: {', '.join(engines.names())})")
     shown = f"{head['snapshot_id']} of {when(head['created_at'])}" if head else "none yet"
     out(f"snapshot    {shown}{_note(head)}")
     if not worktree.is_shared:
@@ -87,7 +87,7 @@ def _note(head: dict[str, Any] | None) -> str:
 def _warnings(worktree: Worktree) -> list[str]:
     found = []
     if worktree.is_shared:
-        found.append("it is shared: nothing keeps two writers apart (high risk)")
+        found.append("it is shared: nothing prevents two writers at once (high risk)")
     lost = lost_head(worktree)
     if lost:
         found.append(lost)
@@ -104,8 +104,8 @@ def lost_head(worktree: Worktree) -> str:
     if not id or descriptors.is_visible(worktree.repository, id):
         return ""
     older = descriptors.nearest(worktree.repository, id)
-    instead = f"the latest whole one is {older}" if older else "no older one is there"
-    return f"its latest snapshot {id} is not whole; {instead}; holdfast tree doctor says more"
+    instead = f"the latest whole one is {older}" if older else "there is no older one"
+    return f"its latest snapshot {id} is not whole; {instead}; see holdfast tree doctor"
 
 
 def create(call: Call) -> int:
@@ -131,7 +131,7 @@ def tell_created(context: TreeContext, made: restoring.Restored) -> None:
     degraded = made.degraded.some if made.degraded else []
     context.answer(
         {"worktree": worktree_data(made.worktree), "degraded": degraded},
-        f"made the worktree {made.worktree.name}{origin}",
+        f"created the worktree {made.worktree.name}{origin}",
     )
     if not context.as_json:
         talk(f"  go there: cd {plain(made.worktree.path)}")
@@ -165,9 +165,9 @@ def remove(call: Call) -> int:
             progress=context.progress(),
         )
     name = worktree.name
-    context.answer({"removed": name}, f"removed the worktree {name}; its snapshots are still there")
+    context.answer({"removed": name}, f"removed the worktree {name}; its snapshots remain")
     if around is not None and around.name == name and not context.as_json:
-        talk(f"  this shell is in a folder that is gone: cd {plain(worktree.repository.root)}")
+        talk(f"  this shell is in a deleted folder: cd {plain(worktree.repository.root)}")
     return DONE
 
 

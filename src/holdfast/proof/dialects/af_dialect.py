@@ -39,7 +39,7 @@ _NUMBERED = re.compile(r"[0-9]+\.json\Z", re.ASCII)
 _SPELLED = {"&": b"\\u0026", "<": b"\\u003c", ">": b"\\u003e", "\u2028": b"\\u2028",
             "\u2029": b"\\u2029"}  # fmt: skip
 _SEVERITIES = ("critical", "major", "minor", "note")
-_CANNOT = "af cannot read its proof from there on; restore it from a backup"
+_CANNOT = "af cannot read its proof from this event on; restore it from a backup"
 
 
 def is_event(name: str) -> bool:
@@ -82,7 +82,7 @@ class AfDialect:
         is_whole = isinstance(given, int) and not isinstance(given, bool)
         if not is_whole or not proof_codec.TIMEOUT_MIN <= given <= proof_codec.TIMEOUT_MAX:
             raise BadTimeoutError(
-                f"lock_timeout in meta.json: {str(given)[:40]} is outside its limits",
+                f"lock_timeout in meta.json: {str(given)[:40]} is out of range",
                 hint="af keeps it in nanoseconds, from 1000000000 (1 s) to 3600000000000 (1 h)",
             )
         return int(given)
@@ -106,13 +106,15 @@ class AfDialect:
         fields = _APPENDED.get(type) if isinstance(type, str) else None
         if fields is None:
             raise BadEventError(
-                f"{str(type)[:80]!r} is not appended to a proof of af: af could not replay it, or "
-                "only after events that af itself checks",
+                f"{str(type)[:80]!r} cannot be appended to a proof of af: af could not replay it, "
+                "or only after events that af itself checks",
                 hint=f"use af's own command; {', '.join(sorted(_APPENDED))} can be appended here",
             )
         flaw = _flaw(event, {**fields, "type": _is_text, "timestamp": _is_moment}, ("timestamp",))
         if flaw:
-            raise BadEventError(f"{type} {flaw}", hint="af reads its events only with its fields")
+            raise BadEventError(
+                f"{type} {flaw}", hint="af reads this event only with exactly its own fields"
+            )
 
     @staticmethod
     def check_node(state: ClaimState, node: str) -> None:
@@ -218,14 +220,14 @@ def _released(state: ClaimState, event: Mapping[str, Any]) -> Iterator[str]:
 def _unreplayable(state: ClaimState, event: Mapping[str, Any]) -> Iterator[str]:
     type = event.get("type")
     if type in proof_codec.CLAIM_TYPES:
-        yield "is no event of af"
+        yield "is not an event of af"
     elif type == CLAIMED:
         for node in _nodes(event):
             before = state.claims.get(node)
             if before is not None:
                 yield f"of {node}, which {before.owner} has claimed and not released"
             elif node not in state.nodes:
-                yield f"of {node}, which is no node of the proof"
+                yield f"of {node}, which is not a node of the proof"
     elif type == REFRESHED:
         before = state.claims.get(str(event.get("node_id")))
         if before is None or before.owner != event.get("owner"):

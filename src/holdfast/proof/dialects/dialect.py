@@ -50,9 +50,10 @@ def found(folder: ProofFolder) -> Dialect:
     strangers = [name for name in names if is_stranger(SEED, name)]
     if strangers and not ours and not _is_marked(folder.root):
         raise NoProofError(
-            f"{folder.ledger} is the ledger of no proof: it has {listed(sorted(strangers))}, "
-            "and no event",
-            hint=f"{_UNCHANGED}; name the folder of a proof, or make one: holdfast proof init DIR",
+            f"{folder.ledger} is not the ledger of a proof: it has {listed(sorted(strangers))}, "
+            "and no events",
+            hint=f"{_UNCHANGED}; name the folder of a proof, or create one: "
+            "holdfast proof init DIR",
         )
     return SEED
 
@@ -69,7 +70,7 @@ def check_new(root: str) -> None:
         raise ForeignProofError(
             f"{root} is a proof of af, as the version in {proof_codec.META} shows, "
             "and has no ledger",
-            hint=f"{_UNCHANGED}; af init makes its ledger, or make another proof: "
+            hint=f"{_UNCHANGED}; af init creates its ledger; or create another proof: "
             "holdfast proof init DIR",
         )
     known = (proof_codec.CLAIM_FILES, proof_codec.META)
@@ -77,7 +78,7 @@ def check_new(root: str) -> None:
     if others and not _is_marked(root):
         raise NoProofError(
             f"{root} is not a proof, and is not empty: it has {listed(others)}",
-            hint=f"{_UNCHANGED}; make one in a folder of its own: "
+            hint=f"{_UNCHANGED}; create one in a folder of its own: "
             f"holdfast proof init {os.path.join(root, 'NAME')}",
         )
 
@@ -142,9 +143,9 @@ def _check_names(root: str, theirs: list[str]) -> None:
     wrong = [name for name in theirs if AF.sequence_of(name) is None]
     if wrong:
         raise ForeignProofError(
-            f"{root} is a proof of af that af itself cannot read: ledger/{wrong[0]} is counted as "
-            "an event and is not named like one",
-            hint=f"{_UNCHANGED}; move it away, or give it its number with six digits",
+            f"{root} is a proof of af that af itself cannot read: ledger/{wrong[0]} counts as "
+            "an event but is not named like one",
+            hint=f"{_UNCHANGED}; move it away, or rename it so that its number has six digits",
             files=wrong[:_TOLD_MAX],
         )
 
@@ -152,7 +153,7 @@ def _check_names(root: str, theirs: list[str]) -> None:
 def _mixed(root: str, theirs: list[str], ours: list[str]) -> ForeignProofError:
     return ForeignProofError(
         f"{root} has events of af (ledger/{theirs[0]}) beside events of the protocol's own dialect "
-        f"(ledger/{ours[0]}): af reads past those, so both would grant the same node",
+        f"(ledger/{ours[0]}): af ignores those, so both would grant the same node",
         hint=f"{_UNCHANGED}; find out which of the two is in use, and move the other's events away",
         files=theirs[:_TOLD_MAX],
     )

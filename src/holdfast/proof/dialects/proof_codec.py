@@ -86,8 +86,8 @@ def checked_node(node: str) -> str:
     if is_node(node):
         return node
     raise BadNodeError(
-        f"{str(node)[:80]!r} is no node of a proof",
-        hint="nodes are numbers from 1 on with dots between them: 1, 1.2, 1.2.3",
+        f"{str(node)[:80]!r} is not a node of a proof",
+        hint="a node is written as numbers from 1 on, separated by dots: 1, 1.2, 1.2.3",
         node=str(node)[:80],
     )
 
@@ -143,12 +143,12 @@ def timeout_of(text: object, source: str) -> int:
     length = _length(text)
     if length is None:
         raise BadTimeoutError(
-            f"{source} {str(text)[:40]!r} is no length of time",
+            f"{source} {str(text)[:40]!r} is not a duration",
             hint="give a number with s, m or h, from 1s to 1h: 90s, 5m, 1h",
         )
     if not TIMEOUT_MIN <= length <= TIMEOUT_MAX:
         raise BadTimeoutError(
-            f"{source} {str(text)[:40]!r} is outside its limits",
+            f"{source} {str(text)[:40]!r} is out of range",
             hint="a claim lasts from 1 second to 1 hour: 1s, 5m, 1h",
         )
     return length
@@ -171,7 +171,7 @@ def meta_fields(data: bytes) -> dict[str, Any]:
         meta = None
     if not isinstance(meta, dict):
         raise BadTimeoutError(
-            "meta.json is no JSON object", hint='put it right: {"lock_timeout": "5m"}'
+            "meta.json is not a JSON object", hint='correct it: {"lock_timeout": "5m"}'
         )
     return meta
 
@@ -204,7 +204,7 @@ class _Broken(ValueError):
 
 
 def _refuse_constant(text: str) -> Any:
-    raise _Broken(f"{text} is no JSON")
+    raise _Broken(f"{text} is not JSON")
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
@@ -225,7 +225,7 @@ def event_bytes(event: Mapping[str, Any], now: int) -> bytes:
         stamp = moment_text(now)
     elif moment_of(stamp, zone_needed=True) is None:
         raise _bad(
-            f"{str(stamp)[:80]!r} is no timestamp",
+            f"{str(stamp)[:80]!r} is not a timestamp",
             "leave it out, or give one like 2024-01-15T10:30:00Z or 2024-01-15T10:30:00+01:00",
         )
     rest = {name: value for name, value in event.items() if name not in ("type", "timestamp")}
@@ -242,7 +242,7 @@ def checked_size(data: bytes) -> bytes:
         return data
     raise _bad(
         f"the event has {len(data):,} bytes; other programs read at most {EVENT_BYTES_MAX:,}",
-        "keep what is large in a file of its own, and its name in the event",
+        "put large data in a file of its own, and the name of that file in the event",
     )
 
 
@@ -254,10 +254,10 @@ def _json_bytes(event: dict[str, Any]) -> bytes:
         return text.encode("utf-8")
     except RecursionError:
         raise _bad(
-            f"the event is nested more than {EVENT_DEPTH_MAX} deep", "make it flatter"
+            f"the event is nested more than {EVENT_DEPTH_MAX} levels deep", "make it flatter"
         ) from None
     except (TypeError, ValueError) as error:
-        raise _bad(f"the event is no JSON: {error}", "use text, numbers, lists, objects") from None
+        raise _bad(f"the event is not JSON: {error}", "use text, numbers, lists, objects") from None
 
 
 def _depth(value: object) -> int:
@@ -287,15 +287,15 @@ def event_of(data: bytes) -> dict[str, Any]:
     try:
         event = _decoder.decode(data.decode("utf-8-sig"))
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     except _Broken as error:
         raise ValueError(str(error)) from None
     except ValueError:
-        raise ValueError("it is no JSON, or only a part of it") from None
+        raise ValueError("it is not JSON, or only part of it") from None
     if not isinstance(event, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     if not isinstance(event.get("type"), str):
         raise ValueError("it has no type")
     return event

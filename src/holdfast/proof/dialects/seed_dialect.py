@@ -108,7 +108,7 @@ class SeedDialect:
         type, flaw = event.get("type"), proof_codec.claim_flaw(event)
         name = self.event_name(sequence)
         if flaw:
-            repair = "a claim without an end ends with holdfast proof release"
+            repair = "a claim without an end lasts until holdfast proof release"
             yield Finding("bad-claim", ERROR, f"{name}: {type} {flaw}", sequence, repair)
             return
         if type not in self.claim_types:
@@ -124,7 +124,7 @@ class SeedDialect:
             told = f"{name}: {type} by {owner} ended the claim of {before.owner} on {node}"
             yield Finding("foreign-release", WARNING, told, sequence)
         elif before.is_live(latest(event)):
-            told = f"{name}: {owner} claimed {node} while {before.owner} had it"
+            told = f"{name}: {owner} claimed {node} while {before.owner} held it"
             yield Finding("double-claim", ERROR, told, sequence, "ask both; one of them must stop")
 
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from holdfast.proof.proof_folder import ProofFolder
 
 FIX = "holdfast proof doctor --fix"
-_FILLED = f"{FIX} puts an event_lost event in its place; the numbers after it stay what they are"
-_BACKUP = "restore it from a backup: af could read no event that stands for a lost one"
-_RESPECTED = "another program has claimed it there; it is respected until its end"
-_MOVE = "look what it is; if no program needs it there, move it away"
-_MEANT = "restore it from a backup; if the change was meant, delete .holdfast-proof/chain"
+_FILLED = f"{FIX} puts an event_lost event in its place; later events keep their numbers"
+_BACKUP = "restore it from a backup: af could not read an event that stands for a lost one"
+_RESPECTED = "another program made this claim; it is respected until it expires"
+_MOVE = "check what it is; if no program needs it there, move it away"
+_MEANT = "restore it from a backup; if the change was intended, delete .holdfast-proof/chain"
 
 #: Two that append at once, or on two machines, may note their times in another order.
 _TOLERANCE = 2 * proof_codec.SECOND
@@ -81,8 +81,8 @@ class _Audit:
         for name in sorted(os.listdir(self._folder.ledger)):
             spelling = self._folder.dialect
             if spelling.is_event_like(name) and spelling.sequence_of(name) is None:
-                told = f"{name} is not spelled like an event, so nobody reads it"
-                repair = "look what it is, and move it away"
+                told = f"{name} is not named like an event, so no program reads it"
+                repair = "check what it is, and move it away"
                 files = [f"{proof_codec.LEDGER}/{name}"]
                 yield Finding("misnamed", ERROR, told, None, repair, files=files)
 
@@ -102,11 +102,11 @@ class _Audit:
                     yield Finding("foreign-event", ERROR, told, None, _MOVE, files=[path])
                 else:
                     severity = NOTE if name.startswith(".") or place == own else WARNING
-                    told = f"{path} is not understood, and Holdfast does not read it"
+                    told = f"{path} is unknown to Holdfast, which does not read it"
                     yield Finding("unknown-file", severity, told, None, _MOVE, files=[path])
         names = unknown_files.beside(self._folder)
         if names:
-            told = f"no part of the proof: {', '.join(names)}"
+            told = f"not part of the proof: {', '.join(names)}"
             yield Finding("unknown-file", NOTE, told, files=names)
 
     def _gap(self, first: int, last: int) -> Iterator[Finding]:
@@ -155,7 +155,11 @@ class _Audit:
         if len(data) > proof_codec.EVENT_BYTES_MAX:
             yield odd("large", WARNING, f"has {len(data):,} bytes, which other programs refuse")
         if data.startswith(b"\xef\xbb\xbf"):
-            yield odd("byte-order-mark", WARNING, "begins with a mark that other programs refuse")
+            yield odd(
+                "byte-order-mark",
+                WARNING,
+                "begins with a byte order mark, which other programs refuse",
+            )
         moment = proof_codec.moment_of(event.get("timestamp"))
         if moment is None:
             yield odd("no-timestamp", WARNING, "has no timestamp that can be read")
@@ -170,13 +174,15 @@ class _Audit:
         """One finding for all events in a row that are older than one before them."""
         run, self._backwards = self._backwards, []
         if run:
-            told = f"{_run(self._folder, run)} older than one before; two may be exchanged"
+            told = (
+                f"{_run(self._folder, run)} older than an earlier event; two may have been swapped"
+            )
             yield Finding("backwards", NOTE, told, run[0])
 
     def _lost_told(self) -> Iterator[Finding]:
         """One finding for all events that a repair has put into gaps."""
         if self._lost:
-            told = f"{len(self._lost)} events were lost, and event_lost stands in their places"
+            told = f"{len(self._lost)} events were lost; event_lost events are in their places"
             yield Finding("lost", NOTE, f"{told}, first {self._lost[0]}", self._lost[0])
 
     def _compare(self, sequence: int, data: bytes, event: dict[str, Any]) -> None:
@@ -197,7 +203,7 @@ class _Audit:
             other = next((at for at, data in few if hash_chain.agrees(record, before, data)), None)
             name = self._folder.event_name(sequence)
             if other is None:
-                told = f"{name} is not what it was when it was first seen"
+                told = f"{name} has changed since it was first seen"
                 yield Finding("changed", ERROR, told, sequence, _MEANT)
             else:
                 told = f"{name}: what was event {sequence} is now event {other}"
@@ -208,10 +214,10 @@ class _Audit:
         seen = sum(record != hash_chain.VOID for record in self._chain[:last])
         if reach > last:
             name = self._folder.event_name(last + 1)
-            told = f"{name} was there once and is gone, with all after it: there were {reach}"
+            told = f"{name} existed once and is gone, with all events after it: there were {reach}"
             yield Finding("gone", ERROR, told, last + 1, _MEANT)
         if seen < last:
-            told = f"the chain has seen {seen} of {last} events"
+            told = f"the chain covers {seen} of {last} events"
             yield Finding("chain-behind", NOTE, told, None, f"{FIX} adds the others as they are")
 
     def _mirror(self) -> Iterator[Finding]:
@@ -225,7 +231,7 @@ class _Audit:
                 yield Finding("bad-claim-file", WARNING, told, None, "remove it", files=[path])
         for node, claim in sorted(shown.items()):
             known = self._claims.claims.get(node)
-            owner = f"that {known.owner} has it" if known and known.is_live(now) else "it is free"
+            owner = f"that {known.owner} holds it" if known and known.is_live(now) else "it is free"
             if claim.is_live(now) and not (known and known.owner == claim.owner):
                 name = proof_codec.claim_name(node)
                 told = f"locks/{name} says {claim.owner}, the ledger says {owner}"

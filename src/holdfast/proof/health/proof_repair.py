@@ -38,13 +38,13 @@ def _lock(ledger: ProofLedger) -> list[Finding]:
     if found is None:
         return []
     age = found.age(ledger.now())
-    held = f"{found.holder()} has the ledger's lock for {age:.0f} s"
+    held = f"{found.holder()} has held the ledger's lock for {age:.0f} s"
     if found.is_dead:
-        repair = f"nothing: the next append takes it away, and so does {FIX}"
+        repair = f"nothing: the next append removes it, and so does {FIX}"
         return [Finding("dead-lock", WARNING, f"{held} and is dead", None, repair)]
     if found.owner is None and age >= ledger_lock.BREAK_SECONDS:
         repair = "if you are sure that its holder is gone: holdfast proof doctor --break-lock"
-        return [Finding("old-lock", WARNING, f"{held}; nobody can append", None, repair)]
+        return [Finding("old-lock", WARNING, f"{held}; no other process can append", None, repair)]
     return [Finding("lock", NOTE, held)]
 
 
@@ -99,7 +99,7 @@ def fix(ledger: ProofLedger) -> list[str]:
                 done.append(f"added {added} events to the chain")
             swept = ledger_lock.sweep(ledger.folder)
             if swept:
-                done.append(f"removed the seats of {len(swept)} processes that are gone")
+                done.append(f"removed the queue places of {len(swept)} processes that have ended")
             done += _mirror(ledger)
     except OSError as error:
         raise told(error, "repairing the proof") from error
@@ -126,9 +126,7 @@ def _fill(ledger: ProofLedger) -> list[str]:
                 draft.publish(sequence)
             finally:
                 draft.discard()
-            done.append(
-                f"put an event_lost event in the place of {ledger.folder.event_name(sequence)}"
-            )
+            done.append(f"put an event_lost event in place of {ledger.folder.event_name(sequence)}")
     if done:
         ledger.folder.sync()
     return done

@@ -44,7 +44,7 @@ def named(name: str) -> Engine:
     for engine in ENGINES:
         if engine.name == name:
             return engine
-    raise BadTreeError(f"there is no engine {name!r}", hint=f"there is {', '.join(names())}")
+    raise BadTreeError(f"unknown engine {name!r}", hint=f"the engines are {', '.join(names())}")
 
 
 def choose(source_folder: str, target_folder: str, wanted: str = "") -> Engine:

@@ -70,7 +70,7 @@ def settle(root: str, control: str) -> tuple[int, HoldfastError | None]:
     except StoreBusyError as error:
         return found, error
     except OSError as error:
-        return found, translated(error, f"giving {root} the format {FORMAT}")
+        return found, translated(error, f"converting {root} to format {FORMAT}")
     return FORMAT, None
 
 
@@ -87,14 +87,14 @@ def judged(root: str, control: str) -> int:
     if number != SHARED_FORMAT:
         raise TreeVersionError(
             f"{root} has the format {number}, which this version does not know; it knows {FORMAT}",
-            hint="use the version of holdfast that made it, or a newer one",
+            hint="use the version of holdfast that created it, or a newer one",
             format=number,
         )
     if missing:
         raise TreeDamagedError(
-            f"{root} has the format {number}, as jvs has it too, and lacks what tells ours from "
-            f"one of jvs: {_listed(missing)}",
-            hint="nothing was changed; put that back from a backup, and try again",
+            f"{root} has the format {number}, which jvs uses too, and lacks what tells ours "
+            f"from one of jvs: {_listed(missing)}",
+            hint="nothing was changed; restore that from a backup, and try again",
         )
     return number
 
@@ -137,13 +137,13 @@ def _number(path: str) -> tuple[int, TreeDamagedError | None]:
     except (OSError, ValueError) as error:
         return 0, TreeDamagedError(
             f"{path} cannot be read: {shown(str(error))}",
-            hint="nothing was changed; get the right to it, or put it back from a backup",
+            hint="nothing was changed; get permission to read it, or restore it from a backup",
         )
     if 0 < len(text) < 10 and text.isdecimal():
         return int(text), None
     return 0, TreeDamagedError(
         f"{path} says {text[:40]!r}, which is not a format number",
-        hint="nothing was changed; put it back from a backup",
+        hint="nothing was changed; restore it from a backup",
     )
 
 

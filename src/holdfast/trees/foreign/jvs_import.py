@@ -129,7 +129,7 @@ def _bring_one(
     except OSError as error:
         if error.errno in _NO_USE_TO_GO_ON:
             raise
-        done.failed[id] = f"snapshot {id} of jvs is not brought over: {shown(str(error))}"
+        done.failed[id] = f"snapshot {id} of jvs was not imported: {shown(str(error))}"
 
 
 class _Import:
@@ -183,7 +183,7 @@ class _Import:
             return snapshot.folder
         packed = snapshot.mark.get(_COMPRESSED)
         if not isinstance(packed, dict) or packed.get("type") != "gzip":
-            raise _unreadable(snapshot.id, "it is compressed in a way that is not known here")
+            raise _unreadable(snapshot.id, "its compression is unknown here")
         place = staging(self._repository, intent.id)
         os.mkdir(place)
         unpacked = f"{place}/unpacked"
@@ -211,7 +211,7 @@ class _Import:
         if account.changed.count:
             raise ConsistencyError(
                 f"snapshot {self._snapshot.id} of jvs changed while it was read",
-                hint="see to it that nothing writes there, and try again",
+                hint="make sure that nothing writes there, and try again",
             )
         return account
 
@@ -313,7 +313,7 @@ def _unpack(root: str, path: str, size: int) -> None:
     """Put a file in the place of its packed form."""
     parts = path.split("/")
     if not path or any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"{path!r} leads elsewhere")
+        raise ValueError(f"{path!r} leads out of the tree")
     packed = f"{root}/{path}.gz"
     status = os.stat(packed, follow_symlinks=False)
     with tree_files.opened(root, "/".join(parts[:-1])), gzip.open(packed, "rb") as data:
@@ -325,7 +325,7 @@ def _unpack(root: str, path: str, size: int) -> None:
                     break
                 file.write(part)
     if left:
-        raise ValueError(f"{path!r} has not the length that it had")
+        raise ValueError(f"the size of {path!r} has changed")
     os.chmod(f"{root}/{path}", status.st_mode & 0o7777)
     os.utime(f"{root}/{path}", ns=(status.st_mtime_ns, status.st_mtime_ns))
     os.unlink(packed)
@@ -333,7 +333,7 @@ def _unpack(root: str, path: str, size: int) -> None:
 
 def _unreadable(id: str, why: str) -> TreeDamagedError:
     return TreeDamagedError(
-        f"snapshot {id} of jvs is not brought over: {why}",
+        f"snapshot {id} of jvs was not imported: {why}",
         hint="restore it with jvs, and take a snapshot of that",
         snapshot_id=id,
     )

@@ -71,7 +71,7 @@ class JvsSnapshot:
         wanted = self.fields.get("payload_root_hash")
         # 6.5 leaves out every file that is called like the mark, the others only the mark.
         if wanted not in (payload_hash(folder), payload_hash(folder, without_marks=True)):
-            raise _damaged(self.id, "its payload is not what it was when jvs took it")
+            raise _damaged(self.id, "its payload has changed since jvs took the snapshot")
 
 
 class JvsRepository:
@@ -89,7 +89,7 @@ class JvsRepository:
             control = f"{folder}/.jvs"
             if os.path.isfile(control):
                 raise BadTreeError(
-                    f"{shown(folder)} is a workspace of a jvs repository that is elsewhere",
+                    f"{shown(folder)} is a workspace of a jvs repository elsewhere",
                     hint="give the path of that repository",
                 )
             if not os.path.isdir(control):
@@ -105,17 +105,17 @@ class JvsRepository:
             made._check_format()
             return made
         raise NoTreeError(
-            f"{shown(where)} is in no repository of jvs",
-            hint="give the path of the folder that has its .jvs",
+            f"{shown(where)} is not in a jvs repository",
+            hint="give the path of the folder that contains .jvs",
         )
 
     def _check_format(self) -> None:
         number = self._text(format_numbers.FILE)
         if number != str(format_numbers.SHARED_FORMAT):
             raise TreeVersionError(
-                f"{shown(self.root)} has the format {shown(number[:40])!r}, which is not known "
-                "here",
-                hint="import reads the format 1 of jvs",
+                f"{shown(self.root)} has the format {shown(number[:40])!r}, which import does "
+                "not know",
+                hint="import reads the jvs format 1",
                 format=number[:40],
             )
 
@@ -132,7 +132,7 @@ class JvsRepository:
             fields = tree_files.read_json(f"{self._control}/descriptors/{id}.json")
             mark = tree_files.read_json(f"{folder}/{READY}")
         except FileNotFoundError as error:
-            raise _damaged(id, "jvs never finished it: it has no mark .READY") from error
+            raise _damaged(id, "jvs never finished it: it has no .READY mark") from error
         except (OSError, ValueError) as error:
             raise _damaged(id, shown(str(error))) from error
         if fields.get("snapshot_id") != id or mark.get("snapshot_id", id) != id:
@@ -256,7 +256,7 @@ def _names(folder: str) -> list[str]:
 
 def _damaged(id: str, why: str) -> TreeDamagedError:
     return TreeDamagedError(
-        f"snapshot {id} of jvs is not brought over: {why}",
-        hint="jvs verify says more; the other snapshots are brought over without it",
+        f"snapshot {id} of jvs was not imported: {why}",
+        hint="see jvs verify; the other snapshots are imported without it",
         snapshot_id=id,
     )

@@ -80,7 +80,7 @@ def _settle_snapshot(repository: Repository, intent: Intent) -> str:
         os.rename(final, f"{final}{tree_files.UNFINISHED}")
     tree_files.remove_tree(f"{final}{tree_files.UNFINISHED}")
     tree_files.remove(f"{descriptors.path(repository, id)}{tree_files.UNFINISHED}")
-    return "taken back: nothing of it was visible"
+    return "rolled back: nothing of it was visible"
 
 
 def _finish_snapshot(repository: Repository, id: str, worktree: Worktree | None) -> None:
@@ -100,7 +100,7 @@ def _finish_snapshot(repository: Repository, id: str, worktree: Worktree | None)
 def _settle_restore(repository: Repository, intent: Intent) -> str:
     worktree = _worktree(repository, intent)
     if worktree is None or worktree.config.get("made_by") != intent.id:
-        return "taken back: the payload is the old one"
+        return "rolled back: the payload is the old one"
     _append_once(repository, "restored_in_place", "operation_id", restored_facts(intent))
     return "finished: the payload is the new one"
 
@@ -117,7 +117,7 @@ def restored_facts(intent: Intent) -> dict[str, Any]:
 def _settle_create(repository: Repository, intent: Intent) -> str:
     worktree = _worktree(repository, intent)
     if worktree is None or worktree.config.get("made_by") != intent.id:
-        return "taken back: the worktree was not there yet"
+        return "rolled back: the worktree did not exist yet"
     _append_once(repository, "worktree_created", "operation_id", created_facts(intent))
     return "finished: the worktree was whole"
 
@@ -130,13 +130,13 @@ def created_facts(intent: Intent) -> dict[str, Any]:
 
 def _settle_remove(repository: Repository, intent: Intent) -> str:
     if not os.path.lexists(staging(repository, intent.id)):
-        return "taken back: the worktree is still there"
+        return "rolled back: the worktree still exists"
     id = intent.text("worktree_id")
     if worktrees.is_worktree_id(id):
         for suffix in ("json", "counter", "guard"):
             tree_files.remove(repository.path("locks", f"{id}.{suffix}"))
     _append_once(repository, "worktree_removed", "operation_id", removed_facts(intent))
-    return "finished: the worktree was out of sight already"
+    return "finished: the worktree had already been moved away"
 
 
 def removed_facts(intent: Intent) -> dict[str, Any]:
@@ -157,9 +157,9 @@ def _settle_collection(repository: Repository, intent: Intent) -> str:
             removed.append(id)
             tree_files.remove_tree(descriptors.folder(repository, id))
     if not removed:
-        return "taken back: every snapshot is still there"
+        return "rolled back: no snapshot was removed"
     _append_once(repository, "snapshots_removed", "operation_id", collected_facts(intent, removed))
-    return "finished: what was out of sight is removed"
+    return "finished: the snapshots that had been moved away are removed"
 
 
 def collected_facts(intent: Intent, removed: list[str]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _settle_import(repository: Repository, intent: Intent) -> str:
 
 def _settle_unknown(repository: Repository, intent: Intent) -> str:
     """An intent that cannot be read was never flushed: nothing came after it."""
-    return "taken back: nothing had begun"
+    return "rolled back: nothing had begun"
 
 
 def _worktree(repository: Repository, intent: Intent) -> Worktree | None:

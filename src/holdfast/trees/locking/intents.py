@@ -152,7 +152,7 @@ def _refuse_second(repository: Repository, operation: str) -> None:
     for fields in _readable(repository):
         if fields.get("operation") == operation:
             raise StoreBusyError(
-                f"process {fields.get('pid')} is at the same work in this repository",
+                f"process {fields.get('pid')} is running the same operation in this repository",
                 hint="wait until it has finished, then try again",
                 pid=fields.get("pid"),
             )

@@ -135,7 +135,7 @@ def moment(text: str) -> int:
     """The microseconds since 1970 that a text in ISO 8601 means. Raises ValueError."""
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
-        raise ValueError(f"{text!r} does not say of which time zone it is")
+        raise ValueError(f"{text!r} has no time zone")
     gone = at - _EPOCH
     return (gone.days * 86400 + gone.seconds) * SECOND + gone.microseconds
 

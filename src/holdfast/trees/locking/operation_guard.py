@@ -71,6 +71,6 @@ class Guard:
         who = f"process {pid} has been" if pid else "another process has been"
         return StoreBusyError(
             f"{self._what} is busy: {who} in the middle of a change for {self._seconds:g} s",
-            hint=f"let it go on (kill -CONT {pid}) or end it" if pid else "try again",
+            hint=f"continue it (kill -CONT {pid}) or end it" if pid else "try again",
             pid=pid,
         )

@@ -199,26 +199,26 @@ class _Desk:
         self.is_expired = left <= 0
         if steals and self.is_expired:
             return
-        hint = f"it may be stolen in {left:.0f} s" if left > 0 else "holdfast tree lock steal"
+        hint = f"it can be stolen in {left:.0f} s" if left > 0 else "holdfast tree lock steal"
         raise TreeDamagedError(
             f"the lock of worktree {self._worktree.name} cannot be read: {shown(str(error))}",
-            hint=f"{hint}; holdfast tree doctor says more",
+            hint=f"{hint}; see holdfast tree doctor",
         )
 
     def own(self, holder_id: str, token: int | None) -> LockRecord:
         """The record, if it is this holder's and has this token."""
         record, name = self.record, self._worktree.name
         if token is not None and (record is None or record.fencing_token != token):
-            now = f"{record.holder_id} has it" if record else "nobody has it"
+            now = f"{record.holder_id} holds it" if record else "it is not held"
             raise FencingError(
                 f"the token {token} of worktree {name} has been superseded: {now} now",
-                hint="stop writing; look what was published since: holdfast tree history",
+                hint="stop writing; see what was published since: holdfast tree history",
                 token=token, current_token=record.fencing_token if record else self._counter.token,
             )  # fmt: skip
         if record is None:
             raise LockNotHeldError(
-                f"nobody has the lock of worktree {name}",
-                hint="take it first: holdfast tree lock acquire",
+                f"the lock of worktree {name} is not held",
+                hint="acquire it first: holdfast tree lock acquire",
                 holder=holder_id,
             )
         if record.holder_id != holder_id:
@@ -288,7 +288,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     if worktree.is_shared:
         raise TreeNotAllowedError(
             f"worktree {worktree.name} is shared: it has no lock",
-            hint="everybody may write into it at any time; an exclusive one has a single writer",
+            hint="any process may write to it at any time; an exclusive one has a single writer",
         )
 
 
@@ -315,14 +315,14 @@ def _party(record: LockRecord | None) -> dict[str, object]:
 
 def _conflict(record: LockRecord | None, holder_id: str, verb: str = "") -> HoldfastError:
     if record is None:
-        return LockConflictError("somebody else has just taken the lock", hint="look again")
+        return LockConflictError("another process has just taken the lock", hint="check again")
     mine = record.holder_id == holder_id
     who = "you have" if mine else f"{record.holder_id} has"
     return LockConflictError(
         f"{f'the lock {verb} has not expired; ' if verb else ''}{who} it until "
         f"{record.lease_expires_at}",
         hint="use it, or renew it: holdfast tree lock renew" if mine
-        else "wait for its end, or work in another worktree: holdfast tree create NAME",
+        else "wait for it to end, or work in another worktree: holdfast tree create NAME",
         **_party(record),
     )  # fmt: skip
 
@@ -330,6 +330,6 @@ def _conflict(record: LockRecord | None, holder_id: str, verb: str = "") -> Hold
 def _expired(record: LockRecord) -> LockExpiredError:
     return LockExpiredError(
         f"the lease of {record.holder_id} ended at {record.lease_expires_at}",
-        hint="holdfast tree lock steal takes it over, for its holder too",
+        hint="holdfast tree lock steal takes it over, even for its holder",
         **_party(record),
     )

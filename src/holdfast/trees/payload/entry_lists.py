@@ -236,7 +236,7 @@ def _check(fields: dict[str, Any], number: int) -> None:
 def _check_path(path: str) -> None:
     inside = f"/{path}/"
     if "//" in inside or "/./" in inside or "/../" in inside or "\0" in path:
-        raise ValueError(f"a path that leads elsewhere: {path!r}")
+        raise ValueError(f"a path that leads out of the tree: {path!r}")
 
 
 def hash_of_manifest(folder: str) -> str:
@@ -249,6 +249,6 @@ def _damaged(folder: str, why: str) -> TreeDamagedError:
     id = os.path.basename(folder)
     return TreeDamagedError(
         f"snapshot {id} is damaged: {shown(why)}",
-        hint="holdfast tree verify says what is left of it; take another snapshot",
+        hint="holdfast tree verify shows what is left of it; take another snapshot",
         snapshot_id=id,
     )

@@ -278,7 +278,7 @@ class Taking:
                 raise
             self._first_names[inode] = entry.path
             if error.errno == errno.EMLINK:
-                what = "it has too many names, so it became a file of its own"
+                what = "it has too many links, so it became a separate file"
                 self._account.degraded.add({"path": shown(entry.path), "what": what})
             return False
         self._add(entry, source, {"path": entry.path, "kind": SAME, "as": first})
@@ -460,7 +460,7 @@ def _same_content(old: Old, fields: dict[str, Any]) -> bool:
 
 def _not_as_listed(path: str) -> ConsistencyError:
     return ConsistencyError(
-        f"{shown(path)} has the size and the times that it had, but not its content",
+        f"{shown(path)} has the same size and times as before, but other content",
         hint="touch it, and try again",
         changed=[shown(path)],
         changed_count=1,

@@ -136,7 +136,7 @@ class Rebuilding:
             self._own(name, place, fields)
             os.chmod(name, fields["mode"], dir_fd=place.copy)
         else:
-            raise _damaged(self._snapshot, f"{fields['path']} is of no known kind")
+            raise _damaged(self._snapshot, f"{fields['path']} has an unknown kind")
         if kind in (payload_walk.LINK, payload_walk.FIFO):
             times = (fields["mtime_ns"], fields["mtime_ns"])
             os.utime(name, ns=times, dir_fd=place.copy, follow_symlinks=False)
@@ -161,7 +161,7 @@ class Rebuilding:
         finally:
             os.close(source)
         if hashlib.sha256(data).hexdigest() != fields["sha256"]:
-            raise _damaged(self._snapshot, f"the content of {fields['path']} is not what it was")
+            raise _damaged(self._snapshot, f"the content of {fields['path']} has changed")
         self._pulse.count(len(data))
         target = file_content.write_small(place.copy, name, data, 0o600)
         try:
@@ -181,7 +181,7 @@ class Rebuilding:
     def _settle(self) -> None:
         job, fields = self._pending.popleft()
         if job.answer(self._pulse.beat) != fields["sha256"]:
-            raise _damaged(self._snapshot, f"the content of {fields['path']} is not what it was")
+            raise _damaged(self._snapshot, f"the content of {fields['path']} has changed")
 
     def _open(self, name: str, flags: int, place: _Place, fields: dict[str, Any]) -> int:
         try:
@@ -212,6 +212,6 @@ def _damaged(snapshot: str, why: str) -> TreeDamagedError:
     id = os.path.basename(snapshot)
     return TreeDamagedError(
         f"snapshot {id} is damaged: {shown(why)}",
-        hint=f"nothing was restored; holdfast tree verify {id} says what is left of it",
+        hint=f"nothing was restored; holdfast tree verify {id} shows what is left of it",
         snapshot_id=id,
     )

@@ -126,7 +126,7 @@ def _refuse_mount(entry: Entry, device: int) -> None:
 
 def _refused(path: str) -> BadTreeError:
     return BadTreeError(
-        f"{shown(path)} in the payload has a name that belongs to holdfast",
-        hint="rename it or move it out of the worktree; a payload cannot hold a repository",
+        f"{shown(path)} in the payload has a name that is reserved for holdfast",
+        hint="rename it or move it out of the worktree; a payload cannot contain a repository",
         path=shown(path),
     )

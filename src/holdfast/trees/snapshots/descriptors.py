@@ -123,7 +123,7 @@ def read(repository: Repository, id: str) -> Descriptor:
     if why:
         raise TreeDamagedError(
             f"snapshot {id} is damaged: {why}",
-            hint=f"do not rely on it; holdfast tree verify {id} says more",
+            hint=f"do not rely on it; see holdfast tree verify {id}",
             snapshot_id=id,
         )
     return load(path(repository, id))
@@ -136,7 +136,7 @@ def load(where: str) -> Descriptor:
         if not isinstance(fields.get(name), str):
             raise ValueError(f"{name} is missing")
     if not isinstance(fields.get("parent_snapshot_id"), str | None):
-        raise ValueError("parent_snapshot_id is no id")
+        raise ValueError("parent_snapshot_id is not an id")
     return fields
 
 
@@ -176,14 +176,14 @@ def find(repository: Repository, text: str) -> str:
     wanted = text.lower()
     if not is_beginning(wanted):
         raise NoTreeError(
-            f"{text[:80]!r} cannot be a snapshot", hint="holdfast tree history shows them"
+            f"{text[:80]!r} cannot name a snapshot", hint="holdfast tree history shows them"
         )
     found = [id for id in visible_ids(repository) if id.startswith(wanted)]
     if len(found) == 1:
         return found[0]
     if found:
         raise NoTreeError(
-            f"{len(found)} snapshots begin with {wanted}", hint="give more letters of the id"
+            f"{len(found)} snapshots begin with {wanted}", hint="give more characters of the id"
         )
     for name in os.listdir(repository.path("snapshots")):
         if name.startswith(wanted):
@@ -250,7 +250,7 @@ def history(repository: Repository) -> list[Descriptor]:
 
 def _partial(id: str) -> PartialSnapshotError:
     return PartialSnapshotError(
-        f"snapshot {id} was never finished, so it is no snapshot",
+        f"snapshot {id} was never completed, so it is not a snapshot",
         hint="holdfast tree doctor --clean removes what was left behind",
         snapshot_id=id,
     )

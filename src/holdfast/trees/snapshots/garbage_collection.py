@@ -206,7 +206,7 @@ def _read_plan(repository: Repository, id: str) -> Plan:
     path = _plan_path(repository, id)
     if not descriptors.is_beginning(id) or not os.path.lexists(path):
         raise NoTreeError(
-            f"there is no plan {shown(id[:80])}", hint="make one: holdfast tree gc plan"
+            f"there is no plan {shown(id[:80])}", hint="create one: holdfast tree gc plan"
         )
     try:
         fields = tree_files.read_json(path)
@@ -215,12 +215,12 @@ def _read_plan(repository: Repository, id: str) -> Plan:
             for one in fields["remove"]
         ]
         if not all(descriptors.is_id(one["snapshot_id"]) for one in remove):
-            raise ValueError("it names what is no snapshot")
+            raise ValueError("it names something that is not a snapshot")
         return Plan(id, Settings().but(**fields["settings"]), remove, {}, fields["created_at"])
     except (OSError, ValueError, KeyError, TypeError, HoldfastError) as error:
         raise TreeDamagedError(
             f"the plan {id} cannot be used: {shown(str(error))}",
-            hint="nothing was removed; make another: holdfast tree gc plan",
+            hint="nothing was removed; create another: holdfast tree gc plan",
         ) from error
 
 

@@ -86,13 +86,13 @@ def create(
     checked_name(name)
     if isolation not in ISOLATIONS:
         raise BadTreeError(
-            f"there is no isolation {isolation!r}", hint=f"there is {' and '.join(ISOLATIONS)}"
+            f"unknown isolation {isolation!r}", hint=f"use {' or '.join(ISOLATIONS)}"
         )
     _refuse_taken(repository, name)
     if snapshot_id:
         checked(repository, snapshot_id)
     worktree_id = new_id()
-    with in_words(f"making the worktree {name}"):
+    with in_words(f"creating the worktree {name}"):
         intent = intents.begin(
             repository, intents.CREATE, worktree=name, worktree_id=worktree_id,
             snapshot_id=snapshot_id or None, isolation=isolation,
@@ -134,7 +134,7 @@ def in_place(
     """Put a snapshot in the place of a worktree's payload. What was not snapshotted is lost."""
     if worktree.is_shared and worktree.config.get(ALLOW_IN_PLACE) is not True:
         raise TreeNotAllowedError(
-            f"worktree {worktree.name} is shared: nobody can say who is at work in it",
+            f"worktree {worktree.name} is shared: other processes may be working in it",
             hint="restore into a new worktree (without --inplace), or allow it: "
             f'"{ALLOW_IN_PLACE}": true in its .jvs-worktree/config.json',
         )
@@ -164,7 +164,7 @@ def in_place(
         except BaseException:
             _take_back(repository, intent)
             raise
-        progress.begin("clear away")
+        progress.begin("clean up")
         try:
             _close(repository, intent, "restored_in_place", restored_facts(intent))
         finally:
@@ -225,7 +225,7 @@ def _exchange(building: str, place: str) -> None:
         if error.errno not in kernel_calls.NOT_POSSIBLE:
             raise
         raise TreeNotAllowedError(
-            "this file system cannot exchange two folders in one step",
+            "this file system cannot exchange two folders atomically",
             hint="restore into a new worktree instead: leave out --inplace",
         ) from error
     tree_files.flush_folder(os.path.dirname(place))
@@ -237,8 +237,8 @@ def _refuse_elsewhere(worktree: Worktree) -> None:
     ours = os.stat(worktree.repository.path("staging")).st_dev
     if os.stat(worktree.path).st_dev != ours:
         raise TreeNotAllowedError(
-            f"worktree {worktree.name} is on another file system than its repository, "
-            "so it cannot be replaced in one step",
+            f"worktree {worktree.name} is on a different file system from its repository, "
+            "so it cannot be replaced atomically",
             hint="restore into a new worktree instead: leave out --inplace",
         )
 
@@ -250,8 +250,8 @@ def _refuse_taken(repository: Repository, name: str) -> None:
 
 def _taken(name: str) -> TreeExistsError:
     return TreeExistsError(
-        f"there is a worktree {name} already, or something else of that name",
-        hint="choose another name; holdfast tree list shows those that are taken",
+        f"a worktree or something else named {name} already exists",
+        hint="choose another name; holdfast tree list shows the names in use",
     )
 
 

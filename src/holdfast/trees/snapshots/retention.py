@@ -61,7 +61,7 @@ class Settings:
         unknown = sorted({*changes} - {*KEYS})
         if unknown:
             raise BadTreeError(
-                f"there is no setting {shown(unknown[0])}", hint=f"there is {', '.join(KEYS)}"
+                f"unknown setting {shown(unknown[0])}", hint=f"the settings are {', '.join(KEYS)}"
             )
         return Settings(**{**self.to_dict(), **changes})
 
@@ -83,7 +83,7 @@ def settings(repository: Repository) -> Settings:
     except (OSError, ValueError, BadTreeError) as error:
         raise TreeDamagedError(
             f"gc/settings.json cannot be used: {shown(str(error))}",
-            hint="put it right, or remove it; nothing was removed",
+            hint="correct or delete that file; no snapshot was removed",
         ) from error
 
 
@@ -121,7 +121,7 @@ def needed(repository: Repository) -> dict[str, str]:
 def _of_worktree(worktree: Worktree) -> dict[str, str]:
     head = worktree.head()
     named = {
-        descriptors.nearest(worktree.repository, head): "the latest whole one",
+        descriptors.nearest(worktree.repository, head): "the latest whole snapshot",
         worktree.base(): "the base",
         head: "the head",
     }
@@ -174,8 +174,8 @@ class Keeping:
             known = descriptors.recorded_parent(self._repository, id)
             if known is None:
                 raise TreeDamagedError(
-                    f"nothing tells which snapshot came before {id}, so nothing can be removed",
-                    hint="holdfast tree doctor says more; keep_ancestors=false does not ask for it",
+                    f"the parent of snapshot {id} is unknown, so nothing can be removed",
+                    hint="see holdfast tree doctor; keep_ancestors=false does not need it",
                     snapshot_id=id,
                 )
             self._parents[id] = known

@@ -62,7 +62,7 @@ def checked(name: str) -> str:
 def add(repository: Repository, name: str, snapshot_id: str, *, move: bool = False) -> Tag:
     """Give a snapshot a name. A name that another one has is refused, or with `move` moved."""
     checked(name)
-    with in_words(f"making the tag {name}"):
+    with in_words(f"creating the tag {name}"):
         with intents.guard(repository):
             descriptors.read(repository, snapshot_id)
             before = _read(repository, name) if os.path.lexists(_path(repository, name)) else None
@@ -70,7 +70,7 @@ def add(repository: Repository, name: str, snapshot_id: str, *, move: bool = Fal
                 return before
             if before is not None and not move:
                 raise TreeExistsError(
-                    f"the tag {name} names {before.snapshot_id} already",
+                    f"the tag {name} already names {before.snapshot_id}",
                     hint="choose another name, or move it: --move",
                     snapshot_id=before.snapshot_id,
                 )
@@ -154,7 +154,7 @@ def fault(repository: Repository, name: str) -> str:
         return error.message
     if descriptors.is_visible(repository, id) or not os.path.lexists(_path(repository, name)):
         return ""
-    return f"it names {id}, which is no snapshot that is there"
+    return f"it names {id}, which is not an existing snapshot"
 
 
 def _check_there(repository: Repository, name: str) -> None:
@@ -178,5 +178,5 @@ def _read(repository: Repository, name: str) -> Tag:
     except (OSError, ValueError) as error:
         raise TreeDamagedError(
             f"the tag {name} is damaged: {shown(str(error))}",
-            hint=f"remove it and make it anew: holdfast tree tag remove {name}",
+            hint=f"remove it and create it again: holdfast tree tag remove {name}",
         ) from error

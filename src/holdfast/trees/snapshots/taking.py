@@ -60,10 +60,12 @@ def take(
 def _check_words(note: str, consistency: str) -> None:
     if consistency not in LEVELS:
         raise BadTreeError(
-            f"there is no consistency {consistency!r}", hint=f"there is {' and '.join(LEVELS)}"
+            f"unknown consistency {consistency!r}", hint=f"use {' or '.join(LEVELS)}"
         )
     if len(note) > NOTE_CHARACTERS_MAX:
-        raise BadTreeError("the note is too long", hint=f"up to {NOTE_CHARACTERS_MAX} characters")
+        raise BadTreeError(
+            "the note is too long", hint=f"use at most {NOTE_CHARACTERS_MAX} characters"
+        )
 
 
 class _Publishing:
@@ -160,8 +162,8 @@ class _Publishing:
                     self._commit()
                     return fields
         raise ConsistencyError(
-            f"others publish snapshots of {self._worktree.name} all the time",
-            hint="try again when it is quieter",
+            f"other processes keep publishing snapshots of {self._worktree.name}",
+            hint="try again later",
         )
 
     def _commit(self) -> None:
@@ -225,7 +227,7 @@ def _not_still(account: Account) -> ConsistencyError:
     listed = ", ".join(some[:3]) + (f" and {more} more" if more > 0 else "")
     return ConsistencyError(
         f"the tree changed while the snapshot was taken: {listed}",
-        hint="stop whoever writes and try again, or take it with --consistency best_effort",
+        hint="stop the writer and try again, or use --consistency best_effort",
         changed=some,
         changed_count=account.changed.count,
     )

@@ -38,7 +38,7 @@ def _faults(repository: Repository, id: str, progress: Progress) -> Iterator[str
     folder = descriptors.folder(repository, id)
     try:
         if entry_lists.hash_of_manifest(folder) != fields["payload_hash"]["value"]:
-            yield "its manifest is not what it was"
+            yield "its manifest has changed"
             return
     except (OSError, KeyError, TypeError) as error:
         yield f"its manifest cannot be read: {shown(str(error))}"
@@ -62,8 +62,8 @@ def checked(repository: Repository, id: str) -> Descriptor:
         whole = False
     if not whole:
         raise TreeDamagedError(
-            f"snapshot {id} is damaged: its manifest is not what it was",
-            hint=f"it is of no use; holdfast tree verify {id} says more",
+            f"snapshot {id} is damaged: its manifest has changed",
+            hint=f"it cannot be used; see holdfast tree verify {id}",
             snapshot_id=id,
         )
     return fields
@@ -97,18 +97,18 @@ def _payload(folder: str, pulse: Pulse) -> Iterator[str]:
 def _entry(entry: payload_walk.Entry, fields: dict[str, Any], pulse: Pulse) -> str:
     kind = payload_walk.FILE if fields["kind"] == entry_lists.SAME else fields["kind"]
     if entry.kind != kind:
-        return f"is no {kind} any more"
+        return f"is no longer a {kind}"
     if entry.kind == payload_walk.LINK:
         same = os.readlink(entry.name, dir_fd=entry.folder) == fields["target"]
-        return "" if same else "leads elsewhere"
+        return "" if same else "has a different target"
     if fields["kind"] != payload_walk.FILE:
         return ""
     opened = os.open(entry.name, tree_files.READ, dir_fd=entry.folder)
     try:
         if os.fstat(opened).st_size != fields["size"]:
-            return "has another length"
+            return "has a different size"
         found = file_content.hash_of(opened, lambda count: _beat(pulse, count))
-        return "" if found == fields["sha256"] else "has another content"
+        return "" if found == fields["sha256"] else "has different content"
     finally:
         os.close(opened)
 
