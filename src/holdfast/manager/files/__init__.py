@@ -5,6 +5,7 @@ realpath          where a path leads on disk, even if its end does not exist yet
 checkouts         linked git worktrees, and the repository that a checkout belongs to
 control_files     files that control Holdfast, a client or git: one table for all rooms
 keepsakes         copies of the files that a grant may write, made before its work begins
+replace_file      content put in a file's place: a reader finds the old or the new, whole
 file_restore      one file, copied, compared and restored
 unfinished_edits  owners that died in the middle of an edit: their locks outlive them until
                   the files are restored
