@@ -365,7 +365,7 @@ def test_what_is_half_written_says_nothing(root: str) -> None:
     running_calls.open_call(root, KEY, NAME)
     (file,) = Path(root, running_calls.FOLDER).rglob(NAME)
     text = file.read_text()
-    file.with_name(f"{NAME}.1.new").write_text(text)
+    file.with_name(f"{NAME}.1.tmp").write_text(text)
     for wrong in ("", boot_id(), f"{boot_id()} -5", f"{boot_id()} x", "\0" * 200):
         file.write_text(wrong)
         assert open_since(root, KEY) is None
@@ -422,4 +422,7 @@ def test_importing_costs_no_heavy_module() -> None:
                          env={"PYTHONPATH":
                               str(Path(running_calls.__file__).parents[3])})  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["holdfast.manager.owners.running_calls"]
+    assert run.stdout.split() == [
+        "holdfast.manager.files.replace_file",
+        "holdfast.manager.owners.running_calls",
+    ]

@@ -58,6 +58,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.model import WRITE, Grant, Holder
 from holdfast.manager.files.file_restore import FOLDER as FOLDER_ENTRY
 from holdfast.manager.files.file_restore import IN_FOLDER, NONE, Copies
+from holdfast.manager.files.replace_file import replace_file
 from holdfast.manager.files.unfinished_edits import FOLDER, LANDING, LIST, MARK
 from holdfast.manager.owners.liveness import is_dead
 
@@ -285,19 +286,10 @@ class Keepsake:
         os.makedirs(self._before)
 
     def _publish(self, kept: dict[str, dict[str, Any]]) -> None:
-        new = f"{self._list}.new"
-        try:
-            with open(new, "wb") as file:
-                file.write(b"".join(_line(at, was) for at, was in kept.items()))
-                file.flush()
-                os.fsync(file.fileno())
-            _sync(self._before)
-            os.replace(new, self._list)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(new)
-            raise
-        self._sync_names()
+        _sync(self._before)
+        lines = b"".join(_line(at, was) for at, was in kept.items())
+        replace_file(self._list, lines, durable=True, alone=True)
+        _sync(os.path.dirname(self.folder))
 
     def _sync_names(self) -> None:
         """From now on the list is found also after a power cut."""

@@ -22,12 +22,12 @@ import time
 
 from holdfast.manager.clock import boot_id
 from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.files.replace_file import TEMPORARY, replace_file
 
 #: Under the root: a folder for each agent, and in it a file for each call.
 FOLDER = f"{LEDGER_FOLDER}/calls"
 #: How a mark begins that counts only while a call is open: `call:FOLDER OF THE AGENT:NAME=VALUE`.
 MARK = "call:"
-_NEW = ".new"
 _NAME_MAX = 120
 _TRIES = 5
 _NANOSECONDS = 1_000_000_000
@@ -57,12 +57,12 @@ def open_call(root: str, key: str, name: str) -> None:
     if not boot_id():
         return
     ticks = time.clock_gettime_ns(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") // _NANOSECONDS
-    text = f"{boot_id()} {max(1, ticks - 1)}"
+    text = f"{boot_id()} {max(1, ticks - 1)}".encode()
     folder = _folder(root, key)
     try:
         for _ in range(_TRIES):  # whoever closes the last call removes the folder
             try:
-                _put(f"{folder}/{named(name)}", text)
+                replace_file(f"{folder}/{named(name)}", text)
                 return
             except FileNotFoundError:
                 _make(f"{root}/{FOLDER}")
@@ -76,16 +76,6 @@ def _make(folder: str) -> None:
         os.mkdir(folder)
     except FileExistsError:
         pass
-
-
-def _put(file: str, text: str) -> None:
-    new = f"{file}.{os.getpid()}{_NEW}"
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
-    os.rename(new, file)
 
 
 def close_call(root: str, key: str, name: str) -> None:
@@ -118,7 +108,7 @@ def sweep(root: str) -> None:
         for agent in os.listdir(f"{root}/{FOLDER}"):
             folder = f"{root}/{FOLDER}/{agent}"
             for name in os.listdir(folder):
-                if not name.endswith(_NEW) and _moment(f"{folder}/{name}") is None:
+                if not name.endswith(TEMPORARY) and _moment(f"{folder}/{name}") is None:
                     os.unlink(f"{folder}/{name}")
             if not os.listdir(folder):
                 os.rmdir(folder)
@@ -143,7 +133,7 @@ def _opened(folder: str) -> int | None:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    moments = [_moment(f"{folder}/{name}") for name in names if not name.endswith(_NEW)]
+    moments = [_moment(f"{folder}/{name}") for name in names if not name.endswith(TEMPORARY)]
     return min((moment for moment in moments if moment is not None), default=None)
 
 
