@@ -22,6 +22,8 @@ import errno
 import os
 import stat
 
+from holdfast.manager.files.replace_file import copy_attributes
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
@@ -39,7 +41,6 @@ _NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC | getatt
 _NAMELESS: int = getattr(os, "O_TMPFILE", 0)
 #: What a file system, or a kernel, says that has no files without a name.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
-_ACCESS_LIST = "system.posix_acl_access"
 _CHUNK_BYTES = 1 << 20
 
 
@@ -290,19 +291,12 @@ def _dress(file: int, old: os.stat_result) -> None:
 
 def _copy_attributes(folder: int, name: str, file: int) -> None:
     """Give a new file the access list of the old one, and what users have noted on it."""
-    if not hasattr(os, "listxattr"):
-        return
     try:
         source = os.open(name, os.O_RDONLY | _NOFOLLOW | _CLOEXEC, dir_fd=folder)
     except OSError:  # it may be written and not read
         return
     try:
-        for attribute in os.listxattr(source):
-            if attribute == _ACCESS_LIST or attribute.startswith("user."):
-                os.setxattr(file, attribute, os.getxattr(source, attribute))
-    except OSError as error:
-        if error.errno not in (errno.ENOTSUP, errno.EPERM, errno.ENODATA):
-            raise
+        copy_attributes(source, file)
     finally:
         os.close(source)
 

@@ -15,6 +15,7 @@ from time import time
 
 from holdfast.core import codec
 from holdfast.core.model import Value
+from holdfast.manager.files.replace_file import TEMPORARY, replace_file
 from holdfast.manager.owners.running_calls import named
 
 TYPE_CHECKING = False
@@ -32,7 +33,6 @@ SECONDS_MAX = 86400.0
 SECONDS_CLAIMED = 30.0
 #: Of a claimed slip.
 _CLAIMED = ".claimed"
-_NEW = ".new"
 
 
 class Slip(Value):
@@ -72,26 +72,16 @@ def _mended(command: str) -> str:
 
 def leave(folder: str, slip: Slip, command: str) -> None:
     """A command may begin now. `folder` is that of a ledger. Raises OSError."""
-    text = codec.dumps({
+    data = codec.dumps({
         "session": slip.holder.session, "digest": digest(command), "root": slip.root,
         "call": slip.call, "home": slip.home, "holder": codec.holder_to_dict(slip.holder),
-    })  # fmt: skip
+    }).encode("utf-8", "surrogatepass")  # fmt: skip
     file = f"{folder}/{FOLDER}/{_name(slip.holder.key, slip.call)}"
     try:
-        _write(file, text)
+        replace_file(file, data, mode=0o600)
     except FileNotFoundError:
         os.makedirs(f"{folder}/{FOLDER}", exist_ok=True)
-        _write(file, text)
-
-
-def _write(file: str, text: str) -> None:
-    new = f"{file}.{os.getpid()}{_NEW}"
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(descriptor, text.encode("utf-8", "surrogatepass"))
-    finally:
-        os.close(descriptor)
-    os.rename(new, file)
+        replace_file(file, data, mode=0o600)
 
 
 def claim(folder: str, session: str, command: str) -> Slip | None:
@@ -119,7 +109,7 @@ def _files(folder: str) -> Iterator[str]:
         return
     found: list[tuple[int, str]] = []
     for name in names:
-        if not name.endswith((_CLAIMED, _NEW)):
+        if not name.endswith((_CLAIMED, TEMPORARY)):
             try:
                 found.append((os.stat(f"{place}/{name}").st_mtime_ns, f"{place}/{name}"))
             except OSError:

@@ -64,11 +64,10 @@ def switched_off(root: str) -> Off | None:
 
 def switch_off(root: str, off: Off) -> None:
     """Switch it off. The folder `.holdfast` is there."""
-    file = file_of(root)
-    new = f"{file}.{os.getpid()}"
-    with open(new, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        stream.write(dumps({"by": off.by, "at": off.at, "reason": off.reason}) + "\n")
-    os.replace(new, file)
+    from holdfast.manager.files.replace_file import replace_file
+
+    text = dumps({"by": off.by, "at": off.at, "reason": off.reason}) + "\n"
+    replace_file(file_of(root), text.encode("utf-8", "backslashreplace"))
     seal_off(root)
 
 

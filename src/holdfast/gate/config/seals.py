@@ -88,11 +88,10 @@ def seal(root: str, names: Iterable[str]) -> None:
         if not _has_checkout(root, name):
             del known[name]
     lines = [f"{look}\t{digest}\t{name}\n" for name, (look, digest) in known.items()]
-    new = f"{root}/{FILE}.{os.getpid()}"
+    from holdfast.manager.files.replace_file import replace_file
+
     try:
-        with open(new, "w", encoding="utf-8") as file:
-            file.write("".join(lines))
-        os.replace(new, f"{root}/{FILE}")
+        replace_file(f"{root}/{FILE}", "".join(lines).encode())
     except OSError:
         return
 

@@ -17,6 +17,8 @@ import sys
 from hashlib import sha256
 from marshal import dumps, loads
 
+from holdfast.manager.files.replace_file import replace_file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -87,7 +89,6 @@ def write(package: str, of: str = HOOK) -> bool:
     if any(mark in f"{package}/" for mark in INSTALLED):
         files = sorted({os.path.dirname(file) for file in files})
     target = file_of(package, of)
-    new = f"{target}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         rare, rest = _behind(one for name, one in sources.items() if name not in usual)
@@ -101,9 +102,7 @@ def write(package: str, of: str = HOOK) -> bool:
             )
         )
         data = b"%0*d" % (SIZE_BYTES, len(data)) + data + rest
-        with open(new, "wb") as stream:
-            stream.write(data + _sum(data))
-        os.replace(new, target)
+        replace_file(target, data + _sum(data))
     except OSError:
         return False
     return True

@@ -29,6 +29,7 @@ from holdfast.gate.git.git_files import GitError
 from holdfast.gate.git.hook_folder import folders
 from holdfast.gate.git.hook_managers import is_made_by_pre_commit, made_by
 from holdfast.gate.git.hook_scripts import BEFORE, LEGACY, quoted, read
+from holdfast.manager.files.replace_file import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -309,14 +310,7 @@ def _drop_renamed(path: str) -> None:
 
 def _write(path: str, text: bytes) -> None:
     """A script that can be run, all of it or nothing."""
-    temporary = f"{path}.holdfast-new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o777)
-    with open(descriptor, "wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
-    os.chmod(temporary, os.stat(temporary).st_mode & 0o777 | 0o500)
-    os.replace(temporary, path)
+    replace_file(path, text, mode=0o777, mode_at_least=0o500, durable=True)
 
 
 def _keep(path: str, kept: str) -> None:

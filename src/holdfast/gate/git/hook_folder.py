@@ -21,6 +21,7 @@ import os
 
 from holdfast.core.model import Value
 from holdfast.gate.git.git_files import GitError, call, git, outside
+from holdfast.manager.files.replace_file import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,12 +196,7 @@ def _text(path: str) -> bytes:
 def _write(path: str, text: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if _text(path) != text:
-        temporary = f"{path}.{os.getpid()}"
-        with open(temporary, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        replace_file(path, text, durable=True)
 
 
 def _rewrite(path: str, change: Callable[[bytes], bytes]) -> None:

@@ -20,6 +20,7 @@ from holdfast.core.file_times import TICK_NS, is_settled
 from holdfast.core.model import Value
 from holdfast.gate.git import hook_folder, hook_watch
 from holdfast.gate.git.git_files import GitError, changed_by
+from holdfast.manager.files.replace_file import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -277,11 +278,7 @@ def _settled(paths: list[str]) -> list[str]:
 
 
 def _replace(root: str, text: str) -> None:
-    file = f"{root}/{hook_watch.FILE}"
-    temporary = f"{file}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as stream:
-        stream.write(text)
-    os.replace(temporary, file)
+    replace_file(f"{root}/{hook_watch.FILE}", text.encode("utf-8", "surrogateescape"))
 
 
 class _Alone:

@@ -18,6 +18,7 @@ from time import time_ns
 from holdfast.core import file_times
 from holdfast.core.codec import dumps, loads
 from holdfast.gate.guard.edit_marks import aside, digest
+from holdfast.manager.files.replace_file import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,16 +159,11 @@ def name_of(file: str) -> str:
 
 def put(name: str, data: bytes) -> None:
     """Make a file, whole or not at all."""
-    new = f"{name}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
     try:
-        file = os.open(new, flags, 0o600)
+        replace_file(name, data, mode=0o600)
     except FileNotFoundError:
         os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
-        file = os.open(new, flags, 0o600)
-    with open(file, "wb") as stream:
-        stream.write(data)
-    os.replace(new, name)
+        replace_file(name, data, mode=0o600)
 
 
 def save(name: str, value: Any) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 
 from holdfast.core.model import Value
 from holdfast.gate.install.hook_command import InstallError
+from holdfast.manager.files.replace_file import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,36 +101,13 @@ def write(change: Change) -> None:
 
 
 def _replace(path: str, data: bytes) -> None:
-    new = f"{path}.holdfast-{os.getpid()}"
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            _like(path, descriptor)
-            os.fsync(descriptor)
-        os.replace(new, path)
+        replace_file(path, data, like_old=True, durable=True)
     except OSError as error:
-        if os.path.lexists(new):
-            os.unlink(new)
         raise InstallError(
             f"{path} cannot be written: {error.strerror}", hint="see to that and try again",
             path=path,
         ) from error  # fmt: skip
-
-
-def _like(path: str, descriptor: int) -> None:
-    """Give a new file the mode, and if we may the owner, of the one that it replaces."""
-    try:
-        old = os.stat(path)
-    except FileNotFoundError:
-        return
-    if hasattr(os, "fchmod"):
-        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-        try:
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-        except PermissionError:
-            return
 
 
 def keep(folder: str, change: Change) -> str:

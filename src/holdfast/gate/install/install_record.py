@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from holdfast.core.model import Value
 from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.files.replace_file import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +131,4 @@ def save(root: str, record: Record) -> None:
             for name, one in record.files.items()
         },
     }  # fmt: skip
-    new = f"{file}.{os.getpid()}"
-    with open(new, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps(data, indent=1) + "\n")
-    os.replace(new, file)
+    replace_file(file, f"{json.dumps(data, indent=1)}\n".encode())

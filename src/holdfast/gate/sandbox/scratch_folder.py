@@ -24,6 +24,7 @@ from holdfast.core import codec
 from holdfast.core.file_times import is_settled
 from holdfast.gate.sandbox import SandboxError
 from holdfast.gate.sandbox.open_places import Made, unmake
+from holdfast.manager.files.replace_file import replace_file
 from holdfast.manager.owners.liveness import is_dead
 
 TYPE_CHECKING = False
@@ -71,9 +72,7 @@ class Scratch:
                 "made": [one.to_list() for one in made],
             }
         )
-        with open(f"{self._owner}.new", "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(text)
-        os.rename(f"{self._owner}.new", self._owner)
+        replace_file(self._owner, text.encode("utf-8", "surrogatepass"))
 
     def empty(self) -> bool:
         """Make room for another command. False if something in it resists."""

@@ -27,6 +27,7 @@ from holdfast.gate.broker.heard_calls import HIGH_DESCRIPTOR
 from holdfast.gate.broker.places.path_zones import GITS, LEDGER, OUTSIDE
 from holdfast.manager.files.control_files import GIT_HOOKS, TABLE, control_of
 from holdfast.manager.files.realpath import plain
+from holdfast.manager.files.replace_file import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -415,19 +416,7 @@ def _text_at(path: str) -> bytes | None:
 
 def _replace(path: str, new: bytes, mode: int) -> None:
     """Give a name to a copy of judged bytes."""
-    from tempfile import mkstemp
-
-    folder, name = os.path.split(path)
-    fd, file = mkstemp(prefix=f".{name}.", dir=folder)
-    try:
-        os.write(fd, new)
-        os.fchmod(fd, mode)
-        os.replace(file, path)
-    except BaseException:
-        os.unlink(file)
-        raise
-    finally:
-        os.close(fd)
+    replace_file(path, new, mode=mode, mode_at_least=mode)
 
 
 def _says_the_same(path: str, old: bytes, new: bytes) -> bool:
