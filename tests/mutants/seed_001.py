@@ -501,8 +501,8 @@ MUTANTS: list[Mutant] = [
         "001-16",
         "a second write is lost",
         "specs/lockfile.py",
-        "files.replace(path, lockfile_codec.lock_bytes(metadata))",
-        "files.publish(path, lockfile_codec.lock_bytes(metadata))",
+        "replace_file(path, data, mode=0o644, durable=True)",
+        "spec_files.publish(path, data)",
         ("tests/specs/test_seed_001.py::test_seed001_16_a_second_write_replaces_the_first",),
     ),
     Mutant(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from time import monotonic, sleep
 
+from holdfast.manager.files.replace_file import replace_file
 from holdfast.specs import lockfile_codec, spec_files
 from holdfast.specs.errors import (
     INVALID_NAME,
@@ -67,7 +68,8 @@ class LockFile:
         path = self.path(spec_name)
         try:
             with spec_files.Alone(os.path.dirname(path)):
-                spec_files.replace(path, lockfile_codec.lock_bytes(metadata))
+                data = lockfile_codec.lock_bytes(metadata)
+                replace_file(path, data, mode=0o644, durable=True)
         except OSError as error:
             raise trouble(error, path) from error
 

@@ -160,22 +160,6 @@ def publish(path: str, data: bytes, mode: int = 0o644) -> bool:
     return True
 
 
-def replace(path: str, data: bytes, mode: int = 0o644, *, lasting: bool = True) -> None:
-    """Make a file, or put other content in its place, whole and at once. Unless it is `lasting`, a
-    power cut may leave the old content, or none."""
-    folder, name = os.path.split(path)
-    with _Folder(folder) as place:
-        file, temporary = place.named(data, mode, lasting)
-        os.close(file)
-        try:
-            os.replace(place.path(temporary), place.path(name))
-        except BaseException:
-            place.unlink(temporary)
-            raise
-        if lasting:
-            place.sync()
-
-
 class _Folder:
     """A folder in which files are made; by an open descriptor where the system can do that."""
 
@@ -212,12 +196,12 @@ class _Folder:
                 os.close(file)
         return self.named(data, mode)
 
-    def named(self, data: bytes, mode: int, lasting: bool = True) -> tuple[int, str]:
+    def named(self, data: bytes, mode: int) -> tuple[int, str]:
         """A file with this content that has a name for now."""
         name = f".{new_id()}.new"
         file = os.open(self.path(name), _NEW, mode)
         try:
-            _write(file, data, lasting)
+            _write(file, data)
         except BaseException:
             self.unlink(name)
             raise
@@ -255,14 +239,13 @@ class _Folder:
                 return
 
 
-def _write(file: int, data: bytes, lasting: bool = True) -> None:
-    """All of it, and to the disk if it is to last. The descriptor is closed if that fails."""
+def _write(file: int, data: bytes) -> None:
+    """All of it, and to the disk. The descriptor is closed if that fails."""
     try:
         left = memoryview(data)
         while left:
             left = left[os.write(file, left) :]
-        if lasting:
-            os.fsync(file)
+        os.fsync(file)
     except BaseException:
         os.close(file)
         raise

@@ -15,6 +15,7 @@ import os
 from holdfast.core import codec
 from holdfast.core.model import Holder
 from holdfast.manager.files.paths import home_root
+from holdfast.manager.files.replace_file import replace_file
 from holdfast.manager.ledger_location import ledger_of
 from holdfast.manager.owners.identity import HOLDER_VARIABLE, user_name, whoami
 from holdfast.specs import spec_files
@@ -66,7 +67,7 @@ class HolderNotes:
             os.makedirs(os.path.dirname(file), exist_ok=True)
         text = codec.dumps({"lock": _text(lock), "holder": codec.holder_to_dict(holder)})
         # If it is lost the lock is the machine's, which is what its file says.
-        spec_files.replace(file, text.encode("utf-8", "surrogatepass"), lasting=False)
+        replace_file(file, text.encode("utf-8", "surrogatepass"), mode=0o644)
 
     def read(self, spec_name: str, lock: LockMetadata) -> Holder | None:
         """Who has this very lock, if that was noted."""
