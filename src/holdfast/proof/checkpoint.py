@@ -15,8 +15,9 @@ import os
 from array import array
 from hashlib import sha256
 
+from holdfast.manager.files.replace_file import replace_file
 from holdfast.proof.claim_state import ClaimState, state_of
-from holdfast.proof.proof_folder import ProofFolder, read, replace
+from holdfast.proof.proof_folder import ProofFolder, read
 
 NAME = "checkpoint"
 VERSION = 2
@@ -82,7 +83,7 @@ def save(folder: ProofFolder, sequence: int, state: ClaimState, stamps: Stamps) 
     body = json.dumps(head).encode() + b"\n" + facts
     try:
         folder.make_own()
-        replace(path_of(folder), sha256(body).digest() + body)
+        replace_file(path_of(folder), sha256(body).digest() + body, mode=0o644)
     except OSError:
         return  # it only saves time, and who may just read must be able to do so
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import StoreCorruptError
+from holdfast.manager.files.replace_file import replace_file
 from holdfast.proof.claim_state import Claim
 from holdfast.proof.dialects import proof_codec
-from holdfast.proof.proof_folder import read, replace
+from holdfast.proof.proof_folder import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def write(ledger: ProofLedger, claim: Claim) -> None:
         return
     data = proof_codec.claim_bytes(claim.node, claim.owner, claim.acquired_at, claim.expires_at)
     try:
-        replace(os.path.join(folder, proof_codec.claim_name(claim.node)), data)
+        replace_file(f"{folder}/{proof_codec.claim_name(claim.node)}", data, mode=0o644)
     except OSError:
         _unlink(ledger, claim.node)  # none is better than that of a claim before
 

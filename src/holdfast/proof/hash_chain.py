@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 
-from holdfast.proof.proof_folder import KEEP, ProofFolder, read, replace
+from holdfast.manager.files.replace_file import replace_file
+from holdfast.proof.proof_folder import KEEP, ProofFolder, read
 from holdfast.store.write_gate import pread, pwrite
 
 NAME = "chain"
@@ -98,5 +99,5 @@ def complete(folder: ProofFolder) -> int:
             made[number - 1] = link(before, read(folder.event(number))[0])
             added += 1
     if added:
-        replace(path_of(folder), b"".join(made))
+        replace_file(path_of(folder), b"".join(made), mode=0o644)
     return added

@@ -14,6 +14,7 @@ import os
 import stat
 
 from holdfast.core.errors import StoreCorruptError, StoreError
+from holdfast.manager.files.replace_file import replace_file
 from holdfast.manager.owners.liveness import own_witness
 from holdfast.proof.dialects import dialect, proof_codec
 from holdfast.proof.errors import NoProofError, told, unread
@@ -89,7 +90,7 @@ class ProofFolder:
                 os.chmod(path, stat.S_IMODE(os.stat(self.ledger).st_mode))
         ignore = os.path.join(self.own, ".gitignore")
         if not os.path.exists(ignore):
-            replace(ignore, b"*\n")
+            replace_file(ignore, b"*\n", mode=0o644)
         return os.path.join(self.own, name)
 
     def sync(self) -> None:
@@ -186,17 +187,6 @@ def write_new(
         raise
     finally:
         os.close(descriptor)
-
-
-def replace(path: str, data: bytes) -> None:
-    """Put new content in the place of a file, whole or not at all. A power cut may undo it."""
-    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-    write_new(temporary, data)
-    try:
-        os.replace(temporary, path)
-    except BaseException:
-        _forget(temporary)
-        raise
 
 
 def _forget(path: str) -> None:
