@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
+from holdfast.manager.files.replace_file import TEMPORARY, replace_file
+
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW | _CLOEXEC
@@ -18,7 +20,7 @@ READ: int = os.O_RDONLY | _NOFOLLOW | _CLOEXEC | getattr(os, "O_NONBLOCK", 0)
 NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
 
 #: What the name of a file or a folder ends with that is not finished.
-UNFINISHED = ".tmp"
+UNFINISHED = TEMPORARY
 
 #: No control file is longer, but for manifests and the audit log, which are read line by line.
 SMALL_BYTES_MAX = 16 << 20
@@ -68,19 +70,9 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Put new content in a file's place. Only for one who is alone: the name beside it is fixed.
-
-    Whoever is killed in between leaves that name behind, and the next one writes over it.
-    """
-    beside = f"{path}{UNFINISHED}"
-    remove(beside)
-    try:
-        write_new(beside, data)
-        os.rename(beside, path)
-    except BaseException:
-        remove(beside)
-        raise
-    flush_folder(os.path.dirname(path))
+    """Put new content in a file's place, on the disk when this returns. The caller holds a lock
+    against other writers of the file: the temporary name is fixed, see `alone`."""
+    replace_file(path, data, durable=True, alone=True)
 
 
 def write_new(path: str, data: bytes) -> None:

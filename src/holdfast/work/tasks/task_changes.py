@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.gate.git.git_files import outside
 from holdfast.manager.files.file_restore import FILE, FOLDER, LINK, NONE, OTHER
+from holdfast.manager.files.replace_file import replace_file
 
 if TYPE_CHECKING:
     from holdfast.manager.files.keepsakes import IsHeld, Keepsake
@@ -74,15 +75,11 @@ def write_patch(run: Run) -> str:
     room = f"{run.folder}/compared"
     try:
         found = _compared(room) if _lay_out(run, room) else b""
-        with open(f"{target}.new", "wb") as file:
-            file.write(found)
-        os.replace(f"{target}.new", target)
+        replace_file(target, found)
     except (OSError, subprocess.SubprocessError):
         return ""
     finally:
         shutil.rmtree(room, ignore_errors=True)
-        with suppress(OSError):
-            os.unlink(f"{target}.new")
     return target
 
 
