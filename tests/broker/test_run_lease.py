@@ -185,7 +185,7 @@ def test_a_write_of_what_another_changed_meanwhile_fails_once(site: Site) -> Non
 
 _ANNOUNCED = (
     "import errno, os, sys, time\n"
-    "from holdfast.gate.sandbox import asking\n"
+    "from holdfast.gate.sandbox import runner_client\n"
     "flags, when = sys.argv[1:]\n"
     "def wait():\n"
     "    open(flags + '/read', 'w').close()\n"
@@ -193,7 +193,7 @@ _ANNOUNCED = (
     "if when == 'after': wait()\n"
     "reader = 1 if when == 'other' else os.getpid()\n"
     "if when == 'other': wait()\n"
-    "asking.held_by_others(os.getcwd(), ['a.txt', 'b.txt'], edit=True, reader=reader)\n"
+    "runner_client.held_by_others(os.getcwd(), ['a.txt', 'b.txt'], edit=True, reader=reader)\n"
     "if when == 'before': wait()\n"
     "try:\n"
     "    open('a.txt', 'a').write('mine\\n')\n"

@@ -13,10 +13,7 @@ from holdfast.core.errors import HoldfastError
 
 GUIDE = Path(__file__).parents[2] / "docs/errors.md"
 #: What is not to be imported: programs run when they are, and one is for type checkers only.
-NO_MODULES = (
-    "holdfast.__main__", "holdfast.gate.hook", "holdfast.gate.sandbox.launch",
-    "holdfast.store.contract",
-)  # fmt: skip
+NO_MODULES = ("holdfast.__main__", "holdfast.gate.hook", "holdfast.store.contract")
 #: Their exit codes are not those of their class.
 OF_THEIR_OWN = ("E_COMMAND",)
 

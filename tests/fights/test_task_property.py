@@ -72,36 +72,36 @@ def _dispatch(made: TaskSet, seconds: float, *, with_launchers: bool = False) ->
 # Python process of the test begins.
 
 NO_OLD_FILES = """
-from holdfast.gate.broker import task_leases
+from holdfast.gate.broker.leasing import task_leases
 task_leases.TaskLeases._demand_fresh = lambda self, caller, lease: None
 """
 NOTHING_UNDONE = """
-from holdfast.work.tasks import flow
-flow.TaskFlow.undo = lambda self, item: flow.Run(self.root, item.id).forget()
+from holdfast.work.tasks import task_flow
+task_flow.TaskFlow.undo = lambda self, item: task_flow.Run(self.root, item.id).forget()
 """
 NO_READS = """
-from holdfast.work.tasks import attempt, flow
+from holdfast.work.tasks import attempt, task_flow
 from holdfast.work.engine.work_items import LockRequest
 real = attempt.request_of
 def request_of(task, list, needs=()):
     return LockRequest.of((), real(task, list, needs).write_paths)
-attempt.request_of = flow.request_of = request_of
+attempt.request_of = task_flow.request_of = request_of
 """
 GIVEN_BACK_BY_THE_AGENT = """
-from holdfast.gate.broker import task_leases
+from holdfast.gate.broker.leasing import task_leases
 from holdfast.gate.broker.leasing.command_leases import Leases
 task_leases.TaskLeases.settle = Leases.settle
 """
 VICTIM_NOT_UNDONE = """
-from holdfast.work import performing
-from holdfast.work.tasks import flow
+from holdfast.work.engine import item_steps
+from holdfast.work.tasks import task_flow
 def retried(self, item, host, again):
     if "yielded" in str(again):
-        flow.Run(self._work._works[0].root, item.id).forget()
+        task_flow.Run(self._work._works[0].root, item.id).forget()
         wanted = {"request": again.request, "data": again.data, "counts": False}
         return self._desk.retry(item, str(again), **wanted)
     return real(self, item, host, again)
-real, performing.Performer._retried = performing.Performer._retried, retried
+real, item_steps.Performer._retried = item_steps.Performer._retried, retried
 """
 BROKEN = {
     "old files may be written": NO_OLD_FILES,

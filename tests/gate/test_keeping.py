@@ -314,8 +314,8 @@ import os, signal, sys
 from holdfast import Holder, LockManager
 from holdfast.core.draft import Draft
 from holdfast.core.model import SECOND
-from holdfast.gate import keeping
-from holdfast.manager import services
+from holdfast.gate import client_keeper
+from holdfast.manager import transactions
 from holdfast.manager.owners.liveness import own_witness
 
 root, key, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
@@ -329,8 +329,8 @@ with LockManager.open(root) as manager:
         draft.extend(view.grant(grant.id), expires_at=ends, idle_at=None)
         return draft.done(None)
 
-    services.decide(manager, end)
-assert keeping.start(root, key, own_witness(), seconds)
+    transactions.decide(manager, end)
+assert client_keeper.start(root, key, own_witness(), seconds)
 print(grant.id, flush=True)
 sys.stdin.readline()
 os.kill(os.getpid(), signal.SIGKILL)

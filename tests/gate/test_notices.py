@@ -18,8 +18,9 @@ from helpers_hook import HOOK, InProcesses, Scene, refusal
 from helpers_processes import LINUX_ONLY, state_of, until
 from holdfast import LockManager
 from holdfast.gate import side_process
-from holdfast.gate.people import notices
+from holdfast.gate.people import lookout, notices, notify_command
 from holdfast.gate.people.blocked_agents import resume
+from holdfast.gate.rulebook import unblocking
 from stage import settled
 
 pytestmark = LINUX_ONLY
@@ -90,7 +91,7 @@ class Desk(Scene):
                 words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
             except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
                 continue
-            if os.fsencode(self.root) in words and b"gate.lookout" in b" ".join(words):
+            if os.fsencode(self.root) in words and b"gate.people.lookout" in b" ".join(words):
                 found += [int(name)] if state_of(int(name)) not in "ZX" else []
         return found
 
@@ -352,8 +353,8 @@ def test_an_edit_that_nobody_contends_pays_nothing_for_it(desk: Desk) -> None:
     assert desk.owners() == {FILE: ANN}
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
     assert "holdfast.gate.people.notices" in imported
-    late = {f"holdfast.gate.{name}" for name in ("notifying", "beside", "lookout")}
-    assert not imported & {*late, "holdfast.gate.rulebook.unblocking"}
+    late = (side_process, lookout, notify_command, unblocking)
+    assert not imported & {module.__name__ for module in late}
     assert not desk.place.parent.exists()
 
 

@@ -788,7 +788,8 @@ def test_without_proc_a_terminal_is_found_by_the_system(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
-        "from holdfast.manager import identity; identity.sees_processes = lambda: False\n" + PROBE
+        "from holdfast.manager.owners import identity; identity.sees_processes = lambda: False\n"
+        + PROBE
     )
     script = bench.folder / "system.py"
     script.write_text(code)

@@ -158,7 +158,7 @@ def public() -> Iterator[Path]:
 AS_NOBODY = """
 import os, sys
 from holdfast.core.errors import BadKeyError
-from holdfast.manager import paths, realpath
+from holdfast.manager.files import paths, realpath
 realpath.look = getattr(realpath, sys.argv[1])
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 tree = paths.Tree(sys.argv[2])
@@ -212,7 +212,7 @@ can_mount = pytest.mark.skipif(
     reason="needs root and unshare, to mount something",
 )
 PLACES = (
-    "import sys; from holdfast.manager import paths, realpath; "
+    "import sys; from holdfast.manager.files import paths, realpath; "
     "realpath.look = getattr(realpath, sys.argv[1]); tree = paths.Tree(sys.argv[2]); "
     "print(tree.folds); print(*(tree.place(t) for t in sys.argv[3:]), sep='\\n')"
 )

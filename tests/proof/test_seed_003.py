@@ -463,8 +463,8 @@ def test_seed003_09_a_command_that_follows_the_events_reaps_from_time_to_time(
     ledger = ProofLedger(root, sync=False)
     Claims(ledger).claim("1", owner="a", timeout="1s")
     follow = """
-from holdfast.cli import main, proof
-proof._REAP_SECONDS = 0.2
+from holdfast.cli import main, proof_commands
+proof_commands._REAP_SECONDS = 0.2
 sys.exit(main(["-C", sys.argv[1], "proof", "events", "--follow"]))
 """
     with Crowd(tmp_path) as crowd:

@@ -169,21 +169,21 @@ def test_a_conflict_is_3_and_nothing_was_made(room: Room) -> None:
 
 ASK = """
 import json, os, sys
-from holdfast.gate.sandbox import SandboxError, asking
+from holdfast.gate.sandbox import SandboxError, runner_client
 grant, token = os.environ["HOLDFAST_GRANT"], int(os.environ["HOLDFAST_TOKEN"])
 root = os.getcwd()
 said = [
-    bool(asking.verify(grant, f"{root}/app/x.rb", token=token)),
-    bool(asking.verify(grant, "app/x.rb", token=token)),
-    bool(asking.verify(grant, token=token)),
-    asking.verify(grant, "app/y.rb", token=token).code,
-    asking.verify(grant, "app/x.rb", token=token - 1).code,
-    asking.verify("nobody's", "app/x.rb", token=token).code,
-    [one["write_paths"] for one in asking.status()["grants"]],
-    asking.status()["root"] == root,
+    bool(runner_client.verify(grant, f"{root}/app/x.rb", token=token)),
+    bool(runner_client.verify(grant, "app/x.rb", token=token)),
+    bool(runner_client.verify(grant, token=token)),
+    runner_client.verify(grant, "app/y.rb", token=token).code,
+    runner_client.verify(grant, "app/x.rb", token=token - 1).code,
+    runner_client.verify("nobody's", "app/x.rb", token=token).code,
+    [one["write_paths"] for one in runner_client.status()["grants"]],
+    runner_client.status()["root"] == root,
 ]
 try:
-    asking.verify(grant, "../outside", token=token)
+    runner_client.verify(grant, "../outside", token=token)
 except SandboxError as error:
     said.append(error.fields["said"])
 print(json.dumps(said))
@@ -203,9 +203,10 @@ def test_from_inside_the_runner_is_asked_what_is_held(room: Room) -> None:
 def test_a_grant_that_was_taken_away_is_refused_inside_at_once(
     room: Room, started: list[int]
 ) -> None:
-    script = "import os; from holdfast.gate.sandbox import asking\n"
-    script += "for _ in range(2):\n input(); print(bool(asking.verify(os.environ['HOLDFAST_GRANT'],"
-    script += " token=int(os.environ['HOLDFAST_TOKEN']))), flush=True)"
+    script = "import os; from holdfast.gate.sandbox import runner_client\n"
+    script += "grant, token = os.environ['HOLDFAST_GRANT'], int(os.environ['HOLDFAST_TOKEN'])\n"
+    script += "for _ in range(2):\n"
+    script += " input(); print(bool(runner_client.verify(grant, token=token)), flush=True)"
     process = room.repo.start(
         *room.line("--", sys.executable, "-c", script), env=room.env, stdin=subprocess.PIPE
     )
@@ -231,10 +232,10 @@ def test_the_ledger_itself_is_closed_inside(room: Room) -> None:
 
 @NEEDS_LANDLOCK
 def test_a_killed_runner_answers_nobody(room: Room, started: list[int]) -> None:
-    script = "import os; from holdfast.gate.sandbox import asking\n"
+    script = "import os; from holdfast.gate.sandbox import runner_client\n"
     script += "note = open('note', 'w', buffering=1)\n"
     script += "print(os.getpid(), file=note)\n"
-    script += "while True:\n try: asking.status()\n except Exception as error:\n"
+    script += "while True:\n try: runner_client.status()\n except Exception as error:\n"
     script += "  print(error.code, error.message, file=note)\n  break\n"
     process = room.repo.start(
         *room.line("--", sys.executable, "-c", script, write=["note"]),

@@ -124,7 +124,7 @@ def test_of_another_ledger_the_runner_knows_nothing(room: Room, tmp_path: Path) 
 def test_what_is_no_such_question_is_an_error_and_changes_nothing(room: Room) -> None:
     script = """
 import json, os
-from holdfast.gate.sandbox import SandboxError, asking
+from holdfast.gate.sandbox import SandboxError, runner_client
 grant, token = os.environ["HOLDFAST_GRANT"], int(os.environ["HOLDFAST_TOKEN"])
 gap = {"ask": "gap", "grant": grant, "token": token, "path": "lib/z.rb", "client": "claude"}
 check = {"ask": "check", "id": "a", "key": "a", "read": [], "write": ["lib/z.rb"]}
@@ -140,7 +140,7 @@ bad = [
 said = []
 for one in bad:
     try:
-        said.append(asking.ask(one))
+        said.append(runner_client.ask(one))
     except SandboxError as error:
         said.append(error.fields["said"][:2])
 print(json.dumps(said))

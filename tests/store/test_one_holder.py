@@ -496,9 +496,9 @@ def test_a_wait_that_a_fork_interrupts_is_the_parents_and_fails_in_the_child(
 STEPS = """
 import pathlib
 from holdfast import LockManager, StoreError
-from holdfast.core import moving
+from holdfast.core import bulk_rules
 from holdfast.core.draft import Draft
-from holdfast.manager import services
+from holdfast.manager import transactions
 root, way, step = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 manager = LockManager.open(root)
 parent, going_on = os.getpid(), getattr(manager.store, step)
@@ -518,15 +518,15 @@ request = manager.request("program", (), [root / "x"], None, "")
 
 def taking(view):
     draft = Draft(view)
-    return draft.done(moving.take_each(draft, [request]))
+    return draft.done(bulk_rules.take_each(draft, [request]))
 
 
 setattr(manager.store, step, forks)
 try:
     if way == "queue":
-        grant = services.queue(manager, request)
+        grant = transactions.queue(manager, request)
     elif way == "decide":
-        grant = services.decide(manager, taking)
+        grant = transactions.decide(manager, taking)
     else:
         grant = getattr(manager, way)(**wanted)
     say("granted" if grant else "refused", "parent" if os.getpid() == parent else "child")

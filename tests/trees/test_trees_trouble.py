@@ -437,7 +437,7 @@ mount -t tmpfs -o size=6m none "$2"
 exec "$1" -c '
 import os, sys
 from holdfast.trees import *
-from holdfast.trees import descriptors
+from holdfast.trees.snapshots import descriptors
 repository = Repository.init(sys.argv[1] + "/repo")
 main = find(repository, "main")
 acquire(main, "h:a:1:1")
@@ -528,7 +528,7 @@ for attempt in (
         say("allowed")
     except (HoldfastError, OSError) as error:
         say(type(error).__name__)
-from holdfast.trees import descriptors
+from holdfast.trees.snapshots import descriptors
 say(len(descriptors.history(repository)))
 """
 

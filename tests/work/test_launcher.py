@@ -234,15 +234,15 @@ def test_an_agent_finds_nothing_of_the_one_before(bench: Bench) -> None:
 
 
 @NEEDS_LANDLOCK
-@pytest.mark.parametrize("resists", ["Scratch.empty", "Service._turn_away"])
+@pytest.mark.parametrize(
+    "resists", ["scratch_folder.Scratch.empty", "ledger_socket.Service._turn_away"]
+)
 def test_what_cannot_be_cleared_is_left_for_new_quarters(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resists: str
 ) -> None:
-    module = {"Scratch": "scratch", "Service": "service"}[resists.partition(".")[0]]
-    before_launchers(
-        f"from holdfast.gate.sandbox import {module}; {module}.{resists} = lambda self: False",
-        tmp_path, monkeypatch,
-    )  # fmt: skip
+    module = resists.partition(".")[0]
+    code = f"from holdfast.gate.sandbox import {module}; {resists} = lambda self: False"
+    before_launchers(code, tmp_path, monkeypatch)
     bench = Bench(repository)
     places = [bench.shell('echo "$TMPDIR"').strip() for _ in range(3)]
     assert len(set(places)) == 3
@@ -276,10 +276,10 @@ def test_what_was_made_and_unmade_is_not_unmade_once_more(bench: Bench) -> None:
 
 ASKS = """
 import os
-from holdfast.gate.sandbox import asking
+from holdfast.gate.sandbox import runner_client
 tasks = f"/proc/{os.getppid()}/task"
 before = len(os.listdir(tasks))
-said = asking.verify(os.environ["HOLDFAST_GRANT"], token=int(os.environ["HOLDFAST_TOKEN"]))
+said = runner_client.verify(os.environ["HOLDFAST_GRANT"], token=int(os.environ["HOLDFAST_TOKEN"]))
 print(before, said.allowed, len(os.listdir(tasks)))
 """
 

@@ -35,20 +35,20 @@ pytestmark = pytest.mark.skipif(
     reason="not known how a process is made for somebody else here",
 )
 
-WITHOUT = "from holdfast.gate.sandbox import spawning; spawning.is_possible = lambda: False"
+WITHOUT = "from holdfast.gate.sandbox import fork_client; fork_client.is_possible = lambda: False"
 
 #: The nursery, with another way to call the kernel.
 OTHER_KERNEL = """
-from holdfast.gate.sandbox import spawning
-spawning._PROGRAM = '''
+from holdfast.gate.sandbox import fork_client
+fork_client._PROGRAM = '''
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from holdfast.gate.sandbox import nursery
-real = nursery.kernel()
+from holdfast.gate.sandbox import fork_server
+real = fork_server.kernel()
 def call(number, *arguments):
     {0}
-nursery.kernel = lambda: call
-nursery.main()
+fork_server.kernel = lambda: call
+fork_server.main()
 '''
 """
 

@@ -52,7 +52,7 @@ def start(root: str, key: str, client: Witness, seconds: float) -> int:
             return 0
     except OSError:
         return 0
-    return side_process.start("keeping", words, {})
+    return side_process.start(__name__, words, {})
 
 
 def run(words: list[str]) -> None:

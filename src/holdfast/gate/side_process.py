@@ -24,7 +24,7 @@ _BYTES_MAX = 300
 _SOURCE = __file__.removesuffix("/holdfast/gate/side_process.py")
 _PROGRAM = (
     "import os, sys; os.chdir('/'); sys.path.insert(0, sys.argv.pop(1)); "
-    "from holdfast.gate.{} import run; run(sys.argv[1:])"
+    "from importlib import import_module; import_module(sys.argv.pop(1)).run(sys.argv[1:])"
 )
 _SHELL = "/bin/sh"
 #: To start a program in another folder without going there ourselves.
@@ -32,13 +32,13 @@ _IN_FOLDER = 'cd "$0" && exec "$@"'
 
 
 def start(module: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Start the `run` of a module of the gate in a process of its own: its pid, or 0 if it could
-    not be started. Never raises."""
+    """Start the `run` of a module, named in full, in a process of its own: its pid, or 0 if it
+    could not be started. Never raises."""
     if os.name != "posix" or not sys.executable:
         return 0
-    program = _PROGRAM.format(module)
+    program = [sys.executable, "-I", "-S", "-c", _PROGRAM, _SOURCE, module]
     try:
-        return spawn([sys.executable, "-I", "-S", "-c", program, _SOURCE, *words], environ)
+        return spawn([*program, *words], environ)
     except (OSError, ValueError):
         return 0
 

@@ -24,25 +24,29 @@ from holdfast.gate.git import git_hooks
 PROGRAM = """
 import json, os, subprocess, sys
 from time import monotonic
-from holdfast.gate import agents, door, guard, leases, patch, process, settings, shell, switch
-from holdfast.gate.clients import claude, codex
-from holdfast.gate.guard import after, aside, before, damage, ending, own, trees, unclaimed
-from holdfast.gate.guard import watching
-from holdfast.manager import manager, processes
+from holdfast.gate import agents, lease_gate, shell
+from holdfast.gate.clients import claude, codex, patch_files
+from holdfast.gate.config import off_switch, settings
+from holdfast.gate.door import client_events, hook_process
+from holdfast.gate.guard import after_command, before_command, damage, ended_commands, file_watch
+from holdfast.gate.guard import kept_files, own_commands, tree_verbs, unclaimed_changes
+from holdfast.manager import manager
+from holdfast.manager.owners import processes
 from holdfast.store import open_store
 import holdfast.store.sqlite
 
-troubles, in_trouble = [], door._in_trouble
+troubles, in_trouble = [], client_events._in_trouble
 
 def noticed(intent, error):
     troubles.append(str(error))  # what could not write passes, but not here
     return in_trouble(intent, error)
 
-door._in_trouble = noticed
+client_events._in_trouble = noticed
 
 def ask(client, text, env, file):
     troubles.clear()
-    said = door.answer(client, text.encode(), env, started=monotonic(), pause=process._pause)
+    held_open = hook_process._pause
+    said = client_events.answer(client, text.encode(), env, started=monotonic(), pause=held_open)
     with open(file + ".new", "w") as stream:
         json.dump([said.code, said.stdout, said.stderr + " ".join(troubles)], stream)
     os.rename(file + ".new", file)

@@ -85,7 +85,7 @@ def look_out(root: str) -> int:
             return 0
     except OSError:
         return 0
-    return side_process.start(LOOKOUT, [root], for_anybody(os.environ))
+    return side_process.start("holdfast.gate.people.lookout", [root], for_anybody(os.environ))
 
 
 def look_out_if_wanted(root: str) -> None:
