@@ -320,7 +320,8 @@ FAMILIES: tuple[Family, ...] = (
     Family("tree", "worktrees with one writer each, and snapshots that are whole or not there"),
 )
 
-#: What `--help` and `--version` run.
+#: What `holdfast` without a command runs, and `--help` and `--version`.
+OVERVIEW = Command("overview", "overview", "", "")
 HELP = Command("usage", "help", "", "")
 VERSION = Command("version", "help", "", "")
 

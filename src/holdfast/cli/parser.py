@@ -10,7 +10,16 @@ cannot mix options with several words, and would swallow a path after a bare `--
 
 from __future__ import annotations
 
-from holdfast.cli.commands import COMMANDS, FAMILIES, GLOBALS, HELP, VERSION, Command, Option
+from holdfast.cli.commands import (
+    COMMANDS,
+    FAMILIES,
+    GLOBALS,
+    HELP,
+    OVERVIEW,
+    VERSION,
+    Command,
+    Option,
+)
 from holdfast.core.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -116,7 +125,7 @@ def parse(words: list[str]) -> Call:
             return Call(VERSION, [], line.values)
         if "help" in line.values:
             return Call(HELP, [], line.values)
-        raise UsageError("no command was given", hint="holdfast --help lists them")
+        return Call(OVERVIEW, [], line.values)
     if name == "help":
         return _help_call(line)
     command = _command(name, line)

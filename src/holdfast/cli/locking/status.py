@@ -51,10 +51,10 @@ DRAW_SECONDS = 0.1
 def status(call: Call) -> int:
     """Show it once, or whenever it changes."""
     context = CommandContext(call)
-    me = _me(context)
+    me = caller(context)
     if call.flag("watch"):
         return _watch(context, me)
-    picture, left = _picture(context)
+    picture, left = look(context)
     if picture.root and picture.of(BLOCKED):
         look_out_if_wanted(picture.root)
     if call.flag("json"):
@@ -66,8 +66,8 @@ def status(call: Call) -> int:
     return DONE
 
 
-def _picture(context: CommandContext) -> tuple[Picture, Left]:
-    """What the ledger says, and the lists of tasks that nobody does any more."""
+def look(context: CommandContext) -> tuple[Picture, Left]:
+    """What the ledger says, and the lists of tasks whose dispatcher is gone."""
     everything = context.call.flag("all")
     try:
         manager = context.find([])
@@ -78,7 +78,8 @@ def _picture(context: CommandContext) -> tuple[Picture, Left]:
         return picture(context, everything, closed), []
 
 
-def _me(context: CommandContext) -> Holder | None:
+def caller(context: CommandContext) -> Holder | None:
+    """The holder that the caller's locks would have, if any."""
     try:
         return context.me().holder
     except BadKeyError:  # a name that cannot lock anything; looking is for everybody
@@ -137,7 +138,7 @@ def _draw(lines: list[str], *, again: bool) -> None:
 
 def _drawn(picture: Picture, left: Left, me: Holder | None, everything: bool) -> list[str]:
     width, coloured = terminal_width(), colours()
-    lines = [_headline(picture, width, coloured)]
+    lines = [headline(picture, width, coloured)]
     for told in map(sentence, left):  # with a command that is to be typed: never cut
         lines.append(f"\x1b[{YELLOW}m{told}\x1b[0m" if coloured else told)
     if picture.off is not None:
@@ -157,7 +158,11 @@ def _drawn(picture: Picture, left: Left, me: Holder | None, everything: bool) ->
     return lines
 
 
-def _headline(picture: Picture, width: int | None, coloured: bool) -> str:
+def headline(picture: Picture, width: int | None, coloured: bool, *, always_in: str = "") -> str:
+    """How much is locked, waits and is blocked, as one line.
+
+    Without any of it the repository is not named, unless `always_in` names it.
+    """
     count, specs, blocked = len(picture.grants), len(picture.specs), len(picture.of(BLOCKED))
     waits = len(picture.waiting) + len(picture.strays)
     parts = [f"{count} lock{'s' * (count > 1)}"] if count else []
@@ -168,6 +173,8 @@ def _headline(picture: Picture, width: int | None, coloured: bool) -> str:
     told = ", ".join(parts)
     if picture.root and (count or specs or waits or blocked):
         told += f" in {plain(picture.root)}"
+    elif always_in:
+        told += f" in {plain(always_in)}"
     told = told if width is None else cut(told, width)
     return f"\x1b[{BOLD}m{told}\x1b[0m" if coloured and (count or specs) else told
 
