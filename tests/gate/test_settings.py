@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.cli import exit_code
-from holdfast.gate.config.settings import Settings, SettingsError
-from holdfast.gate.config.settings_file import plain_tables
+from holdfast.gate.config.settings import (
+    ACROSS_CHOICES,
+    SHELL_CHOICES,
+    Settings,
+    SettingsError,
+)
+from holdfast.gate.config.settings_file import KEYS, TOP, plain_tables
 
 DEFAULTS = Settings()
 
@@ -188,6 +193,19 @@ def test_the_page_about_the_gate_shows_the_defaults_as_a_file(tmp_path: Path) ->
         set(Settings.__slots__) - {"problem"}
     )
     assert Settings.load(put(tmp_path, text)) == DEFAULTS
+
+
+def test_the_page_about_the_gate_has_every_key_in_its_table_and_every_choice() -> None:
+    page = (Path(__file__).parents[2] / "docs/gate.md").read_text()
+    section = page.partition("\n## Settings\n")[2].partition("\n## ")[0]
+    [text] = re.findall(r"^```toml\n(.*?)^```", section, re.M | re.S)
+    tables = tomllib.loads(text)
+    top = {key for key, value in tables.items() if not isinstance(value, dict)}
+    inside = {table: set(keys) for table, keys in tables.items() if table not in top}
+    assert {TOP: top, **inside} == {table: set(keys) for table, keys in KEYS.items()}
+    for key, choices in (("shell", SHELL_CHOICES), ("across_worktrees", ACROSS_CHOICES)):
+        lines = "\n".join(line for line in section.splitlines() if f"{key} = " in line)
+        assert [one for one in choices if not re.search(rf"\b{one}\b", lines)] == []
 
 
 def test_what_belongs_above_the_tables_is_said_to(tmp_path: Path) -> None:
