@@ -292,7 +292,7 @@ def test_a_program_with_a_sandbox_of_its_own_is_told_why_it_cannot_write(site: S
     if "unshare" in done.stderr and "failed" in done.stderr:
         pytest.skip("user namespaces are switched off here")
     assert site.text("a.txt") == "alpha\n"
-    assert done.stderr.count("runs with other rights than the command began with") == 1
+    assert done.stderr.count("has other privileges than the command had at its start") == 1
 
 
 def test_ignored_files_take_no_lease_but_are_refused_if_held(site: Site) -> None:
@@ -340,7 +340,7 @@ def test_what_is_left_running_keeps_what_it_has_open(site: Site) -> None:
     assert "still running: pid" in done.stderr
     assert "with a.txt open for writing" in done.stderr
     assert site.held() == ["a.txt"]
-    assert "left by run-" in site.grants()[0]["reason"]
+    assert "left running by run-" in site.grants()[0]["reason"]
     site.raise_flag("end")
     site.until_flag("over")
     until(lambda: site.held() == [], "the end of what was left")

@@ -237,7 +237,7 @@ def test_a_command_that_never_claimed_its_slip_is_told_to_the_user(
 ) -> None:
     ann.before("echo x")
     said = ann.after("echo x", 0)
-    assert "without its leases" in said["systemMessage"]
+    assert "ran without leases" in said["systemMessage"]
 
 
 def test_one_slip_is_claimed_by_one_process(root: Path, ann: ClaudeLike) -> None:

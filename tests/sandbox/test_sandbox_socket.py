@@ -96,7 +96,7 @@ def test_whatever_cannot_be_answered_is_an_error_and_the_next_is_answered(
 
 
 def test_a_refused_question_raises_inside(served: str) -> None:
-    with pytest.raises(SandboxError, match="what can be asked is: verify, status, echo") as caught:
+    with pytest.raises(SandboxError, match="requests are: verify, status, echo") as caught:
         runner_client.ask({"ask": "nothing"}, where=served)
     assert caught.value.fields["said"] == "E_SANDBOX"
     assert (

@@ -141,7 +141,7 @@ def test_no_task_writes_the_list_that_it_is_in(checkout: Checkout) -> None:
     checkout.write({"tasks.toml": "# the list\n"})
     found = checkout.dispatch(checkout.task("reaches", "echo mine > tasks.toml"))["reaches"]
     assert found.state == task_states.FAILED
-    assert any("the list that this task is in" in line for line in found.tail)
+    assert any("the list that contains this task" in line for line in found.tail)
     assert checkout.read("tasks.toml") == "# the list\n"
 
 
@@ -198,7 +198,7 @@ def test_a_full_disk_refuses_the_write_and_loses_nothing(
     monkeypatch.setenv("PYTHONPATH", str(site))
     found = checkout.dispatch(checkout.task("writes", "echo small > a.txt; echo y > large.bin"))
     assert found["writes"].state == task_states.FAILED
-    assert any("cannot be kept as it is" in line for line in found["writes"].tail)
+    assert any("cannot be backed up" in line for line in found["writes"].tail)
     assert checkout.read("large.bin") == "x" * 300_000
     assert checkout.read("a.txt") == "a0\n"
 

@@ -68,7 +68,7 @@ def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
     def held_by_others(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
         root, names = wanted["root"], wanted["names"]
         if not isinstance(root, str) or not all(isinstance(name, str) for name in names):
-            raise TypeError("root is a text, names a list of texts")
+            raise TypeError("root must be a string, names a list of strings")
         reader = wanted.get("reader")
         if isinstance(reader, int) and not isinstance(reader, bool) and reader > 0:
             for name in names:

@@ -182,7 +182,7 @@ class Broker:
         except HoldfastError:
             self._listener.refuse(id, errno.EACCES)
         except Exception as error:  # a fault of ours must not stop all other calls
-            self._leases.say(f"a call was refused by a fault of the broker: {error!r}")
+            self._leases.say(f"internal error in the broker, so a call was refused: {error!r}")
             self._listener.refuse(id, errno.EIO)
         else:
             self._hand(id, answer)
@@ -222,9 +222,9 @@ class Broker:
         if self._performing.kinds.rough(os.path.normpath(path))[0] != OUTSIDE:
             self._has_told_of_others = True
             self._leases.say(
-                f"{plain(caller.name)} (pid {caller.process}) runs with other rights than the "
-                "command began with (a sandbox of its own, another user, another namespace), so "
-                f"it cannot write {plain(path)}; switch that off to write below run --lease"
+                f"{plain(caller.name)} (pid {caller.process}) has other privileges than the "
+                "command had at its start (its own sandbox, another user, another namespace), so "
+                f"it cannot write {plain(path)}; turn that off to write below run --lease"
             )
 
     def _refuse_limits(self, process: int) -> None:
@@ -303,7 +303,9 @@ class Broker:
         for process, paths in used.items():
             for path in paths:
                 self._leases.relabel(
-                    path, f"left by {self._leases.holder.id}, pid {process}, {command_of(process)}"
+                    path,
+                    f"left running by {self._leases.holder.id}, pid {process}, "
+                    f"{command_of(process)}",
                 )
         return used
 

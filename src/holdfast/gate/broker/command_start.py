@@ -61,7 +61,7 @@ def demand(*, is_tried: bool = False, what: str = "run --lease") -> int:
     if lacks:
         hint = "lock what the command writes: holdfast run --write PATH -- COMMAND"
         if runner_client.address():
-            hint = "run the command as it is: below a broker its writes are leased already"
+            hint = "run the command directly: the broker around it already leases its writes"
         raise SandboxError(f"{what} cannot work here: {lacks}", hint=hint, abi=found.abi)
     return found.abi
 
@@ -213,7 +213,7 @@ def _received(line: _socket.socket) -> int:
             found = int.from_bytes(given[:4], sys.byteorder)
             os.set_inheritable(found, False)
             return found
-    raise trouble("the kernel does not tell of the command's calls", OSError(38, "no fd"))
+    raise trouble("cannot receive the command's calls", OSError(38, "no descriptor was sent"))
 
 
 def _kept_apart() -> str:
@@ -237,7 +237,7 @@ def _refuse_alias(folder: str) -> None:
         raise SandboxError(
             f"run --lease cannot work here: {plain(folder)} is also mounted at {plain(place)}, "
             "where it would stay open",
-            hint="unmount that, or run the command in a mount namespace without it",
+            hint="unmount it, or run the command in a mount namespace without it",
             path=plain(place),
         )
 

@@ -106,7 +106,7 @@ class _Runner:
     def _lose_broker(self) -> None:
         self._is_alone = True
         os.waitpid(self._broker, 0)
-        self._say("the broker was killed: the command can open nothing for writing any more")
+        self._say("the broker was killed: the command can no longer open anything for writing")
         self._say("  -> stop it; its leases stay until all of its processes have ended")
         os.kill(os.getpid(), signal.SIGCHLD)  # it may have ended before it became our child
 

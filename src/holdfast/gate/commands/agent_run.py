@@ -77,7 +77,7 @@ class _Serving:
             say(f"the ledger cannot be used, so nothing can be written: {error.message}")
             say(f"  -> {error.hint}")
         except Exception as error:  # an agent reads one line, not a traceback
-            say(f"a fault of the broker, so nothing can be written: {error!r}")
+            say(f"internal error in the broker, so nothing can be written: {error!r}")
         return 0
 
     def _serve(self, enclosure: Enclosure, link: Link, watch: Watch, first: Call | None) -> None:

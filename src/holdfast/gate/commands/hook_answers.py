@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from holdfast.manager.ledger import Ledger
 
 _EXCEPTED = (
-    "holdfast: {0} cannot run below a broker, so what this command writes is not leased, only "
-    "checked afterwards (gate.lease_except)."
+    "holdfast: {0} cannot run below a broker, so the files that this command writes are not "
+    "leased, only checked afterwards (gate.lease_except)."
 )
 _NOT_CLAIMED = (
-    "holdfast: a shell command ran without its leases being taken: the program in front of it was "
-    "not started. Run: holdfast doctor"
+    "holdfast: a shell command ran without leases: Holdfast's program in front of it was not "
+    "started. Run: holdfast doctor"
 )
 
 

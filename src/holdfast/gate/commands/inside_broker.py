@@ -78,5 +78,5 @@ def questions(leases: AgentLeases) -> dict[str, Question]:
 def _folder(wanted: Mapping[str, Any]) -> str:
     root = wanted["root"]
     if not isinstance(root, str) or not root.startswith("/"):
-        raise TypeError("root is an absolute path")
+        raise TypeError("root must be an absolute path")
     return root

@@ -103,7 +103,7 @@ def rewritten(said: Answer, intent: Intent, data: object, folder: str) -> Answer
     if not isinstance(fields, dict) or not isinstance(fields.get("command"), str):
         return Answer(DENY, _NO_LINE.format("it is not a shell line"))
     if "\0" in text or clients.is_broken(text) or is_too_long(text):
-        return Answer(DENY, _NO_LINE.format("the line is too long, or no shell can take it"))
+        return Answer(DENY, _NO_LINE.format("the line is too long, or no shell accepts it"))
     return Answer(
         said.kind, said.reason, user=said.user, context=said.context, report=said.report,
         input={**fields, "command": text},

@@ -58,8 +58,8 @@ def text(python: str, program: str, folder: str, chained: str = "") -> str:
     in_shell = plain if behind else 'exec "${SHELL:-/bin/sh}" -c "$1"'
     words = " ".join(map(quoted, (python, "-I", "-S", program, "claude", folder, behind)))
     return f"""#!/bin/sh
-# Holdfast: what an agent's shell command writes is leased to that agent.
-# Written by `holdfast init`; with --undo Claude Code is told of it no more.
+# Holdfast: the files that an agent's shell command writes are leased to that agent.
+# Written by `holdfast init`; `holdfast init --undo` stops Claude Code from using it.
 {_CHAIN_MARK}{quoted(chained)}
 if [ -n "$CLAUDE_PROJECT_DIR" ] && [ -n "$CLAUDE_PID" ]; then
     {plain}

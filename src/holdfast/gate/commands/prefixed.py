@@ -57,7 +57,7 @@ def _for_claude(folder: str, chained: str, line: str) -> int:
     if slip is None:
         return _become(words)
     if os.environ.get(_CLAUDE_SANDBOX):
-        _complain("no broker works in Claude Code's own sandbox", _GUARD)
+        _complain("a broker cannot work in Claude Code's own sandbox", _GUARD)
         return _CANNOT
     return _run(slip, words, is_server=is_server)
 
@@ -95,7 +95,7 @@ def _for_codex(folder: str, command: str) -> int:
 
     if not words:
         _complain(
-            "this program is for the lines that a hook of Holdfast writes",
+            "this program runs only lines that a hook of Holdfast wrote",
             "run the command itself",
         )
         return _CANNOT
@@ -104,7 +104,7 @@ def _for_codex(folder: str, command: str) -> int:
         return _become([shell, *words])
     slip = slips.claim(folder, "", command)
     if slip is None:  # the hook has written this line, and only for a command with a slip
-        _complain("no hook has announced this command", "run the command again")
+        _complain("no hook announced this command", "run the command again")
         return _CANNOT
     return _run(slip, [shell, *words])
 

@@ -37,8 +37,8 @@ def demand(instead: str = "") -> Support:
     found = support()
     if not found.is_enough:
         raise SandboxError(
-            f"no sandbox here: {found.lacks}",
-            hint=f"{instead}run it with --sandbox=best-effort to have what there is",
+            f"the sandbox cannot work here: {found.lacks}",
+            hint=f"{instead}run it with --sandbox=best-effort to use what this kernel offers",
             abi=found.abi,
         )
     return found
@@ -96,7 +96,7 @@ class Sandbox:
             control = controls.of(os.path.join(root, path)) if kind(path) == "path" else None
             if control is not None:
                 raise ControlFileError(
-                    control.sentence(plain(path)), hint="change it yourself, outside of a sandbox",
+                    control.sentence(plain(path)), hint="change it yourself, outside the sandbox",
                     path=plain(path),
                 )  # fmt: skip
         try:

@@ -50,8 +50,8 @@ def open_all_but(closed: Iterable[str], rule: Callable[[int, int], None]) -> Non
         _open_below(root, top, rule)
     except OSError as error:
         raise SandboxError(
-            f"the sandbox cannot be made: {error.strerror or type(error).__name__}",
-            hint="wait until the others have given back what they hold",
+            f"cannot set up the sandbox: {error.strerror or type(error).__name__}",
+            hint="fix that, or lock what the command writes: holdfast run --write PATH -- COMMAND",
         ) from error
     finally:
         os.close(root)

@@ -45,14 +45,14 @@ class Gaps:
         grant, token, path = wanted["grant"], wanted["token"], wanted["path"]
         client = wanted["client"]
         if grant != self._grant or token != self._token or type(token) is not int:
-            raise ValueError("only the grant of this sandbox can have gaps here")
+            raise ValueError("gaps are recorded only for the grant of this sandbox")
         if not isinstance(path, str) or not clients.is_path(path):
-            raise TypeError("path is a text that can be a path")
+            raise TypeError("path must be a string that can be a path")
         if client not in clients.NAMES:
-            raise ValueError(f"client is one of {', '.join(clients.NAMES)}")
+            raise ValueError(f"client must be one of {', '.join(clients.NAMES)}")
         verdict = manager.verify(grant, path, token=token)
         if verdict:
-            raise ValueError("the grant covers this")
+            raise ValueError("the grant covers this path")
         if self._left <= 0:
             return {"recorded": False}
         self._left -= 1

@@ -122,7 +122,7 @@ def support() -> Support:
     if sys.platform != "linux":
         return Support(0, "this is not Linux, and Landlock is part of Linux")
     if os.uname().machine.startswith(_NUMBERED_OTHERWISE):
-        return Support(0, f"not known how Landlock is called on {os.uname().machine}")
+        return Support(0, f"Holdfast does not know how to call Landlock on {os.uname().machine}")
     try:
         call = kernel()
         abi = call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
@@ -192,7 +192,7 @@ def trouble(what: str, error: OSError) -> SandboxError:
     """What the kernel refused, as one of ours."""
     return SandboxError(
         f"{what}: {error.strerror or type(error).__name__}",
-        hint="see to that, or use --sandbox=best-effort where it does not matter",
+        hint="fix that, or use --sandbox=best-effort if an incomplete sandbox is enough",
     )
 
 

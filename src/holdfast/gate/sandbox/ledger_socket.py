@@ -173,7 +173,7 @@ class Service:
                 some = talk.line.recv(_SOME_BYTES)
                 talk.heard += some
                 if len(talk.heard) > REQUEST_BYTES_MAX:
-                    talk.say(_error("E_SANDBOX", "that is too long a request"))
+                    talk.say(_error("E_SANDBOX", "the request is too long"))
                 elif talk.heard.endswith(b"\n"):
                     talk.say(self._answer(bytes(talk.heard)))
                 else:
@@ -194,15 +194,15 @@ class Service:
             question = questions[wanted["ask"]]
         except (ValueError, LookupError, TypeError, RecursionError):
             known = ", ".join(questions)
-            return _error("E_SANDBOX", f"not understood; what can be asked is: {known}")
+            return _error("E_SANDBOX", f"unknown request; known requests are: {known}")
         try:
             return question(self._manager, wanted)
         except HoldfastError as error:
             return _error(error.code, error.message, error.hint)
         except (ValueError, LookupError, TypeError) as error:
-            return _error("E_SANDBOX", f"that cannot be asked like this: {error}")
+            return _error("E_SANDBOX", f"invalid request: {error}")
         except Exception as error:  # whoever asks must hear something, else it waits in vain
-            return _error("E_STORE", f"the ledger is in trouble: {error}")
+            return _error("E_STORE", f"cannot use the ledger: {error}")
 
 
 class _Talk:
@@ -248,9 +248,9 @@ def _error(code: str, message: str, hint: str = "") -> dict[str, Any]:
 def _verify(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
     grant, token, path = wanted["grant"], wanted["token"], wanted.get("path")
     if not isinstance(grant, str) or type(token) is not int:
-        raise TypeError("grant is a text, token a number")
+        raise TypeError("grant must be a string, token a number")
     if path is not None and not isinstance(path, str):
-        raise TypeError("path is a text")
+        raise TypeError("path must be a string")
     verdict = manager.verify(grant, path, token=token)
     return {"allowed": verdict.allowed, "code": verdict.code, "reason": verdict.reason}
 

@@ -95,8 +95,8 @@ class Places:
             raise _refused(path, error) from error
         if not is_file:
             raise SandboxError(
-                f"{plain(path)} is no regular file, so it cannot be opened by itself",
-                hint="lock the file that is to be written",
+                f"{plain(path)} is not a regular file, so it cannot be opened by itself",
+                hint="lock the file that the command writes",
                 path=plain(path),
             )
 
@@ -227,7 +227,7 @@ class Places:
 def _would_open(text: str, what: str) -> SandboxError:
     return SandboxError(
         f"sandbox.write names {plain(text)!r}, which would open {what}",
-        hint="name single files, or folders that hold nothing but caches and logs",
+        hint="name individual files, or folders that hold nothing but caches and logs",
         path=plain(text),
     )
 
@@ -243,7 +243,7 @@ def git_folders(root: str) -> list[str]:
         place = os.path.join(root, _line(place).removeprefix("gitdir:").strip())
     if not os.path.isdir(place):
         raise SandboxError(
-            f"{plain(root)} is no git work tree, so there is no .git to open",
+            f"{plain(root)} is not a git work tree, so there is no .git to open",
             hint="leave out --git, or name files of a repository",
         )
     found = [os.path.realpath(place)]
@@ -262,7 +262,7 @@ def _line(path: str) -> str:
 def _refused(path: str, error: OSError) -> SandboxError:
     return SandboxError(
         f"cannot open {plain(path)} for the sandbox: {error.strerror or type(error).__name__}",
-        hint="it must be possible to make or write it from outside first",
+        hint="you must be able to create or write it outside the sandbox",
         path=plain(path),
     )
 

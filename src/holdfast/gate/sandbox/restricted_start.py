@@ -78,7 +78,7 @@ def grief(note: bytes) -> Exception:
     number = int(note[1:])
     error = OSError(number, os.strerror(number))  # becomes the class that fits the number
     if note[:1] == RESTRICTING:
-        return trouble("the kernel does not restrict the command", error)
+        return trouble("cannot restrict the command", error)
     return error
 
 

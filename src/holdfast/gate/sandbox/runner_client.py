@@ -155,7 +155,7 @@ def ask(
         told = getattr(error, "strerror", None) or str(error) or "no answer"
         raise SandboxError(
             f"the runner of this sandbox does not answer: {told}",
-            hint="if it was killed, end this command and start it again",
+            hint="if it was killed, stop this command and start it again",
         ) from error
     if "error" in said:
         trouble = said["error"]
@@ -212,7 +212,7 @@ def _answer(line: socket, end: float) -> bytes:
         some = line.recv(_SOME_BYTES)
         found += some
         if not some or len(found) > ANSWER_BYTES_MAX:
-            raise ValueError("the answer is cut off" if found else "it hung up")
+            raise ValueError("the answer is truncated" if found else "it closed the connection")
     return bytes(found[:-1])
 
 

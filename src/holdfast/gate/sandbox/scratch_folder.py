@@ -59,8 +59,8 @@ class Scratch:
             os.mkdir(self.tmp, 0o700)
         except OSError as error:
             raise SandboxError(
-                f"cannot make a scratch folder: {error.strerror} ({error.filename})",
-                hint="TMPDIR must name a folder that can be written",
+                f"cannot create a scratch folder: {error.strerror} ({error.filename})",
+                hint="TMPDIR must name a writable folder",
             ) from error
 
     def note(self, holder: Holder, made: Iterable[Made]) -> None:

@@ -86,7 +86,7 @@ _WHY = {
     errno.EBUSY: "this process already runs below a seccomp listener (another run --lease, a "
     "dispatched agent, a container), and the kernel allows only one",
     errno.ENOSYS: "this kernel has no seccomp, or a container hides it",
-    errno.EINVAL: "the seccomp of this kernel is too old (Linux 5.19 has what is needed)",
+    errno.EINVAL: "the seccomp of this kernel is too old (it must be Linux 5.19 or later)",
     errno.EPERM: "something around this process, such as a container, forbids it",
 }
 
@@ -237,7 +237,7 @@ def lacks() -> str:
     if sys.platform != "linux":
         return "this is not Linux, and seccomp is part of Linux"
     if os.uname().machine not in MACHINES:
-        return f"not known how that is done on {os.uname().machine}"
+        return f"Holdfast does not know how to use seccomp on {os.uname().machine}"
     try:
         filter = Filter()
     except (ImportError, AttributeError):

@@ -144,7 +144,7 @@ class Controlling:
     def _refused(self, path: str, why: str = "") -> OSError:
         inner = self._inner(path) or path
         control = control_of(inner)
-        reason = control.why if control is not None else "git executes what it leads to"
+        reason = control.why if control is not None else "git executes its target"
         of = control.of if control is not None else "git"
         self._say(
             f"{plain(inner)} controls {of} ({reason}), so no command below run --lease may change "
@@ -214,7 +214,7 @@ class Controlling:
             return
         staged.published = new
         old = _text_at(staged.path)
-        why: str | None = "its folder leads elsewhere by now"
+        why: str | None = "its folder now leads elsewhere"
         if os.path.realpath(staged.path) == staged.path:
             why = self._why_not(staged.path, staged.what, old, new)
         if why is not None:

@@ -170,8 +170,8 @@ class Leases:
 
     def _take_place(self, caller: Caller, found: Found, place: Place, waits: bool) -> Lease:
         if self.is_over:
-            told = f"{plain(place.path)} was not leased when the command ended; processes that it "
-            self._refuse(found.path, "", told + "left running cannot lease it any more")
+            told = f"{plain(place.path)} was not leased when the command ended; processes that "
+            self._refuse(found.path, "", told + "were left running can no longer lease it")
         request = self._request(to_write(place), self._why("written", caller))
         outcome = self._decide(request)
         if isinstance(outcome, Refusal):
@@ -416,8 +416,8 @@ class Leases:
             if lease.grant == id:
                 del self.mine[path]
                 self._counts.pop(id, None)
-                self._tell(lease.shown, id, f"the lease of {plain(lease.shown)} was taken away: "
-                           "holdfast log says by whom")  # fmt: skip
+                self._tell(lease.shown, id, f"the lease on {plain(lease.shown)} was taken away: "
+                           "holdfast log shows by whom")  # fmt: skip
 
     def _head(self) -> int:
         with self._manager.store.view(deadline=monotonic() + DEADLINE_SECONDS) as view:

@@ -133,8 +133,8 @@ class TaskLeases(Leases):
     def refuse_closed(self, path: str) -> None:
         shown = path.removeprefix(f"{self._tree.root}/")
         if path in self._closed or self._is_another_name(path):
-            self._refuse(path, "list", f"{plain(shown)} is the list that this task is in, which "
-                         "only the dispatcher and people write")  # fmt: skip
+            self._refuse(path, "list", f"{plain(shown)} is the list that contains this task; only "
+                         "the dispatcher and people may write it")  # fmt: skip
         control = self._controls.of(path)
         if control is not None:
             if self._declared:
@@ -203,14 +203,14 @@ class TaskLeases(Leases):
         if _is_special(lease.path):
             self.drop(lease.path)
             self._refuse(lease.shown, "special", f"{plain(lease.shown)} is neither a file nor a "
-                         "folder and could not be put back, so no task may change it")  # fmt: skip
+                         "folder and could not be restored, so no task may change it")  # fmt: skip
         try:
             self._keepsake.add(lease.path, self._key_at(lease.path), self.mine)
             if self._kinds is not None:
                 self._kinds.freeze(lease.path)
         except OSError as error:
             self.drop(lease.path)
-            self._tell(lease.shown, "copy", f"{plain(lease.shown)} cannot be kept as it is, so it "
+            self._tell(lease.shown, "copy", f"{plain(lease.shown)} cannot be backed up, so it "
                        f"must not be written: {error.strerror}")  # fmt: skip
             raise OSError(
                 error.errno or errno.EIO, os.strerror(error.errno or errno.EIO)
@@ -288,13 +288,13 @@ class TaskLeases(Leases):
         shown = found.path.removeprefix(f"{self._tree.root}/")
         if self._declared:
             self._note_gap(shown)
-            self._refuse(shown, "gap", f"{plain(shown)} is a folder that this task has not made, "
+            self._refuse(shown, "gap", f"{plain(shown)} is a folder that this task did not create, "
                          "so it may not remove, rename or change it")  # fmt: skip
         new = [path for path in self._folders_in(found.path) if path not in self._kept]
         try:
             self._keepsake.keep_folders(new)
         except OSError as error:
-            self._tell(shown, "copy", f"{plain(shown)} cannot be kept as it is, so it must not be "
+            self._tell(shown, "copy", f"{plain(shown)} cannot be backed up, so it must not be "
                        f"changed: {error.strerror}")  # fmt: skip
             raise
         self._kept.update(new)
@@ -358,7 +358,7 @@ class TaskLeases(Leases):
             holders = list(dict.fromkeys(one.holder for one in refusal.circle))
             why = circle_sentence(self.holder.id, refusal.circle)
         else:
-            holders, why = [], refusal.message or "others read it and want to write it as well"
+            holders, why = [], refusal.message or "other readers of it also want to write it"
         if self._choose_victim(holders, why) == self.holder.id and not self.victim:
             self.victim = plain(why)
             self.wanted.append(shown)
