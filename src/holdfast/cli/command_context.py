@@ -1,12 +1,13 @@
 """Which ledger a command works on, who calls it, and where its paths start.
 
-A path is relative to the folder of the caller (or to `-C`), never to the root of the repository.
-The ledger is that of the nearest `.holdfast` above the first path, else of the git work tree
-around it, else it belongs to the caller's folder. So a path elsewhere finds the locks of its own
-repository, and a path in no repository is refused instead of getting a ledger made around it.
+A path is relative to the caller's folder (or to `-C`), never to the root of the repository. The
+ledger is that of the nearest `.holdfast` above the first path, else of the git work tree around
+it. A first path in neither belongs to the ledger of the caller's folder, which is made there if
+the caller is in no repository; a path outside of that is refused, and no ledger is made around it.
 
-Commands that only look never make a ledger: one that came to be in a home folder by mistake
-would be the nearest for everything below it.
+Commands that only look never make a ledger: one made in a home folder by mistake would be the
+nearest for everything below it. For the same reason a request that is refused for its paths makes
+none outside of a repository.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from holdfast.cli.parser import UsageError
 from holdfast.core import keys
 from holdfast.core.errors import LockNotHeldError
 from holdfast.manager.files import realpath
-from holdfast.manager.files.paths import LEDGER_FOLDER, home_root
+from holdfast.manager.files.paths import LEDGER_FOLDER, Tree, home_root
 from holdfast.manager.ledger import DEADLINE_SECONDS
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners import variables
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parser import Call
     from holdfast.core.view import View
-    from holdfast.manager.files.paths import Tree
     from holdfast.manager.owners.identity import Self
 
 STORE_VARIABLE = variables.STORE
@@ -66,7 +66,12 @@ class CommandContext:
         """The ledger for these places, made if there is none."""
         if self.store:
             return LockManager.open("", store=self.store)
-        return LockManager.open(self._root(places))
+        root = self._root(places)
+        if not is_repository(root):
+            tree = Tree(root)
+            for place in places:
+                tree.place(place)  # raises BadKeyError before a ledger is made
+        return LockManager.open(root)
 
     def find(self, places: list[str]) -> LockManager | None:
         """The ledger for these places, if there is one."""
@@ -86,10 +91,15 @@ class CommandContext:
         for place in places:
             if realpath.is_absolute(place) and keys.kind(place) == "path":
                 root = home_root(place)
-                if os.path.lexists(f"{root}/{LEDGER_FOLDER}") or os.path.lexists(f"{root}/.git"):
+                if is_repository(root):
                     return root
                 break
         return self.root()
+
+
+def is_repository(root: str) -> bool:
+    """Whether a folder has a ledger, or is the root of a git work tree."""
+    return os.path.lexists(f"{root}/{LEDGER_FOLDER}") or os.path.lexists(f"{root}/.git")
 
 
 def _enter(folders: list[str]) -> str:

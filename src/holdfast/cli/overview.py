@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import CommandContext
+from holdfast.cli.command_context import CommandContext, is_repository
 from holdfast.cli.dispatch.task_left import sentence
 from holdfast.cli.guarding.person import person
 from holdfast.cli.locking.status import caller, headline, look
@@ -16,7 +16,6 @@ from holdfast.core.keys import INODE, kind
 from holdfast.gate.install.install_plan import installed
 from holdfast.gate.install.install_record import load
 from holdfast.gate.rulebook.file_states import BLOCKED
-from holdfast.manager.files.paths import LEDGER_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def overview(call: Call) -> int:
     """Show it. A repository without a ledger is no error, nor is a folder in no repository."""
     context = CommandContext(call)
     root = context.root()
-    if not context.store and not _is_repository(root):
+    if not context.store and not is_repository(root):
         return _outside(call, root)
     picture, left = look(context)
     me = caller(context)
@@ -72,10 +71,6 @@ def overview(call: Call) -> int:
     lines += map(sentence, left)
     out("\n".join([*lines, "", *_shown(steps)]))
     return DONE
-
-
-def _is_repository(root: str) -> bool:
-    return os.path.lexists(f"{root}/.git") or os.path.isdir(f"{root}/{LEDGER_FOLDER}")
 
 
 def _outside(call: Call, folder: str) -> int:
