@@ -394,10 +394,10 @@ def _refuse_shared(worktree: Worktree) -> None:
         "what is held is not asked for",
         "core/rules.py",
         """\
-    if view.stirs or not view.is_free(*reach(looked_up(request))):
+    if view.grace_over or not view.is_free(*reach(looked_up(request))):
 """,
         """\
-    if view.stirs:
+    if view.grace_over:
 """,
         ("tests/core/test_seed_000.py::test_seed000_06_an_unexpired_lock_is_a_conflict",),
     ),

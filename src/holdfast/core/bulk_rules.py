@@ -61,12 +61,12 @@ def _free(view: View, requests: Sequence[Request]) -> list[Request]:
     """Those of some requests of one holder that can start now. Mostly all of them can, which is
     one question; only else each of them is one."""
     everything = tuple([key for request in requests for key in looked_up(request)])
-    if not view.stirs and view.is_free(*reach(everything)):
+    if not view.grace_over and view.is_free(*reach(everything)):
         return list(requests)
     found = []
     for request in requests:
         where = reach(looked_up(request))
-        if view.is_free(*where) and not (view.stirs and view.ripe(*where)):
+        if view.is_free(*where) and not (view.grace_over and view.ripe(*where)):
             found.append(request)
     return found
 
@@ -213,7 +213,7 @@ def release_each(view: View, ids: Sequence[str], *, leaves: str = "") -> Decisio
 
 def _leave_line(draft: Draft, holder_key: str) -> None:
     """Nobody waits for this holder any more, although its process may not be known to be gone."""
-    if holder_key and draft.view.anybody_waits:
+    if holder_key and draft.view.has_tickets:
         for ticket in list(draft.waiting(holder_key)):
             draft.drop(ticket, "cancelled")
 

@@ -251,7 +251,7 @@ def _reservations_ahead(
     draft: Draft, request: Request, arrival: int
 ) -> list[tuple[Ticket, tuple[int, int]]]:
     """The reservations of others, made earlier, that clash with a request, and where."""
-    if not draft.view.stirs:
+    if not draft.view.grace_over:
         return []
     found = []
     for ticket in list(draft.ripe(*reach(looked_up(request)))):

@@ -189,7 +189,7 @@ class Draft:
 
     def ticket(self, id: str) -> Ticket | None:
         """A ticket that still waits."""
-        if id in self._dropped or not (self._queued or self.view.anybody_waits):
+        if id in self._dropped or not (self._queued or self.view.has_tickets):
             return None
         return self._queued.get(id) or self.view.ticket(id)
 
@@ -353,7 +353,7 @@ class Draft:
         """Let a request wait. What had one name when it came may have two when its turn comes, so
         from now on nothing of it is silent."""
         if request.silent:
-            request = request.aloud()
+            request = request.without_silent()
         if request.grace:
             request = request.after(self._turns_ahead(request))
         self.emit(events.TICKET_ADDED, codec.request_to_dict(request))
@@ -366,7 +366,7 @@ class Draft:
         in a crowd each has a turn of its own, and all turns are equally long."""
         mine = Overlaps(request.keys)
         ends = [
-            ticket.stirs_at
+            ticket.grace_ends_at
             for ticket in self.tickets(*reach(request.keys))
             if ticket.request.priority >= request.priority
             # whoever looks for everything below the root may be shown resources as well

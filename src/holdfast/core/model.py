@@ -193,11 +193,11 @@ class Request(Value):
         """The same request with other words in some places."""
         return Request(**{**self._fields(), **changes})
 
-    def aloud(self) -> Request:
+    def without_silent(self) -> Request:
         """The same request with all of its keys looked up."""
         return self.but(silent=())
 
-    def impatient(self, ttl: int | None) -> Request:
+    def as_reservation(self, ttl: int | None) -> Request:
         """The same request as a reservation from the first moment on, for a lease of a length."""
         return self.but(ttl=ttl, patience=0, grace=0)
 
@@ -306,7 +306,7 @@ class Ticket(Value):
         return self.added_at + self.request.patience
 
     @property
-    def stirs_at(self) -> int:
+    def grace_ends_at(self) -> int:
         """When its grace ends and others have to serve it."""
         return self.added_at + self.request.grace
 

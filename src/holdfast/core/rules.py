@@ -69,13 +69,15 @@ def acquire(
     if known is not None:  # an answer that was lost, or a waiter that has been served
         return _already_decided(Draft(view), known)
     if not again:
-        short = at_once(view, request)
+        short = acquire_if_free(view, request)
         if short.outcome is not None:
             return Decision(short.outcome, short.events)
     draft = Draft(view)
     ticket = draft.ticket(request.id)
     if again and wait and request.silent:
-        request = request.aloud()  # it may be old: what had one name then may have two by now
+        request = (
+            request.without_silent()
+        )  # it may be old: what had one name then may have two by now
     conflicts = in_the_way(draft, request, ticket.arrival if ticket else LAST)
     while draft.freed:
         # Those who have waited for what was just reaped come first.
@@ -92,12 +94,12 @@ def acquire(
     return _wait(draft, request, ticket, conflicts)
 
 
-def at_once(view: View, request: Request) -> Decision[Grant | None]:
+def acquire_if_free(view: View, request: Request) -> Decision[Grant | None]:
     """The short way to the usual answer: nobody is to be served first, nothing is held there.
 
     None is no refusal: it says that only `acquire` can tell. Not for repeating a request.
     """
-    if view.stirs or not view.is_free(*reach(looked_up(request))):
+    if view.grace_over or not view.is_free(*reach(looked_up(request))):
         return Decision(None)
     grant = granted(view, request, view.last_token)
     event = Event(view.head + 1, events.LOCK_ACQUIRED, view.now, NOTHING, subject=grant)
@@ -203,7 +205,7 @@ def _wait(
     if not ticket.reserved:
         moments.append(ticket.ripe_at)
     if is_young(draft, ticket):
-        moments.append(ticket.stirs_at)
+        moments.append(ticket.grace_ends_at)
     look_in = max(0, min(moments) - draft.now) if moments else None
     behind = tuple(conflicts)
     return draft.done(
@@ -270,9 +272,9 @@ def release(view: View, id: str, holder_key: str | None) -> Decision[bool | Refu
         return Decision(False)
     if holder_key is not None and holder_key != grant.holder.key:
         return Decision(_not_the_holder(grant))
-    if not view.anybody_waits or not (view.stirs or view.now - grant.acquired_at >= LONG):
+    if not view.has_tickets or not (view.grace_over or view.now - grant.acquired_at >= LONG):
         event = Event(view.head + 1, events.LOCK_RELEASED, view.now, NOTHING, subject=grant)
-        return Decision(True, (event,), (), grant.keys if view.anybody_waits else ())
+        return Decision(True, (event,), (), grant.keys if view.has_tickets else ())
     heir = _only_heir(view, grant)
     if heir is not None:
         ended = Event(view.head + 1, events.LOCK_RELEASED, view.now, NOTHING, subject=grant)

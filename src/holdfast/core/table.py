@@ -161,15 +161,26 @@ class LockTable:
     """Grants and tickets, changed by events only."""
 
     __slots__ = (
-        "_endings", "_grants", "_held_by", "_modes", "_notes", "_shelf", "_tickets", "_waiting",
-        "_wanted", "head", "last_at", "last_token", "stirs_at",
+        "_endings",
+        "_grants",
+        "_held_by",
+        "_modes",
+        "_notes",
+        "_shelf",
+        "_tickets",
+        "_waiting",
+        "_wanted",
+        "grace_ends",
+        "head",
+        "last_at",
+        "last_token",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.head = 0
         self.last_at = 0
         self.last_token = 0
-        self.stirs_at: list[int] = []  # of all tickets, in order
+        self.grace_ends: list[int] = []  # of all tickets, in order
         self._grants: dict[str, Grant] = {}
         self._endings: dict[str, Event] = {}
         self._held_by: dict[str, dict[str, None]] = {}
@@ -238,7 +249,7 @@ class LockTable:
 
     def _put_ticket(self, ticket: Ticket) -> None:
         self._tickets[ticket.id] = ticket
-        insort(self.stirs_at, ticket.stirs_at)
+        insort(self.grace_ends, ticket.grace_ends_at)
         self._waiting.setdefault(ticket.request.holder.key, {})[ticket.id] = None
         for key in ticket.request.keys:
             self._wanted.add(key, ticket.id)
@@ -248,7 +259,7 @@ class LockTable:
 
     def _drop_ticket(self, id: str) -> None:
         ticket = self._tickets.pop(id)
-        self.stirs_at.remove(ticket.stirs_at)
+        self.grace_ends.remove(ticket.grace_ends_at)
         _discard(self._waiting, ticket.request.holder.key, id)
         for key in ticket.request.keys:
             self._wanted.remove(key, id)

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
             """The sequence number of the last event."""
 
         @property
-        def anybody_waits(self) -> bool:
+        def has_tickets(self) -> bool:
             """Whether there is any ticket at all."""
 
         @property
-        def stirs(self) -> bool:
+        def grace_over(self) -> bool:
             """Whether any ticket has waited out its grace. Until then none concerns others."""
 
         @property

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 def hand_over(draft: Draft) -> None:
     """Give all that came free in this decision to those who wait for it, in order."""
-    if not draft.view.anybody_waits:
+    if not draft.view.has_tickets:
         draft.freed.clear()
         return
-    if not (draft.view.stirs or draft.after_long):
+    if not (draft.view.grace_over or draft.after_long):
         draft.hint.extend(draft.freed)
         draft.freed.clear()
         return
@@ -91,7 +91,7 @@ def _hint(draft: Draft, ticket: Ticket, hinted: dict[str, str]) -> None:
 
 def is_young(draft: Draft, ticket: Ticket) -> bool:
     """Whether a ticket has not waited out its grace."""
-    return draft.now < ticket.stirs_at
+    return draft.now < ticket.grace_ends_at
 
 
 def _lost_to_another(ticket: Ticket, taken: dict[str, str]) -> bool:
@@ -120,7 +120,7 @@ def circle(
     draft: Draft, request: Request, arrival: int, conflicts: Conflicts
 ) -> tuple[ConflictInfo, ...]:
     """The circle that a wait would close, as the steps from the requester back to itself."""
-    if not draft.view.anybody_waits:
+    if not draft.view.has_tickets:
         return ()
     asked: set[str] = set()
     me = request.holder.key

@@ -185,7 +185,7 @@ class LockManager(Ledger):
         )
         try:
             # Usually nobody has to wait, and then nothing is needed that a waiter needs.
-            outcome = self._decide(call, lambda view: rules.at_once(view, request))
+            outcome = self._decide(call, lambda view: rules.acquire_if_free(view, request))
             if outcome is not None:
                 grant = LockGrant(outcome, self._has_ended)
             else:

@@ -38,9 +38,29 @@ class TableView:
     """A table, and the time. One view serves all transactions: they come one after the other."""
 
     __slots__ = (
-        "_bells", "_table", "anybody_waits", "count", "dead", "grant", "grants", "head", "held_by",
-        "held_within", "is_free", "last_token", "note", "notes", "now", "queue", "scopes",
-        "slept", "some_grants", "stirs", "ticket", "waiting", "wall",
+        "_bells",
+        "_table",
+        "count",
+        "dead",
+        "grace_over",
+        "grant",
+        "grants",
+        "has_tickets",
+        "head",
+        "held_by",
+        "held_within",
+        "is_free",
+        "last_token",
+        "note",
+        "notes",
+        "now",
+        "queue",
+        "scopes",
+        "slept",
+        "some_grants",
+        "ticket",
+        "waiting",
+        "wall",
     )  # fmt: skip
 
     def __init__(
@@ -70,11 +90,11 @@ class TableView:
         self.now, self.slept, self.wall = now, slept, wall
         self.head = table.head
         self.last_token = table.last_token
-        stirs_at = table.stirs_at
-        if stirs_at:
-            self.anybody_waits, self.stirs = True, now >= stirs_at[0]
+        grace_ends = table.grace_ends
+        if grace_ends:
+            self.has_tickets, self.grace_over = True, now >= grace_ends[0]
         else:
-            self.anybody_waits = self.stirs = False
+            self.has_tickets = self.grace_over = False
         return self
 
     def deserted(self, address: str) -> bool:

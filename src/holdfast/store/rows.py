@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import Event, Grant
     from holdfast.store.sql_view import SqlView
 
-    #: Sequence number, time and largest token of the last event; when the first ticket stirs.
+    #: Sequence number, time and largest token of the last event; when the first grace ends.
     Head = tuple[int, int, int, int | None]
 
 ADD = "insert into events values (?, ?, ?, ?, ?, ?)"
@@ -76,7 +76,7 @@ class Rows:
         else:
             return None
         self._ask(ADD, (seq, at, token, type, event.version, codec.written(event)))
-        return seq, at, token, view.stirs_at
+        return seq, at, token, view.grace_ends_at
 
     def _repeat(self, event: Event) -> bool:
         ask = self._ask
@@ -147,7 +147,7 @@ class Rows:
         ticket = codec.ticket_of(event)
         ask(
             "insert into tickets values (?, ?, ?, ?, ?, ?, 0, ?)",
-            (ticket.id, ticket.arrival, ticket.request.holder.key, ticket.rank, ticket.stirs_at,
+            (ticket.id, ticket.arrival, ticket.request.holder.key, ticket.rank, ticket.grace_ends_at,
              ticket.ripe_at, ticket.request.wake),
         )  # fmt: skip
         for key in dict.fromkeys(ticket.request.keys):

@@ -65,9 +65,24 @@ class SqlView:
     """What it says of the moment is set by the store at the start of each transaction."""
 
     __slots__ = (
-        "_ask", "_bodies", "_folder", "_fresh", "_path", "_tickets", "anybody_waits",
-        "asked_by_inode", "crowded", "dead", "head", "last_token", "now", "slept", "stirs",
-        "stirs_at", "wall", "wanting",
+        "_ask",
+        "_bodies",
+        "_folder",
+        "_fresh",
+        "_path",
+        "_tickets",
+        "asked_by_inode",
+        "crowded",
+        "dead",
+        "grace_ends_at",
+        "grace_over",
+        "has_tickets",
+        "head",
+        "last_token",
+        "now",
+        "slept",
+        "wall",
+        "wanting",
     )  # fmt: skip
 
     def __init__(
@@ -97,9 +112,9 @@ class SqlView:
         self.wall = 0
         self.head = 0
         self.last_token = 0
-        self.anybody_waits = False
-        self.stirs = False
-        self.stirs_at: int | None = None
+        self.has_tickets = False
+        self.grace_over = False
+        self.grace_ends_at: int | None = None
 
     def forget(self) -> None:
         """What was read in a transaction that was given up may never have been."""
@@ -249,7 +264,7 @@ class SqlView:
         return ticket.as_reserved() if reserved else ticket
 
     def ticket(self, id: str) -> Ticket | None:
-        if not self.anybody_waits:
+        if not self.has_tickets:
             return None
         row = self._ask("select seq, reserved from tickets where id = ?", (id,)).fetchone()
         return None if row is None else self._ticket(*row)
@@ -271,7 +286,7 @@ class SqlView:
         self, at: list[str], below: list[tuple[str, str]]
     ) -> list[tuple[int, int, int, int]]:
         """(rank, event, when ripe, whether reserved) of the tickets that want something there."""
-        if not self.anybody_waits:
+        if not self.has_tickets:
             return []
         known = self.wanting.get(id(at))
         if known is not None and known[0] is at and known[1] is below:
@@ -290,7 +305,7 @@ class SqlView:
         return [address for address in found if address]
 
     def waiting(self, holder_key: str) -> list[Ticket]:
-        if not self.anybody_waits:
+        if not self.has_tickets:
             return []
         sql = "select seq, reserved from tickets where holder_key = ? order by rank"
         rows = self._ask(sql, (holder_key,)).fetchall()

@@ -275,7 +275,7 @@ class SqliteStore:
         if known is None:
             self._fresh.clear()
             known = self.ask(HEAD).fetchone() or (0, 0, 0, None)
-        view.head, last_at, view.last_token, stirs_at = known
+        view.head, last_at, view.last_token, grace_ends_at = known
         if view.last_token < self._token_floor:
             view.last_token = self._token_floor
         reading = self._clock.read()
@@ -286,12 +286,12 @@ class SqliteStore:
         self._new_anchor = anchor
         view.now = now
         view.wall = reading.wall
-        view.stirs_at = stirs_at
-        if stirs_at is None:
-            view.anybody_waits = view.stirs = False
+        view.grace_ends_at = grace_ends_at
+        if grace_ends_at is None:
+            view.has_tickets = view.grace_over = False
         else:
-            view.anybody_waits = True
-            view.stirs = now >= stirs_at
+            view.has_tickets = True
+            view.grace_over = now >= grace_ends_at
         return view
 
     def _stored_anchor(self) -> Anchor | None:

@@ -34,7 +34,7 @@ NAMED_MAX = 20
 
 def check_answer(model: Model, ask: Ask, verb: str, outcome: object, *, first: bool = True) -> None:
     """What a request was told. What waits is looked up with all its keys, except at first."""
-    wanted = ask.footprint if first or verb != "wait" else ask.footprint.aloud()
+    wanted = ask.footprint if first or verb != "wait" else ask.footprint.without_silent()
     if isinstance(outcome, Grant):
         _check_given(model, ask, verb, outcome)
     elif isinstance(outcome, Waiting):
@@ -148,7 +148,7 @@ def _check_circle(model: Model, ask: Ask, circle: Sequence[ConflictInfo]) -> Non
         raise Broken("circles (12)", f"{ask.id} was told of {circle}")
     if model.granted_now:
         return  # its refusal has broken the circle
-    waiting = [ask.footprint.aloud()]
+    waiting = [ask.footprint.without_silent()]
     for step in circle:
         other = model.grants.get(step.grant_id) or model.tickets.get(step.grant_id)
         if other is None and step.grant_id == ask.id:
@@ -295,7 +295,7 @@ def _check_queue(model: Model, view: View, beside: LockTable) -> None:
         raise Broken("order of the queue (8)", f"{[ticket.id for ticket in queue]}")
     for ticket in queue:
         queued = model.tickets[ticket.id]
-        asked = queued.ask.request.aloud()
+        asked = queued.ask.request.without_silent()
         turns = ticket.request.grace - asked.grace
         if not 0 <= turns <= (TURNS_MAX if asked.grace else 0):
             raise Broken("order of the queue (8)", f"{ticket} comes of age too late")

@@ -77,7 +77,7 @@ class Queued:
         self.ask = ask
         self.id = ask.id
         self.holder = ask.holder
-        self.footprint = ask.footprint.aloud()  # a second name may be made while it waits
+        self.footprint = ask.footprint.without_silent()  # a second name may be made while it waits
         self.arrival = event.seq
         self.ripe_at = event.at + ask.request.patience
         self.grown_at = event.at + int(event.data["grace"])

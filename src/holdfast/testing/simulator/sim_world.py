@@ -108,7 +108,7 @@ class Footprint:
                 self.writes_reach |= REACH[key]
                 self.writes_see |= 0 if key in silent else REACH[key]
 
-    def aloud(self) -> Footprint:
+    def without_silent(self) -> Footprint:
         """The same with everything looked up."""
         return Footprint(self.keys, self.modes) if self.silent else self
 

@@ -391,7 +391,7 @@ class Desk:
         request = None
         if holder is not None:
             asked_for = self._request(item, holder)
-            request = asked_for.impatient(asked_for.ttl)
+            request = asked_for.as_reservation(asked_for.ttl)
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = known_item(view, item.id)
@@ -581,7 +581,7 @@ def _released(view: View, known: WorkItem, new: WorkItem) -> Decision[WorkItem]:
     """All that the holder of an item has is given back. Nor does it stand in line any more: what a
     launcher that was killed waited for would come to an owner that nobody asks."""
     held, key = _held_with(view, known), _holder_key(view, known)
-    waits = bool(key) and view.anybody_waits and bool(view.waiting(key))
+    waits = bool(key) and view.has_tickets and bool(view.waiting(key))
     if not held and not waits:
         return Decision(new)
     given: Decision[Any]
