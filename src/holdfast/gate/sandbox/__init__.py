@@ -1,41 +1,42 @@
-"""The sandbox: a command that can write only what it was given.
+"""The sandbox: a command that can write only what it was granted.
 
-The kernel keeps it (Landlock, Linux 6.2 and later): without any privilege, for the command and
-for everything that it starts, from the first instruction on and for ever. Only what changes files
-is handled; reading and executing stay free. Open are
+The kernel enforces it (Landlock, Linux 6.2 and later): without any privilege, for the command and
+for everything that it starts, from the first instruction until they end. Only operations that
+change files are restricted; reading and executing are not. These are open:
 
 - the files of the grant: their content, not their names,
-- a scratch folder, which is made for the command, is its TMPDIR, and is removed afterwards,
-- what the user lists in the settings: caches, logs,
-- devices that keep nothing: /dev/null, terminals,
-- `.git`, if that is asked for.
+- a scratch folder, which is created for the command, is its TMPDIR, and is removed afterwards,
+- the files and folders that the user lists in the settings: caches, logs,
+- devices that store nothing: /dev/null, terminals,
+- `.git`, if requested.
 
-    landlock     the system calls, what this kernel can do, and a ruleset
-    places       what is to be opened: found, checked, and made where it is missing
-    scratch      the scratch folder, and what a killed runner left behind
-    service      the ledger for those inside: a socket of the runner, which is outside
-    quarters     both, for a runner that has one command after the other
-    box          all of it together, around one command
-    starting     fork, restrict, execute
-    signals      signals between a runner and its command
-    nursery      a small process that does this for a runner with many commands
-    spawning     the runner's side of it
-    asking       the other end of that socket; small, because hooks use it
-    gaps         what those inside wanted to write and may not, for the record
+    box               all of it together, around one command
+    landlock          the system calls, what this kernel can do, and a ruleset
+    open_places       the files and folders to open: found, checked, and created where missing
+    scratch_folder    the scratch folder, and cleaning up after a killed runner
+    ledger_socket     the ledger for processes inside: a socket of the runner, which is outside
+    runner_folders    both, for a runner that starts one command after the other
+    restricted_start  fork, restrict, execute
+    signal_relay      signals between a runner and its command
+    fork_server       a small process that starts the commands of a runner that has many
+    fork_client       the runner's side of it
+    runner_client     the client of the runner's socket; small, because hooks import it
+    gap_records       records of the writes that a process inside wanted and may not do
 
-What is refused can be noticed, for those who attend to a command all the time:
+For runners that attend to a command all the time, refused writes can be detected:
 
-    seccomp      the system calls of it: a filter that tells of some calls, and its listener
-    noticing     which of them Landlock will have refused, and what the gap is
-    standing_in  new files that stand in for the one which a tool is about to replace
+    seccomp        the system calls: a filter that reports some calls, and its listener
+    denied_writes  which of those calls Landlock refused, and which path is the gap
+    temp_names     names of new files with which a tool is about to replace another file
 
-The other way round, for a command below a broker (`holdfast.gate.broker`):
+For a command below a broker (`holdfast.gate.broker`), which is restricted the other way round:
 
-    closing      the complement: what has to be opened so that only some folders stay closed
+    complement     the files and folders to open so that only some folders stay closed
 
-What this does not promise: Landlock knows nothing of modes, owners, times and attributes, so
-`chmod` and `touch` of a file work everywhere where the system lets them. Descriptors that were
-open before stay open. And whoever can be asked to write (a daemon, a container engine) is outside.
+What this does not promise: Landlock does not handle modes, owners, times and attributes, so
+`chmod` and `touch` work on any file where the system permits them. Descriptors that were open
+before stay open. Programs outside that write on request (a daemon, a container engine) are not
+covered.
 
 May import manager and below, never cli.
 """
@@ -44,11 +45,11 @@ from __future__ import annotations
 
 from holdfast.core.errors import HoldfastError
 
-#: Where those inside find the runner's socket.
+#: Where processes inside find the runner's socket.
 SOCKET_VARIABLE = "HOLDFAST_SOCKET"
 
 
 class SandboxError(HoldfastError):
-    """The sandbox cannot be made, or cannot be what was asked for."""
+    """The sandbox cannot be set up, or not as requested."""
 
     code = "E_SANDBOX"

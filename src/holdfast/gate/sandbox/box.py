@@ -1,4 +1,4 @@
-"""A sandbox around one command: made, entered by a child, taken down again."""
+"""A sandbox around one command: set up, entered by a child, removed again."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from holdfast.manager.grants import LockGrant
     from holdfast.manager.manager import LockManager
 
-#: Where programs look for a place for temporary files.
+#: Where programs look for the folder for temporary files.
 _TEMPORARY_VARIABLES = ("TMPDIR", "TMP", "TEMP")
 
 
 def demand(instead: str = "") -> Support:
-    """What the kernel can do. Raises SandboxError if that is not enough; `instead` is what else
-    could be done, for the hint."""
+    """What the kernel can do. Raises SandboxError if that is not enough; `instead` is an
+    alternative for the hint."""
     found = support()
     if not found.is_enough:
         raise SandboxError(
@@ -45,10 +45,10 @@ def demand(instead: str = "") -> Support:
 
 
 class Sandbox:
-    """What one command may write, and all that is needed for it. Made when the grant is there.
+    """What one command may write, and everything that this needs. Created once the grant exists.
 
-    In this order: `start` once, `serve`, and at the end `close` on every way out. Who waits for
-    several things anyway may serve when somebody knocks, and not earlier: few commands ask.
+    Call `start` once, then `serve`, and `close` on every exit. A caller that polls several
+    descriptors anyway may wait with `serve` until `knock` is readable: few commands send a request.
     """
 
     def __init__(
@@ -63,17 +63,17 @@ class Sandbox:
         notice: bool = False,
         quarters: Quarters | None = None,
     ) -> None:
-        """With `notice`, what the command tries to write and may not is noticed: see `noticing`.
-        Then somebody must attend to that all the time, or the command stands still. `quarters` are
-        those of a runner with many commands, who keeps them."""
+        """With `notice`, writes that the command tries and may not do are detected: see
+        `denied_writes`. The runner must then attend to them all the time, or the command stalls.
+        `quarters` belong to a runner with many commands, which keeps them."""
         assert manager.tree is not None
         self._manager = manager
         self._is_guest = quarters is not None
         self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
         self._places = Places(self._ruleset.open)
-        #: What the settings name and is not there.
+        #: What the settings list and does not exist.
         self.missing = self._places.missing
-        sweep()  # now, not earlier: what is left of the last one who had these files is ours
+        sweep()  # not earlier: once we hold these files, what a killed run left there is ours
         self._quarters = quarters
         self.noticing: Noticing | None = None
         try:
@@ -111,7 +111,7 @@ class Sandbox:
             places.add_git(root)
 
     def _closed(self, root: str) -> list[str]:
-        """Where the ledger is: what no setting may open."""
+        """The folders of the ledger, which no setting may open."""
         ledger = self._manager.store.url.removeprefix("sqlite://")
         found = [f"{root}/{LEDGER_FOLDER}"]
         return [*found, os.path.dirname(ledger)] if ledger.startswith("/") else found
@@ -123,7 +123,7 @@ class Sandbox:
         return self._quarters.tmp
 
     def variables(self) -> dict[str, str]:
-        """What the command is told."""
+        """The variables that the command gets."""
         assert self._quarters is not None
         told = dict.fromkeys(_TEMPORARY_VARIABLES, self.scratch)
         return {**told, SOCKET_VARIABLE: self._quarters.socket}
@@ -137,8 +137,8 @@ class Sandbox:
         default: Iterable[int] = (),
         prepare: Callable[[], None] | None = None,
     ) -> int:
-        """Start the command inside; its pid. See `starting.start`. `prepare` is called in the
-        child before it is restricted."""
+        """Start the command inside; its pid. See `restricted_start.start`. `prepare` is called in
+        the child before it is restricted."""
 
         def enter() -> None:
             if prepare is not None:
@@ -154,29 +154,30 @@ class Sandbox:
 
     @property
     def ruleset(self) -> int:
-        """For somebody else who starts the command: by this it is restricted, before `begin`."""
+        """The descriptor with which another process restricts the command that it starts, before
+        `begin`."""
         return self._ruleset.descriptor
 
     def begin(self) -> None:
-        """The command has been started, inside."""
+        """The command has been started inside."""
         self._ruleset.close()
         if self.noticing is not None:
             self.noticing.begin()
 
     @property
     def knock(self) -> int:
-        """Ready to be read when somebody inside asks for the first time; -1 from then on."""
+        """Readable when a process inside sends the first request; -1 once requests are served."""
         assert self._quarters is not None
         return self._quarters.knock
 
     def serve(self) -> None:
-        """Answer those inside, from now on."""
+        """Answer requests from inside, from now on."""
         assert self._quarters is not None
         self._quarters.serve(self._manager)
 
     def shut(self) -> None:
-        """Answer nobody any more, and take away what is still as we made it: from now on the files
-        may be somebody else's."""
+        """Stop answering, and remove what we created and the command left untouched: from now on
+        another holder may have the files."""
         if self._quarters is not None:
             self._quarters.quieten()
         if self.noticing is not None:
@@ -186,10 +187,10 @@ class Sandbox:
         self._places.made.clear()
 
     def close(self) -> str:
-        """Take it down: what is still as we made it goes, and what is in the scratch folder; the
-        folder as well, if the quarters are ours alone.
+        """Remove what we created and the command left untouched, and the content of the scratch
+        folder; the folder as well, unless the quarters are the runner's.
 
-        Gives the folder back if it could not be emptied, because somebody still writes there.
+        Returns the folder if it could not be emptied because a process still writes there.
         """
         self.shut()
         quarters = self._quarters

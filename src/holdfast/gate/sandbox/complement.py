@@ -1,9 +1,9 @@
-"""Everything stays open, but what others hold: what the complement of some files comes to.
+"""Open everything except some files: the complement of a closed set, as rules for Landlock.
 
-Landlock can only open, and what it opens of a folder it opens of all below it. So every folder on
-the way from `/` to a closed file has no rule of its own; each of its entries has one instead, but
-for the one that leads on. In those folders nothing can be made, removed or renamed, for such a
-right would hold for the closed file too; the content of what is there can be written.
+A Landlock rule can only open, and a rule on a folder opens everything below it. So a folder on the
+path from `/` to a closed file has no rule of its own; each of its entries has one instead, except
+the one on that path. In these folders nothing can be created, removed or renamed, because such a
+right would apply to the closed file too; the content of existing files can be written.
 
     /            no rule
       etc, usr   everything below is open
@@ -15,7 +15,7 @@ right would hold for the closed file too; the content of what is there can be wr
             b.py closed: no rule
             lib  everything below is open
 
-A folder can be closed as a whole. What is not there yet is closed because its folder is.
+A folder can be closed as a whole. A file that does not exist yet is closed because its folder is.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    #: What is below a folder on the way: names, and what is closed there. Empty: all of it.
+    #: The entries of a folder on such a path: names, and what is closed below. Empty: all of it.
     Way = dict[str, "Way"]
 
 _LOOKED_AT = os.O_CLOEXEC | getattr(os, "O_PATH", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 def open_all_but(closed: Iterable[str], rule: Callable[[int, int], None]) -> None:
-    """Hand everything to `rule` that is to be open, as a descriptor and the rights there.
+    """Pass everything that is to be open to `rule`, as a descriptor and the rights there.
 
     `closed` are real paths. Raises SandboxError if something cannot be kept closed.
     """
@@ -76,7 +76,7 @@ def _open_below(folder: int, way: Way, rule: Callable[[int, int], None]) -> None
             one = os.open(name, _LOOKED_AT, dir_fd=folder)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR):
-                continue  # gone, or nobody of this user can go there: then it needs no rule
+                continue  # gone, or this user has no access: it needs no rule
             raise
         try:
             mode = os.fstat(one).st_mode
@@ -85,7 +85,7 @@ def _open_below(folder: int, way: Way, rule: Callable[[int, int], None]) -> None
                     _open_below(one, way[name], rule)
             elif stat.S_ISDIR(mode):
                 rule(one, MUTATING)
-            elif not stat.S_ISLNK(mode):  # a link has no content; where it leads is looked at
+            elif not stat.S_ISLNK(mode):  # a link has no content; the rules are on its target
                 rule(one, CONTENT)
         finally:
             os.close(one)
@@ -95,7 +95,7 @@ def _names(folder: int) -> list[str]:
     try:
         listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     except PermissionError:
-        return []  # what cannot be seen stays closed
+        return []  # what cannot be listed stays closed
     try:
         return os.listdir(listed)
     finally:

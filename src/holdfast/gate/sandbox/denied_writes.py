@@ -1,27 +1,29 @@
-"""Noticing what those inside try to write and cannot, whatever tool they use.
+"""Detects writes that a process inside tries and the kernel refuses, whatever tool it uses.
 
-Landlock refuses without telling anybody. So a command may get a filter beside it which tells its
-runner of every call that opens something to write or changes a name (see `seccomp`). The runner
-reads from the caller's memory which path is meant, lets the call go on at once, and only then
-looks whether the kernel will have refused it: that is so if neither what was opened for the
-command nor a folder above it has the right that is needed, as Landlock itself decides.
+Landlock refuses silently. So a command may also get a filter that reports every call that opens
+something for writing or changes a name to its runner (see `seccomp`). The runner reads the path
+from the caller's memory, lets the call continue immediately, and only then checks whether the
+kernel refused it: it did if neither the path nor any folder above it was opened for the command
+with the right that the call needs. Landlock decides by the same rule.
 
-A gap is such a path in the repository that the grant does not cover. Each is told once. Not told:
+A gap is such a path in the repository that the grant does not cover. Each is reported once. Not
+reported:
 
-- what nobody could be given: `.git`, the ledger, the caches of tools;
-- what fails anyway: a file to read that is not there, a folder that is there already.
+- paths that cannot be granted: `.git`, the ledger, the caches of tools;
+- calls that fail anyway: on a missing file without O_CREAT, or a mkdir of an existing folder.
 
-Many tools write a new file beside the one that they are about to replace. What is then missing is
-not that file, whose name is different each time, but the one that it is for: told from its name
-(`x.rb.tmp.4711`), or else from what the tool has open in the same folder, as `sed -i` does. If
-even that is not known, it is the folder. A folder has a slash at its end.
+Many tools write a new file beside the one that they are about to replace. The gap is then not the
+new file, whose name is different each time, but the one that it will replace. That is derived from
+the new name (`x.rb.tmp.4711`), or else from the files that the tool has open in the same folder, as
+`sed -i` does. If neither tells, the gap is the folder. A folder has a slash at its end.
 
-What this does not promise: that all is noticed, or that what is noticed is exact. Who has the same
-path for something else (a container), calls in a way that is not seen, or changes its memory in
-between, is not understood. None of that makes anything writable: Landlock stays the judge.
+What this does not promise: that every refused write is detected, or that the reported path is
+exact. A process that sees another file under the same path (a container), makes calls that the
+filter does not see, or changes its memory in between is misread. None of that makes anything
+writable: Landlock decides.
 
-When the runner is killed nobody lets the calls go on: whoever is left inside can still write what
-it has open, but it cannot open, make, rename or remove anything any more (ENOSYS).
+If the runner is killed, no process lets the calls continue: what remains inside can still write to
+its open files, but can no longer open, create, rename or remove anything (ENOSYS).
 """
 
 from __future__ import annotations
@@ -43,24 +45,24 @@ if TYPE_CHECKING:
 
     from holdfast.gate.sandbox.seccomp import Call
 
-#: As many gaps of one command are told.
+#: How many gaps of one command are reported.
 NOTICED_MAX = 500
-#: As many calls are let through before the runner sees to other things.
+#: How many calls are let through before the runner attends to other things.
 TURN_MAX = 64
 _PATH_BYTES_MAX = 4096
 _HERE = -100
 _AT_REMOVEDIR = 0x200
 _RESOLVE_IN_ROOT = 0x10
 _HOW = struct.Struct("=QQQ")
-#: What can lead anywhere depends on who asks there, and nothing of a repository is there.
+#: These resolve differently for each process, and no repository is there.
 _NOT_OURS = ("/dev/", "/proc/", "/sys/")
 
-#: How somebody names a folder that it has open, as Claude Code does for all that it writes.
+#: How a process names a folder that it has open, as Claude Code does for everything it writes.
 _OPEN_FOLDERS = ("/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/")
 
 OPEN, SHORTEN, REMOVE, MAKE, MAKE_FOLDER, MOVE_FROM, MOVE_TO = range(7)
 
-#: What a call does, with the positions of the folder's descriptor, if it has one, and of the path.
+#: What a call does, with the positions of the folder's descriptor (if it has one) and of the path.
 _WHAT: Mapping[str, tuple[tuple[int, int | None, int], ...]] = {
     "open": ((OPEN, None, 0),),
     "creat": ((OPEN, None, 0),),
@@ -91,20 +93,20 @@ class Attempt:
         self.path = path
         #: Of an open.
         self.flags = flags
-        #: What the caller has open, if this is a file for the time being; else None.
+        #: What the caller has open, if this is a temporary file; else None.
         self.beside = beside
 
 
 class Noticing:
-    """Of one command, which is started once. In the child: `enter`, as the last that it does
+    """The detection for one command, which is started once. In the child: `enter`, as its last step
     before it becomes the command. In the parent: `begin`, then `take` whenever one of `ears` is
     ready, and `close`."""
 
     def __init__(
         self, root: str, opened: Mapping[tuple[int, int], int], granted: Iterable[str]
     ) -> None:
-        """`opened` are the rights on what the sandbox opened, by device and inode; `granted` the
-        real paths that are never a gap, whatever is tried on them."""
+        """`opened` are the rights on what the sandbox opened, by device and inode; `granted` are
+        the real paths that are never a gap, whatever a process tries there."""
         self._root = root
         self._opened = opened
         self._granted = frozenset(granted)
@@ -117,13 +119,13 @@ class Noticing:
             self._filter = None
 
     def enter(self) -> None:
-        """Put on the filter and hand its listener to the parent, if the kernel can do that."""
+        """Install the filter and pass its listener to the parent, if the kernel supports it."""
         if self._filter is not None:
             hand_over(self._filter, self._theirs)
 
     @property
     def line(self) -> int:
-        """The child's end, on which the listener comes: see `seccomp.hand_over`."""
+        """The child's end of the socket on which the listener arrives: see `seccomp.hand_over`."""
         return self._theirs.fileno()
 
     def begin(self) -> None:
@@ -139,12 +141,12 @@ class Noticing:
 
     @property
     def ears(self) -> list[int]:
-        """What to wait for; nothing if nothing can be noticed, or nobody is left."""
+        """The descriptors to wait for; none if nothing can be detected, or no process is left."""
         listener = self._listener
         return [] if listener is None or listener.is_over else [listener.fd]
 
     def take(self) -> list[str]:
-        """Let those go on who wait for it. The gaps that are new, as paths below the root."""
+        """Let the waiting calls continue. Returns the new gaps, as paths below the root."""
         listener = self._listener
         assert listener is not None
         found: list[str] = []
@@ -156,13 +158,13 @@ class Noticing:
             try:
                 attempts = list(self._read(call))
             except OSError:
-                pass  # it is gone, or what it points to is not there: the kernel finds so too
+                pass  # the caller or its memory is gone: the kernel will find the same
             if listener.let(call) and len(self._told) < NOTICED_MAX:
                 found += self._new(attempts)
         return found
 
     def close(self) -> None:
-        """Nothing of the command is left."""
+        """All processes of the command have ended."""
         self._ours.close()
         self._theirs.close()
         if self._listener is not None:
@@ -175,11 +177,11 @@ class Noticing:
         """What a call is about to do. Raises OSError if its caller cannot be read."""
         flags, mode, is_rooted = _manner(call)
         if call.name == "unlinkat" and call.arguments[2] & _AT_REMOVEDIR:
-            return  # no grant is about a folder that goes
+            return  # no grant covers the removal of a folder
         for what, folder_at, path_at in _WHAT.get(call.name, ()):
             text = os.fsdecode(_text(call.thread, call.arguments[path_at]))
             if not text:
-                continue  # a descriptor is meant
+                continue  # the call is about a descriptor
             if is_rooted:
                 text = text.lstrip("/")
             if not text.startswith("/"):
@@ -199,16 +201,16 @@ class Noticing:
             try:
                 gap = self._gap(attempt)
             except (OSError, ValueError):
-                gap = None  # such as a name that is too long: the kernel finds so too
+                gap = None  # such as a name that is too long: the kernel will find the same
             if attempt.what == MOVE_FROM and not os.path.lexists(attempt.path):
-                break  # there is nothing to be moved: that is all it will hear
+                break  # there is nothing to move, so the call fails with that error
             if gap is not None and gap not in self._told:
                 self._told.add(gap)
                 found.append(gap)
         return found
 
     def _gap(self, attempt: Attempt) -> str | None:
-        """The path that a refused call would have had to be given, or None."""
+        """The path that a grant would have had to cover for a refused call, or None."""
         path = _real(attempt.path, follow=attempt.what in (OPEN, SHORTEN))
         if not path.startswith(f"{self._root}/"):
             return None
@@ -239,7 +241,7 @@ class Noticing:
         return not self._rights(os.path.dirname(path)) & needed
 
     def _rights(self, path: str) -> int:
-        """What is open at a path: the rights on it and on all folders above it."""
+        """The rights on a path and on all folders above it."""
         found = 0
         while len(path) > len(self._root):
             status = os.lstat(path)
@@ -249,7 +251,7 @@ class Noticing:
 
 
 def _manner(call: Call) -> tuple[int, int, bool]:
-    """The flags and the mode of an open, and whether all its paths begin at its folder."""
+    """The flags and the mode of an open, and whether its folder is the root of all its paths."""
     name, given = call.name, call.arguments
     if name == "open":
         return given[1], given[2], False
@@ -265,7 +267,7 @@ def _manner(call: Call) -> tuple[int, int, bool]:
 
 
 def _fails_anyway(what: int, flags: int, kind: int) -> bool:
-    """Whether a call ends before Landlock is asked. `kind` is what is there, 0 for nothing."""
+    """Whether a call fails before Landlock checks it. `kind` is the file type, 0 for no file."""
     is_folder = kind == stat.S_IFDIR
     if what == OPEN and kind:
         return is_folder or bool(flags & (os.O_EXCL | os.O_PATH))
@@ -284,7 +286,7 @@ def _needed_to_open(flags: int) -> int:
 
 
 def _real(path: str, *, follow: bool) -> str:
-    """Where a path leads, by the kernel's word for all but its last name."""
+    """Where a path leads; the kernel resolves all but its last name."""
     if path.startswith(_NOT_OURS):
         return path
     folder, name = os.path.split(path.rstrip("/"))
@@ -306,8 +308,8 @@ def _text(thread: int, at: int) -> bytes:
 
 
 def _memory(thread: int, at: int, size: int) -> bytes:
-    """What is there; less, if less is there. Raises OSError if nothing is."""
-    if at >> 63:  # nobody's own memory, and no offset
+    """The bytes at an address; fewer if the mapping ends. Raises OSError if there are none."""
+    if at >> 63:  # not in any process's own memory, and not a valid offset
         raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
     fd = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -317,7 +319,7 @@ def _memory(thread: int, at: int, size: int) -> bytes:
 
 
 def _without_descriptor(thread: int, text: str) -> str:
-    """A path that begins with a descriptor of the thread, as everybody else would name it."""
+    """A path that begins with a descriptor of the thread, as other processes would name it."""
     for start in _OPEN_FOLDERS:
         number, slash, rest = text.removeprefix(start).partition("/")
         if text.startswith(start) and number.isascii() and number.isdigit() and slash:
@@ -330,7 +332,7 @@ def _folder(thread: int, number: int) -> str:
 
 
 def _open_files(thread: int) -> list[str]:
-    """What a thread has open, as far as it can be seen."""
+    """The files that a thread has open, as far as they are visible."""
     found: list[str] = []
     folder = f"/proc/{thread}/fd"
     for name in os.listdir(folder):

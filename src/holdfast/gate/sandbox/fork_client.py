@@ -1,4 +1,4 @@
-"""A runner's side of its nursery: has commands made, and learns who they are."""
+"""The runner's side of its fork server: has commands started, and learns their pids."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from {0} import main; m
 
 
 def is_possible() -> bool:
-    """Whether this machine can have one."""
+    """Whether a fork server can run on this machine."""
     return helper_process.is_possible() and os.uname().machine in fork_server.CLONE
 
 
 class Nursery(Helper):
-    """The process that makes commands. It is a child of ours, and no command."""
+    """The fork server: the process that starts commands. It is a child of ours, not a command."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
-        # It writes no bytecode: a new process that imports something would wait for ever, for
-        # somebody who lets it write.
+        # It writes no bytecode: an import in a new process, after the filter is installed, would
+        # wait forever for a runner that is not listening yet.
         super().__init__("-B", "-c", _PROGRAM.format(fork_server.__name__))
 
     def start(
@@ -49,10 +49,10 @@ class Nursery(Helper):
         line: int = -1,
         filter: Filter | None = None,
     ) -> int:
-        """Have a command started that reads and writes there; its pid. `ruleset` restricts it, on
-        `line` it hands over a listener: of `filter`, or else of the one that only notices, if the
-        kernel can. Raises as `starting.start`, and GoneError if the nursery is gone, or not allowed
-        to make a process: then nothing was started."""
+        """Have a command started with these streams; its pid. `ruleset` restricts it; on `line` it
+        passes on a listener: of `filter`, or else of the filter that only observes, if the kernel
+        supports that. Raises as `restricted_start.start`, and GoneError if the fork server is gone
+        or may not create a process: then nothing was started."""
         words, variables = list(command), for_agents(environment)
         refuse_null(words, variables)
         program = likely_program(words[0], variables)
@@ -71,7 +71,7 @@ class Nursery(Helper):
 
 
 def _born(note: bytes) -> int:
-    """The pid of a new process, as the lines say."""
+    """The pid of a new process, from the lines that it wrote."""
     pid, trouble = 0, b""
     for line in note.splitlines():
         if line.startswith(fork_server.BORN):

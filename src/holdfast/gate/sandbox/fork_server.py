@@ -1,17 +1,17 @@
-"""A small process that makes the commands of a runner that has many: spoken to at its standard
-input, by `spawning`.
+"""A small process that starts the commands of a runner that has many. `fork_client` sends it orders
+on its standard input.
 
-To make a process, the kernel copies the books of the one that asks for it, and every page that
-either of them touches afterwards. A runner that has a ledger open would pay for each command three
-times what this program pays, which imports next to nothing and does nothing else. For the same
-reason all that can be done before a process is made is done before.
+A fork copies the page tables of the calling process, and every page that parent or child writes
+afterwards. For a runner that has a ledger open, each command would cost three times as much as for
+this program, which imports next to nothing and does nothing else. For the same reason, everything
+that can be done before the fork is done before.
 
-What it makes are not its children but its siblings: the runner is who waits for them, and they die
-with it. This program goes when nobody speaks to it any more.
+The new processes are its siblings, not its children: the runner waits for them, and they die with
+it. This program exits when the runner closes the connection.
 
-It hears an `Order` with descriptors. Through the first of them the new process itself tells its
-pid, and what went wrong in it, a line each: so it is known to the runner even if this program is
-killed meanwhile. A successful exec closes it. Nothing at all means that there is no new process.
+It receives an `Order` with descriptors. Through the first of them the new process itself reports
+its pid and its errors, one line each, so the runner knows them even if this program is killed
+meanwhile. A successful exec closes it. No line at all means that there is no new process.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     #: The program, its words, its variables, its folder, the runner's pid, and which descriptors
-    #: follow after the first three (where to tell, what it reads, where it writes): a ruleset, and
-    #: a line on which a listener is handed over. Last the steps of the filter that it is of, which
-    #: must be put on; empty for the usual one, which is left out where it cannot be.
+    #: follow the first three (for reports, its input, its output): a ruleset, and a socket on which
+    #: a listener is passed on. Last, the steps of a filter that must be installed; empty for the
+    #: usual filter, which is omitted where it cannot be installed.
     Order = tuple[str, list[str], dict[str, str], str, int, bool, bool, bytes]
 
-#: The system call that makes a process, on the machines where that is known.
+#: The number of the system call that creates a process, on the machines that are supported.
 CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
 _CLONE_PARENT = 0x8000
 SET_DEATH_SIGNAL = 1
-#: What the interpreter ignores, and a command must not inherit like that.
+#: Signals that the interpreter ignores; a command must not inherit that.
 IGNORED_BY_PYTHON = (SIGPIPE, SIGXFSZ)
 #: Before the pid of a new process.
 BORN = b"p"
 
 
 def main() -> None:
-    """Make processes until nobody wants any more."""
-    gc.disable()  # there are no circles here, and to look for them would touch every page
+    """Start processes until the runner closes the connection."""
+    gc.disable()  # there are no cycles here, and searching for them would touch every page
     line = socket(AF_UNIX, SOCK_STREAM, 0, 0)
     call = kernel()
     prctl()  # now, so that the new ones find it
@@ -70,7 +70,7 @@ def main() -> None:
     try:
         filters[b""] = Filter()
     except OSError:
-        pass  # not known how that is done on this machine: then nothing is noticed
+        pass  # not supported on this machine: then nothing is detected
     clone = CLONE[os.uname().machine]
     while True:
         heard = hear(line)
@@ -84,7 +84,7 @@ def main() -> None:
             if call(clone, _CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
                 _become(order, descriptors, filters.get(order[-1]), outlet)
         except OSError:
-            pass  # too many, or not allowed here: whoever wanted it hears nothing, and tries itself
+            pass  # too many processes, or forbidden: the runner reads no line, and forks itself
         if outlet is not None:
             outlet.detach()
         for descriptor in descriptors:
@@ -100,7 +100,7 @@ def _become(
     try:
         os.write(descriptors[0], BORN + b"%d\n" % os.getpid())
         prctl()(SET_DEATH_SIGNAL, SIGKILL, 0, 0, 0)
-        if os.getppid() != runner:  # it went before the kernel knew what to do then
+        if os.getppid() != runner:  # it ended before the death signal was set
             os._exit(NOT_STARTED)
         os.setsid()
         os.chdir(folder)

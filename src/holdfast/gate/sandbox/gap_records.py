@@ -1,8 +1,9 @@
-"""What those inside wanted to write and may not: recorded for them, who cannot write the ledger.
+"""Records of gaps: writes that a process inside wanted and may not do. The runner writes them,
+because the ledger is closed inside.
 
-Either they say so themselves, or their runner has noticed it. Whoever says so is not believed. It
-must be about the grant of this sandbox, the grant must really not cover it, the reason is our own,
-and after some hundred nothing more is written down: the record is for people, and a loop inside
+Either a process inside reports a gap, or the runner detected it. A report is not trusted: it must
+be about the grant of this sandbox, the grant must really not cover the path, the recorded reason is
+our own, and after a few hundred no more are recorded: people read these records, and a loop inside
 must not fill the ledger.
 """
 
@@ -32,7 +33,7 @@ RECORDED_MAX = 500
 
 
 class Gaps:
-    """Answers `gap`, for one grant."""
+    """Answers the request `gap`, for one grant."""
 
     __slots__ = ("_grant", "_left", "_token")
 
@@ -62,12 +63,12 @@ class Gaps:
 
 
 def record(manager: LockManager, grant: str, token: int, paths: Sequence[str]) -> None:
-    """Record what a runner has noticed: paths below the root, a folder with a slash at its end.
-    A folder, a path of which nothing can be locked, and a file that controls us or a client, are
-    told apart from what a grant could have covered: such a one is not `possible`.
+    """Record the gaps that a runner detected: paths below the root, a folder with a slash at its
+    end. Folders, paths that cannot be locked, and control files are recorded as not `possible`, to
+    distinguish them from what a grant could have covered.
 
-    Not what git ignores: no analysis could have named that, and whoever wants it written lists it
-    in the settings.
+    Paths that git ignores are not recorded: no analysis could have named them, and a user who wants
+    them written lists them in the settings.
     """
     if not paths:
         return

@@ -1,11 +1,11 @@
 """Landlock: the system calls, what this kernel can do, and a ruleset.
 
-A ruleset says which rights are handled at all, and which of them are open on which file or below
-which folder. What is handled and not open is refused; what is not handled is as free as before.
-Rules bind to the inode that a descriptor names, not to a name: a file that is replaced by a
-rename is another file, without a rule.
+A ruleset defines which rights are handled at all, and which of them are open on which file or below
+which folder. A right that is handled and not open is refused; one that is not handled is
+unrestricted. A rule is attached to the inode that a descriptor refers to, not to a name: a file
+that is replaced by a rename is a different file, without a rule.
 
-There is no wrapper in the C library, so the calls are made by number.
+The C library has no wrappers, so the calls are made by number.
 """
 
 from __future__ import annotations
@@ -35,28 +35,29 @@ MAKE_SYM = 1 << 12
 REFER = 1 << 13
 TRUNCATE = 1 << 14
 
-#: All that changes something. Reading and executing are not handled, so they stay free.
+#: All rights that change something. Reading and executing are not handled, so they stay open.
 MUTATING = (
     WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_CHAR | MAKE_DIR | MAKE_REG | MAKE_SOCK
     | MAKE_FIFO | MAKE_BLOCK | MAKE_SYM | REFER | TRUNCATE
 )  # fmt: skip
-#: What can be said of a single file; the rest is about what is in a folder.
+#: The rights that apply to a single file; the others apply to the entries of a folder.
 CONTENT = WRITE_FILE | TRUNCATE
 
 #: The first version that knows a right.
 _SINCE = ((REFER, 2), (TRUNCATE, 3))
-#: Without TRUNCATE anybody could empty any file.
+#: Without TRUNCATE any process could empty any file.
 ABI_NEEDED = 3
 #: From this version on signals can be kept inside: Linux 6.12.
 ABI_OF_SCOPES = 6
-#: No signal leaves the sandbox. Those inside may signal each other; outside they may be signalled.
+#: No signal leaves the sandbox. Processes inside may signal each other, and be signalled from
+#: outside.
 SCOPE_SIGNAL = 1 << 1
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
 _PATH_BENEATH = 1
 SET_NO_NEW_PRIVS = 38
-#: Here new system calls have other numbers.
+#: Machines on which new system calls have other numbers.
 _NUMBERED_OTHERWISE = ("alpha", "mips")
 
 _WHY = {
@@ -67,7 +68,7 @@ _WHY = {
 
 
 class Support(Value):
-    """What the kernel can do: the version of its Landlock, 0 if there is none, and why."""
+    """What the kernel can do: the version of its Landlock, or 0 and why there is none."""
 
     __slots__ = ("abi", "why")
 
@@ -77,7 +78,7 @@ class Support(Value):
 
     @property
     def is_enough(self) -> bool:
-        """Whether it can keep what the sandbox promises."""
+        """Whether it can enforce what the sandbox promises."""
         return self.abi >= ABI_NEEDED
 
     @property
@@ -109,7 +110,7 @@ class Support(Value):
 
 
 def rights(abi: int) -> int:
-    """The rights that a version knows, of those that change something."""
+    """The rights that a version knows, out of those that change something."""
     found = MUTATING
     for right, since in _SINCE:
         if abi < since:
@@ -135,18 +136,19 @@ def support() -> Support:
 
 
 class Ruleset:
-    """What will be open. Made in the parent, where trouble can still be told; used in the child."""
+    """What will be open. Created in the parent, which can still report errors; used in the
+    child."""
 
     __slots__ = ("_call", "_fd", "handled")
 
     def __init__(self, abi: int, *, scoped: int = 0) -> None:
-        """`scoped` is what does not leave the sandbox, as far as this version can keep it in."""
+        """`scoped` is what does not leave the sandbox, if this version supports scopes."""
         self.handled: Final = rights(abi)
         self._call = kernel()
         prctl()  # now, so that a child finds it
         attributes = self.handled.to_bytes(8, sys.byteorder)
         if scoped and abi >= ABI_OF_SCOPES:
-            # Before the scopes stand the rights of the network, of which none is handled.
+            # The rights of the network come before the scopes; none of them is handled.
             attributes += bytes(8) + scoped.to_bytes(8, sys.byteorder)
         try:
             self._fd = self._call(_CREATE_RULESET, attributes, len(attributes), 0)
@@ -155,41 +157,42 @@ class Ruleset:
         os.set_inheritable(self._fd, False)
 
     def open(self, fd: int, allowed: int) -> None:
-        """Open a file, or all below a folder, that a descriptor names. Raises OSError."""
+        """Open the file of a descriptor, or everything below its folder. Raises OSError."""
         # A packed structure: the rights, then the descriptor.
         rule = (allowed & self.handled).to_bytes(8, sys.byteorder)
         rule += fd.to_bytes(4, sys.byteorder, signed=True)
         try:
             self._call(_ADD_RULE, self._fd, _PATH_BENEATH, rule, 0)
         except OSError as error:
-            # A pipe, or a file in memory: those have no place in any tree and are always open.
+            # A pipe, or a file in memory: these are in no file system tree and always open.
             if error.errno != errno.EBADFD:
                 raise
 
     @property
     def descriptor(self) -> int:
-        """By which another process can be restricted: see `restrict`."""
+        """The descriptor with which another process can be restricted: see `restrict`."""
         return self._fd
 
     def enforce(self) -> None:
-        """From now on, for this process and all that it starts, for ever. Not for the parent."""
+        """Restrict this process and everything that it starts, permanently. Not the parent."""
         restrict(self._fd)
 
     def close(self) -> None:
-        """Let go of it; whoever is restricted by it stays so."""
+        """Close it; processes that are restricted by it stay restricted."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def restrict(ruleset: int) -> None:
-    """By a descriptor of a ruleset: this process and all that it starts, for ever."""
+    """Restrict this process and everything that it starts, permanently, by the descriptor of a
+    ruleset."""
     prctl()(SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     kernel()(_RESTRICT_SELF, ruleset, 0)
 
 
 def trouble(what: str, error: OSError) -> SandboxError:
-    """What the kernel refused, as one of ours."""
+    """A SandboxError for what the kernel refused."""
     return SandboxError(
         f"{what}: {error.strerror or type(error).__name__}",
         hint="fix that, or use --sandbox=best-effort if an incomplete sandbox is enough",
@@ -197,16 +200,16 @@ def trouble(what: str, error: OSError) -> SandboxError:
 
 
 def kernel() -> Callable[..., int]:
-    """The way to call the kernel by number. Raises OSError with what it says."""
+    """The function that makes a system call by number. Raises OSError with the kernel's error."""
     return _call("syscall", "c_long")
 
 
 def prctl() -> Callable[..., int]:
-    """The same for what a process may say about itself."""
+    """The same for `prctl`."""
     return _call("prctl", "c_int")
 
 
-#: Found once, and before the first fork: to look them up costs more than to make the calls.
+#: Looked up once, and before the first fork: the lookup costs more than the calls.
 _calls: dict[str, Callable[..., int]] = {}
 
 
@@ -226,7 +229,7 @@ def _checked(function: Any, result: Any) -> Callable[..., int]:
     function.restype = result
 
     def call(*arguments: int | bytes | None) -> int:
-        # All arguments are machine words: a plain int would be passed as half of one.
+        # All arguments are machine words: ctypes would pass a plain int as half of one.
         words = [
             ctypes.c_long(argument) if isinstance(argument, int) else argument
             for argument in arguments

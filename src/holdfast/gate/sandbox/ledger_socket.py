@@ -1,23 +1,23 @@
-"""The ledger for those inside: a socket of the runner, which is outside.
+"""The ledger for processes inside: a socket of the runner, which is outside.
 
-A sandboxed process cannot write the ledger, and even looking into it takes locks. So its runner
-answers the few questions that it needs, on a socket whose path is in HOLDFAST_SOCKET:
+A sandboxed process cannot write the ledger, and even reading it takes locks. So its runner answers
+the few requests that it needs, on a socket whose path is in HOLDFAST_SOCKET:
 
     {"ask": "verify", "grant": ID, "token": N, "path": PATH}
-        -> {"allowed": true, "code": "", "reason": ""}; without a path only the grant is looked at
+        -> {"allowed": true, "code": "", "reason": ""}; without a path only the grant is checked
     {"ask": "status"}
         -> {"root": PATH, "store": URL, "grants": [...], "cut": false}
     {"ask": "gap", "grant": ID, "token": N, "path": PATH, "client": NAME}
-        -> {"recorded": true}; only of a sandbox, for its own grant, and only what that does not
-        cover: see `gaps`
-    anything else, or what cannot be looked up
+        -> {"recorded": true}; only in a sandbox, for its own grant, and only for a path that the
+        grant does not cover: see `gap_records`
+    any other request, or one that fails
         -> {"error": {"code": "E_...", "message": "...", "hint": "..."}}
 
 A request is one line of JSON of at most 64 kB, an answer one line of at most 4 MB; then the
 connection is closed. Only processes of the same user are answered, each within a few seconds, and
-a slow one does not keep the others waiting. Nothing that can be asked changes what is held.
+a slow one does not delay the others. No request changes what is held.
 
-It lives as long as the runner. When that is killed nobody answers, and a hook must refuse.
+It lives as long as the runner. Once that is killed there is no answer, and a hook must refuse.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     Question = Callable[[LockManager, Mapping[str, Any]], dict[str, Any]]
 
-#: How long one of them may take to say what it wants, and to take its answer.
+#: How long a client may take to send its request and to read the answer.
 TALK_SECONDS = 5.0
 TALKING_MAX = 64
 END_SECONDS = 15.0
@@ -56,11 +56,11 @@ _PEER = struct.Struct("iII")
 
 
 class Service:
-    """Listens from the moment it is made; answers from `start` to `rest`, as often as one likes."""
+    """Listens from its creation; answers between `start` and `rest`, which can be repeated."""
 
     def __init__(self, path: str, questions: Mapping[str, Question] | None = None) -> None:
         self.path = path
-        #: What can be asked beside the usual.
+        #: Requests that are answered besides the usual ones.
         self.questions: Mapping[str, Question] = questions or {}
         self._talks: dict[int, _Talk] = {}
         self._thread: threading.Thread | None = None
@@ -81,11 +81,11 @@ class Service:
 
     @property
     def knock(self) -> int:
-        """Ready to be read when somebody wants to ask; -1 when that is being answered."""
+        """Readable when a client has connected; -1 while requests are being answered."""
         return self._ear.fileno() if self._thread is None else -1
 
     def start(self, manager: LockManager) -> None:
-        """Answer from now on, beside whatever this process does. Not before it has forked."""
+        """Answer from now on, in a thread. Call this only after the process has forked."""
         import threading
 
         self._manager = manager
@@ -94,16 +94,16 @@ class Service:
         self._thread.start()
 
     def rest(self) -> bool:
-        """Hang up, and wait until an answer that is being looked up is finished. False if it does
-        not come to an end, or somebody cannot be turned away: then do not start this again."""
-        patience = 0.0  # for one that has not ended yet when it was told to before
+        """Close all connections, and wait until the answer in progress is finished. False if it
+        does not finish, or a client cannot be turned away: then do not start this again."""
+        patience = 0.0  # for a thread that did not end after an earlier call
         if self._end_write >= 0:
             os.close(self._end_write)
             self._end_write = -1
             patience = END_SECONDS
         if self._thread is not None:
             self._thread.join(patience)
-            if self._thread.is_alive():  # it ends with this process, and may need these till then
+            if self._thread.is_alive():  # it ends with this process, and may use these until then
                 return False
             self._thread = None
         if self._end_read >= 0:
@@ -113,13 +113,13 @@ class Service:
         return self._turn_away()
 
     def close(self) -> None:
-        """Rest for ever."""
+        """Stop permanently."""
         self.rest()
         if self._thread is None:
             self._ear.close()
 
     def _turn_away(self) -> bool:
-        """Nobody who came in vain is to be answered later, in the name of somebody else."""
+        """Drop clients that were not answered, so that no later command's runner answers them."""
         try:
             while True:
                 self._ear.accept()[0].close()
@@ -157,7 +157,7 @@ class Service:
         except BlockingIOError:
             return
         except OSError:
-            sleep(0.05)  # too many open files: it stays in the queue, and we must not spin
+            sleep(0.05)  # too many open files: the client stays queued, and we must not spin
             return
         if len(self._talks) >= TALKING_MAX or not _is_same_user(line):
             line.close()
@@ -167,7 +167,7 @@ class Service:
         poll.register(line.fileno(), select.POLLIN)
 
     def _go_on(self, poll: select.poll, talk: _Talk) -> bool:
-        """Hear or say what can be heard or said at once. False when that is over."""
+        """Read or write what is possible without blocking. False when the connection is done."""
         try:
             if not talk.answer:
                 some = talk.line.recv(_SOME_BYTES)
@@ -184,7 +184,7 @@ class Service:
         except (BlockingIOError, InterruptedError):
             return True
         except OSError:
-            return False  # it did not wait for the answer
+            return False  # the client did not wait for the answer
 
     def _answer(self, heard: bytes) -> dict[str, Any]:
         assert self._manager is not None
@@ -201,7 +201,7 @@ class Service:
             return _error(error.code, error.message, error.hint)
         except (ValueError, LookupError, TypeError) as error:
             return _error("E_SANDBOX", f"invalid request: {error}")
-        except Exception as error:  # whoever asks must hear something, else it waits in vain
+        except Exception as error:  # the client must get an answer, or it waits in vain
             return _error("E_STORE", f"cannot use the ledger: {error}")
 
 
@@ -217,7 +217,7 @@ class _Talk:
         self.end = monotonic() + TALK_SECONDS
 
     def say(self, answer: Mapping[str, Any]) -> None:
-        """What is to be said; it is sent as the other side takes it."""
+        """Set the answer; it is sent as the client reads it."""
         self.answer = memoryview(codec.dumps(answer).encode("utf-8", "surrogatepass") + b"\n")
 
 
@@ -270,5 +270,5 @@ def _status(manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {"root": root, "store": manager.store.url, "grants": grants, "cut": cut}
 
 
-#: What can be asked.
+#: The requests that are always answered.
 QUESTIONS: Mapping[str, Question] = {"verify": _verify, "status": _status}

@@ -1,11 +1,11 @@
-"""What is to be open: found, checked, and made where it is missing.
+"""The files and folders to open: found, checked, and created where missing.
 
-A rule is about an inode, so a file that does not exist yet can have none. Such a target is made
-first, empty, with the folders that it needs; what is still as we made it in the end is removed
-again. To tell that from a file which the command left empty on purpose, ours has an impossible
-date: whoever opens it to write, truncates it or touches it gives it another one.
+A rule is attached to an inode, so a file that does not exist yet can have none. Such a target is
+created first, empty, with the folders that it needs; if the command leaves it untouched, it is
+removed again. To distinguish it from a file that the command left empty on purpose, ours has an
+impossible date: writing, truncating or touching it changes that.
 
-What this does not promise: that a command which appends nothing (`: >>new`) has made a file.
+What this does not promise: a command that appends nothing (`: >>new`) leaves no file behind.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
     from holdfast.manager.files.control_files import Controls
 
-#: The time of change of a file that nobody has touched since we made it: 1970, and an odd moment.
+#: The modification time of a file that is untouched since we created it: an odd moment in 1970.
 UNTOUCHED_NS = 86_400_123_456_789
 
-#: How often a file is tried to be made while others make and remove the folders around it.
+#: How many times we try to create a file while others create and remove the folders above it.
 MAKING_TRIES_MAX = 10
 
-#: Where nothing that is written stays. Terminals are below /dev/pts.
+#: Devices that store nothing. Terminals are below /dev/pts.
 DEVICES = (
     "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
     "/dev/tty", "/dev/ptmx", "/dev/pts",
 )  # fmt: skip
-#: Those of them that this machine has, once they were looked for.
+#: Those of them that exist on this machine; filled on first use.
 _devices: list[str] = []
 
 
 class Made(Value):
-    """Something that we made so that it can be opened: a file, or a folder on the way to one."""
+    """Something that we created so that it can be opened: a file, or a folder above one."""
 
     __slots__ = ("changed", "device", "folder", "inode", "path")
 
@@ -52,11 +52,11 @@ class Made(Value):
         self.folder: Final = folder
         self.device: Final = device
         self.inode: Final = inode
-        #: As the file system has kept it, which may be less exact than what it was given.
+        #: As the file system stored it, which may be less exact than the time that we set.
         self.changed: Final = changed
 
     def to_list(self) -> list[Any]:
-        """As plain data: what it is made of, in order."""
+        """As plain data: its fields, in order."""
         return [self.path, self.folder, self.device, self.inode, self.changed]
 
 
@@ -66,21 +66,21 @@ def _made(path: str, status: os.stat_result) -> Made:
 
 
 class Places:
-    """What one command may write. Each place is handed to `rule`, as a descriptor and the rights
+    """What one command may write. Each path is passed to `rule`, as a descriptor and the rights
     that are open there, and closed again: a grant may have more files than a process may open."""
 
     __slots__ = ("_rule", "made", "missing", "opened")
 
     def __init__(self, rule: Callable[[int, int], None]) -> None:
         self._rule = rule
-        #: The rights on each place, by its device and inode.
+        #: The rights on each file and folder, by device and inode.
         self.opened: dict[tuple[int, int], int] = {}
         self.made: list[Made] = []
-        #: What the settings name and is not there.
+        #: What the settings list and does not exist.
         self.missing: list[str] = []
 
     def add_targets(self, root: str, paths: Iterable[str]) -> None:
-        """The files of a grant, made where they are missing. Resources are no files."""
+        """The files of a grant, created where missing. Resources are not files."""
         for path in paths:
             if kind(path) == "path":
                 self._add_target(os.path.normpath(os.path.join(root, path)))
@@ -105,7 +105,7 @@ class Places:
             try:
                 return self._try_to_make(path)
             except FileNotFoundError:
-                continue  # another sandbox just removed a folder on the way, which it had made
+                continue  # another sandbox just removed a folder above it, which it had created
         return self._try_to_make(path)
 
     def _try_to_make(self, path: str) -> None:
@@ -120,7 +120,7 @@ class Places:
             try:
                 os.mkdir(one)
             except FileExistsError:
-                continue  # another one just made it, for a file of its own
+                continue  # another sandbox just created it, for a file of its own
             self.made.append(_made(one, os.lstat(one)))
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -133,9 +133,9 @@ class Places:
             os.close(fd)
 
     def _open(self, path: str, rights: int) -> None:
-        """Open something, and be sure that it is what its name says.
+        """Open a path, and verify that it was not redirected.
 
-        A folder on the way that was just exchanged for a link would open a file elsewhere.
+        If a folder above it had just been replaced by a link, a file elsewhere would be opened.
         """
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
@@ -152,14 +152,14 @@ class Places:
         self.opened[place] = self.opened.get(place, 0) | rights
 
     def add_folder(self, path: str) -> None:
-        """A folder and all that is below it."""
+        """A folder and everything below it."""
         try:
             self._open(os.path.realpath(path), MUTATING)
         except OSError as error:
             raise _refused(path, error) from error
 
     def add_devices(self) -> None:
-        """What keeps nothing. A container may not have all of them: then nobody opens those."""
+        """Devices that store nothing. A container may lack some of them."""
         if not _devices:
             _devices.extend(os.path.realpath(path) for path in DEVICES if os.path.exists(path))
         for path in _devices:
@@ -169,23 +169,23 @@ class Places:
                 raise _refused(path, error) from error
 
     def add_streams(self) -> None:
-        """The files that the caller redirected the output to: `/dev/stdout` opens them anew."""
+        """The files to which the caller redirected the output: `/dev/stdout` reopens them."""
         for number in (1, 2):
             try:
                 if stat.S_ISREG(os.fstat(number).st_mode):
                     self._allow(number, CONTENT)
             except OSError as error:
-                if error.errno != errno.EBADF:  # else it is closed: there is nothing to open
+                if error.errno != errno.EBADF:  # otherwise it is closed: there is nothing to open
                     raise _refused(f"/dev/fd/{number}", error) from error
 
     def add_listed(
         self, root: str, texts: Iterable[str], controls: Controls, keep: Iterable[str]
     ) -> None:
-        """What the settings name: files, and folders with all that is in them.
+        """The files and folders (with their content) that the settings list.
 
-        Relative to the root, or with `~`. With a slash at its end a folder is made if it is
-        missing. What would open the ledger, the whole tree or a file that controls us or a client
-        is refused: then the rest of the sandbox would mean nothing.
+        Relative to the root, or with `~`. A folder with a slash at its end is created if missing. A
+        path that would open the ledger, the whole tree or a control file is refused: it would make
+        the rest of the sandbox meaningless.
         """
         wanted = list(texts)
         if not wanted:
@@ -237,7 +237,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def git_folders(root: str) -> list[str]:
-    """Where git keeps what belongs to a work tree. Raises SandboxError if it is none."""
+    """The git folders of a work tree. Raises SandboxError if it is not a work tree."""
     place = f"{root}/.git"
     if os.path.isfile(place):  # a linked worktree, or a submodule
         place = os.path.join(root, _line(place).removeprefix("gitdir:").strip())
@@ -268,7 +268,7 @@ def _refused(path: str, error: OSError) -> SandboxError:
 
 
 def unmake(made: Iterable[Made]) -> None:
-    """Remove what is still as we made it, the last first. Whatever became something stays."""
+    """Remove what is untouched since we created it, the last first. Everything else stays."""
     for one in reversed(list(made)):
         try:
             status = os.lstat(one.path)
@@ -279,4 +279,4 @@ def unmake(made: Iterable[Made]) -> None:
             elif status.st_size == 0 and status.st_mtime_ns == one.changed:
                 os.unlink(one.path)
         except OSError:
-            continue  # it is in use, or gone: then it is no longer ours
+            continue  # in use, or gone: no longer ours

@@ -1,14 +1,14 @@
-"""Start a command that is restricted before its first instruction.
+"""Starts a command that is restricted before its first instruction.
 
-Between fork and exec the child restricts itself; the parent stays as free as it was. What goes
-wrong there is told to the parent through a pipe that a successful exec closes.
+Between fork and exec the child restricts itself; the parent stays unrestricted. The child reports
+errors to the parent through a pipe that a successful exec closes.
 """
 
 from __future__ import annotations
 
 import os
 
-# Without the names that `signal` has for all of them: to make those takes as long as a process.
+# Not `signal`: creating its enums takes as long as starting a process.
 from _signal import (  # type: ignore[import-not-found]
     NSIG,
     SIG_DFL,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NOT_STARTED = 127
 _NOTE_BYTES_MAX = 4096
-#: Where a child came to grief.
+#: The stage at which a child failed.
 RESTRICTING, EXECUTING = b"r", b"x"
 
 
@@ -40,15 +40,15 @@ def start(
     mask: Iterable[int] = (),
     default: Iterable[int] = (),
 ) -> int:
-    """The pid of the command. `mask` are the signals that it starts with blocked, `default`
-    those that it must not inherit as ignored. Only while this process has a single thread. Of the
-    environment it gets what is for agents.
+    """Start a command; its pid. `mask` are the signals that are blocked at its start, `default`
+    those that it must not inherit as ignored. Only while this process has a single thread. It gets
+    the part of the environment that agents may have.
 
     Raises OSError or ValueError if it cannot be executed, SandboxError if it cannot be restricted.
     """
     words, variables = list(command), for_agents(environment)
     refuse_null(words, variables)
-    # As much as possible before the fork: whatever a child touches is copied for it first.
+    # As much as possible before the fork: every page that the child touches is copied first.
     program = likely_program(words[0], variables)
     handled = handled_signals(set(default))
     heard, told = os.pipe()
@@ -67,16 +67,16 @@ def start(
 
 
 def refuse_null(words: Iterable[str], variables: Mapping[str, str]) -> None:
-    """Raises ValueError for what no command can be given."""
+    """Raises ValueError for words and variables that cannot be passed to a command."""
     for text in (*words, *variables, *variables.values()):
         if "\0" in text:
             raise ValueError("embedded null byte")
 
 
 def grief(note: bytes) -> Exception:
-    """What a child has told of its end: at what, and the number of the error."""
+    """The exception for a child's report: the stage at which it failed, and the error number."""
     number = int(note[1:])
-    error = OSError(number, os.strerror(number))  # becomes the class that fits the number
+    error = OSError(number, os.strerror(number))  # Python chooses the subclass for the number
     if note[:1] == RESTRICTING:
         return trouble("cannot restrict the command", error)
     return error
@@ -97,8 +97,8 @@ def _become(
     try:
         restrict()
         stage = EXECUTING
-        # First back to the defaults, then let through: what came meanwhile is for the command,
-        # and not for handlers of ours.
+        # Reset the handlers first, then unblock: signals that arrived meanwhile are for the
+        # command, not for our handlers.
         for one in handled:
             signal(one, SIG_DFL)
         pthread_sigmask(SIG_SETMASK, set(mask))
@@ -113,8 +113,8 @@ def _become(
 
 
 def likely_program(word: str, variables: Mapping[str, str]) -> str:
-    """The file that a word most likely means; empty if it has to be looked for in the folder in
-    which the command starts."""
+    """The file that a word most likely means; empty if that depends on the folder in which the
+    command starts."""
     if "/" in word:
         return word
     for folder in variables.get("PATH", os.defpath).split(os.pathsep):
@@ -132,18 +132,18 @@ def execute(program: str, words: list[str], variables: dict[str, str]) -> None:
         try:
             os.execve(program, words, variables)
         except OSError:
-            pass  # there may be another of that name; if not, this is what we hear once more
+            pass  # PATH may have another file of that name; if not, this error is raised again
     os.execvpe(words[0], words, variables)
 
 
 def handled_signals(default: set[int]) -> list[int]:
-    """The signals that the command must not get as we have them."""
+    """The signals whose handling the command must not inherit."""
     usual = (SIG_IGN, SIG_DFL, None)
     return [one for one in range(1, NSIG) if one in default or getsignal(one) not in usual]
 
 
 def read_note(heard: int) -> bytes:
-    """What a child tells, until it has become the command or is gone."""
+    """A child's report: everything that it writes until it becomes the command or ends."""
     found = b""
     while len(found) < _NOTE_BYTES_MAX:
         some = os.read(heard, _NOTE_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""Ask the runner outside of the sandbox what only it can look up.
+"""Requests to the runner outside the sandbox, which has access to the ledger.
 
 One request and one answer, each a line of JSON, on a connection of their own. Hooks use this, so
 it imports next to nothing.
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from holdfast.core.model import Grant
 
 DEADLINE_SECONDS = 10.0
-#: A runner that has begun listens within this.
+#: A runner that has started listens within this time.
 SOON_SECONDS = 0.5
 REQUEST_BYTES_MAX = 65_536
 ANSWER_BYTES_MAX = 4 << 20
-#: The longest path that a socket can have everywhere.
+#: The longest socket path that works on every system.
 PATH_BYTES_MAX = 100
 
 _SOME_BYTES = 65_536
 
 
 class Held(Value):
-    """A file that somebody alive is writing: git's name for it, the lease, its age."""
+    """A file that another live holder has: git's name for it, the lease, its age."""
 
     __slots__ = ("age", "grant", "name")
 
@@ -44,7 +44,7 @@ class Held(Value):
 
 
 def address(environ: Mapping[str, str] | None = None) -> str:
-    """Where the runner listens, or nothing if this is no sandbox."""
+    """Where the runner listens; empty outside a sandbox."""
     return (os.environ if environ is None else environ).get(SOCKET_VARIABLE, "")
 
 
@@ -57,7 +57,7 @@ def verify(
     seconds: float = DEADLINE_SECONDS,
 ) -> Verdict:
     """May this write proceed? As `LockManager.verify`, from inside. `path` is absolute, or
-    relative to the root. Raises SandboxError if nobody answers, or the path cannot be right."""
+    relative to the root. Raises SandboxError if there is no answer, or the path is invalid."""
     wanted = {"ask": "verify", "grant": grant_id, "token": token}
     if path is not None:
         wanted["path"] = path
@@ -78,8 +78,8 @@ def gap(
     where: str = "",
     seconds: float = DEADLINE_SECONDS,
 ) -> bool:
-    """Have a refused write recorded, which the ledger is closed to from inside. False if there
-    have been too many."""
+    """Have a refused write recorded, since the ledger is closed inside. False if there have been
+    too many."""
     wanted = {"ask": "gap", "grant": grant_id, "token": token, "path": path, "client": client}
     return ask(wanted, where=where, seconds=seconds).get("recorded") is True
 
@@ -87,9 +87,9 @@ def gap(
 def held_by_others(
     root: str, names: Iterable[str], *, edit: bool = False, reader: int = 0
 ) -> list[Held]:
-    """Those of some files of a work tree that other holders are writing. Only below a broker. With
-    `edit` an edit of them is about to be made, which may be one that waits; `reader` is the process
-    that will make it from what is in them now, or not at all."""
+    """The files, out of some in a work tree, that other holders have. Only below a broker. With
+    `edit`, an edit of them is about to be made, which may wait in line; `reader` is the process
+    that will base the edit on their present content, or not make it."""
     wanted = {"ask": "held", "root": root, "names": list(names), "edit": edit}
     said = ask({**wanted, "reader": reader} if reader else wanted)
     return [
@@ -98,8 +98,8 @@ def held_by_others(
 
 
 def are_others_at_work(root: str) -> bool:
-    """Whether another agent than the one that this runs for may be writing in a checkout. If the
-    broker does not know, others may be."""
+    """Whether an agent other than our own may be writing in a checkout. True if the broker does
+    not know."""
     try:
         return ask({"ask": "at work", "root": root}).get("others") is not False
     except SandboxError:
@@ -107,8 +107,8 @@ def are_others_at_work(root: str) -> bool:
 
 
 def note_commit(root: str) -> None:
-    """A commit was made below a broker. A broker that gives leases back by itself has nothing to do
-    then, and does not know this."""
+    """Report a commit that was made below a broker. A broker that detects commits itself does not
+    know this request, and need not."""
     try:
         ask({"ask": "committed", "root": root})
     except SandboxError:
@@ -116,18 +116,19 @@ def note_commit(root: str) -> None:
 
 
 def announce(digest: str, agent: str) -> None:
-    """Below the broker of a whole client: a command with this digest is about to run for an agent.
-    Raises SandboxError."""
+    """Tell the broker of a whole client that a command with this digest is about to run for an
+    agent. Raises SandboxError."""
     ask({"ask": "announce", "digest": digest, "agent": agent})
 
 
 def introduce(digest: str, process: int) -> None:
-    """The same command begins, as this process. Raises SandboxError."""
+    """Tell the broker that the announced command starts, as this process. Raises SandboxError."""
     ask({"ask": "introduce", "digest": digest, "process": process})
 
 
 def furnish(root: str) -> list[str]:
-    """A worktree was made below a broker: have it furnished with hooks. What to tell the user."""
+    """Have hooks installed in a worktree that was created below a broker. Returns the lines to
+    show to the user."""
     return [str(line) for line in ask({"ask": "furnish", "root": root}).get("told", ())]
 
 
@@ -139,7 +140,7 @@ def status(*, where: str = "", seconds: float = DEADLINE_SECONDS) -> dict[str, A
 def ask(
     request: Mapping[str, Any], *, where: str = "", seconds: float = DEADLINE_SECONDS
 ) -> dict[str, Any]:
-    """Put one request. Raises SandboxError when the answer is a refusal, or does not come."""
+    """Send one request. Raises SandboxError if the answer is an error, or does not come."""
     where = where or address()
     if not where:
         raise SandboxError(
@@ -180,7 +181,7 @@ def _exchange(where: str, text: str, end: float) -> str:
 
 
 def _connect_soon(line: socket, where: str) -> None:
-    """The broker of a command that has just begun may not listen yet."""
+    """Connect, with retries: the broker of a command that has just started may not listen yet."""
     from time import sleep
 
     until = monotonic() + SOON_SECONDS

@@ -1,8 +1,8 @@
-"""What a runner has beside a command's sandbox: the scratch folder, and the socket in it.
+"""The folders of a runner around a command's sandbox: the scratch folder, with the socket in it.
 
-Most runners have one command. One that has many, one after the other, keeps its quarters: to make
-and remove them costs as much as all the rest of a sandbox. Nothing of a command is left in them for
-the next one: the scratch folder is emptied, whoever still asks is hung up on.
+Most runners have one command. A runner that has many, one after the other, keeps its folders:
+creating and removing them costs as much as the rest of a sandbox. Nothing of a command remains for
+the next one: the scratch folder is emptied, and open connections are closed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Quarters:
-    """For each command, if they are ready: `furnish`, `serve` if somebody is to be answered, and
-    `clear`. `close` when there is none any more."""
+    """For each command, if they are ready: `furnish`, `serve` if requests are to be answered, and
+    `clear`. `close` after the last one."""
 
     __slots__ = ("_holder", "_is_clear", "_noted", "_scratch", "_service")
 
     def __init__(self, holder: Holder) -> None:
-        """`holder` is who runs the commands: its process and its marks are the same for all."""
+        """`holder` is the runner's: its process and its marks are the same for all commands."""
         self._holder = holder
         self._is_clear = True
         self._noted = False
@@ -42,7 +42,7 @@ class Quarters:
 
     @property
     def folder(self) -> str:
-        """All of it, closed to the command but for its scratch folder."""
+        """The outer folder, closed to the command except for its scratch folder."""
         return self._scratch.folder
 
     @property
@@ -52,48 +52,48 @@ class Quarters:
 
     @property
     def socket(self) -> str:
-        """Where those inside can ask."""
+        """The socket for requests from inside."""
         return self._service.path
 
     @property
     def is_ready(self) -> bool:
-        """Whether a command may move in: nothing is left of the last one, and nobody has tidied up
-        behind our back, as is done with what lies among temporary files for long."""
+        """Whether the next command may start: nothing is left of the last one, and the folders
+        still exist. The system may remove old temporary files."""
         return self._is_clear and os.path.isdir(self.tmp) and os.path.exists(self.socket)
 
     @property
     def knock(self) -> int:
-        """Ready to be read when somebody inside asks for the first time; -1 from then on."""
+        """Readable when a process inside sends the first request; -1 once requests are served."""
         return self._service.knock
 
     def note(self, made: Iterable[Made]) -> None:
-        """Write down what has to be removed after us, before somebody can kill us."""
+        """Record what has to be removed after us, in case we are killed."""
         found = list(made)
         if found or self._noted:
             self._scratch.note(self._holder, found)
             self._noted = bool(found)
 
     def furnish(self, questions: Mapping[str, Question]) -> None:
-        """What the next command can ask beside the usual."""
+        """Set the requests of the next command besides the usual ones."""
         self._is_clear = False
         self._service.questions = questions
 
     def serve(self, manager: LockManager) -> None:
-        """Answer those inside, from now on."""
+        """Answer requests from inside, from now on."""
         self._service.start(manager)
 
     def quieten(self) -> bool:
-        """Answer nobody any more. False if somebody is still being answered and does not end."""
+        """Stop answering. False if an answer is in progress and does not finish."""
         return self._service.rest()
 
     def clear(self) -> bool:
-        """Leave nothing of a command, which has ended and whose files are unmade. False if that
-        cannot be: then nobody else may move in."""
+        """Remove everything of a command, which has ended and whose files are removed. False if
+        that fails: then no other command may start here."""
         self._is_clear = self.quieten() and self._scratch.empty() and self._forget()
         return self._is_clear
 
     def _forget(self) -> bool:
-        # What we made and unmade may be made again by another one, and look the same in all.
+        # Another run may create the files that we created and removed, with the same properties.
         try:
             self.note(())
         except OSError:
@@ -101,6 +101,6 @@ class Quarters:
         return True
 
     def close(self) -> bool:
-        """Remove all of it. False if something in it resists, such as somebody who still writes."""
+        """Remove the folders. False if that fails, because a process still writes there, say."""
         self._service.close()
         return self._scratch.remove()

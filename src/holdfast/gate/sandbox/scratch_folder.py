@@ -1,15 +1,15 @@
-"""The scratch folder of a sandboxed command, and what a killed runner left behind.
+"""The scratch folder of a sandboxed command, and cleaning up after a killed runner.
 
-    holdfast-run-XXXXXXXX/      of this user alone
-      owner                     who made it, and what else it made, as JSON
-      socket                    see `service`
+    holdfast-run-XXXXXXXX/      accessible to this user only
+      owner                     the runner, and what else it created, as JSON
+      socket                    see `ledger_socket`
       tmp/                      the command's TMPDIR; the only part that is open to it
 
-A runner that ends removes it all. One that is killed cannot, so the next one looks for folders
-whose owner is dead, with all that it started, and cleans up after it. One that is killed before it
-could say whose its folder is leaves an empty one, which is known by its age.
+A runner that ends removes all of it. A killed runner cannot, so the next one looks for folders
+whose owner is dead, with all processes that it started, and cleans up. A runner that is killed
+before it has written `owner` leaves an empty folder, which is recognised by its age.
 
-What this does not promise: that anybody finds what was left under another TMPDIR.
+What this does not promise: finding folders that were left under another TMPDIR.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ PREFIX = "holdfast-run-"
 #: How many folders one runner looks into, and how often it tries to empty one of its own.
 LOOKED_AT_MAX = 1000
 TRIES_MAX = 3
-#: As deep may folders lie in each other to be removed without further ado.
+#: Folders that are nested deeper are moved to the top before they are removed.
 DEPTH_MAX = 10
 _OWNER_BYTES_MAX = 16 << 20
-#: Nobody takes as long to write down whose a new folder is.
+#: No runner takes this long to write `owner` into a new folder.
 NEW_SECONDS = 60.0
 
 
 class Scratch:
-    """A folder of the runner, with the one of the command in it."""
+    """A folder of the runner, with the command's folder in it."""
 
     __slots__ = ("_owner", "folder", "tmp")
 
@@ -64,7 +64,7 @@ class Scratch:
             ) from error
 
     def note(self, holder: Holder, made: Iterable[Made]) -> None:
-        """Write down who we are and what there is to remove, before somebody can kill us."""
+        """Record the owner and what has to be removed, in case we are killed."""
         text = codec.dumps(
             {
                 "witness": codec.witness_to_list(holder.witness),
@@ -75,32 +75,33 @@ class Scratch:
         replace_file(self._owner, text.encode("utf-8", "surrogatepass"))
 
     def empty(self) -> bool:
-        """Make room for another command. False if something in it resists."""
+        """Empty the command's folder for another command. False if that fails."""
         try:
-            os.rmdir(self.tmp)  # most leave nothing there
+            os.rmdir(self.tmp)  # most commands leave nothing there
         except OSError:
             if not _remove(self.tmp):
                 return False
         try:
             os.mkdir(self.tmp, 0o700)
-        except OSError:  # no room, or somebody removed the folder around it
+        except OSError:  # the disk is full, or the outer folder was removed
             return False
         return True
 
     def remove(self) -> bool:
-        """Remove all of it. False if something in it resists, such as somebody who still writes."""
+        """Remove the folder. False if that fails, because a process still writes there, say."""
         return _remove(self.folder)
 
 
-#: Whose a folder is, as we have read it; what it says of that never changes. A runner with many
-#: commands sweeps before each of them, and would read the same ones all the time.
+#: The owner of each folder, once read; it never changes. A runner with many commands sweeps before
+#: each of them, and would read the same files again and again.
 _owners: dict[str, tuple[Witness, tuple[str, ...]]] = {}
-#: When folders had changed last whose runners we all know: their list would be the same.
+#: The last change of each temporary folder whose entries are all in `_owners`: if it is the same,
+#: so is the list.
 _known: dict[str, int] = {}
 
 
 def sweep(folder: str | None = None) -> list[str]:
-    """Clean up after runners that were killed and of whom nothing is left. What was removed."""
+    """Clean up after killed runners of which no process is left. Returns what was removed."""
     folder = folder or tempfile.gettempdir()
     try:
         now, changed = time.time_ns(), os.stat(folder).st_mtime_ns
@@ -130,7 +131,7 @@ def _sweep(path: str) -> bool:
         return False
     try:
         status = os.lstat(path)
-        # Anybody can make a folder of such a name; only our own says the truth about us.
+        # Any user can create a folder with such a name; only our own can be trusted.
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             return False
         if stat.S_IMODE(status.st_mode) & 0o077:
@@ -145,11 +146,11 @@ def _sweep(path: str) -> bool:
             unmake(made)
             return _remove(path)
     except (OSError, ValueError, TypeError, LookupError):
-        return False  # somebody else is at it, or it was never finished: leave it alone
+        return False  # another process is cleaning up, or it was never finished: leave it alone
 
 
 def _was_empty(path: str) -> bool:
-    """Whether there was nothing in a folder, which is gone then."""
+    """Remove a folder if it is empty. Whether it was."""
     try:
         os.rmdir(path)
     except OSError:
@@ -158,7 +159,7 @@ def _was_empty(path: str) -> bool:
 
 
 def _if_dead(path: str, data: Any) -> list[Made] | None:
-    """What a runner had made, if it is proven to be gone with all that it started."""
+    """What a runner had created, if it is proven dead with all processes that it started."""
     witness, marks = codec.witness_from_list(data["witness"]), tuple(data["marks"])
     if witness is None:
         return None
@@ -175,7 +176,7 @@ def _remove(path: str) -> bool:
         try:
             shutil.rmtree(path, ignore_errors=True)
         except RecursionError:
-            pass  # folders in folders in folders
+            pass  # nested too deeply: see `_unlock`
         if not os.path.lexists(path):
             return True
         _unlock(path)
@@ -183,10 +184,10 @@ def _remove(path: str) -> bool:
 
 
 def _unlock(path: str) -> None:
-    """Make folders removable that their owner closed, or that lie too deep in each other: those
-    are brought to the top. Links are not followed."""
+    """Make folders removable that their owner made inaccessible, or that are nested too deeply:
+    the latter are moved to the top. Links are not followed."""
     tops = [path]
-    for top in tops:  # which grows meanwhile
+    for top in tops:  # the list grows in this loop
         _open(top)
         for folder, names, _files in os.walk(top):
             for name in list(names):
@@ -197,7 +198,7 @@ def _unlock(path: str) -> None:
 
 
 def _open(folder: str) -> bool:
-    """Whether it is a folder, which is open to us now."""
+    """Give us access to a folder. Whether it is a folder, and that worked."""
     try:
         if os.path.islink(folder):
             return False

@@ -1,20 +1,20 @@
-"""Seccomp: to be told of some system calls of a process, before the kernel makes them.
+"""Seccomp: notification of some system calls of a process before the kernel makes them.
 
-A process puts a filter on itself, which binds all that it starts; whoever has the filter's
-listener is told of the calls that the filter names, and lets each of them go on. Named are those
-that open something to write, or change names:
+A process installs a filter on itself, which binds everything that it starts; the process that has
+the filter's listener is notified of the calls that the filter names, and lets each of them
+continue. The filter names the calls that open something for writing, or change names:
 
-    open, openat, creat, openat2, truncate, mkdir, symlink, link, rename, unlink, and their like
+    open, openat, creat, openat2, truncate, mkdir, symlink, link, rename, unlink, and their variants
 
-Whether an open is for writing is looked at in the filter itself, so that reading costs nothing;
-only `openat2` has its flags where a filter cannot look, and is always told.
+The filter itself checks whether an open is for writing, so reading costs nothing; only `openat2`
+has its flags where a filter cannot read them, and is always reported.
 
-What this does not promise: that all is seen. Calls in another way of calling (32 bits), and those
-that are made through io_uring, pass unseen. Nobody may rely on it to keep anything closed: between
-telling and doing, a process can change what its arguments point to.
+What this does not promise: seeing every call. 32-bit calls and calls through io_uring are not
+reported. Do not rely on it to keep anything closed: between the notification and the call, a
+process can change what its arguments point to.
 
-A filter outlives its listener. When nobody has that any more, the calls that it names fail with
-ENOSYS, for ever.
+A filter outlives its listener. Once all descriptors of the listener are closed, the calls that the
+filter names fail with ENOSYS, permanently.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Final
 
-#: What says that an open is for writing, the same on the machines that are known here.
+#: The flags of an open for writing, the same on all supported machines.
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class Machine(Value):
-    """How system calls are made on one kind of processor."""
+    """How system calls are made on one processor architecture."""
 
     __slots__ = ("audit", "calls", "seccomp")
 
     def __init__(self, audit: int, seccomp: int, calls: Mapping[int, str]) -> None:
-        #: Its name in the kernel's records.
+        #: The kernel's audit number of the architecture.
         self.audit: Final = audit
         self.seccomp: Final = seccomp
         self.calls: Final = calls
@@ -68,18 +68,19 @@ MACHINES = {
         },
     ),
 }  # fmt: skip
-#: Where these have their flags among their arguments.
+#: The position of the flags among the arguments of these calls.
 _FLAGS_AT = {"open": 1, "openat": 2}
 
 _SET_MODE_FILTER = 1
-#: A listener; and once a call was told only what kills interrupts it, or a process that gets
-#: signals all the time would never get on. The third: nothing else becomes slower by the filter.
+#: Return a listener. Once a call is reported, only a fatal signal interrupts it: otherwise a
+#: process that gets signals all the time would make no progress. The third: the filter does not
+#: enable slower mitigations for the process.
 _NEW_LISTENER, _WAIT_KILLABLE, _SPEC_ALLOW = 1 << 3, 1 << 5, 1 << 2
 _HEAR, _LET = 0xC0502100, 0xC0182101
 _HEARD = struct.Struct("=QIIiIQ6Q")
 _SAID = struct.Struct("=QqiI")
 _CONTINUE = 1
-#: To send a descriptor: what Linux calls it, for not every system has a name for that.
+#: To send a descriptor, by Linux's numbers: not every system has names for them.
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
 
 _WHY = {
@@ -91,12 +92,12 @@ _WHY = {
 }
 
 
-#: The filters that were made, by what made them: always the same on one machine.
+#: Compiled filters by the function that compiles them: always the same on one machine.
 _programs: dict[Callable[[Machine], bytes], bytes] = {}
 
 
 def program(machine: Machine) -> bytes:
-    """The filter, in the words of the kernel's little machine."""
+    """The filter, as BPF instructions."""
     load, is_equal, has_some, give = 0x20, 0x15, 0x45, 0x06
     notify, allow = 0x7FC00000, 0x7FFF0000
     number_at, machine_at, arguments_at = 0, 4, 16
@@ -117,7 +118,7 @@ def program(machine: Machine) -> bytes:
             continue
         steps += [
             step(is_equal, number, 0, 4),
-            step(load, arguments_at + 8 * at),  # the lower half: both machines have it first
+            step(load, arguments_at + 8 * at),  # the lower half: first on both machines
             step(has_some, WRITING, 0, 1),
             step(give, notify),
             step(give, allow),
@@ -126,13 +127,13 @@ def program(machine: Machine) -> bytes:
 
 
 class Filter:
-    """A filter to be put on. Made in the parent, where trouble can still be told; used in the
-    child. Raises OSError if it is not known how that is done on this machine."""
+    """A filter to install. Created in the parent, which can still report errors; used in the
+    child. Raises OSError if this machine is not supported."""
 
     __slots__ = ("_arguments", "_call", "_number", "_prctl", "_steps", "steps")
 
     def __init__(self, make: Callable[[Machine], bytes] | bytes = program) -> None:
-        """`make` writes the filter for a machine, or is what another one has as `steps`."""
+        """`make` compiles the filter for a machine, or is the `steps` of another filter."""
         import ctypes
 
         name = os.uname().machine
@@ -151,17 +152,16 @@ class Filter:
         self._arguments = struct.pack("@HP", len(steps) // 8, where)
 
     def put_on(self) -> int:
-        """From now on, for this process and all that it starts, which can gain no privileges any
-        more; its listener. Raises OSError."""
+        """Install it on this process and everything that it starts, none of which can gain
+        privileges from now on. Returns its listener. Raises OSError."""
         self._prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         flags = _NEW_LISTENER | _WAIT_KILLABLE | _SPEC_ALLOW
         return self._call(self._number, _SET_MODE_FILTER, flags, self._arguments)
 
 
 def hand_over(filter: Filter, line: socket, *, is_needed: bool = False) -> None:
-    """Put a filter on, and send its listener through a socket. If the kernel refuses, it is left
-    out: then nobody is told of anything, and all else is as it would be. One that is needed is not
-    left out: raises OSError."""
+    """Install a filter, and send its listener through a socket. If the kernel refuses, the command
+    runs without the filter and no call is reported; if `is_needed`, this raises OSError instead."""
     try:
         fd = filter.put_on()
     except OSError:
@@ -178,23 +178,23 @@ class Call(Value):
 
     def __init__(self, id: int, thread: int, name: str, arguments: tuple[int, ...]) -> None:
         self.id: Final = id
-        #: 0 if it cannot be seen from here.
+        #: 0 if it is not visible from here.
         self.thread: Final = thread
         self.name: Final = name
         self.arguments: Final = arguments
 
 
 class Listener:
-    """Where calls are told. Whoever makes one waits until it is let through."""
+    """The listener of a filter. A reported call waits until it is let through."""
 
     __slots__ = ("_ask", "_names", "_poll", "fd", "is_over")
 
     def __init__(self, fd: int) -> None:
-        from fcntl import ioctl  # not everywhere, and this module is imported everywhere
+        from fcntl import ioctl  # not on every system, and this module is imported on all
 
         self._ask = ioctl
         self.fd: Final = fd
-        #: Nobody is left who could make a call.
+        #: No process is left that could make a call.
         self.is_over = False
         self._names = MACHINES[os.uname().machine].calls
         self._poll = select.poll()
@@ -204,7 +204,7 @@ class Listener:
         """The next call; None if there is none at the moment."""
         while True:
             found = self._poll.poll(0)
-            # To ask while nobody waits would block.
+            # Receiving would block if no call waits.
             if not found or not found[0][1] & select.POLLIN:
                 self.is_over = bool(found)
                 return None
@@ -212,13 +212,13 @@ class Listener:
             try:
                 self._ask(self.fd, _HEAR, room)
             except (FileNotFoundError, InterruptedError):
-                continue  # it was killed, or thought better of it
+                continue  # the caller was killed or interrupted
             id, thread, _flags, number, _machine, _at, *arguments = _HEARD.unpack(room)
             return Call(id, thread, self._names.get(number, ""), tuple(arguments))
 
     def let(self, call: Call) -> bool:
-        """Let a call go on. False if it is gone, and whoever made it: then nothing that was read
-        about it in the meantime is sure to be true, for another may have had its number."""
+        """Let a call continue. False if the call or its caller is gone: then whatever was read
+        about it is unreliable, because another process may have had its number."""
         try:
             self._ask(self.fd, _LET, _SAID.pack(call.id, 0, 0, _CONTINUE))
         except OSError:
@@ -230,9 +230,9 @@ class Listener:
 
 
 def lacks() -> str:
-    """Why nobody can be told of calls here, as a part of a sentence; empty if that works.
+    """Why no listener is possible here, as a part of a sentence; empty if one is.
 
-    It is tried, by a child: what is around this process cannot be seen otherwise.
+    A child tries it: this process cannot see otherwise what restricts it.
     """
     if sys.platform != "linux":
         return "this is not Linux, and seccomp is part of Linux"
@@ -246,13 +246,13 @@ def lacks() -> str:
     if child == 0:
         _try(filter)
     number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if number <= 0:  # killed: there are policies that do not say no
+    if number <= 0:  # killed: some policies kill instead of refusing
         return _WHY[errno.EPERM] if number else ""
     return _WHY.get(number, f"the kernel refused it: {os.strerror(number)}")
 
 
 def _try(filter: Filter) -> None:
-    """In a child: never returns. Its code is what the kernel said."""
+    """In a child: never returns. Its exit code is the kernel's error number."""
     number = errno.EPERM
     try:
         filter.put_on()

@@ -1,16 +1,16 @@
 """Signals between a runner and its command.
 
-All of them are blocked and waited for one after the other, so none can hit between two steps.
-The command starts with the signals as this process got them. What the terminal sends reaches the
-command by itself, because it is in the same process group; everything else is passed on.
+All signals are blocked and waited for one after the other, so none can arrive between two steps.
+The command starts with the signal mask that this process was given. The terminal's signals reach
+the command directly, because it is in the same process group; all others are passed on.
 
-Without `sigwaitinfo` (macOS) nobody can tell the two apart, and the command gets the terminal's
-signals twice. Without POSIX signals (Windows) there is nothing here to use.
+Without `sigwaitinfo` (macOS) the two cannot be distinguished, and the command gets the terminal's
+signals twice. Without POSIX signals (Windows) this module cannot be used.
 """
 
 from __future__ import annotations
 
-# Without the names that `signal` has for all of them: to make those takes as long as a process.
+# Not `signal`: creating its enums takes as long as starting a process.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 BY_SIGNAL = 128
 
-#: What the kernel says of signals that it sends itself, as it does for the terminal (Linux).
+#: `si_code` of signals that the kernel sends itself, as it does for the terminal (Linux).
 _FROM_KERNEL = 0x80
-#: These say that this very process did something wrong; nobody passes them on.
+#: These are faults of this process itself, so they are not passed on.
 _FAULTS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 _NEVER_BLOCKED = ("SIGKILL", "SIGSTOP")
-#: Some systems throw these away even while they are blocked, unless somebody catches them.
+#: Some systems drop these even while they are blocked, unless there is a handler.
 _DROPPED_IF_NOT_CAUGHT = ("SIGCHLD", "SIGCONT", "SIGWINCH", "SIGURG", "SIGINFO")
 _STOPS = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
 
@@ -49,7 +49,7 @@ class Signals:
         self._waited_for = known - _numbers(_FAULTS) - _numbers(_NEVER_BLOCKED)
         self._handlers: dict[int, Callable[..., Any] | int | None] = {}
         self.as_given: set[int] = set()
-        #: A command must not inherit that the interpreter ignores these for itself.
+        #: The interpreter ignores these for itself; a command must not inherit that.
         self.ignored_by_python = _numbers(("SIGPIPE", "SIGXFZ", "SIGXFSZ"))
 
     def __enter__(self) -> Signals:
@@ -60,7 +60,7 @@ class Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # What came too late was meant for the command, which has ended.
+        # Signals that arrived too late were meant for the command, which has ended.
         while pending := signal.sigpending() & self._waited_for:
             signal.sigwait(pending)
         for number, handler in self._handlers.items():
@@ -69,10 +69,10 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_SETMASK, self.as_given)
 
     def attend(self, child: int, changes: Callable[[], Iterable[int]] | None = None) -> int:
-        """Wait for the command, pass signals on, stop and go on with it. Its exit code.
+        """Wait for the command, pass signals on, stop and continue with it. Its exit code.
 
-        `changes` are what has become of it since the last look, as `waitpid` tells: for a command
-        that is not a child of this process. They are asked for after each SIGCHLD.
+        `changes` returns the command's state changes since the last call, as `waitpid` reports
+        them, if the command is not a child of this process. It is called after each SIGCHLD.
         """
         changes = changes or (lambda: _changes_of(child))
         while True:
@@ -91,7 +91,7 @@ class Signals:
         return info.si_signo, sys.platform == "linux" and info.si_code == _FROM_KERNEL
 
     def _look(self, changes: Iterable[int]) -> int | None:
-        """What has become of the command: its exit code if it has ended."""
+        """Handle the command's state changes. Its exit code if it has ended."""
         for status in changes:
             if os.WIFEXITED(status):
                 return os.WEXITSTATUS(status)
@@ -104,11 +104,11 @@ class Signals:
     def _stop_too(self, number: int) -> None:
         """Stop as the command did, so that the shell that waits for us gets its terminal back.
 
-        Only where there is a shell that will let both go on. Elsewhere somebody has stopped the
-        command alone and will wake it alone, and we must be awake when it ends.
+        Only where a shell will continue both. Otherwise another process stopped the command alone
+        and will continue it alone, and we must be running when it ends.
         """
         if number in _numbers(_STOPS) and _has_terminal():
-            # First sent, then let through: if the terminal has sent one as well, they are one.
+            # Send first, then unblock: a pending one from the terminal merges with it.
             os.kill(os.getpid(), number)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
             signal.pthread_sigmask(signal.SIG_BLOCK, {number})
@@ -141,4 +141,4 @@ def _send(child: int, number: int) -> None:
     try:
         os.kill(child, number)
     except OSError:
-        return  # it has ended, or runs as somebody else: there is nobody to tell
+        return  # it has ended, or runs as another user
