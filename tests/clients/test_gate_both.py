@@ -46,7 +46,7 @@ def test_a_refused_edit_leaves_the_file_as_it_is_and_the_model_reads_whose_it_is
     assert f"{REFUSED}a.txt has been locked for writing by {owner.name}" in again
     for said in (first, again):
         assert "You are number 1 in line for it." in said
-        assert "an attempt before that is not tried" in said
+        assert "earlier retries are refused" in said
     assert not is_refusal(free)
     assert gated.held() == {"a.txt": owner.name}
     owner.ends()

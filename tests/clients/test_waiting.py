@@ -194,7 +194,7 @@ def test_after_it_went_on_its_next_stop_is_not_held_and_its_user_hears_what_is_n
     assert len(gated.happened("stop_held")) == 1
     assert gated.waiting() == []
     if crew.client == "claude":  # Codex shows such words in a terminal only
-        assert f"{other.name} stopped, and did not write b.txt" in said
+        assert f"{other.name} stopped and did not write b.txt" in said
     owner.ends()
 
 
@@ -315,11 +315,11 @@ def test_an_owner_that_keeps_it_blocks_the_other_until_its_user_speaks(
     blocked = f"blocked: {other.name} is blocked: a.txt is held by {owner.name}"
     until(lambda: notices.exists() and notices.read_text() == f"{blocked}\n", "people were told")
     owner.ends()
-    free = f"free: a.txt is free again: {other.name} can go on (holdfast resume)"
+    free = f"free: a.txt is free again: {other.name} can continue (holdfast resume)"
     until(lambda: notices.read_text().splitlines() == [blocked, free], "people were told")
     assert len(gated.blockers()) == 1
     crew.run("on", crew.edit("a.txt", "mine", "theirs"), home=home, resume=other.session)
-    resumed = f"resumed: {other.name} may go on (a new prompt)"
+    resumed = f"resumed: {other.name} may continue (a new prompt)"
     until(lambda: notices.read_text().splitlines() == [blocked, free, resumed], "they were told")
     assert gated.text() == "theirs\n"
     assert gated.blockers() == []

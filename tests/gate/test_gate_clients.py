@@ -370,11 +370,11 @@ def test_a_call_that_cannot_be_understood_is_an_edit_with_a_problem(
 )
 def test_a_path_that_no_file_can_have_is_a_problem(path: object) -> None:
     found = heard(told("PreToolUse", "Write", {"file_path": path}))
-    assert (found.event, found.writes, found.problem) == ("edit", (), "it does not say which file")
+    assert (found.event, found.writes, found.problem) == ("edit", (), "it names no file")
     text = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch"
     if isinstance(path, str):
         found = codex.read(told("PreToolUse", "apply_patch", {"command": text}), {})
-        assert (found.writes, found.problem) == ((), "the patch cannot be understood")
+        assert (found.writes, found.problem) == ((), "the patch cannot be parsed")
 
 
 def test_without_a_folder_only_full_paths_are_understood() -> None:

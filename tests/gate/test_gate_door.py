@@ -366,7 +366,7 @@ def test_the_user_hears_of_what_the_gate_could_not_note(root: Path, what: str, n
         assert said == {}
         return
     assert said.keys() == {"systemMessage"}
-    assert said["systemMessage"].startswith(f"holdfast: {LIVES[what]} could not be noted")
+    assert said["systemMessage"].startswith(f"holdfast: {LIVES[what]} could not be recorded")
     assert "ledger.db" in said["systemMessage"]
 
 
@@ -384,7 +384,7 @@ def test_the_user_hears_of_a_stop_that_meets_what_a_newer_version_wrote(
     with LockManager.open(root) as manager:
         transactions.decide(manager, newer)
     said = ann.tell("Stop")
-    assert "this stop could not be noted" in said["systemMessage"]
+    assert "this stop could not be recorded" in said["systemMessage"]
     assert "newer version" in said["systemMessage"]
 
 

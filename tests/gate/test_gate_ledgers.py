@@ -234,7 +234,7 @@ def test_a_ledger_in_trouble_keeps_no_other_from_hearing_of_a_stop(
     held_open(bob, lambda: ann.tell("SessionEnd"))
     said = bob.tell("Stop")
     assert said["decision"] == "block"
-    assert "this stop could not be noted" in said["systemMessage"]
+    assert "this stop could not be recorded" in said["systemMessage"]
 
 
 def test_a_hook_has_the_time_that_its_own_repository_gives_it(

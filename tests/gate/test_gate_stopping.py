@@ -415,7 +415,7 @@ def test_in_a_circle_no_stop_is_held(stage: Stage) -> None:
 def test_a_held_stop_that_ends_without_the_file_says_so_to_the_user(stage: Stage) -> None:
     _ann, bob = waiting(stage)
     said = bob.stop(hold=True, hold_seconds=12)
-    assert "claude:bob stopped, and did not write app/x.rb" in said.user
+    assert "claude:bob stopped and did not write app/x.rb" in said.user
 
 
 @pytest.mark.parametrize("wake", [True, False])
@@ -431,9 +431,9 @@ def test_of_a_file_that_had_come_free_the_user_hears_that_it_was_given_back(
     ann.gate().end_session()
     said = bob.stop(may_go_on=False).user
     assert stage.owner("app/x.rb") == ""
-    about_x = "did not write app/x.rb: it had come free for the agent, and was given back"
+    about_x = "did not write app/x.rb: it had come free for the agent, and was released"
     assert about_x in said
-    assert "did not write lib/y.rb: another held it" in said
+    assert "did not write lib/y.rb: another agent held it" in said
     assert said.count("claude:bob stopped") == 2
 
 

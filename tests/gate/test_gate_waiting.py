@@ -101,7 +101,7 @@ def test_nobody_is_held_when_that_would_close_a_circle(stage: Stage) -> None:
     answer = ann.edit("lib/y.rb", hold=True)
     assert answer.kind == "deny"
     assert stage.manager.now() == begun
-    assert "claude:bob waits for your app/x.rb: commit it, or give it back" in answer.reason
+    assert "claude:bob waits for your app/x.rb. Commit that file, or release it" in answer.reason
 
 
 def test_in_a_circle_every_answer_says_what_to_give_back(stage: Stage) -> None:
@@ -665,7 +665,7 @@ def test_a_circle_is_told_with_the_owner_of_now(stage: Stage) -> None:
     cid.edit("app/x.rb")
     cid.edit("lib/y.rb")
     reason = bob.edit("app/x.rb").reason
-    assert "app/x.rb belongs to claude:cid" in reason
+    assert "app/x.rb is held by claude:cid" in reason
     assert "claude:ann" not in reason
 
 
@@ -716,7 +716,7 @@ def test_without_wake_what_is_free_already_is_kept_for_one_that_tries_again(stag
     bob.gate().prompt()
     answer = bob.edit("app/x.rb")
     assert answer.kind == "deny"  # nothing is tried before the retry
-    assert "is kept for you until your retry" in answer.reason
+    assert "reserved for you until your retry" in answer.reason
     assert cid.edit("app/x.rb").kind == "deny"
     stage.clock.advance(180)
     assert bob.edit("app/x.rb").kind == "allow"

@@ -661,7 +661,7 @@ def test_seed002_14_the_user_hears_of_what_an_agent_stopped_without(scene: Scene
     ann.edit("app/x.rb")
     assert bob.edit("app/x.rb")
     told = bob.tell("Stop", stop_hook_active=True)["systemMessage"]
-    assert f"{bob.name} stopped, and did not write app/x.rb" in told
+    assert f"{bob.name} stopped and did not write app/x.rb" in told
 
 
 def test_seed002_14_one_that_nobody_sits_before_says_that_it_ended_blocked(scene: Scene) -> None:

@@ -127,7 +127,7 @@ def test_what_cannot_be_meant_is_told_with_its_line_and_key(
 
 @pytest.mark.parametrize("text", ["[gate\n", "[gate]\nwake = \n", "[gate]\n[gate]\n", "\x01\n"])
 def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SettingsError, match=r"line \d+: this is no TOML"):
+    with pytest.raises(SettingsError, match=r"line \d+: this is not TOML"):
         Settings.load(put(tmp_path, text))
 
 

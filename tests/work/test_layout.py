@@ -317,7 +317,7 @@ def test_a_misspelled_gap_is_told_with_the_one_that_was_meant(tmp_path: Path) ->
 
 @pytest.mark.parametrize("text", ["[work\n", "[work]\nslots =\n", "[work]\nslots = 1\nslots = 1\n"])
 def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str) -> None:
-    assert re.search(r"line \d+: this is no TOML", refusal(tmp_path, text).message)
+    assert re.search(r"line \d+: this is not TOML", refusal(tmp_path, text).message)
 
 
 def test_other_tables_are_none_of_its_business(tmp_path: Path) -> None:

@@ -32,11 +32,11 @@ def refusal(holder: Holder, files: Iterable[str], folders: Iterable[str] = ()) -
         obstacle = _locks(specs, holder).in_the_way(name)
         if obstacle is not None:
             told = _told(path, name, obstacle)
-            return Answer(DENY, f"Refused: {told} {_NOT_ROUND}", user=f"holdfast: {told}")
+            return Answer(DENY, f"Refused: {told} {_NO_WORKAROUND}", user=f"holdfast: {told}")
     return None
 
 
-_NOT_ROUND = "Work on something else, or ask your user. Do not write it in another way."
+_NO_WORKAROUND = "Work on something else, or ask your user. Do not work around this lock."
 
 
 def _touched(files: Iterable[str], folders: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -62,8 +62,7 @@ def _told(path: str, spec: str, obstacle: Obstacle) -> str:
     status, lock = obstacle.status, obstacle.status.lock
     if lock is None:
         return (
-            f"{path} belongs to the spec {spec}, and whether that is locked cannot be read "
-            f"({status.error})."
+            f"{path} belongs to the spec {spec}, whose lock file cannot be read ({status.error})."
         )
     where = f"on this machine ({obstacle.holder.id})" if obstacle.holder else f"on {lock.hostname}"
     told = (
@@ -71,7 +70,9 @@ def _told(path: str, spec: str, obstacle: Obstacle) -> str:
         f"{lock.machine_id}, for {status.duration}: {lock.reason or 'no reason was given'}."
     )
     if status.is_stale:
-        return f"{told} It is stale, older than its timeout: holdfast spec cleanup removes it."
+        return (
+            f"{told} The lock is stale (older than its timeout): holdfast spec cleanup removes it."
+        )
     if obstacle.holder is not None and is_gone(obstacle.holder):
-        return f"{told} Its holder has ended: holdfast spec unlock {spec} gives it back."
+        return f"{told} Its holder has ended: holdfast spec unlock {spec} releases it."
     return told

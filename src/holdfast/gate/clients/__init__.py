@@ -91,7 +91,7 @@ PATH_MAX = 4096
 #: Said when the gate refused without a word: Codex ignores a denial that gives no reason.
 NO_REASON = "Holdfast refused this."
 #: Said when the gate made an agent go on without a word: a blank reason lets it stop.
-GO_ON = "Go on with what you were doing."
+GO_ON = "Continue what you were doing."
 
 #: Shown while a call or a stop may be held open. It cannot say more: it stands in the settings.
 WAITING = "holdfast: waiting for a file"
@@ -143,10 +143,10 @@ class Told:
         self.agent = _name(data, "agent_id")
         self.problem = ""
         if not self.session:
-            self.problem = "it does not say which session this is"
+            self.problem = "it names no session"
         elif not self.agent and data.get("agent_id") not in (None, ""):
             # taken for its parent, it would write the parent's files
-            self.problem = "it does not say which sub-agent this is"
+            self.problem = "it names no sub-agent"
 
     def intent(self, client: str, event: str, *, problem: str = "", **more: Any) -> Intent:
         """The intent of whoever this is. With a problem it is an edit, which is refused, or
@@ -177,9 +177,9 @@ class Told:
         if self.problem:
             return self.problem
         if paths is None:
-            return "it does not say which file"
+            return "it names no file"
         if not self.cwd and not all(map(os.path.isabs, paths)):
-            return "it does not say from which folder"
+            return "it names no working folder"
         return ""
 
 

@@ -125,20 +125,20 @@ def read(data: object, env: Mapping[str, str]) -> Intent:
     """What a hook of this client was told."""
     pid = _pid(env)
     if not isinstance(data, dict):
-        return Intent(NAME, EDIT, "", pid=pid, problem="the hook was told no JSON object")
+        return Intent(NAME, EDIT, "", pid=pid, problem="the input is not a JSON object")
     told = Told(data)
     told.is_attended = _is_attended(env)
     if told.event == "PreToolUse" or told.event in _AFTER:
         return _tool(told, data, env, pid)
     problem = told.problem
     if not told.event and (not told.tool or told.tool in _FILES or told.tool in _SHELLS):
-        problem = "the hook was not told which event this is"
+        problem = "the input names no event"
         return told.intent(NAME, EDIT, pid=pid, problem=problem)
     event = _LIVES.get(told.event, OTHER)
     if event == PROMPT and not _is_typed(told, data):
         event = OTHER
     if event in (AGENT_START, AGENT_STOP) and not told.agent:
-        problem = problem or "it does not say which sub-agent this is"
+        problem = problem or "it names no sub-agent"
     # a sub-agent's stop lists the tasks of the whole session, among them itself
     background = event == STOP and bool(data.get("background_tasks"))
     is_alone = event == STOP and data.get("background_tasks") == []
@@ -164,7 +164,7 @@ def _tool(told: Told, data: dict[Any, Any], env: Mapping[str, str], pid: int) ->
     elif told.tool or after:
         return told.intent(NAME, OTHER, pid=pid)
     else:
-        problem = "the hook was not told which tool this is"
+        problem = "the input names no tool"
         return told.intent(NAME, EDIT, pid=pid, problem=problem)
     if told.event == "PostToolUseFailure":
         event = FAILED
@@ -177,7 +177,7 @@ def _tool(told: Told, data: dict[Any, Any], env: Mapping[str, str], pid: int) ->
     if not isinstance(command, str):
         if told.tool == "Monitor":  # can watch other things than a command
             return told.intent(NAME, OTHER, pid=pid)
-        return told.intent(NAME, event, pid=pid, problem="it does not say which command")
+        return told.intent(NAME, event, pid=pid, problem="it names no command")
     return told.intent(
         NAME, event, pid=pid, command=command,
         background=after and _is_running(told, data), problem=told.unreadable((".",)),

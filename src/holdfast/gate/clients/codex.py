@@ -101,26 +101,26 @@ TELLS = frozenset(
 )
 
 HALTED = (
-    "All further edits of this agent are refused as well. Stop here and tell your user: "
-    "it goes on after their next message, or after `holdfast resume`."
+    "All further edits by this agent are refused too. Stop here and tell your user: "
+    "the agent may continue after their next message, or after `holdfast resume`."
 )
 
 
 def read(data: object, env: Mapping[str, str]) -> Intent:
     """What a hook of this client was told."""
     if not isinstance(data, dict):
-        return Intent(NAME, EDIT, "", problem="the hook was told no JSON object")
+        return Intent(NAME, EDIT, "", problem="the input is not a JSON object")
     told = Told(data)
     if told.event in ("PreToolUse", "PostToolUse"):
         return _tool(told)
     problem = told.problem
     if not told.event and (not told.tool or told.tool in _PATCHES or told.tool in _SHELLS):
-        return told.intent(NAME, EDIT, problem="the hook was not told which event this is")
+        return told.intent(NAME, EDIT, problem="the input names no event")
     event = _LIVES.get(told.event, OTHER)
     if event == PROMPT and told.agent:  # its task, which another agent wrote
         event = OTHER
     if event in (AGENT_START, AGENT_STOP) and not told.agent:
-        problem = problem or "it does not say which sub-agent this is"
+        problem = problem or "it names no sub-agent"
     if told.event == "Interrupt":
         told.is_repeated = True
     return told.intent(NAME, event, problem=problem)
@@ -136,17 +136,17 @@ def _tool(told: Told) -> Intent:
         if told.tool or after:
             calls = told.tool.endswith(_CALL) and not after
             return told.intent(NAME, AGENT_CALL if calls else OTHER, problem=told.problem)
-        return told.intent(NAME, EDIT, problem="the hook was not told which tool this is")
+        return told.intent(NAME, EDIT, problem="the input names no tool")
     words = told.fields.get("command")
     if isinstance(words, str):
         words = [words]
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        return told.intent(NAME, edit, problem="it does not say which command")
+        return told.intent(NAME, edit, problem="it names no command")
     if told.tool in _PATCHES or (len(words) == 2 and words[0] in _PATCHES):
         writes = _files(words)
         problem = told.unreadable(writes or ())
         if writes is None:
-            problem = problem or "the patch cannot be understood"
+            problem = problem or "the patch cannot be parsed"
         return told.intent(NAME, edit, writes=writes or (), problem=problem)
     command = words[0] if len(words) == 1 else " ".join(map(_quoted, words))
     return told.intent(NAME, shell, command=command, problem=told.unreadable((".",)))

@@ -33,7 +33,7 @@ class Off(Value):
         self.reason: Final = reason
 
     def sentence(self) -> str:
-        """For whoever has to know."""
+        """The switch's state as a sentence."""
         by = f" by {self.by}" if self.by else ""
         at = f" since {self.at}" if self.at else ""
         reason = f": {self.reason}" if self.reason else ""

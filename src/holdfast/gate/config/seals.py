@@ -177,12 +177,12 @@ def _short(value: object) -> str:
 def _told(name: str, digest: str) -> str:
     if name == OFF:
         if digest == _ABSENT:
-            return f"the gate was switched on again: {OFF} is gone"
+            return f"the gate was switched on again: {OFF} was removed"
         return (
-            f"a program, or a person by hand, wrote {OFF}, so no edit is checked; "
-            "switch it on: holdfast on"
+            f"a program, or a person by hand, wrote {OFF}, so edits are not checked; "
+            "switch the gate on: holdfast on"
         )
     return (
-        f"{name} was changed, and Holdfast's hooks in it are not as they were: agents that start "
+        f"{name} was changed, and Holdfast's hooks in it are no longer intact: agents that start "
         "now may not be checked. If you did not do this, run: holdfast init"
     )

@@ -151,12 +151,12 @@ def text_of(file: str) -> str | None:
     except OSError as error:
         raise SettingsError(
             f"{file} cannot be read: {error.strerror or type(error).__name__}",
-            hint="make it a file that you may read, or remove it: without it the defaults hold",
+            hint="make it a readable file, or remove it: without it the defaults apply",
             file=file,
         ) from error
     if len(data) > SIZE_MAX:
         raise SettingsError(
-            f"{file} is larger than {SIZE_MAX >> 10} KiB, which settings never are",
+            f"{file} is larger than {SIZE_MAX >> 10} KiB, the limit for settings",
             hint=HINT, file=file,
         )  # fmt: skip
     try:
@@ -168,4 +168,4 @@ def text_of(file: str) -> str | None:
         ) from error
 
 
-HINT = "correct it, or remove it: without it the defaults hold"
+HINT = "correct it, or remove it: without it the defaults apply"

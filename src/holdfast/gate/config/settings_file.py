@@ -132,8 +132,8 @@ def wrong(file: str, text: str, table: str, key: str, problem: str, meant: str) 
     name = f"{table}.{key}" if table else key
     return SettingsError(
         f"{where}: {problem}; there is {meant}" if "there is no" in problem
-        else f"{where}: {problem}; it is {meant}",
-        hint="correct it, or remove the line: without it the default holds",
+        else f"{where}: {problem}; it must be {meant}",
+        hint="correct it, or remove the line: without it the default applies",
         file=file, line=line, key=name,
     )  # fmt: skip
 
@@ -176,7 +176,7 @@ def toml_tables(file: str, text: str) -> dict[str, Any]:
         number = int(line) if line.isdigit() else 0
         where = f"{os.path.basename(file)}, line {number}" if number else os.path.basename(file)
         raise SettingsError(
-            f"{where}: this is no TOML: {said}", hint=HINT, file=file, line=number
+            f"{where}: this is not TOML: {said}", hint=HINT, file=file, line=number
         ) from error
 
 

@@ -144,9 +144,9 @@ def answer(
     """
     adapter = clients.adapter(client)
     if adapter is None:
-        known = "no client of that name is known"
+        known = "unknown client"
         return Reply(stderr=f"holdfast: {client[:40]!r}: {known}\n", code=2)
-    intent = Intent(client, EDIT, "", problem="the input is no JSON")
+    intent = Intent(client, EDIT, "", problem="the input is not JSON")
     try:
         told = _parsed(data)
         intent = adapter.read(told, env)
@@ -176,11 +176,11 @@ def _parsed(data: bytes) -> object:
 
 #: What a person reads of events that were lost, and what comes of it.
 _LOST = {
-    SESSION_START: ("the start of this session", "nobody was told of it"),
-    PROMPT: ("this prompt", "an agent that was blocked is so still; send another"),
-    STOP: ("this stop", "the agent's files are its own until it stops again, commits or ends"),
-    AGENT_STOP: ("this stop", "the sub-agent's files are its own until the session ends"),
-    SESSION_END: ("the end of this session", "its files are free when its client has ended"),
+    SESSION_START: ("the start of this session", "other agents do not know of it yet"),
+    PROMPT: ("this prompt", "a blocked agent remains blocked; send another prompt"),
+    STOP: ("this stop", "the agent keeps its files until it stops again, commits or ends"),
+    AGENT_STOP: ("this stop", "the sub-agent keeps its files until the session ends"),
+    SESSION_END: ("the end of this session", "its files come free when its client has ended"),
 }
 
 

@@ -87,7 +87,7 @@ def _said_at(root: str, paths: Paths, call: Call) -> Answer:
     intent = call.intent
     if os.path.lexists(f"{root}/{OFF_FILE}"):
         return _switched_off(root, intent)
-    problem = intent.problem or ("" if intent.session else "it does not say which session")
+    problem = intent.problem or ("" if intent.session else "it names no session")
     if problem:
         return _not_understood(intent, problem)
     if call.env.get(GRANT_VARIABLE):

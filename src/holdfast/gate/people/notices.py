@@ -68,7 +68,7 @@ def tell(command: tuple[str, ...], root: str, events: Sequence[Event]) -> None:
             sentence = f"{data['agent']} is blocked: {file} is held by {report['owner']}"
             notify(command, root, what=BLOCKED, agent=data["agent"], file=file, sentence=sentence)
         elif event.type == agent_records.RESUMED:
-            sentence = f"{data['agent']} may go on ({data['by']})"
+            sentence = f"{data['agent']} may continue ({data['by']})"
             notify(command, root, what=RESUMED, agent=data["agent"], file="", sentence=sentence)
     if any(event.type == agent_records.FREE_AGAIN for event in events):
         look_out(root)
@@ -98,5 +98,5 @@ def tell_free(command: tuple[str, ...], root: str, block: Block) -> None:
     """What an agent is blocked by is free."""
     from holdfast.gate.people.notify_command import FREE, notify
 
-    sentence = f"{block.file} is free again: {block.agent} can go on (holdfast resume)"
+    sentence = f"{block.file} is free again: {block.agent} can continue (holdfast resume)"
     notify(command, root, what=FREE, agent=block.agent, file=block.file, sentence=sentence)
