@@ -75,9 +75,8 @@ def acquire(
     draft = Draft(view)
     ticket = draft.ticket(request.id)
     if again and wait and request.silent:
-        request = (
-            request.without_silent()
-        )  # it may be old: what had one name then may have two by now
+        # The request may be old: a file that had one name then may have two by now.
+        request = request.without_silent()
     conflicts = in_the_way(draft, request, ticket.arrival if ticket else LAST)
     while draft.freed:
         # Those who have waited for what was just reaped come first.

@@ -161,19 +161,8 @@ class LockTable:
     """Grants and tickets, changed by events only."""
 
     __slots__ = (
-        "_endings",
-        "_grants",
-        "_held_by",
-        "_modes",
-        "_notes",
-        "_shelf",
-        "_tickets",
-        "_waiting",
-        "_wanted",
-        "grace_ends",
-        "head",
-        "last_at",
-        "last_token",
+        "_endings", "_grants", "_held_by", "_modes", "_notes", "_shelf", "_tickets", "_waiting",
+        "_wanted", "grace_ends", "head", "last_at", "last_token",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -38,29 +38,9 @@ class TableView:
     """A table, and the time. One view serves all transactions: they come one after the other."""
 
     __slots__ = (
-        "_bells",
-        "_table",
-        "count",
-        "dead",
-        "grace_over",
-        "grant",
-        "grants",
-        "has_tickets",
-        "head",
-        "held_by",
-        "held_within",
-        "is_free",
-        "last_token",
-        "note",
-        "notes",
-        "now",
-        "queue",
-        "scopes",
-        "slept",
-        "some_grants",
-        "ticket",
-        "waiting",
-        "wall",
+        "_bells", "_table", "count", "dead", "grace_over", "grant", "grants", "has_tickets",
+        "head", "held_by", "held_within", "is_free", "last_token", "note", "notes", "now", "queue",
+        "scopes", "slept", "some_grants", "ticket", "waiting", "wall",
     )  # fmt: skip
 
     def __init__(

@@ -147,8 +147,8 @@ class Rows:
         ticket = codec.ticket_of(event)
         ask(
             "insert into tickets values (?, ?, ?, ?, ?, ?, 0, ?)",
-            (ticket.id, ticket.arrival, ticket.request.holder.key, ticket.rank, ticket.grace_ends_at,
-             ticket.ripe_at, ticket.request.wake),
+            (ticket.id, ticket.arrival, ticket.request.holder.key, ticket.rank,
+             ticket.grace_ends_at, ticket.ripe_at, ticket.request.wake),
         )  # fmt: skip
         for key in dict.fromkeys(ticket.request.keys):
             ask("insert into wants values (?, ?)", (key, ticket.id))

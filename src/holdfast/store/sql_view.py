@@ -65,24 +65,9 @@ class SqlView:
     """What it says of the moment is set by the store at the start of each transaction."""
 
     __slots__ = (
-        "_ask",
-        "_bodies",
-        "_folder",
-        "_fresh",
-        "_path",
-        "_tickets",
-        "asked_by_inode",
-        "crowded",
-        "dead",
-        "grace_ends_at",
-        "grace_over",
-        "has_tickets",
-        "head",
-        "last_token",
-        "now",
-        "slept",
-        "wall",
-        "wanting",
+        "_ask", "_bodies", "_folder", "_fresh", "_path", "_tickets", "asked_by_inode", "crowded",
+        "dead", "grace_ends_at", "grace_over", "has_tickets", "head", "last_token", "now", "slept",
+        "wall", "wanting",
     )  # fmt: skip
 
     def __init__(
