@@ -258,6 +258,7 @@ def test_the_timeline_has_a_legend_and_a_line_for_now(
     scene = Scene(manager, tasks("a", "b"))
     scene.send_out("a", "a.txt")
     visit(browser, site, "timeline")
+    shows(browser, "#list-timeline", "a.txt")
     shows(browser, "#legend", "writes", "reads", "now", "a")
     red = browser.value(
         "(() => { const c = document.querySelector('#list-timeline canvas');"

@@ -21,6 +21,7 @@ from conftest import until
 from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, environment
 from helpers_server import PATIENCE_SECONDS, Far, Serving, Stream, ask, own_headers, post
+from holdfast.core import events
 from holdfast.core.errors import InvalidInput
 from holdfast.core.events import ENDINGS
 from holdfast.gate.config.settings import Settings
@@ -30,15 +31,16 @@ from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.server import event_stream, ledger_feed, routes, server
 from holdfast.server.server import ListenError, Server
-from holdfast.work.engine import scheduler, stop_requests
+from holdfast.work.engine import item_store, scheduler, stop_requests
 from holdfast.work.engine.item_store import Desk
 from holdfast.work.engine.scheduler import Here
 from holdfast.work.engine.work_items import LockRequest, WorkItem
 from holdfast.work.launching.run_folders import Run
-from holdfast.work.screens import assignment
+from holdfast.work.screens import assignment, workflow_records
 from holdfast.work.screens.manifest import ScreenManifest
 from holdfast.work.screens.pipeline import Pipeline
 from holdfast.work.screens.workflow_records import Flows
+from holdfast.work.tasks import task_records
 
 
 @pytest.fixture
@@ -217,18 +219,72 @@ def test_the_state_tells_how_agents_stand_towards_files(site: Server, manager: L
     assert "holdfast_blocked_agents 1\n" in figures
 
 
-def test_the_page_asks_again_after_each_event_that_changes_how_agents_stand() -> None:
-    known = {value for name, value in vars(agent_records).items()
-             if name.isupper() and name[0] != "_" and isinstance(value, str)}  # fmt: skip
-    of_families = {
-        agent_records.NAMED,
-        agent_records.CALLS,
-        agent_records.STARTED,
-        agent_records.ENDED,
-    }
-    source = (Path(server.__file__).parent / "page/ledger.js").read_text(encoding="utf-8")
-    listed = source.partition("const OF_AGENTS = new Set([")[2].partition("]")[0]
-    assert set(re.findall(r'"(\w+)"', listed)) == known - of_families
+def test_the_queue_is_told_in_the_order_in_which_it_is_shown(
+    site: Server, manager: LockManager
+) -> None:
+    ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
+    ann.edit("app/x.rb")
+    ben.edit("app/y.rb")
+    ann.edit("app/y.rb")
+    ben.edit("app/x.rb")  # would close a circle, so it stands in no line
+    first = sent_out(manager, ["app/shared.rb"])
+    ids = [
+        Desk(manager).enqueue(name, phase, LockRequest.of([], ["app/shared.rb"])).id
+        for name, phase in (("blog/tags", "analyze"), ("blog/users", "apply"))
+    ]
+    state = ask(site, "/api/state").json
+    queue, counts = state["queue"], state["counts"]
+    assert queue["cut_off"] == []
+    assert [row["kind"] for row in queue["at_work"]] == ["item", "grant", "grant"]
+    assert queue["at_work"][0]["id"] == first.id
+    grants = {one["id"]: one["write_paths"] for one in state["locks"]["active_grants"]}
+    assert [grants[row["id"]] for row in queue["at_work"][1:]] == [["app/x.rb"], ["app/y.rb"]]
+    assert [row["kind"] for row in queue["waiting"]] == ["ticket", "agent", "item", "item"]
+    assert queue["waiting"][1] == {"kind": "agent", "id": ben.key, "file": "app/x.rb"}
+    assert [row["id"] for row in queue["waiting"][2:]] == ids[::-1], "a merge before an analysis"
+    assert (len(queue["at_work"]), len(queue["waiting"])) == (counts["at_work"], counts["waiting"])
+    assert state["wanted"] == {"app/shared.rb": 2, "app/y.rb": 1, "app/x.rb": 1}
+
+
+def test_a_grant_and_a_ticket_tell_how_their_agent_stands(
+    site: Server, manager: LockManager
+) -> None:
+    ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
+    ann.edit("app/x.rb")
+    ben.edit("app/x.rb")
+    lock(manager, "app/z.rb", "a person")
+    state = ask(site, "/api/state").json
+    of_ann, of_person = state["locks"]["active_grants"]
+    assert (of_ann["standing"]["agent"], of_ann["standing"]["is_plain"]) == (ann.name, True)
+    assert of_person["standing"] is None
+    [ticket] = state["tickets"]
+    assert ticket["standing"]["said"] == "retry pending"
+    assert not ticket["standing"]["is_plain"]
+
+
+def test_controllers_are_told_with_what_a_person_can_order(
+    site: Server, manager: LockManager, root: Path
+) -> None:
+    analysed(manager, root)
+    told = ask(site, "/api/state").json["controllers"]
+    assert [one["orders"] for one in told] == [["approve", "reject"]] * 2
+    post(site, "/decide/blog/posts", {"decision": "reject"})
+    told = ask(site, "/api/state").json["controllers"]
+    assert [(one["name"], one["orders"]) for one in told] == [
+        ("blog/comments", ["approve", "reject"]),
+        ("blog/posts", ["analyze"]),
+    ], "what needs a person comes first"
+
+
+def test_the_page_knows_no_event_of_the_ledger() -> None:
+    """What an event means is computed here; the page only asks again when there was one."""
+    known = {value for module in (agent_records, events, item_store, task_records, workflow_records)
+             for name, value in vars(module).items()
+             if name.isupper() and isinstance(value, str) and "_" in value}  # fmt: skip
+    assert {"lock_acquired", "ticket_added", "work_queued", "agent_blocked"} <= known
+    for file in (Path(server.__file__).parent / "page").glob("*.js"):
+        words = set(re.findall(r"[a-z_]+", file.read_text(encoding="utf-8")))
+        assert not words & known, file.name
 
 
 def test_a_retry_that_nobody_made_is_counted(site: Server, manager: LockManager) -> None:
@@ -272,6 +328,10 @@ def test_history_has_spans_and_contention(site: Server, manager: LockManager) ->
     assert contended["grants"] == 2
     assert contended["waited_seconds"] > 0
     assert ask(site, "/api/history?spans=0").json["spans"] == []
+    manager.try_acquire(holder="cid", write_paths=["app/z.rb"])
+    until(lambda: site.feed.head == head(manager), "the feed has seen it")
+    changed = ask(site, f"/api/history?since={told['head']}").json
+    assert [one["holder"] for one in changed["spans"]] == ["cid"]
 
 
 def test_the_items_of_a_controller_are_listed(

@@ -159,6 +159,7 @@ def test_what_a_dead_dispatcher_left_in_review_waits_for_no_decision(
     told = summary(site)
     assert told["undecided"] == []
     assert told["cut_off"] == [item.id]
+    assert [(row["cut_off"], row["undecided"]) for row in told["tasks"]] == [(True, False)]
     counts, [one] = told["counts"], told["progress"]
     assert (counts["at_work"], counts["cut_off"], counts["decisions"]) == (0, 1, 0)
     assert (one["cut_off"], one["decisions"]) == (1, 0)
@@ -246,6 +247,32 @@ def test_a_chain_ends_where_it_comes_back(site: Server, manager: LockManager) ->
     scene.wait_in_call("a", "b.txt")
     scene.wait_in_call("b", "a.txt")  # refused at once by the kernel, or about to be resolved
     assert [one["name"] for one in rows(site)["a"]["chain"]] in (["b"], ["b", "a"])
+
+
+def test_tasks_are_told_in_the_order_in_which_they_are_shown(
+    site: Server, manager: LockManager
+) -> None:
+    scene = Scene(manager, [*tasks("a", "b", "c", "d", "e"), Task("f", "f", after=("d",))])
+    scene.end("a")
+    scene.end("b", task_states.FAILED, reason="no")
+    review(scene, "c", "c.txt")
+    scene.send_out("d", "d.txt")
+    scene.queue("e", "d.txt")
+    found = summary(site)["tasks"]
+    assert [one["name"] for one in found] == ["c", "b", "d", "e", "f", "a"]
+    assert [one["name"] for one in found if one["undecided"]] == ["c"]
+    assert [one["name"] for one in found if one["at_work"]] == ["d"]
+    assert not any(one["cut_off"] for one in found)
+
+
+def test_a_list_that_ended_with_failures_is_told_in_words(
+    site: Server, manager: LockManager
+) -> None:
+    scene = Scene(manager, tasks("a", "b"))
+    assert (summary(site)["phase"], summary(site)["phase_words"]) == ("working", "working")
+    scene.end("a", task_states.FAILED, reason="no")
+    scene.end("b")
+    assert (summary(site)["phase"], summary(site)["phase_words"]) == ("error", "finished, 1 failed")
 
 
 def test_people_and_agents_are_part_of_a_chain(site: Server, manager: LockManager) -> None:

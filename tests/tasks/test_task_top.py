@@ -96,7 +96,7 @@ def test_each_task_has_its_state_its_tries_and_its_reason(manager: LockManager) 
     )
     assert re.fullmatch(r"not +skipped +it comes after bad, which failed", line(manager, "not"))
     names = [one.split()[0] for one in shown(manager)[4:8]]
-    assert names == ["now", "bad", "not", "ok"], "what is at work comes first"
+    assert names == ["bad", "now", "not", "ok"], "what needs a person comes first"
 
 
 def test_who_waits_for_whom_is_a_chain(manager: LockManager, repo: Repository) -> None:

@@ -89,12 +89,13 @@ class Feed:
         """Whether the ledger had an event of that number. It may be ahead of what was read."""
         return seq <= self.head or seq <= transactions.look(self._manager, lambda view: view.head)
 
-    def seen(self, *, spans: bool = True) -> dict[str, Any]:
-        """What has happened, as far as it was read, as data."""
+    def seen(self, *, spans: bool = True, since: int = 0) -> dict[str, Any]:
+        """What has happened, as far as it was read, as data; of spans, those that changed after an
+        event."""
         with self._change:
             return {
                 "head": self.history.head,
-                "spans": [span.to_data() for span in self.history.spans()] if spans else [],
+                "spans": [span.to_data() for span in self.history.spans(since)] if spans else [],
                 "contention": self.history.contention(200),
                 "gaps": [gap.to_data() for gap in self.history.gaps()],
             }

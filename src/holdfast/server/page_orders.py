@@ -15,12 +15,11 @@ from typing import Any
 from holdfast.manager.manager import LockManager
 from holdfast.server.access_control import WebError
 from holdfast.server.agent_files import NotThereError
+from holdfast.server.state.controllers import APPROVE, REJECT
 from holdfast.work.engine import stop_requests
 from holdfast.work.screens import assignment, workflow_states
 from holdfast.work.screens.pipeline import Pipeline
 from holdfast.work.tasks.review_decisions import decide_task
-
-APPROVE, REJECT = "approve", "reject"
 
 
 class LegacyError(WebError):

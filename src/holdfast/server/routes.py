@@ -293,7 +293,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _history(self, words: list[str]) -> None:
         _no_more(words)
-        self._json(self.site.feed.seen(spans=self._one("spans") != "0"))
+        since = self._number("since", None)
+        self._json(self.site.feed.seen(spans=self._one("spans") != "0", since=since))
 
     def _agents(self, words: list[str]) -> None:
         _no_more(words)

@@ -10,7 +10,8 @@ from holdfast.cli.terminal.tables import BOLD, DIM, RED, YELLOW, Cell, Column
 from holdfast.cli.watching import top_tasks
 from holdfast.core.model import SECOND
 from holdfast.core.sentences import duration
-from holdfast.gate.rulebook.file_states import BLOCKED, RETRY_PENDING
+from holdfast.gate.rulebook.file_states import BLOCKED
+from holdfast.server.state.queue_order import AGENT
 
 _NOTHING = "nothing is held, and nothing waits; a list of tasks: holdfast dispatch tasks.toml"
 
@@ -33,17 +34,16 @@ Part = tuple[list[Column], list[list[Cell]]]
 
 
 def _headline(state: dict[str, Any]) -> str:
-    """Where, how much is held, and how many wait. Of tasks, their lists say how far they are."""
-    items, own = state["items"], top_tasks.items_of(state)
-    held = sum(not all(map(top_tasks.is_anchor, _paths(one))) for one in _grants(state))
-    queued = items.get("queued", 0) - sum(one["id"] in own for one in state["waiting"])
-    tickets = sum(one["holder"] not in own for one in state["tickets"])
-    waiting = queued + tickets + len(_strays(state)) + top_tasks.waiting_in(state)
+    """Where, how much is held, and how many wait. Of tasks, their lists say how far they are; a
+    task at work that waits inside a write is counted too, as its row says that it waits."""
+    counts, own = state["counts"], top_tasks.items_of(state)
+    of_tasks = sum(one["id"] in own for one in state["waiting"])
+    of_tasks += sum(one["holder"] in own for one in state["tickets"])
+    waiting = counts["waiting"] - of_tasks + top_tasks.waiting_in(state)
     is_tasks = state["lists"] and not state["controllers"]
-    parts = [state["name"], *([] if is_tasks else [state["phase"].replace("_", " ")]),
-             f"{held} held", f"{waiting} waiting"]  # fmt: skip
-    parts += [f"{items[one]} {word}" for one, word in (("completed", "done"), ("error", "failed"))
-              if items.get(one) and not is_tasks]  # fmt: skip
+    parts = [state["name"], *([] if is_tasks else [state["phase_words"]]),
+             f"{counts['held']} held", f"{waiting} waiting"]  # fmt: skip
+    parts += [f"{counts[one]} {one}" for one in ("done", "failed") if counts[one] and not is_tasks]
     return " · ".join(parts)
 
 
@@ -81,12 +81,12 @@ def _at_work(state: dict[str, Any]) -> Part:
         Column("AT WORK", 14), Column("PHASE"), Column("FOR"), Column("HAS", 16),
         Column("STATE", 12, prose=True),
     ]  # fmt: skip
-    standing, own = _standing(state), top_tasks.items_of(state)
+    own = top_tasks.items_of(state)
     rows = [
         [
             Cell(one["name"]), Cell(one["phase"]),
             Cell(duration(now - _moment(one["acquired_at"]))), Cell(_covers(one)),
-            Cell(_words(standing, one)),
+            Cell(_words(one)),
         ]
         for one in _grants(state)
         if one["holder"] not in own
@@ -94,21 +94,16 @@ def _at_work(state: dict[str, Any]) -> Part:
     return columns, rows
 
 
-def _standing(state: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """How agents stand, by their keys and the files."""
-    return {(one["key"], one["file"]): one for one in state["agents"]}
-
-
-def _words(standing: dict[tuple[str, str], dict[str, Any]], one: dict[str, Any]) -> str:
+def _words(one: dict[str, Any]) -> str:
     """How the owner of a grant or of a place in line stands; nothing if that is no agent."""
-    key, paths = one.get("owner", {}).get("key", ""), one["write_paths"]
-    found = standing.get((key, paths[0])) if paths else None
-    return "" if found is None else str(found["words"])
+    standing = one.get("standing")
+    return "" if standing is None else str(standing["words"])
 
 
 def _strays(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Agents that wait and stand in no line."""
-    return [one for one in state["agents"] if one["state"] == RETRY_PENDING and not one["line"]]
+    """Agents that wait for a file without a place in line."""
+    ids = {(row["id"], row["file"]) for row in state["queue"]["waiting"] if row["kind"] == AGENT}
+    return [one for one in state["agents"] if (one["key"], one["file"]) in ids]
 
 
 def _waiting(state: dict[str, Any]) -> Part:
@@ -118,7 +113,7 @@ def _waiting(state: dict[str, Any]) -> Part:
         Column("STATE", 12, prose=True), Column("WHY", 16, prose=True),
     ]  # fmt: skip
     rows = []
-    standing, own = _standing(state), top_tasks.items_of(state)
+    own = top_tasks.items_of(state)
     for one in (*state["tickets"], *state["waiting"]):
         if (one["holder"] if "behind" in one else one["id"]) in own:
             continue
@@ -131,7 +126,7 @@ def _waiting(state: dict[str, Any]) -> Part:
         )
         rows.append(
             [Cell(name), Cell(one.get("phase", "")), Cell(duration(now - since)),
-             Cell(behind, YELLOW), Cell(_words(standing, one)), Cell(reason)]
+             Cell(behind, YELLOW), Cell(_words(one)), Cell(reason)]
         )  # fmt: skip
     rows += [
         [Cell(one["agent"]), Cell(""), Cell(duration(now - _moment(one["since"]))),

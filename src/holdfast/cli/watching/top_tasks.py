@@ -11,6 +11,7 @@ from holdfast.cli.terminal.tables import BOLD, DIM, RED, YELLOW, Cell, Column
 from holdfast.core.model import SECOND
 from holdfast.core.sentences import duration
 from holdfast.manager import transactions
+from holdfast.server.state.task_board import SHOWN
 from holdfast.work.tasks import task_records, task_states
 from holdfast.work.tasks.list_progress import (
     Wait,
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
     from holdfast.manager.manager import LockManager
     from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 
-#: What is at work comes first, what is over last.
-_ORDER = (
-    task_states.REVIEWING, task_states.WORKING, task_states.CHECKING, task_states.FIXING,
-    task_states.LANDING,
-    task_states.FAILED, task_states.SKIPPED, task_states.QUEUED, task_states.WAITING,
-    task_states.DONE,
-)  # fmt: skip
 _COLOURS = {
     task_states.FAILED: RED,
     task_states.SKIPPED: YELLOW,
@@ -43,7 +37,11 @@ _COLOURS = {
     task_states.DONE: DIM,
 }
 _COUNTED = (
-    *_ORDER[:5],
+    task_states.REVIEWING,
+    task_states.WORKING,
+    task_states.CHECKING,
+    task_states.FIXING,
+    task_states.LANDING,
     task_states.QUEUED,
     task_states.WAITING,
     task_states.FAILED,
@@ -208,7 +206,7 @@ _COLUMNS = [
 
 def _table(one: Mapping[str, Any], state: Mapping[str, Any], sheet: Sheet) -> list[str]:
     held = _held(state)
-    tasks = sorted(one["tasks"], key=lambda task: _ORDER.index(task["state"]))
+    tasks = sorted(one["tasks"], key=lambda task: SHOWN[task["state"]])
     rows = [_row(task, held.get(task["item"], [])) for task in tasks]
     return sheet.table_with_notes(_COLUMNS, rows, [task["note"] for task in tasks])
 

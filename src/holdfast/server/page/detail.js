@@ -2,7 +2,7 @@
 
 import { button, h, length, stands, who } from "./lists.js";
 import { chainOf, commitOf, decisionOf, diffOf, factsOf, keyOf, taskChip, troubleOf } from "./tasks.js";
-import { decisionButtons, reason, stateChip } from "./views.js";
+import { blocked, decisionButtons, reason, stateChip } from "./views.js";
 import { visible } from "./visible.js";
 
 // How much of an output is kept on the page.
@@ -35,7 +35,8 @@ export class Detail {
   }
 
   // Show something. `about` is {kind, id}.
-  async open(about, ledger) {
+  async open(about, ledger, past) {
+    this.past = past;
     const isSame = this.about && this.about.kind === about.kind && this.about.id === about.id;
     if (!isSame) this.stop();
     this.about = about;
@@ -52,15 +53,15 @@ export class Detail {
   }
 
   // It changed: draw it anew, but not under somebody's finger, and leave an output alone that somebody reads.
-  refresh(ledger) {
+  refresh(ledger, past) {
     const task = this.about?.kind === "task" && ledger.tasks.find((one) => keyOf(one) === this.about.id);
     if (this.isOpen && task && task.state !== this.state) {
       this.stop();
-      this.open({ ...this.about }, ledger);
+      this.open({ ...this.about }, ledger, past);
       return;
     }
     const isBusy = this.stream || this.box.matches(":active") || this.box.contains(document.activeElement);
-    if (this.isOpen && !isBusy && Date.now() - this.drawn > REFRESH_MS) this.open({ ...this.about }, ledger);
+    if (this.isOpen && !isBusy && Date.now() - this.drawn > REFRESH_MS) this.open({ ...this.about }, ledger, past);
   }
 
   async task(key, ledger, isSame) {
@@ -69,12 +70,12 @@ export class Detail {
     if (!answer.ok) return [h("h2", "", name), h("p", "muted", "It was forgotten.")];
     const task = await answer.json();
     // Drawn anew only if it changed: somebody may be reading a long diff.
-    const look = JSON.stringify([task, this.orders.may, ledger.cutOff.has(task.item)]);
+    const look = JSON.stringify([task, this.orders.may]);
     if (isSame && this.look === look && this.isOpen) return null;
     Object.assign(this, { look, state: task.state });
     const diff = await diffOf(task);
     return [
-      h("h2", "", who(task.name)), h("p", "", taskChip(task.state)), ...decisionOf(task, this.orders, ledger.cutOff.has(task.item)), list_(factsOf(task, ledger)),
+      h("h2", "", who(task.name)), h("p", "", taskChip(task.state)), ...decisionOf(task, this.orders), list_(factsOf(task, ledger)),
       ...troubleOf(task), ...chainOf(task), ...commitOf(task), ...diff,
       h("h3", "", "Prompt"), h("pre", "output prompt", task.prompt),
       ...this.output({ id: task.item, logs: task.logs }), ...files("Files", task.files),
@@ -140,8 +141,7 @@ export class Detail {
   async grant(id, ledger) {
     const grant = ledger.grants.get(id);
     if (!grant) return [h("h2", "", "A grant that has ended")];
-    const { owner } = grant;
-    const state = ledger.standingOf(grant);
+    const { owner, standing: state } = grant;
     const facts = [
       ["state", state ? stands(state, ledger.now) : ""],
       ["for", length(ledger.now - grant.since)], ["reason", grant.reason], ["user", owner.user], ["client", owner.client],
@@ -154,7 +154,7 @@ export class Detail {
   async ticket(id, ledger) {
     const ticket = ledger.tickets.get(id);
     if (!ticket) return [h("h2", "", "Somebody who waits no more")];
-    const state = ledger.standingOf(ticket);
+    const state = ticket.standing;
     const facts = [
       ["state", state ? stands(state, ledger.now) : ""], ["place in line", state?.line ? String(state.line) : ""],
       ["waiting", length(ledger.now - ticket.since)], ["reason", ticket.reason],
@@ -173,22 +173,23 @@ export class Detail {
       const state = one.owner?.key && ledger.standing.get(`${one.owner.key}\n${path}`);
       return state ? h("span", "muted", `, ${stands(state, ledger.now)}`) : "";
     };
-    const held = [...ledger.grants.values()].filter(covers).map((one) => h("li", "", who(ledger.called(one)), ` ${verb(one)} it for ${length(ledger.now - one.since)}`, said(one)));
-    const waits = [...ledger.items.values(), ...ledger.tickets.values()]
+    const held = [...ledger.grants.values()].filter(covers).map((one) => h("li", "", who(one.name), ` ${verb(one)} it for ${length(ledger.now - one.since)}`, said(one)));
+    const waits = [...ledger.items.values(), ...ledger.tickets.values(), ...ledger.calls]
       .filter((one) => (one.status ? one.status === "queued" && !one.grant_id : true) && (one.write_paths.includes(path) || one.read_paths.includes(path)))
       .slice(0, PATHS_MAX).map((one) => h("li", "", who(one.workflow || one.holder), said(one)));
     const stray = (one) => h("li", "", who(one.agent), h("span", "muted", `, ${stands(one, ledger.now)}`));
-    waits.push(...ledger.strays.filter((one) => one.file === path).map(stray));
-    const blocked = ledger.blocked.filter((one) => one.file === path).map(stray);
-    const past = [...ledger.spans.values()].filter((one) => one.until && covers(one)).slice(-20).reverse()
+    const strays = ledger.queue.waiting.filter((row) => row.kind === "agent" && row.file === path);
+    waits.push(...strays.map((row) => stray(ledger.standing.get(`${row.id}\n${path}`))));
+    const stopped = blocked(ledger).filter((one) => one.file === path).map(stray);
+    const before = [...this.past.spans.values()].filter((one) => one.until && covers(one)).slice(-20).reverse()
       .map((one) => h("li", "", who(one.holder), h("span", "muted", ` ${verb(one) === "writes" ? "wrote" : "read"} it for ${length(one.until - one.since)}, ${length(ledger.now - one.until)} ago`)));
     return [
-      h("h2", "", h("code", "", path)), ...section("Held by", held, "nobody"), ...section("Wanted by", waits, ""), ...section("Blocked here", blocked, ""), ...section("Before", past, ""),
+      h("h2", "", h("code", "", path)), ...section("Held by", held, "nobody"), ...section("Wanted by", waits, ""), ...section("Blocked here", stopped, ""), ...section("Before", before, ""),
     ];
   }
 
   async agent(name, ledger) {
-    const spans = [...ledger.spans.values()].filter((one) => one.holder === name);
+    const spans = [...this.past.spans.values()].filter((one) => one.holder === name);
     const last = spans.at(-1);
     if (last?.item) return this.item(last.item, ledger);
     const rows = spans.slice(-30).reverse().map((one) => h("li", "", h("code", "", one.writes[0] || one.reads[0] || ""), h("span", "muted", ` for ${length((one.until || ledger.now) - one.since)}`)));
@@ -202,7 +203,7 @@ export class Detail {
     if (!one) return [h("h2", "", name)];
     const answer = await fetch(`/api/items?workflow=${encodeURIComponent(name)}`);
     const { items } = await answer.json();
-    const rows = items.map((item) => h("li", "", button(item.workflow, () => this.open({ kind: "item", id: item.id }, ledger), "link"), " ",
+    const rows = items.map((item) => h("li", "", button(item.workflow, () => this.open({ kind: "item", id: item.id }, ledger, this.past), "link"), " ",
       h("span", "muted", `${item.phase}, ${item.status}${item.data.findings === undefined ? "" : `, ${item.data.findings} findings`}`), item.reason ? h("div", "wrong", item.reason) : ""));
     const targets = one.targets.length ? one.targets : [...new Set(items.flatMap((item) => item.data.write_targets || []))];
     return [

@@ -1,255 +1,75 @@
-// What the page knows: the state as it was asked for once, and every event since. Nothing is drawn here.
+// What the server answered last, and maps to look things up in. Nothing is computed here: what is held, how work is
+// counted, and every order is the server's.
 
 const milliseconds = (text) => (text ? Date.parse(text) : 0);
-const ENDINGS = {
-  lock_released: "released", lock_reaped: "reaped", lock_stolen: "stolen",
-  lock_forced: "forced", lock_moved: "moved",
-};
-// What changes how agents stand towards files; how, only the server says.
-const OF_AGENTS = new Set([
-  "contention_heartbeat", "contention_over", "stop_held", "back_in_line", "file_handed_over", "agent_blocked",
-  "agent_resumed", "agent_resting", "agent_awake", "agent_present", "agent_gone", "leases_limited",
-  "leases_lasting", "blocker_free", "blocker_free_told", "blocker_free_over",
-]);
-// Of what is over, so much is kept for the timeline.
+// How many spans are kept for the timeline.
 const SPANS_MAX = 4000;
-const GAPS_MAX = 500;
+// A browser's clock that was set is off by more than an answer takes.
+const SET_MS = 2000;
+const TOLD = [
+  "head", "name", "root", "off", "phase", "phase_words", "counts", "failures", "undecided", "progress", "tasks", "trouble", "guidance",
+  "queue", "gaps", "agents", "calls",
+];
 
 export class Ledger {
-  constructor(state) {
-    this.head = state.head;
-    this.name = state.name;
-    this.root = state.root;
-    this.off = state.off;
-    // How far the ledger's clock is ahead of the browser's.
-    this.ahead = milliseconds(state.now) - Date.now();
-    this.items = new Map();
-    this.why = new Map();
-    for (const item of [...state.locks.active_items, ...state.locks.held_items]) this.items.set(item.id, item);
-    for (const item of state.waiting) {
-      this.items.set(item.id, item);
-      this.why.set(item.id, item);
-    }
-    this.tickets = new Map(state.tickets.map((one) => [one.id, { ...one, since: milliseconds(one.since) }]));
-    this.grants = new Map();
-    for (const one of state.locks.active_grants) this.grants.set(one.id, asGrant(one, milliseconds(one.acquired_at)));
+  constructor(state, before) {
+    for (const name of TOLD) this[name] = state[name];
+    this.toldAt = milliseconds(state.now);
+    this.ahead = aheadOf(this.toldAt - Date.now(), before);
+    this.items = byId([...state.locks.active_items, ...state.locks.held_items, ...state.waiting]);
+    this.grants = byId(state.locks.active_grants.map(asGrant));
+    this.tickets = byId(state.tickets.map(asTicket));
+    this.wanted = new Map(Object.entries(state.wanted));
     this.controllers = new Map(state.controllers.map((one) => [one.name, one]));
-    this.gaps = state.gaps;
-    this.standHead = 0;
-    this.stand(state);
-    this.toldHead = 0;
-    this.tell(state);
-    this.spans = new Map();
-    this.spansHead = 0;
-    this.contention = [];
-    for (const grant of this.grants.values()) this.open(grant);
+    this.standing = new Map(this.agents.map((one) => [`${one.key}\n${one.file}`, one]));
+    this.cutOff = new Set(state.cut_off);
+    this.ofTask = new Map(this.tasks.map((one) => [one.item, one]));
+    // Why items wait: as the state has it, as it was asked for since, and as it was known before.
+    this.why = byId(state.waiting.filter((one) => one.why));
+    this.older = before ? new Map([...before.older, ...before.why].filter(([id]) => this.items.has(id))) : new Map();
   }
 
   get now() {
     return Date.now() + this.ahead;
   }
 
-  // How agents stand towards files, as the server tells it.
-  stand(told) {
-    if (told.head < this.standHead) return;
-    this.standHead = told.head;
-    this.agents = told.agents;
-    this.standing = new Map(told.agents.map((one) => [`${one.key}\n${one.file}`, one]));
-  }
-
-  // What only the server counts: how far the work is, every task, what has failed, and how many there are of each.
-  tell(told) {
-    if (told.head < this.toldHead) return;
-    this.toldHead = told.head;
-    this.toldAt = milliseconds(told.now);
-    for (const name of ["phase", "counts", "failures", "undecided", "progress", "tasks", "trouble", "guidance"]) this[name] = told[name];
-    this.cutOff = new Set(told.cut_off);
-    this.ofTask = new Map(this.tasks.map((one) => [one.item, one]));
-  }
-
-  // Those in line who are no items: an item says itself what it waits for.
-  get strangers() {
-    return [...this.tickets.values()].filter((one) => !this.items.has(one.holder));
-  }
-
-  // How the owner of a grant or a ticket stands towards its first file; nothing if that is no agent.
-  standingOf(one) {
-    const [first] = one.writes || one.write_paths;
-    return first && one.owner?.key ? this.standing.get(`${one.owner.key}\n${first}`) : undefined;
-  }
-
-  // Agents that wait and stand in no line.
-  get strays() {
-    return this.agents.filter((one) => one.state === "retry_pending" && !one.line);
-  }
-
-  get blocked() {
-    return this.agents.filter((one) => one.state === "blocked");
-  }
-
-  // What people call a holder: an item by its workflow.
-  called(grant) {
-    const item = this.items.get(grant.holder);
-    return item ? item.workflow : grant.name;
-  }
-
-  // History as the server tells it, merged with what is known already.
-  learn(history) {
-    this.contention = history.contention;
-    this.gaps = history.gaps;
-    const known = this.spans;
-    this.spans = new Map();
-    for (const one of history.spans) {
-      const span = asSpan(one.grant, one.holder, one.item, one.read_paths, one.write_paths, milliseconds(one.since));
-      span.until = one.until ? milliseconds(one.until) : 0;
-      this.spans.set(one.grant, span);
-    }
-    for (const [id, span] of known) {
-      const told = this.spans.get(id);
-      if (!told) this.spans.set(id, span);
-      else if (span.until) told.until = span.until;
-    }
-  }
-
-  // One more event. What changed, in words; "reload" if only the server knows.
-  apply(event) {
-    if (event.seq <= this.head) return [];
-    this.head = event.seq;
-    const data = event.data;
-    const at = milliseconds(event.timestamp);
-    if (OF_AGENTS.has(event.type)) return ["agents"];
-    if (event.type === "lock_acquired") return this.acquired(data, at);
-    if (event.type in ENDINGS) return this.ended(data, at);
-    switch (event.type) {
-      case "ticket_added":
-        this.tickets.set(data.id, {
-          id: data.id, holder: data.holder.id, owner: data.holder, since: at, reserved: false, reason: data.reason || "",
-          read_paths: data.read_paths, write_paths: data.write_paths, for: [], why: [],
-        });
-        return ["tickets"];
-      case "ticket_dropped":
-        this.tickets.delete(data.ticket);
-        return ["tickets"];
-      case "ticket_reserved": {
-        const ticket = this.tickets.get(data.ticket);
-        if (ticket) ticket.reserved = true;
-        return ["tickets"];
-      }
-      case "work_queued": case "work_dispatched": case "work_waits": case "work_retried": case "work_ended":
-        return this.item(data);
-      case "work_state":
-        return this.flow(data);
-      case "coverage_gap": {
-        const span = this.spans.get(data.grant);
-        const workflow = span ? span.holder : data.client;
-        const controller = this.controllers.get(workflow);
-        const screens = controller ? controller.screens : span && span.item ? [workflow] : [];
-        this.gaps.push({ path: data.path, why: data.why, workflow, screens, at: at * 1000 });
-        if (this.gaps.length > GAPS_MAX) this.gaps.shift();
-        return ["trouble"];
-      }
-      case "work_broken": case "work_mended": case "work_taken_up":
-      case "task_list_begun": case "task_list_ended": case "task_changed": case "task_decided": case "task_forgotten":
-        return ["summary"];
-      case "work_assigned": case "work_forgotten":
-      case "gate_on": case "gate_off":
-        return ["reload"];
-      default:
-        return [];
-    }
-  }
-
-  acquired(data, at) {
-    const grant = asGrant({ ...data, holder: data.holder.id, owner: data.holder }, at);
-    this.tickets.delete(data.id);
-    this.grants.set(grant.id, grant);
-    this.open(grant);
-    return ["grants", "tickets", ...ofAgent(grant)];
-  }
-
-  ended(data, at) {
-    const span = this.spans.get(data.grant);
-    if (span) span.until = at;
-    const grant = this.grants.get(data.grant);
-    this.grants.delete(data.grant);
-    return ["grants", ...(grant ? ofAgent(grant) : [])];
-  }
-
-  open(grant) {
-    const span = asSpan(grant.id, this.called(grant), grant.item, grant.reads, grant.writes, grant.since);
-    this.spans.set(grant.id, span);
-    if (this.spans.size <= SPANS_MAX) return;
-    for (const [id, old] of this.spans) {
-      if (old.until) {
-        this.spans.delete(id);
-        return;
-      }
-    }
-  }
-
-  item(data) {
-    const isOver = data.status === "completed" || data.status === "error";
-    if (isOver) this.items.delete(data.id);
-    else this.items.set(data.id, data);
-    if (data.status !== "queued") this.why.delete(data.id);
-    const span = this.spans.get(data.grant_id);
-    if (span) {
-      span.holder = data.workflow;
-      span.item = data.id;
-    }
-    const grant = this.grants.get(data.grant_id);
-    if (grant) Object.assign(grant, { name: data.workflow, item: data.id, phase: data.phase });
-    const controller = this.controllers.get(data.data.group);
-    if (controller && isOver && data.phase === "analyze") {
-      if (data.status === "completed") controller.analysed = Math.min(controller.analysed + 1, controller.screens.length);
-      else controller.failed += 1;
-    }
-    return ["items", "controllers"];
-  }
-
-  flow(data) {
-    const known = this.controllers.get(data.workflow);
-    if (!known) return ["reload"];
-    const again = data.state === "queued" && !data.data.decision;
-    Object.assign(known, {
-      state: data.state, reason: data.reason,
-      targets: data.data.targets || known.targets, decision: data.data.decision || "",
-      ...(again ? { analysed: 0, failed: 0 } : {}),
-    });
-    return ["controllers", "trouble"];
-  }
-
-  get active() {
-    return [...this.items.values()].filter((one) => one.status === "dispatched").sort((a, b) => a.dispatched - b.dispatched);
-  }
-
-  get inReview() {
-    return [...this.items.values()].filter((one) => one.status === "held").sort((a, b) => a.dispatched - b.dispatched);
-  }
-
-  get waiting() {
-    return [...this.items.values()].filter((one) => one.status === "queued").sort(byRank);
+  // Why an item or a ticket waits.
+  reasonOf(waiter) {
+    return this.why.get(waiter.id) || this.older.get(waiter.id) || waiter;
   }
 }
 
-const ORDER = { verify: 0, ci: 0, test: 1, fix: 1, apply: 2, merge: 2, analyze: 3 };
+// What has happened, merged with what is known: the server tells only what changed since it was last asked.
+export class Past {
+  constructor() {
+    Object.assign(this, { head: 0, spans: new Map(), contention: [] });
+  }
 
-function byRank(a, b) {
-  return b.escalated - a.escalated || b.priority - a.priority || (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4) || a.arrival - b.arrival;
+  learn(told) {
+    this.head = told.head;
+    this.contention = told.contention;
+    for (const one of told.spans) this.spans.set(one.grant, asSpan(one));
+    for (const [id, span] of this.spans) {
+      if (this.spans.size <= SPANS_MAX) break;
+      if (span.until) this.spans.delete(id);
+    }
+  }
 }
 
-function ofAgent(grant) {
-  return grant.owner.key?.startsWith("@") ? ["agents"] : [];
+// How far the ledger's clock is ahead of the browser's. An answer takes a while and may be a second old, so of several
+// the largest is the best.
+function aheadOf(found, before) {
+  return before && Math.abs(found - before.ahead) < SET_MS ? Math.max(found, before.ahead) : found;
 }
 
-function asGrant(data, since) {
-  return {
-    id: data.id, holder: data.holder, name: data.name || data.holder, item: data.item || "", phase: data.phase || "",
-    reads: data.read_paths, writes: data.write_paths, since, reason: data.reason || "", token: data.token,
-    until: milliseconds(data.expires_at), owner: data.owner || {},
-  };
+const byId = (all) => new Map(all.map((one) => [one.id, one]));
+
+function asGrant(one) {
+  return { ...one, reads: one.read_paths, writes: one.write_paths, since: milliseconds(one.acquired_at), until: milliseconds(one.expires_at) };
 }
 
-function asSpan(grant, holder, item, reads, writes, since) {
-  return { grant, holder, item, reads, writes, since, until: 0 };
+const asTicket = (one) => ({ ...one, since: milliseconds(one.since) });
+
+function asSpan(one) {
+  return { ...one, reads: one.read_paths, writes: one.write_paths, since: milliseconds(one.since), until: milliseconds(one.until) };
 }

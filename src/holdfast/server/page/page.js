@@ -1,7 +1,7 @@
 // The page: begins, follows the ledger, and knows which view is shown.
 
 import { Detail } from "./detail.js";
-import { Ledger } from "./ledger.js";
+import { Ledger, Past } from "./ledger.js";
 import { List, h } from "./lists.js";
 import { drawProgress } from "./progress.js";
 import { drawTask, taskRows } from "./tasks.js";
@@ -11,24 +11,21 @@ import { visible } from "./visible.js";
 
 const $ = (id) => document.getElementById(id);
 const TABS = ["tasks", "files", "queue", "controllers", "timeline", "contention", "trouble"];
-// How soon after an event the page is drawn, how soon reasons are asked for again, and all of it.
-const DRAW_MS = 80;
+// How soon after an event the state is asked for, reasons that it does not have, and history.
+const STATE_MS = 100;
+const STATE_MS_MAX = 2000;
 const WHY_MS = 400;
+const DRAWN_MS = 300;
 const HISTORY_MS = 2000;
-const AGENTS_MS = 300;
-const SUMMARY_MS = 250;
-const SUMMARY_MS_MAX = 2000;
 const FORECAST_MS = 5000;
 const ALL_MS = 60_000;
 const REST_MS = 30_000;
 
 let ledger = null;
+let past = new Past();
 let stream = null;
-let drawing = 0;
 let asking = 0;
 let askingHistory = 0;
-const pending = [];
-const loading = new Set();
 const folded = new Set();
 
 // The page's secret stands behind the # of the address that the server printed. Without it the page only shows. It is
@@ -84,7 +81,7 @@ function toast(text) {
 
 const timeline = new Timeline($("timeline-by"), $("timeline-span"), $("axis"), $("legend"));
 const detail = new Detail($("detail"), orders, () => $(`list-${tab()}`).focus());
-const show = (kind, id) => detail.open({ kind, id }, ledger);
+const show = (kind, id) => detail.open({ kind, id }, ledger, past);
 
 const lists = {
   tasks: new List($("list-tasks"), {
@@ -104,11 +101,11 @@ const lists = {
     open: (row) => show("controller", row.key),
   }),
   timeline: new List($("list-timeline"), {
-    height: 28, draw: (row, made) => timeline.draw(row, made, ledger), empty: "Nothing was held in this time.",
+    height: 28, draw: (row, made) => timeline.draw(row, made, ledger, past), empty: "Nothing was held in this time.",
     open: (row) => show(timeline.by.value, row.key),
   }),
   contention: new List($("list-contention"), {
-    height: 56, draw: (row, made) => views.drawContention(row, made, ledger.contention[0] ? Math.max(...ledger.contention.map((one) => one.waited_seconds)) : 0),
+    height: 56, draw: (row, made) => views.drawContention(row, made, Math.max(0, ...past.contention.map((one) => one.waited_seconds))),
     empty: "Nobody had to wait for a file.", open: (row) => show("file", row.key),
   }),
   trouble: new List($("list-trouble"), {
@@ -145,7 +142,7 @@ function turnTo(name, { focus = false } = {}) {
   }
   $(`tab-${name}`).scrollIntoView({ block: "nearest", inline: "nearest" });
   history.replaceState(null, "", `#${name}`);
-  if (name === "contention") askHistory(0);
+  if (ledger && ["timeline", "contention"].includes(name)) askHistory(0);
   draw();
   if (focus) $(`list-${name}`).focus();
 }
@@ -164,12 +161,12 @@ function draw() {
     if (name === "files") lists.files.show(views.fileRows(ledger, folded, matches));
     if (name === "queue") lists.queue.show(views.queueRows(ledger, matches));
     if (name === "controllers") lists.controllers.show(views.controllerRows(ledger, matches));
-    if (name === "contention") lists.contention.show(views.contentionRows(ledger, matches));
+    if (name === "contention") lists.contention.show(views.contentionRows(past, matches));
     if (name === "trouble") lists.trouble.show(views.troubleRows(ledger, matches));
     if (name === "timeline") {
-      const rows = timeline.rows(ledger, matches);
+      const rows = timeline.rows(ledger, past, matches);
       timeline.drawLegend(rows);
-      timeline.drawAxis(ledger);
+      timeline.drawAxis(ledger, past);
       lists.timeline.show(rows);
     }
   }
@@ -180,8 +177,7 @@ function drawHeader() {
   const { counts } = ledger;
   $("name").textContent = visible(ledger.name);
   $("name").title = visible(ledger.root);
-  const hasEnded = ledger.phase === "error" && !ledger.trouble;
-  $("phase").textContent = hasEnded ? `finished, ${counts.failed} failed` : ledger.phase.replaceAll("_", " ");
+  $("phase").textContent = ledger.phase_words;
   $("phase").className = `chip ${ledger.phase}`;
   $("phase").hidden = false;
   const said = [`${counts.held} held`, `${counts.waiting} waiting`, counts.done ? `${counts.done} done` : "", counts.failed ? `${counts.failed} failed` : ""];
@@ -247,122 +243,78 @@ function drawBanners() {
 
 // Asking the server
 
-// Reasons change with what others do. They are asked for those rows that are seen.
+// The state has the reasons of the first that wait. Those of others are asked for when their rows are seen.
 function askWhy() {
   if (asking || !shown().includes("queue")) return;
-  const ids = lists.queue.seen().filter((row) => row.kind === "waiting" && !row.item.grant_id).map((row) => row.key);
+  const ids = lists.queue.seen().filter((row) => row.kind === "waiting" && !ledger.why.has(row.key)).map((row) => row.key);
   if (!ids.length) return;
   asking = setTimeout(async () => {
     try {
       const answer = await fetch(`/api/why?${ids.map((id) => `item=${encodeURIComponent(id)}`).join("&")}`);
       const { waiting } = await answer.json();
-      let isNew = false;
-      for (const [id, said] of Object.entries(waiting || {})) {
-        isNew ||= JSON.stringify([ledger.why.get(id)?.why, ledger.why.get(id)?.chain]) !== JSON.stringify([said.why, said.chain]);
-        ledger.why.set(id, said);
-      }
-      if (isNew) lists.queue.paint();
+      for (const [id, said] of Object.entries(waiting || {})) ledger.why.set(id, said);
+      lists.queue.paint();
     } catch {
-      return; // the stream says that nobody is there, and comes back by itself
+      return; // as below
     } finally {
       asking = 0;
     }
   }, WHY_MS);
 }
 
-// How agents stand is the server's to say. Each answer holds for all that happened before it was asked for.
-let askingAgents = 0;
-function askAgents() {
-  askingAgents ||= setTimeout(async () => {
-    askingAgents = 0;
-    try {
-      const answer = await fetch("/api/agents");
-      if (!answer.ok) return;
-      ledger.stand(await answer.json());
-      draw();
-      detail.refresh(ledger);
-    } catch {
-      return; // as above
-    }
-  }, AGENTS_MS);
-}
-
-// What is counted, how far the work is, and the tasks: only the server says. The longer that takes, the less often it
-// is asked: for hundreds of tasks it has some work to do.
-let askingSummary = 0;
-let summaryTook = 0;
-function askSummary(wait = Math.min(SUMMARY_MS_MAX, Math.max(SUMMARY_MS, 8 * summaryTook))) {
-  askingSummary ||= setTimeout(async () => {
-    askingSummary = 0;
+// What is held, who waits, how far the work is, and every order: the server computes all of it anew when something has
+// happened. The longer that takes, the less often it is asked.
+let askingState = 0;
+let stateTook = 0;
+function askState(wait = Math.min(STATE_MS_MAX, Math.max(STATE_MS, 8 * stateTook))) {
+  askingState ||= setTimeout(async () => {
+    askingState = 0;
     const began = performance.now();
     try {
-      const answer = await fetch("/api/summary");
-      if (!answer.ok) return;
-      ledger.tell(await answer.json());
-      summaryTook = performance.now() - began;
-      draw();
-      detail.refresh(ledger);
+      await load();
+      stateTook = performance.now() - began;
     } catch {
-      return; // as above
+      return; // the stream says that the server is gone, and comes back by itself
     }
   }, wait);
 }
 
-// What happened before the page was opened is asked for once; contention is the server's to count.
-function askHistory(wait = HISTORY_MS, spans = 0) {
-  if (askingHistory || !ledger) return;
-  askingHistory = setTimeout(async () => {
-    try {
-      ledger.learn(await (await fetch(`/api/history?spans=${spans}`)).json());
-      soon();
-    } catch {
-      return; // as above
-    } finally {
-      askingHistory = 0;
-    }
-  }, wait);
-}
-
-// Everything anew. What happens between the server's look and now is applied once more.
+let isAnew = false; // the ledger is another one: what is known of the old one says nothing
 async function load() {
-  const late = [];
-  loading.add(late);
-  let state;
-  try {
-    const answer = await fetch("/api/state");
-    state = await answer.json();
-    if (!answer.ok) throw new Error(state.error.message);
-  } finally {
-    loading.delete(late);
-  }
-  const before = ledger;
-  ledger = new Ledger(state);
-  const missed = late.flatMap((event) => ledger.apply(event));
-  if (missed.includes("agents")) askAgents();
-  if (missed.length) askSummary();
-  if (before) {
-    for (const span of before.spans.values()) if (span.until) ledger.spans.set(span.grant, span);
-    ledger.contention = before.contention;
-  }
+  const answer = await fetch("/api/state");
+  const state = await answer.json();
+  if (!answer.ok) throw new Error(state.error.message);
+  if (ledger && !isAnew && state.head < ledger.head) return; // an earlier answer that came late
+  ledger = new Ledger(state, isAnew ? null : ledger);
+  isAnew = false;
   draw();
-  askHistory(before ? HISTORY_MS : 0, before ? 0 : 1);
+  detail.refresh(ledger, past);
+  askHistory();
 }
 
-function soon() {
-  drawing ||= setTimeout(() => {
-    drawing = 0;
-    const changed = new Set();
-    for (const event of pending.splice(0)) {
-      for (const late of loading) late.push(event);
-      for (const what of ledger.apply(event)) changed.add(what);
+function again() {
+  isAnew = true;
+  past = new Past();
+  askState(0);
+}
+
+// What has happened: as much of it as changed since the last answer.
+function askHistory(wait = !past.head ? 0 : tab() === "timeline" ? DRAWN_MS : HISTORY_MS) {
+  askingHistory ||= setTimeout(async () => {
+    askingHistory = 0;
+    const asked = past;
+    try {
+      const answer = await fetch(`/api/history?since=${asked.head}`);
+      if (!answer.ok || asked !== past) return;
+      const told = await answer.json();
+      if (told.head < past.head) past = new Past();
+      past.learn(told);
+      if (["timeline", "contention"].includes(tab())) draw();
+      detail.refresh(ledger, past);
+    } catch {
+      return; // as above
     }
-    if (changed.has("agents")) askAgents();
-    if (changed.size) askSummary();
-    if (changed.has("reload")) load().catch(() => link("gone"));
-    draw();
-    if (changed.size && tab() === "contention") askHistory();
-    if (changed.size) detail.refresh(ledger);
-  }, DRAW_MS);
+  }, wait);
 }
 
 // A browser has only so many connections to one server, whatever the number of its windows. So a page that nobody
@@ -377,23 +329,16 @@ function rest() {
 function follow() {
   clearTimeout(resting);
   if (stream || !ledger) return;
-  const missed = pending.splice(0).flatMap((event) => ledger.apply(event));
-  if (missed.includes("agents")) askAgents();
-  if (missed.length) askSummary();
   stream = new EventSource(`/api/events?after=${ledger.head}`);
   stream.onopen = () => {
     link("live");
-    askSummary(0); // a dispatcher may have died between the first answer and this stream
+    askState(0); // a dispatcher may have died between the last answer and this stream
   };
   stream.onerror = () => link("gone");
-  stream.onmessage = (event) => {
-    pending.push(JSON.parse(event.data));
-    soon();
-  };
-  const again = () => load().catch(() => link("gone"));
+  stream.onmessage = () => askState();
   stream.addEventListener("reset", again);
   stream.addEventListener("trimmed", again);
-  stream.addEventListener("changed", () => askSummary(0)); // a dispatcher has died: nothing else says so
+  stream.addEventListener("changed", () => askState(0)); // a dispatcher has died: nothing else says so
 }
 
 function link(how) {
@@ -474,8 +419,8 @@ document.addEventListener("visibilitychange", () => {
 addEventListener("pagehide", rest);
 addEventListener("pageshow", follow);
 setInterval(() => !document.hidden && draw(), 1000);
-setInterval(() => !document.hidden && stream && ledger?.progress.some((one) => one.left) && askSummary(0), FORECAST_MS);
-setInterval(() => !document.hidden && ledger && load().catch(() => link("gone")), ALL_MS);
+setInterval(() => !document.hidden && stream && ledger?.progress.some((one) => one.left) && askState(0), FORECAST_MS);
+setInterval(() => !document.hidden && ledger && askState(0), ALL_MS);
 
 turnTo(TABS.includes(asked) ? asked : "files");
 begin();

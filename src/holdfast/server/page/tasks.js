@@ -4,8 +4,6 @@ import { button, chain, h, length, many, who } from "./lists.js";
 import { said } from "./progress.js";
 import { visible } from "./visible.js";
 
-const OUT = ["working", "checking", "fixing", "landing"];
-const RANK = { reviewing: 0, failed: 1, working: 2, checking: 2, fixing: 2, landing: 2, queued: 3, waiting: 4, skipped: 5, done: 6 };
 // How much of a diff is drawn.
 const LINES_MAX = 4000;
 
@@ -17,8 +15,7 @@ export function taskRows(ledger, matches) {
   const rows = [];
   const works = ledger.progress.filter((one) => one.kind === "tasks").reverse();
   for (const work of works) {
-    const own = ledger.tasks.filter((one) => one.list === work.name && matches(one.name, one.line, one.state, one.reason))
-      .sort((a, b) => RANK[a.state] - RANK[b.state]);
+    const own = ledger.tasks.filter((one) => one.list === work.name && matches(one.name, one.line, one.state, one.reason));
     if (own.length && works.length > 1) rows.push({ key: `heading ${work.name}`, isHeading: true, name: work.title, text: said(work) });
     rows.push(...own.map((one) => ({ key: keyOf(one), one })));
   }
@@ -32,17 +29,16 @@ export function drawTask(row, made, ledger, orders, open) {
     return;
   }
   const { one } = row;
-  const isCutOff = ledger.cutOff.has(one.item) && [...OUT, "reviewing"].includes(one.state);
   const spent = time(one, ledger);
   // Drawn again only if it changed: a button that is about to be pressed must stay the same one.
-  const look = JSON.stringify([one, spent, orders.may, isCutOff]);
+  const look = JSON.stringify([one, spent, orders.may]);
   made.className = `line two task ${one.state}${made.classList.contains("at") ? " at" : ""}`;
   if (made.dataset.look === look) return;
   made.dataset.look = look;
   made.replaceChildren(
-    h("span", "first", h("span", "title", one.name), taskChip(isCutOff ? "cut off" : one.state), one.tries > 1 ? h("span", "mark", `try ${one.tries}`) : "",
+    h("span", "first", h("span", "title", one.name), taskChip(one.cut_off ? "cut off" : one.state), one.tries > 1 ? h("span", "mark", `try ${one.tries}`) : "",
       one.commit ? h("code", "muted", one.commit.slice(0, 10)) : "",
-      one.state === "reviewing" && !isCutOff ? h("span", "buttons", button(orders.may ? "Review" : "Look", () => open(row), "primary review")) : h("span", "since muted", spent)),
+      one.undecided ? h("span", "buttons", button(orders.may ? "Review" : "Look", () => open(row), "primary review")) : h("span", "since muted", spent)),
     h("span", "second", ...second(one)),
   );
   made.title = visible(one.reason || one.line);
@@ -60,7 +56,7 @@ function second(one) {
 
 // For how long it is at work, or how long it took.
 function time(one, ledger) {
-  if (OUT.includes(one.state) && one.since) return length(ledger.now - Date.parse(one.since));
+  if (one.at_work && one.since) return length(ledger.now - Date.parse(one.since));
   return one.worked_seconds ? length(one.worked_seconds * 1000) : "";
 }
 
@@ -69,7 +65,7 @@ function time(one, ledger) {
 export function factsOf(task, ledger) {
   return [
     ["list", task.list === "--task" ? "" : task.list], ["tries", task.tries ? `${task.tries}${task.round ? `, round ${task.round}` : ""}` : ""],
-    ["at work", OUT.includes(task.state) ? time(task, ledger) : ""],
+    ["at work", task.at_work ? time(task, ledger) : ""],
     ["took", task.ended && task.worked_seconds ? length(task.worked_seconds * 1000) : ""],
     ["waited", task.waited_seconds >= 1 ? `${length(task.waited_seconds * 1000)} for files of other tasks` : ""],
     ["after", task.after.join(", ")], ["check", task.terms.check], ["decision", task.decision],
@@ -99,9 +95,9 @@ export function commitOf(task) {
 }
 
 // Approve and reject, beside the diff: a person decides on what is shown, and on no other attempt.
-export function decisionOf(task, orders, isCutOff) {
+export function decisionOf(task, orders) {
   if (task.state !== "reviewing") return [];
-  if (isCutOff) return [h("p", "careful", "Its dispatcher is gone: it is undone, and done anew when the list is gone on with.")];
+  if (task.cut_off) return [h("p", "careful", "Its dispatcher is gone: it is undone, and done anew when the list is gone on with.")];
   if (!orders.may) return [h("p", "careful", "It waits for a decision. Here it can only be seen: open the whole address that was printed where the server was started, or type ", h("code", "", "holdfast decide"), ".")];
   return [h("p", "decide",
     button("Approve", (pressed) => orders.decideTask(task, "approve", pressed), "primary approve"),

@@ -15,7 +15,7 @@ export class Timeline {
   }
 
   // From when to when is shown.
-  range(ledger) {
+  range(ledger, past) {
     const now = ledger.now;
     const seconds = Number(this.span.value) || 0;
     const until = (first) => [first, now + (now - first) * BEYOND];
@@ -23,18 +23,18 @@ export class Timeline {
     // As far back as there is anything; of what is lately, at most an hour.
     const oldest = this.span.value === "lately" ? now - 3_600_000 : 0;
     let first = now - 30_000;
-    for (const span of ledger.spans.values()) if (span.since >= oldest) first = Math.min(first, span.since);
+    for (const span of past.spans.values()) if (span.since >= oldest) first = Math.min(first, span.since);
     return until(first - (now - first) * 0.02);
   }
 
-  rows(ledger, matches) {
-    const [from] = this.range(ledger);
+  rows(ledger, past, matches) {
+    const [from] = this.range(ledger, past);
     const found = new Map();
     const put = (key, span, mode) => {
       if (!found.has(key)) found.set(key, { key, spans: [] });
       found.get(key).spans.push({ span, mode });
     };
-    for (const span of ledger.spans.values()) {
+    for (const span of past.spans.values()) {
       if (span.until && span.until < from) continue;
       if (this.by.value === "agent") {
         if (matches(span.holder, ...span.writes, ...span.reads)) put(span.holder, span, span.writes.length ? "write" : "read");
@@ -49,7 +49,7 @@ export class Timeline {
     return rows.sort((a, b) => a.key.startsWith(".") - b.key.startsWith(".") || b.writers - a.writers || (a.key < b.key ? -1 : 1));
   }
 
-  draw(row, made, ledger) {
+  draw(row, made, ledger, past) {
     made.className = `line track${made.classList.contains("at") ? " at" : ""}`;
     let canvas = made.querySelector("canvas");
     let label = made.querySelector(".path");
@@ -64,14 +64,14 @@ export class Timeline {
     const held = row.spans.reduce((sum, one) => sum + (one.span.until || ledger.now) - one.span.since, 0);
     made.setAttribute("aria-label", visible(`${row.key}: held ${row.spans.length} times by ${holders.size}, ${length(held)} in all`));
     made.title = visible(`${row.key}\n${[...holders].slice(0, 8).join("\n")}`);
-    this.paint(canvas, row, ledger, made);
+    this.paint(canvas, row, ledger, past, made);
   }
 
-  paint(canvas, row, ledger, made) {
+  paint(canvas, row, ledger, past, made) {
     const width = Math.max(50, made.clientWidth - LABEL() - 16);
     const height = made.clientHeight;
     const pen = sized(canvas, width, height);
-    const [from, to] = this.range(ledger);
+    const [from, to] = this.range(ledger, past);
     const style = getComputedStyle(canvas);
     pen.fillStyle = style.getPropertyValue("--line");
     for (const at of ticks(from, to, width).moments) pen.fillRect(((at - from) / (to - from)) * width, 0, 1, height);
@@ -113,10 +113,10 @@ export class Timeline {
   }
 
   // The times above the rows.
-  drawAxis(ledger) {
+  drawAxis(ledger, past) {
     const width = Math.max(50, this.axis.parentElement.clientWidth - LABEL() - 16);
     const pen = sized(this.axis, width, 22);
-    const [from, to] = this.range(ledger);
+    const [from, to] = this.range(ledger, past);
     const { moments, step } = ticks(from, to, width);
     const style = getComputedStyle(this.axis);
     pen.fillStyle = style.color;

@@ -3,24 +3,9 @@
 import { button, chain, h, length, many, path, stands, who } from "./lists.js";
 import { visible } from "./visible.js";
 
-// Who waits for each path, of those that have no locks yet.
-function wanted(ledger) {
-  const found = new Map();
-  const add = (one) => found.set(one, (found.get(one) || 0) + 1);
-  for (const item of ledger.items.values()) {
-    if (item.status !== "queued" || item.grant_id) continue;
-    item.write_paths.forEach(add);
-    item.read_paths.forEach(add);
-  }
-  for (const ticket of ledger.tickets.values()) if (ledger.items.get(ticket.holder)?.status !== "queued") [...ticket.write_paths, ...ticket.read_paths].forEach(add);
-  for (const stray of ledger.strays) add(stray.file);
-  return found;
-}
-
 // How the owner of something stands towards it, if it is an agent and there is more to say than that it has it.
 function standing(one, ledger) {
-  const found = ledger.standingOf(one);
-  return found && (found.how || found.state !== "owned") ? stands(found, ledger.now) : "";
+  return one.standing && !one.standing.is_plain ? stands(one.standing, ledger.now) : "";
 }
 
 // Files
@@ -32,7 +17,7 @@ const hiddenLast = (a, b) => a.startsWith(".") - b.startsWith(".") || (a < b ? -
 export function fileRows(ledger, folded, matches) {
   const held = new Map();
   for (const grant of ledger.grants.values()) {
-    const name = ledger.called(grant);
+    const { name } = grant;
     const put = (place, mode) => {
       if (!matches(place, name)) return;
       if (!held.has(place)) held.set(place, []);
@@ -44,7 +29,7 @@ export function fileRows(ledger, folded, matches) {
   const root = { folders: new Map(), files: [], count: 0 };
   for (const one of [...held.keys()].sort(hiddenLast)) place(root, one, held.get(one));
   const rows = [];
-  flatten(root, 0, "", folded, rows, wanted(ledger));
+  flatten(root, 0, "", folded, rows, ledger.wanted);
   return rows;
 }
 
@@ -101,22 +86,27 @@ export function drawFile(row, made) {
 // The queue
 
 export function queueRows(ledger, matches) {
-  const fits = (item) => matches(item.workflow || item.holder, ...item.write_paths, ...item.read_paths);
-  const working = ledger.active.filter(fits).map((item) => ({ key: item.id, kind: "active", item }));
-  const others = [...ledger.grants.values()]
-    .filter((grant) => !ledger.items.has(grant.holder) && matches(grant.name, ...grant.writes, ...grant.reads))
-    .sort((a, b) => a.since - b.since)
-    .map((grant) => ({ key: grant.id, kind: "grant", grant }));
-  const waiting = ledger.waiting.filter(fits).map((item) => ({ key: item.id, kind: "waiting", item }));
-  const review = ledger.inReview.filter(fits).map((item) => ({ key: item.id, kind: "review", item }));
-  const tickets = ledger.strangers.filter(fits).map((ticket) => ({ key: ticket.id, kind: "ticket", ticket }));
-  const strays = ledger.strays.filter((one) => matches(one.agent, one.file))
-    .map((one) => ({ key: `stray ${one.key} ${one.file}`, kind: "stray", one }));
+  const rows = (all) => all.map((row) => rowOf[row.kind](row, ledger)).filter((row) => row && fits(row, matches));
   return [
-    ...group("Cut off: the dispatcher is gone", [...review, ...working].filter((row) => ledger.cutOff.has(row.key))),
-    ...group("At work", [...[...review, ...working].filter((row) => !ledger.cutOff.has(row.key)), ...others]),
-    ...group("Waiting", [...tickets, ...strays, ...waiting]),
+    ...group("Cut off: the dispatcher is gone", rows(ledger.queue.cut_off)),
+    ...group("At work", rows(ledger.queue.at_work)),
+    ...group("Waiting", rows(ledger.queue.waiting)),
   ];
+}
+
+// What a row of the server's queue is about.
+const KINDS = { dispatched: "active", held: "review", queued: "waiting" };
+const rowOf = {
+  item: ({ id }, ledger) => ({ key: id, kind: KINDS[ledger.items.get(id).status], item: ledger.items.get(id) }),
+  grant: ({ id }, ledger) => ({ key: id, kind: "grant", grant: ledger.grants.get(id) }),
+  ticket: ({ id }, ledger) => ({ key: id, kind: "ticket", ticket: ledger.tickets.get(id) }),
+  agent: ({ id, file }, ledger) => ({ key: `stray ${id} ${file}`, kind: "stray", one: ledger.standing.get(`${id}\n${file}`) }),
+};
+
+function fits(row, matches) {
+  if (row.kind === "stray") return matches(row.one.agent, row.one.file);
+  const one = row.item || row.grant || row.ticket;
+  return matches(one.workflow || one.name || one.holder, ...one.write_paths, ...one.read_paths);
 }
 
 export function group(name, rows) {
@@ -154,7 +144,7 @@ function told(row, ledger) {
   }
   if (row.kind === "ticket") {
     const { ticket } = row;
-    const state = ledger.standingOf(ticket);
+    const state = ticket.standing;
     return [ticket.holder, ticket.reserved ? "reserved" : "", ticket.since, state ? waits(state, ledger) : reason(ticket, ledger)];
   }
   if (row.kind === "stray") {
@@ -192,7 +182,7 @@ function again(item) {
 
 // Why somebody waits, and for whom.
 export function reason(waiter, ledger) {
-  const known = ledger.why.get(waiter.id) || waiter;
+  const known = ledger.reasonOf(waiter);
   if (waiter.grant_id) return ["waits for a free slot; keeps its locks"];
   const [first] = known.why || [];
   if (!first) return [known.sentence ? `waits for ${known.sentence}` : "waits"];
@@ -204,12 +194,9 @@ export function reason(waiter, ledger) {
 
 // Controllers
 
-const RANK = { awaiting_decisions: 0, error: 1, applying: 2, testing: 2, fixing: 2, ci: 2, verifying: 2, analyzing: 3, queued: 4, idle: 5, completed: 6 };
-
 export function controllerRows(ledger, matches) {
   return [...ledger.controllers.values()]
     .filter((one) => matches(one.name, ...one.targets))
-    .sort((a, b) => (RANK[a.state] ?? 7) - (RANK[b.state] ?? 7) || (a.name < b.name ? -1 : 1))
     .map((one) => ({ key: one.name, one }));
 }
 
@@ -238,12 +225,12 @@ export function stateChip(state) {
 // Approve and reject where somebody has to decide; analyse anew where all is over.
 export function decisionButtons(one, orders) {
   if (!orders.may) return "";
-  if (one.state === "awaiting_decisions") {
+  if (one.orders.includes("approve")) {
     return h("span", "buttons",
       button("Approve", (pressed) => orders.decide(one.name, "approve", pressed), "primary approve"),
       button("Reject", (pressed) => orders.decide(one.name, "reject", pressed), "reject"));
   }
-  if (["completed", "error", "idle"].includes(one.state)) {
+  if (one.orders.includes("analyze")) {
     return h("span", "buttons", button("Analyse again", (pressed) => orders.analyze(one.name, pressed), "quiet"));
   }
   return "";
@@ -251,8 +238,8 @@ export function decisionButtons(one, orders) {
 
 // Contention
 
-export function contentionRows(ledger, matches) {
-  return ledger.contention.filter((one) => matches(one.path)).map((one) => ({ key: one.path, one }));
+export function contentionRows(past, matches) {
+  return past.contention.filter((one) => matches(one.path)).map((one) => ({ key: one.path, one }));
 }
 
 export function drawContention(row, made, most) {
@@ -268,11 +255,13 @@ export function drawContention(row, made, most) {
 
 // Trouble
 
+export const blocked = (ledger) => ledger.agents.filter((one) => one.state === "blocked");
+
 export function troubleRows(ledger, matches) {
   const broken = ledger.trouble ? [{ key: "broken", kind: "error", name: "the scheduler", text: ledger.trouble }] : [];
   const failed = ledger.failures.map((one) => ({ key: `error ${one.kind} ${one.list} ${one.name} ${one.item || ""}`, kind: "error", name: one.name, text: one.reason || "it failed", of: one }));
   const gaps = ledger.gaps.map((gap, at) => ({ key: `gap ${at} ${gap.path}`, kind: "gap", name: gap.workflow, path: gap.path, text: gap.why + missed(gap) })).reverse();
-  const blockers = ledger.blocked.map((one) => ({
+  const blockers = blocked(ledger).map((one) => ({
     key: `blocked ${one.key} ${one.file}`, kind: "blocked", name: one.agent, path: one.file,
     text: `${one.said}${one.owner ? ` · ${one.owner} has it` : ""}`,
   }));

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -20,19 +20,18 @@ from holdfast.core.model import ConflictInfo, Conflicts
 from holdfast.core.sentences import conflict_sentences
 from holdfast.gate.config.off_switch import switched_off
 from holdfast.gate.people.file_standing import standings
-from holdfast.gate.rulebook.file_states import BLOCKED
+from holdfast.gate.rulebook.file_states import BLOCKED, OWNED
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.manager.plain_data import conflict_data, grant_data, ticket_data
-from holdfast.server.state import tally, task_board, wait_chains, work_progress
+from holdfast.server.state import queue_order, tally, task_board, wait_chains, work_progress
+from holdfast.server.state.controllers import controllers
 from holdfast.server.state.ledger_facts import Moment, task_of, without_anchors
 from holdfast.server.state.wait_chains import Chains
 from holdfast.server.visible_text import visible
 from holdfast.work.engine.item_store import Desk
 from holdfast.work.engine.work_items import (
     ANALYZE,
-    COMPLETED,
-    ERROR,
     QUEUED,
     WorkItem,
 )
@@ -74,9 +73,12 @@ class Board:
             self._forget(now)
             active, queued = now.active, now.queued
             found = Chains(now, view, lambda item: self._question(item)(view))
+            summary = self._summary(now, found, reasons, gaps)
             return {
-                **self._summary(now, found, reasons, gaps),
-                "controllers": _controllers(now),
+                **summary,
+                "queue": queue_order.groups(now, summary["cut_off"], WAITING_MAX),
+                "wanted": queue_order.wanted(now),
+                "controllers": controllers(now),
                 "workflows": now.flows,
                 "locks": {
                     "active_grants": [_grant(now, grant) for grant in now.grants],
@@ -88,7 +90,17 @@ class Board:
                     *(self._waits(now, view, item, found) for item in queued[:reasons]),
                     *(item_data(item) for item in queued[reasons:WAITING_MAX]),
                 ],
-                "tickets": [_ticket(now, view, one, found) for one in now.strangers[:reasons]],
+                "tickets": [
+                    *(_ticket(now, view, one, found) for one in now.strangers[:reasons]),
+                    *(
+                        _with_standing(now, ticket_data(one, ()))
+                        for one in now.strangers[reasons:WAITING_MAX]
+                    ),
+                ],
+                "calls": [
+                    {**ticket_data(ticket, ()), "workflow": now.items[id].workflow}
+                    for id, ticket in now.calls.items()
+                ],
                 "items": dict(Counter(item.status for item in now.items.values())),
                 **_agents(now.agents, now.now),
             }
@@ -109,13 +121,15 @@ class Board:
     def _summary(self, now: Moment, found: Chains, reasons: int, gaps: int) -> dict[str, Any]:
         work = work_progress.progress(now)
         cut_off = work_progress.cut_off(now, work)
+        at, failures = phase(now, work), tally.failures(now)
         return {
-            "phase": phase(now, work),
+            "phase": at,
+            "phase_words": phase_words(at, now.trouble, len(failures)),
             "counts": tally.counts(now, gaps, cut_off),
-            "failures": tally.failures(now),
+            "failures": failures,
             "undecided": tally.undecided(now, cut_off),
             "progress": work,
-            "tasks": task_board.rows(now, found, reasons),
+            "tasks": task_board.rows(now, found, cut_off, reasons),
             "cut_off": sorted(cut_off),
             "trouble": now.trouble,
             "guidance": task_board.guidance(now),
@@ -133,7 +147,8 @@ class Board:
         def look(view: View) -> dict[str, Any] | None:
             now = Moment(view)
             found = Chains(now, view, lambda item: self._question(item)(view))
-            return task_board.one(now, found, list, name)
+            cut_off = work_progress.cut_off(now, work_progress.progress(now))
+            return task_board.one(now, found, cut_off, list, name)
 
         return transactions.look(self._manager, look)
 
@@ -266,6 +281,13 @@ def phase(now: Moment, work: list[dict[str, Any]]) -> str:
     return "error" if tally.failures(now) else "completed"
 
 
+def phase_words(phase: str, trouble: str, failed: int) -> str:
+    """The same as people read it. Work that is over with failures is not in error itself."""
+    if phase == "error" and not trouble:
+        return f"finished, {failed} failed"
+    return phase.replace("_", " ")
+
+
 def item_data(item: WorkItem) -> dict[str, Any]:
     """An item with the times as people write them."""
     dispatched, data = item.dispatched_at, item.to_data()
@@ -294,19 +316,33 @@ def _behind(now: Moment, conflicts: list[ConflictInfo], name: str, found: Chains
 
 def _grant(now: Moment, grant: Grant) -> dict[str, Any]:
     item, data = now.item_of(grant.id, grant.holder.id), grant_data(grant)
-    return {
+    return _with_standing(now, {
         **data,
         "write_paths": without_anchors(data["write_paths"]),
         "name": grant.holder.id if item is None else item.workflow,
         "item": "" if item is None else item.id,
         "phase": "" if item is None else item.phase,
-    }
+    })  # fmt: skip
+
+
+def _with_standing(now: Moment, one: dict[str, Any]) -> dict[str, Any]:
+    """A grant or a ticket, with how its agent stands towards its first file; None if its owner is
+    no agent."""
+    key, paths = one["owner"]["key"], one["write_paths"]
+    standing = now.standing.get((key, paths[0])) if key and paths else None
+    return {**one, "standing": None if standing is None else _standing(standing, now.now)}
+
+
+def _standing(one: Standing, now: int) -> dict[str, Any]:
+    """How an agent stands towards a file. `is_plain` if there is no more to say than that it has
+    the file."""
+    return {**one.to_data(now), "is_plain": one.state == OWNED and not one.how}
 
 
 def _agents(found: list[Standing], now: int) -> dict[str, Any]:
     """How agents stand, and the reports on those that were stopped."""
     return {
-        "agents": [one.to_data(now) for one in found],
+        "agents": [_standing(one, now) for one in found],
         "blockers": [one.report for one in found if one.report is not None],
     }
 
@@ -314,42 +350,8 @@ def _agents(found: list[Standing], now: int) -> dict[str, Any]:
 def _ticket(now: Moment, view: View, ticket: Ticket, found: Chains) -> dict[str, Any]:
     conflicts = in_the_way(Draft(view), ticket.request, ticket.arrival)
     name = ticket.request.holder.id
-    return {**ticket_data(ticket, ()), **_behind(now, conflicts, name, found)}
-
-
-def _controllers(now: Moment) -> list[dict[str, Any]]:
-    """Every controller of the manifest, and how far it is."""
-    screens: dict[str, list[str]] = {}
-    for screen in now.assignment.data["screens"] if now.assignment is not None else ():
-        screens.setdefault(f"{screen['module']}/{screen['controller']}", []).append(screen["name"])
-    analysed: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    for item in now.items.values():
-        if item.phase == ANALYZE:
-            analysed[str(item.data.get("group", ""))] += item.status == COMPLETED
-            failed[str(item.data.get("group", ""))] += item.status == ERROR
-    names = dict.fromkeys([*screens, *now.flows])
-    return [
-        _controller(name, now.flows.get(name, {}), screens.get(name, []), analysed, failed)
-        for name in names
-    ]
-
-
-def _controller(
-    name: str,
-    flow: Mapping[str, Any],
-    screens: list[str],
-    analysed: Counter[str],
-    failed: Counter[str],
-) -> dict[str, Any]:
-    module, _, controller = name.rpartition("/")
-    data = flow.get("data", {})
-    return {
-        "name": name, "module": module, "controller": controller, "screens": screens,
-        "state": flow.get("state", workflow_states.IDLE), "reason": flow.get("reason", ""),
-        "analysed": analysed[name], "failed": failed[name],
-        "targets": data.get("targets", []), "decision": data.get("decision", ""),
-    }  # fmt: skip
+    data = {**ticket_data(ticket, ()), **_behind(now, conflicts, name, found)}
+    return _with_standing(now, data)
 
 
 def _version() -> str:

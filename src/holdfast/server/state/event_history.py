@@ -32,7 +32,9 @@ EVENTS_MAX = 50_000
 class Span:
     """One grant, from its beginning to its end, if it has one."""
 
-    __slots__ = ("grant", "holder", "how", "item", "phase", "reads", "since", "until", "writes")
+    __slots__ = (
+        "grant", "holder", "how", "item", "phase", "reads", "seq", "since", "until", "writes",
+    )  # fmt: skip
 
     def __init__(
         self, grant: str, holder: str, reads: list[str], writes: list[str], since: int
@@ -46,6 +48,8 @@ class Span:
         self.how = ""
         self.item = ""
         self.phase = ""
+        #: The event that changed it last.
+        self.seq = 0
 
     def to_data(self) -> dict[str, Any]:
         return {
@@ -137,9 +141,9 @@ class History:
         elif event.type == GAP:
             self._gap(event)
 
-    def spans(self) -> list[Span]:
-        """What was held and is held, oldest first."""
-        return [*self._over.values(), *self._live.values()]
+    def spans(self, since: int = 0) -> list[Span]:
+        """What was held and is held, oldest first; of that, what changed after an event."""
+        return [one for one in (*self._over.values(), *self._live.values()) if one.seq > since]
 
     def gaps(self) -> list[Gap]:
         """What agents wanted to write and were not given, the latest last."""
@@ -165,6 +169,7 @@ class History:
         span = Span(data["id"], holder, reads, writes, event.at)
         if holder in self._items:  # a file that a task has leased at the write
             span.item, (span.holder, span.phase) = holder, self._items[holder]
+        span.seq = event.seq
         self._live[span.grant] = span
         for path in reads:
             self._at(path).readers += 1
@@ -177,7 +182,7 @@ class History:
         span = self._live.pop(event.data["grant"], None)
         if span is None:
             return  # from before we began to read
-        span.until = event.at
+        span.until, span.seq = event.at, event.seq
         span.how = events.ENDINGS[event.type] or event.data.get("why", "")
         for path in span.reads:
             self._at(path).readers -= 1
@@ -201,6 +206,7 @@ class History:
         span = self._live.get(data["grant_id"]) or self._over.get(data["grant_id"])
         if span is not None:
             span.item, span.holder, span.phase = data["id"], data["workflow"], data["phase"]
+            span.seq = self.head
 
     def _gap(self, event: Event) -> None:
         data = event.data

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core import rules
 from holdfast.gate.people.file_standing import standings
+from holdfast.gate.rulebook.file_states import RETRY_PENDING
 from holdfast.work.engine import item_store, scheduler
 from holdfast.work.engine.work_items import DISPATCHED, HELD, QUEUED, WorkItem
 from holdfast.work.screens import assignment, workflow_records
@@ -15,6 +16,7 @@ from holdfast.work.tasks import task_records
 if TYPE_CHECKING:
     from holdfast.core.model import ConflictInfo, Event, Grant, Ticket
     from holdfast.core.view import View
+    from holdfast.gate.people.file_standing import Standing
     from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 
 #: The resource that stands for a task itself (`work.tasks.attempt.anchor`): not a file.
@@ -52,6 +54,7 @@ class Moment:
         trouble = view.note(scheduler.TROUBLE)
         self.trouble: str = "" if trouble is None else trouble.data["error"]
         self.agents = standings(view, self.grants)
+        self.standing = {(one.key, one.file): one for one in self.agents}
         self.lists: list[ListRecord] = task_records.lists_in(view)
         self.tasks: list[TaskRecord] = _listed(self.lists, task_records.tasks_in(view))
 
@@ -63,8 +66,9 @@ class Moment:
 
     @property
     def held(self) -> list[WorkItem]:
-        """Those that keep their locks until a person has decided."""
-        return [item for item in self.items.values() if item.status == HELD]
+        """Those that keep their locks until a person has decided, in the same order."""
+        found = [item for item in self.items.values() if item.status == HELD]
+        return sorted(found, key=lambda item: item.dispatched)
 
     @property
     def queued(self) -> list[WorkItem]:
@@ -82,6 +86,11 @@ class Moment:
         """Tickets in the kernel's line that belong to no item."""
         found = ((one, self.item_of(one.id, one.request.holder.id)) for one in self.tickets)
         return [ticket for ticket, item in found if item is None]
+
+    @property
+    def strays(self) -> list[Standing]:
+        """Agents that wait for a file without a place in line."""
+        return [one for one in self.agents if one.state == RETRY_PENDING and not one.line]
 
     @property
     def calls(self) -> dict[str, Ticket]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from holdfast.gate.rulebook.file_states import BLOCKED, RETRY_PENDING
+from holdfast.gate.rulebook.file_states import BLOCKED
 from holdfast.server.state.ledger_facts import Moment, covers_files, task_of
 from holdfast.work.engine.work_items import COMPLETED, ERROR, WorkItem
 from holdfast.work.screens import workflow_states
@@ -23,14 +23,13 @@ def counts(now: Moment, gaps: int = 0, cut_off: Collection[str] = ()) -> dict[st
     are controllers and tasks that wait for a person; `trouble` is all that went wrong. How many
     `gaps` there were is history, and given; so are the items that were `cut_off` by the death of
     their dispatcher, which are at work no more."""
-    standing = [one for one in now.agents if one.state == RETRY_PENDING and not one.line]
     blocked = [one for one in now.agents if one.state == BLOCKED]
     failed = len(failures(now))
     return {
         "held": sum(covers_files(grant) for grant in now.grants),
         "at_work": len(now.active) + len(now.held) - len(cut_off) + len(now.others),
         "cut_off": len(cut_off),
-        "waiting": len(now.queued) + len(now.strangers) + len(standing),
+        "waiting": len(now.queued) + len(now.strangers) + len(now.strays),
         "done": _done(now),
         "failed": failed,
         "skipped": sum(one.state == task_states.SKIPPED for one in now.tasks),

@@ -6,6 +6,7 @@ hundreds. `one` has all of it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from holdfast.core.ledger_time import iso
@@ -18,6 +19,19 @@ from holdfast.work.tasks.task_records import TaskRecord
 #: How much of a prompt is in a row.
 LINE_CHARACTERS_MAX = 160
 
+#: In which order the tasks of a list are shown: those that need a person first, and last what is
+#: over.
+_ORDER = (
+    (task_states.REVIEWING,),
+    (task_states.FAILED,),
+    (task_states.WORKING, task_states.CHECKING, task_states.FIXING, task_states.LANDING),
+    (task_states.QUEUED,),
+    (task_states.WAITING,),
+    (task_states.SKIPPED,),
+    (task_states.DONE,),
+)
+SHOWN = {state: rank for rank, group in enumerate(_ORDER) for state in group}
+
 #: What to type where there is nothing yet, and what comes of it.
 _GUIDANCE = (
     ('holdfast dispatch --task "what is to be done"', "let an agent do a task, in this checkout"),
@@ -27,19 +41,26 @@ _GUIDANCE = (
 )
 
 
-def rows(now: Moment, found: Chains, reasons: int) -> list[dict[str, Any]]:
-    """Every task, in the order of its list. What is waited for is told of the first `reasons` that
-    wait for locks, and of all that wait for other tasks."""
+def rows(
+    now: Moment, found: Chains, cut_off: Collection[str], reasons: int
+) -> list[dict[str, Any]]:
+    """Every task in the order in which they are shown: those of the latest list first, and of a
+    list those that need a person. What is waited for is told of the first `reasons` that wait for
+    locks, and of all that wait for other tasks."""
     left, told = reasons, []
-    for task in now.tasks:
+    latest = {one.name: -number for number, one in enumerate(now.lists)}
+    for task in sorted(now.tasks, key=lambda one: (latest[one.list], SHOWN[one.state])):
         asks = task.state == task_states.QUEUED
         is_told = not asks or left > 0
         left -= asks
-        told.append(_row(now, task, found.of_task(task) if is_told and not task.is_over else []))
+        chain = found.of_task(task) if is_told and not task.is_over else []
+        told.append(_row(now, task, chain, cut_off))
     return told
 
 
-def one(now: Moment, found: Chains, list: str, name: str) -> dict[str, Any] | None:
+def one(
+    now: Moment, found: Chains, cut_off: Collection[str], list: str, name: str
+) -> dict[str, Any] | None:
     """All that is known of a task."""
     task = next((each for each in now.tasks if (each.list, each.name) == (list, name)), None)
     if task is None:
@@ -47,7 +68,7 @@ def one(now: Moment, found: Chains, list: str, name: str) -> dict[str, Any] | No
     chain = [] if task.is_over else found.of_task(task)
     terms = task.task.to_data()
     return {
-        **_row(now, task, chain), "prompt": task.task.prompt, "terms": terms,
+        **_row(now, task, chain, cut_off), "prompt": task.task.prompt, "terms": terms,
         "files": [*task.files], "needs": [*task.needs], "tail": [*task.tail], "log": task.log,
         "chain_sentence": wait_chains.sentence(task.name, chain),
     }  # fmt: skip
@@ -60,9 +81,13 @@ def guidance(now: Moment) -> list[dict[str, str]]:
     return [{"command": command, "does": does} for command, does in _GUIDANCE]
 
 
-def _row(now: Moment, task: TaskRecord, chain: list[dict[str, str]]) -> dict[str, Any]:
+def _row(
+    now: Moment, task: TaskRecord, chain: list[dict[str, str]], cut_off: Collection[str]
+) -> dict[str, Any]:
     item = now.items.get(task.item)
     waits = task.state in (task_states.WAITING, task_states.QUEUED)
+    is_cut_off = task.item in cut_off and task.state in task_states.HOLDING
+    is_reviewed = task.state == task_states.REVIEWING
     since = item.dispatched if item is not None and task.state in task_states.HOLDING else 0
     return {
         "list": task.list, "name": task.name, "state": task.state, "reason": task.reason,
@@ -74,7 +99,9 @@ def _row(now: Moment, task: TaskRecord, chain: list[dict[str, str]]) -> dict[str
         "since": iso(since) if since else None,
         "worked_seconds": task.worked_microseconds / 1_000_000,
         "waited_seconds": task.waited_microseconds / 1_000_000,
-        "waits": waits or bool(chain), "chain": chain,
+        "waits": waits or bool(chain), "chain": chain, "cut_off": is_cut_off,
+        "at_work": task.state in task_states.HOLDING and not is_reviewed,
+        "undecided": is_reviewed and not is_cut_off,
     }  # fmt: skip
 
 
