@@ -454,9 +454,9 @@ def test_what_happens_to_a_task_is_told_with_its_name() -> None:
     assert failed == "task one failed: no luck"
     assert told("task_changed", name="one", state="skipped") == "task one was skipped"
     assert told("task_changed", name="one", state="queued") == "task one is queued now"
-    assert told("task_list_begun", name="tasks.toml").endswith("began with the list tasks.toml")
-    assert told("task_forgotten", list="t.toml", task="one") == "task one of t.toml is forgotten"
-    assert told("task_forgotten", list="t.toml") == "the list t.toml is forgotten"
+    assert told("task_list_begun", name="tasks.toml").endswith("started the list tasks.toml")
+    assert told("task_forgotten", list="t.toml", task="one") == "task one of t.toml was forgotten"
+    assert told("task_forgotten", list="t.toml") == "the list t.toml was forgotten"
     assert told("task_decided", task="one", approve=True, by="ann") == "ann approved task one"
     assert told("work_yield", item="one-4", why="a circle").endswith("an older task: a circle")
     assert told("work_yield", item="one-4", over=True) == "one-4 has yielded"
@@ -490,7 +490,7 @@ def test_a_task_that_is_refused_a_file_stands_in_line_for_it() -> None:
     assert told("lock_refused", **refused) == "one-3 must wait for a.txt"
     assert told("lock_refused", **{**refused, "code": "E_LOCK_CYCLE"}).endswith("a circle")
     decided = {**item, "phase": "decided", "data": {"task": "one", "approve": False}}
-    assert told("work_waits", **decided) == "one was decided on and is about to be undone"
+    assert told("work_waits", **decided) == "one has been decided on and is about to be undone"
     assert told("work_dispatched", **decided) == "one is being undone"
     screen = {**item, "phase": "apply", "data": {"group": "one"}}
     assert told("work_dispatched", **screen) == "one was sent out for apply"

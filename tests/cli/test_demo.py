@@ -50,11 +50,11 @@ def test_what_it_keeps_is_what_it_told_on_80_columns_without_git(tmp_path: Path)
     shown = [line for line in answer.out.splitlines() if str(folder) not in line]
     assert [line for line in shown if len(line) > 80] == []
     assert re.search(r"Watch it in a browser: http://127\.0\.0\.1:\d+/", answer.out)
-    assert "shop/orders its test went wrong; a fix is tried" in told
+    assert "shop/orders its test failed; a fix is tried" in told
     assert "blog/comments apply was killed by signal 9" in told
     assert "the dispatcher is killed (kill -9) with" in told
-    assert f"admin/reports is refused {demo_screens_stage.ORDER}, which it never named" in told
-    assert re.search(r"time +\d+\.\d s; one at a time the same work takes \d+\.\d s", told)
+    assert f"admin/reports is refused {demo_screens_stage.ORDER}, which it did not name" in told
+    assert re.search(r"time +\d+\.\d s; one at a time, the same work takes \d+\.\d s", told)
     assert re.search(r"\n    config/\S+ +\d+ waits? +\d+\.\d s\n", answer.out)
 
     log = command(folder, "log").out
@@ -80,9 +80,9 @@ def test_without_landlock_the_screens_are_shown_and_nothing_is_left_behind(tmp_p
     assert answer.code == 0
     cannot = [check["question"] for check in result["checks"] if check["passed"] is None]
     assert cannot == [
-        "the write that nobody had named was refused",
-        "each line was written by who held that file",
-        "what was cut off or refused left nothing behind",
+        "the write to a file that no analysis had named was refused",
+        "each line was written by the holder of its file",
+        "interrupted and refused edits left nothing behind",
     ]
     assert "no Landlock" in result["unguarded"]
     assert (result["controllers"], result["screens"]) == (7, 23)
@@ -230,7 +230,7 @@ def test_a_gap_is_told_once_whoever_noticed_it() -> None:
         Event(5 + at, "coverage_gap", SECOND, {"grant": "grant-3", "path": path, "why": "no"})
         for at, path in enumerate(["/root/lib/y.rb", "lib/y.rb"])
     ]
-    assert [one.text for one in story.read(gaps)] == ["is refused lib/y.rb, which it never named"]
+    assert [one.text for one in story.read(gaps)] == ["is refused lib/y.rb, which it did not name"]
     assert list(story.gaps) == [("a/s", "lib/y.rb")]
 
 
@@ -305,15 +305,15 @@ GOOD: dict[str, Any] = {
         diary(4.0, 12, "three/c", "reads a/"),
     ],
 }
-TOGETHER = "no writer ever shared a file with anybody, by the ledger"
-SEEN_TOGETHER = "nor by the agents' own clocks"
+TOGETHER = "no writer ever shared a file, according to the ledger"
+SEEN_TOGETHER = "nor according to the agents' own diaries"
 CHANGED = "nothing changed under an analysis while it read"
 TOKENS = "every token is larger than all before it"
 ORDER = "in each file the tokens only grow"
-HOLDERS = "each line was written by who held that file"
+HOLDERS = "each line was written by the holder of its file"
 LOST = "every edit of a completed merge is there, once"
-LEFT = "what was cut off or refused left nothing behind"
-ONCE = "each piece of work was completed, and once only"
+LEFT = "interrupted and refused edits left nothing behind"
+ONCE = "each piece of work was completed exactly once"
 GIVEN_BACK = "no lock is left"
 
 

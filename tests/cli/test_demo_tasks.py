@@ -30,18 +30,18 @@ from holdfast.cli.demo.demo_words import MARKS
 from holdfast.core.model import SECOND, Event
 from holdfast.work.tasks.lists.list_reader import read_tasks
 
-RESUMED = "the killed dispatcher left no half edit, before another was started"
+RESUMED = "the killed dispatcher left no half edit, even before another was started"
 WAITED = "gift-cards waited for CHANGELOG.md, and went on with what discounts had made of it"
-YIELDED = "dates yielded to cents in a circle, was undone, and done after it"
-CRASHED = "receipts crashed in shop/mail.py, and the next attempt found it as it was"
-ONCE = "every task was done, and once only"
+YIELDED = "dates yielded to cents in a deadlock, was undone, and was done after it"
+CRASHED = "receipts crashed in shop/mail.py, and the next attempt found it restored"
+ONCE = "every task was done exactly once"
 EDITS = "every edit of every task is there, once"
-ELSE = "but for these edits every file is as it was at first, to the byte"
-CUT_OFF = "of attempts that were cut off nothing is left, in no file and in no commit"
+ELSE = "apart from these edits, every file is unchanged to the byte"
+CUT_OFF = "attempts that were cut off left nothing behind, in any file or commit"
 COMMITS = "git has one commit for each task, with exactly its files"
-WHOLE = "each commit adds the edits of its task to the one before, and no other byte"
-TOGETHER = "no two tasks ever had one file at a time, by the ledger"
-CLOCKS = "nor by the agents' own clocks"
+WHOLE = "each commit adds the edits of its task to the one before, and nothing else"
+TOGETHER = "no two tasks ever held one file at a time, according to the ledger"
+CLOCKS = "nor according to the agents' own diaries"
 LEFT = "no lease is left"
 
 
@@ -84,7 +84,7 @@ def test_what_it_keeps_is_what_it_told_on_80_columns(tmp_path: Path) -> None:
         "dates begins again, with shop/orders.py, shop/prices.py from the start",
         "receipts its agent is killed in the middle of an edit: its files are put back",
         "the dispatcher is killed (kill -9), with half a line written in texts/en.toml, docs/",
-        "the dispatcher is gone, and every file is as it was committed last: git status is empty",
+        "the dispatcher is gone, and every file is as last committed: git status is clean",
         "the dispatcher is started again: holdfast dispatch --resume",
         "8 of 8 tasks done",
     ):
@@ -250,7 +250,7 @@ def test_a_circle_is_told_with_the_names_of_the_tasks() -> None:
     why = f"it yielded to an older task: {circle}"
     told = story.read([changed(9, "one", "queued", 4, reason=why)])
     shown = "two waits for one (a), one waits for two (b)"
-    put_back = "its files are put back as they were, and it is done again later"
+    put_back = "its files are restored, and it will be done again later"
     assert [(one.who, one.text) for one in told] == [
         ("one", f"is in a circle: {shown}. The younger yields: {put_back}"),
         ("two", "gets a after 2.0 s, as it was before one"),
@@ -384,11 +384,11 @@ def test_the_audit_sees_what_never_came_to_pass() -> None:
     assert failures(diaries=[FIRST, CRASH, fresh]) == {wait}
     assert failures(events=EVENTS[1:]) == {wait}
     calm = [line for line in CRASH if " crashes " not in line]
-    crash = "two crashed in b, and the next attempt found it as it was"
+    crash = "two crashed in b, and the next attempt found it restored"
     assert failures(diaries=[FIRST, calm, AGAIN]) == {crash}
     dirty = [line.replace(checksum(PLAN.files["b"]), checksum(b"half")) for line in AGAIN]
     assert failures(diaries=[FIRST, CRASH, dirty]) == {crash}
-    circle = "two yielded to one in a circle, was undone, and done after it"
+    circle = "two yielded to one in a deadlock, was undone, and was done after it"
     assert failures(events=[one for one in EVENTS if one is not YIELDS]) == {circle}
     assert failures(events=[*EVENTS[:-2], EVENTS[-1], EVENTS[-2]]) == {circle}
     both = changed(8, "one", "queued", reason="it yielded to an older task")

@@ -701,8 +701,8 @@ MUTANTS: list[Mutant] = [
         "004-18",
         "the operator is not told who was in the way",
         "work/engine/scheduler_loop.py",
-        'times {seconds:g} s: {why}")',
-        'times {seconds:g} s: it is locked")',
+        'attempts of {seconds:g} s: {why}")',
+        'attempts of {seconds:g} s: it is locked")',
         (GIVEN_UP, OPERATOR),
     ),
 ]

@@ -80,7 +80,7 @@ def test_it_shows_trouble(manager: LockManager, root: Path) -> None:
     eve = blocked(manager, "eve", "app/x.rb").name
     transactions.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
     text = shown(manager)
-    assert "the scheduler broke: it fell" in text
+    assert "the scheduler failed: it fell" in text
     assert "controllers: 2 awaiting decisions" in text
     assert "holdfast decide blog/posts approve|reject" in text
     assert re.search(r"gap +blog/posts +z.rb +no", text)

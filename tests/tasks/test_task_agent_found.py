@@ -104,10 +104,10 @@ def test_the_call_is_shown_as_one_line_that_a_shell_would_split_alike(tmp_path: 
 @pytest.mark.parametrize(
     ("lines", "line", "told"),
     [
-        (['command = ["mine"]'], 2, "the prompt goes nowhere"),
+        (['command = ["mine"]'], 2, "the prompt is not used"),
         (["stdin = true"], 1, "work.agent has no command"),
         (['command = ["mine", "{promt}", "{prompt}"]'], 2, "did you mean {prompt}?"),
-        (['command = ["{prompt}"]'], 2, "is no program"),
+        (['command = ["{prompt}"]'], 2, "is not a program"),
         (['command = ["mine"]', "stdin = 1"], 3, "work.agent.stdin cannot be 1"),
         (['command = ["m", "{prompt}"]', "timeout_seconds = 0"], 3, "timeout_seconds cannot be 0"),
         (['command = ["m", "{prompt}"]', "environment = { A = 1 }"], 3, "environment cannot be"),

@@ -94,7 +94,7 @@ def test_a_name_has_nothing_that_cannot_be_seen() -> None:
 def test_two_items_of_one_text_are_refused_with_both_lines(tmp_path: Path, box: str) -> None:
     file = tmp_path / "TODO.md"
     file.write_text(f"- [{box}] same\n\n- [ ] **Same**\n- [ ]\n")
-    with pytest.raises(TasksError, match=r"2 errors: line 3: 'Same' is there already, in line 1"):
+    with pytest.raises(TasksError, match=r"2 errors: line 3: 'Same' is already in line 1"):
         read_tasks(str(file), str(tmp_path))
 
 

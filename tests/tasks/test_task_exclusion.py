@@ -72,9 +72,9 @@ def test_the_order_bounds_the_width(tmp_path: Path) -> None:
 
 
 def test_the_headline_says_how_many_declare_no_writes(tmp_path: Path) -> None:
-    assert of(tmp_path, task("a", ("x",))).headline() == "up to 1 at once by what is declared"
+    assert of(tmp_path, task("a", ("x",))).headline() == "up to 1 at once, as declared"
     assert of(tmp_path, task("a"), task("b")).headline() == (
-        "up to 2 at once by what is declared; 2 tasks declare no writes: each of their files is "
+        "up to 2 at once, as declared; 2 tasks declare no writes: each of their files is "
         "leased at the first write"
     )
 

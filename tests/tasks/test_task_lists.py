@@ -80,16 +80,19 @@ def test_a_default_holds_for_each_task_that_says_nothing_else(tmp_path: Path) ->
 def test_what_is_of_one_task_cannot_be_a_default(tmp_path: Path, key: str) -> None:
     value = '"x"' if key in ("name", "prompt") else '["x"]'
     (told,) = refused(tmp_path, f"{key} = {value}\n{TASK}")
-    assert told == f"line 1: {key} is of one task and cannot be a default; write it below [[task]]"
+    assert (
+        told
+        == f"line 1: {key} belongs to one task and cannot be a default; write it below [[task]]"
+    )
 
 
 def test_all_problems_of_a_list_are_told_with_their_lines(tmp_path: Path) -> None:
     text = f'slots = 0\n{TASK}tires = 3\n[[task]]\nname = "two"\nwrites = "x"\n'
     assert refused(tmp_path, text) == [
-        "line 1: slots cannot be 0; it is a whole number, 1 to 1000",
+        "line 1: slots cannot be 0; it must be a whole number, 1 to 1000",
         "line 5: there is no 'tires' here; did you mean tries?",
         "line 6: prompt is missing",
-        "line 8: writes is a list of paths, not the text 'x'",
+        "line 8: writes must be a list of paths, not the text 'x'",
     ]
     with pytest.raises(TasksError, match=r"tasks\.toml: 4 errors: line 1: slots"):
         read(tmp_path, text)
@@ -97,7 +100,9 @@ def test_all_problems_of_a_list_are_told_with_their_lines(tmp_path: Path) -> Non
 
 def test_prose_in_a_prompt_is_not_taken_for_keys(tmp_path: Path) -> None:
     text = '[[task]]\nprompt = """\n[[task]]\ntries = 3\n"""\nname = "one"\ntries = 0\n'
-    assert refused(tmp_path, text) == ["line 7: tries cannot be 0; it is a whole number, 1 to 100"]
+    assert refused(tmp_path, text) == [
+        "line 7: tries cannot be 0; it must be a whole number, 1 to 100"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,7 @@ def test_prose_in_a_prompt_is_not_taken_for_keys(tmp_path: Path) -> None:
         ("rounds = 101", "rounds cannot be 101"),
         ("tries = 101", "tries cannot be 101"),
         ("tries = true", "tries cannot be true"),
-        ('commit = "yes"', "commit is true or false"),
+        ('commit = "yes"', "commit must be true or false"),
         ('check = " "', "check is empty"),
         ('check = ["make", "a b"]', "write check = \"make 'a b'\""),
         ('message = "{nam}"', "did you mean {name}?"),
@@ -120,7 +125,7 @@ def test_prose_in_a_prompt_is_not_taken_for_keys(tmp_path: Path) -> None:
         ('command = ["claude", "{promt}", "{prompt}"]', "did you mean {prompt}?"),
         ('command = ["{prompt}"]', "command begins with a program"),
         ("command = []", "command is a list of words"),
-        ('command = "claude {prompt}"', "command is a list of texts"),
+        ('command = "claude {prompt}"', "command must be a list of texts"),
         ('writes = ["src/"]', "src/ is a folder: a write lock names single files"),
         ('writes = ["src"]', "src/ is a folder: a write lock names single files"),
         ('writes = ["."]', "is a folder: a write lock names single files"),
@@ -128,20 +133,20 @@ def test_prose_in_a_prompt_is_not_taken_for_keys(tmp_path: Path) -> None:
         ('writes = ["sub/.claude/settings.json"]', "controls Claude Code"),
         ('writes = ["tasks.toml"]', "is the list itself"),
         ('writes = ["link"]', "lies outside the tree"),
-        ('writes = ["../x"]', "has .. in it"),
+        ('writes = ["../x"]', "contains .."),
         ('writes = ["/etc/x"]', "is absolute"),
         ('writes = ["port:1"]', "is a resource"),
-        ('writes = ["a", "./A"]', "writes has './A' twice"),
+        ('writes = ["a", "./A"]', "writes lists './A' twice"),
         ("writes = [1]", "a path is needed"),
-        ('reads = ["../x"]', "has .. in it"),
+        ('reads = ["../x"]', "contains .."),
         ('reads = ["tasks.toml"]', "is the list itself"),
-        ('reads = ["src", "src/"]', "reads has 'src/' twice"),
+        ('reads = ["src", "src/"]', "reads lists 'src/' twice"),
         ('locks = ["spec:x"]', "use: holdfast spec lock"),
         ('locks = ["node:x"]', "use: holdfast proof claim"),
         ('locks = ["worktree:x"]', "use: holdfast tree lock"),
-        ('locks = ["task:x"]', "is not a resource; one begins with port:, db:, git:, res:"),
+        ('locks = ["task:x"]', "is not a resource; resources begin with port:, db:, git:, res:"),
         ('locks = ["port:0"]', "is not a port"),
-        ('locks = ["db:x", "db:X"]', "locks has 'db:X' twice"),
+        ('locks = ["db:x", "db:X"]', "locks lists 'db:X' twice"),
         ('after = ["one"]', "'one' cannot come after itself"),
         ('after = ["ones"]', "there is no task 'ones'; did you mean 'one'?"),
         ("slots = 3", "slots applies to the whole list"),
@@ -162,10 +167,10 @@ def test_what_cannot_be_meant_is_refused_with_its_line(
     [
         ("", "name is empty"),
         ("x" * 101, "longer than 100"),
-        ("a\\nb", "cannot be seen"),
-        ("a\\u202eb", "cannot be seen"),
-        ("a\\u200bb", "cannot be seen"),
-        ("a\\u3164b", "cannot be seen"),
+        ("a\\nb", "an invisible character"),
+        ("a\\u202eb", "an invisible character"),
+        ("a\\u200bb", "an invisible character"),
+        ("a\\u3164b", "an invisible character"),
         (" a", "blanks around it"),
     ],
 )
@@ -178,9 +183,7 @@ def test_a_name_is_one_line_that_can_be_seen(tmp_path: Path, name: str, told: st
 @pytest.mark.parametrize("other", ["ONE", "o\\u006ee", "one\\ufe0f"])
 def test_two_names_that_look_the_same_are_one(tmp_path: Path, other: str) -> None:
     text = f'{TASK}[[task]]\nname = "{other}"\nprompt = "x"\n'
-    assert [told.endswith("is there already, in line 2") for told in refused(tmp_path, text)] == [
-        True
-    ]
+    assert [told.endswith("is already in line 2") for told in refused(tmp_path, text)] == [True]
 
 
 def test_a_prompt_without_a_word_or_with_a_nul_is_refused(tmp_path: Path) -> None:
@@ -284,7 +287,7 @@ def test_what_is_no_toml_is_refused_with_its_line(tmp_path: Path) -> None:
 
 def test_a_single_table_is_told_how_a_task_begins(tmp_path: Path) -> None:
     (told,) = refused(tmp_path, '[task]\nname = "x"\n')
-    assert told == "line 1: each task begins with [[task]], in two pairs of brackets"
+    assert told == "line 1: each task begins with [[task]], in double brackets"
 
 
 def test_what_is_no_file_or_no_list_is_refused(tmp_path: Path) -> None:
@@ -300,7 +303,7 @@ def test_what_is_no_file_or_no_list_is_refused(tmp_path: Path) -> None:
 
 def test_more_than_ten_thousand_tasks_are_refused(tmp_path: Path) -> None:
     text = "".join(f"- [ ] task {at}\n" for at in range(10_001))
-    assert refused(tmp_path, text, "x.md") == ["10001 tasks; at most 10000 are taken"]
+    assert refused(tmp_path, text, "x.md") == ["10001 tasks; at most 10000 are accepted"]
 
 
 def test_ten_thousand_tasks_are_read_in_seconds(tmp_path: Path) -> None:
@@ -341,9 +344,9 @@ def test_long_prompts_that_begin_alike_have_names_of_their_own() -> None:
 
 
 def test_a_prompt_that_is_given_twice_or_empty_is_refused() -> None:
-    with pytest.raises(TasksError, match="--task: 2 errors: task 2: 'a' is there already"):
+    with pytest.raises(TasksError, match="--task: 2 errors: task 2: 'a' is already task 1"):
         from_command_line(["a", "a", " "])
-    with pytest.raises(TasksError, match="there is no task"):
+    with pytest.raises(TasksError, match="contains no tasks"):
         from_command_line([])
     with pytest.raises(TasksError, match=r"^--task is empty$"):
         from_command_line([" "])

@@ -184,7 +184,7 @@ def test_a_task_that_stood_in_line_and_was_forgotten_is_done_once(checkout: Chec
             lambda: work.flow.record("first").state == task_states.WORKING, "the first is at work"
         )
         assert work.flow.record("second").state == task_states.QUEUED
-        with pytest.raises(WorkError, match="first: being worked on right now"):
+        with pytest.raises(WorkError, match="first: in progress"):
             forget(manager)
         assert forget(manager, only=["second"]) == 1
         go.touch()
@@ -210,7 +210,7 @@ def test_a_list_that_is_not_in_the_repository_is_forgotten_by_its_path(tmp_path:
     terminal = Terminal(Repository(tmp_path / "project"))
     try:
         assert terminal.hold("dispatch", "../list.toml").code == 0
-        assert "1 task is forgotten" in terminal.hold("dispatch", "../list.toml", "--forget").out
+        assert "1 task was forgotten" in terminal.hold("dispatch", "../list.toml", "--forget").out
     finally:
         terminal.close()
 
@@ -427,10 +427,10 @@ def test_what_was_undone_when_its_dispatcher_ended_cannot_be_approved(checkout: 
         until(lambda: not manager.active_grants(), "the processes of the dispatcher are gone")
         assert checkout.read("a.txt") == "a0\n"
         with pytest.raises(
-            TransitionError, match="its dispatcher is gone, and its changes have been put back"
+            TransitionError, match="its dispatcher is gone, and its changes have been undone"
         ) as caught:
             decide_task(manager, "tasks.toml", "one", True, "Ann")
-    assert caught.value.hint == "it is done again when you go on with: holdfast dispatch tasks.toml"
+    assert caught.value.hint == "it is done again when you continue: holdfast dispatch tasks.toml"
 
 
 def test_where_there_is_no_broker_nothing_begins_and_the_reason_is_told(
@@ -522,7 +522,7 @@ def test_what_an_agent_leaves_behind_is_no_zombie_while_it_works_on(checkout: Ch
 def test_a_first_interrupt_puts_back_what_is_in_review_for_the_agents_that_wait_for_it(
     tmp_path: Path,
 ) -> None:
-    """Or the dispatcher would wait for ever: nothing is decided any more."""
+    """Or the dispatcher would wait for ever: no decision can be made any more."""
     made = TypedCheckout(tmp_path)
     go = tmp_path / "go"
     made.list(one="echo 1 > a.txt", two=f"{until_file(go)}; echo 2 >> a.txt")
@@ -534,7 +534,7 @@ def test_a_first_interrupt_puts_back_what_is_in_review_for_the_agents_that_wait_
     running.send_signal(signal.SIGINT)
     answer = made.end(running)
     assert answer.code == 130
-    assert "in review, put back, and to be done again: one" in answer.err
+    assert "undone while in review, to be done again: one" in answer.err
     assert made.status() == "?? tasks.toml\n"
     made.close()
 

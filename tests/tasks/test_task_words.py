@@ -71,10 +71,10 @@ def test_a_failed_task_is_told_with_its_last_lines_and_the_file_with_the_rest(sh
     answer = shop.hold("dispatch", name)
     assert answer.code == 1
     for said in (answer.err, answer.out):
-        assert re.search(r"\| line 40\n +\| it broke\n +all of its output: (\S+)\n", said)
+        assert re.search(r"\| line 40\n +\| it broke\n +full output: (\S+)\n", said)
         assert "it printed nothing" in said
     assert re.search(r"^one +failed +0 s +1 +the agent failed with code 9$", answer.out, re.M)
-    (log,) = set(re.findall(r"all of its output: (\S+)", answer.out))
+    (log,) = set(re.findall(r"full output: (\S+)", answer.out))
     assert (shop.root / log).read_text().startswith("line 1\n")
     assert f"to try again: holdfast dispatch {name} --retry-failed\n" in answer.out
 
@@ -105,7 +105,7 @@ def test_an_attempt_that_is_repeated_says_why_and_that_it_is_repeated(shop: Shop
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
         said = next(line for line in lines if "queued" in line)
-        assert said.endswith("one: the agent failed with code 3; it is tried again\n")
+        assert said.endswith("one: the agent failed with code 3; it will be retried\n")
         assert next(lines).strip() == "| not yet"
         (shop.root / "app/done.rb").touch()
         process.communicate()
@@ -262,7 +262,7 @@ def test_what_is_said_of_a_task_is_one_write(monkeypatch: pytest.MonkeyPatch) ->
     )
     Watch(quiet=False).see(failed)
     (text,) = stream.texts
-    assert text.endswith("| b\n              all of its output: task.log\n")
+    assert text.endswith("| b\n              full output: task.log\n")
     assert "\x1b" not in text
 
 
@@ -279,7 +279,7 @@ def test_a_task_that_waits_for_a_person_is_told_once_with_what_to_do(shop: Shop)
             said.append(process.stderr.readline())
             assert said[-1], said
         process.send_signal(signal.SIGINT)
-        while "waiting for the agents that are running; press Ctrl-C again" not in said[-1]:
+        while "waiting for the running agents; press Ctrl-C again" not in said[-1]:
             said.append(process.stderr.readline())
             assert said[-1], said
         said.append(process.stderr.readline())
@@ -329,7 +329,7 @@ def test_the_log_tells_what_happens_to_a_task_in_words_that_are_of_tasks(shop: S
     lines = [line[29:] for line in shop.hold("log").out.splitlines()]
     for said in (
         "rename it is in line", "rename it was started", "task rename it is reviewing now",
-        "rename it waits for a decision", "rename it was decided on and is about to land",
+        "rename it waits for a decision", "rename it has been decided on and is about to land",
         "rename it is landing", "rename it: its attempt ended: completed",
         "task rename it is done now",
         "task bad failed: the agent failed with code 1",
@@ -398,7 +398,7 @@ def test_a_task_in_review_is_told_with_its_files_and_the_command(
         assert re.search(
             r"reviewing rename it: app/n.rb, app/x.rb\n +holdfast decide 'rename", said
         )
-        assert "all that is left waits for a decision: rename it" in said
+        assert "all remaining tasks wait for a decision: rename it" in said
         assert shop.hold("decide", "rename it", "approve").code == 0
     assert process.returncode == 0
 
@@ -427,7 +427,7 @@ def test_a_person_decides_in_the_terminal_after_the_diff_and_is_recorded(shop: S
             terminal.type("what\n")
             until(lambda: terminal.read().count(b"or later?") == 2, "it asks again")
             terminal.type("\x04")
-            terminal.shows("nothing is decided")
+            terminal.shows("nothing was decided")
             terminal.type(f"{' '.join(COMMAND)} decide 'rename it'\n")
             until(lambda: terminal.read().count(b"or later?") == 3, "it asks")
             terminal.type("reject\n")
@@ -466,7 +466,7 @@ def test_what_was_in_review_when_its_dispatcher_ended_is_not_decided_on(shop: Sh
     until(lambda: (shop.root / "app/x.rb").read_text() == "old\n", "its changes are put back")
     answer = shop.hold("decide", "rename it", "approve")
     assert answer.code == 3
-    assert "its dispatcher is gone, and its changes have been put back" in answer.err
+    assert "its dispatcher is gone, and its changes have been undone" in answer.err
     assert "go on with: holdfast dispatch tasks.toml" in answer.err
     assert "go on with: holdfast dispatch tasks.toml" in shop.hold("decide", "rename it").err
     assert shop.hold("decide").out == "no task waits for a decision\n"

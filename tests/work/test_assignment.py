@@ -76,9 +76,9 @@ def test_who_cannot_begin_for_long_is_told(
 ) -> None:
     monkeypatch.setattr(assignment, "TURN_SECONDS", 0.1)
     with LockManager.open(repository) as manager, assignment._alone(manager):
-        with pytest.raises(WorkError, match="somebody else is about to"):
+        with pytest.raises(WorkError, match="another process is starting or forgetting"):
             assign(manager, manifest(), review=False)
-        with pytest.raises(WorkError, match="somebody else is about to"):
+        with pytest.raises(WorkError, match="another process is starting or forgetting"):
             forget(manager)
 
 

@@ -275,7 +275,7 @@ def test_what_no_grant_could_have_is_listed_and_not_amended(desk: Desk) -> None:
     assert not any(gap["missing"] for gap in found.values())
     listed = desk.run("gaps").out
     assert "cannot be locked" in listed
-    assert "an analysis writes nothing else" in " ".join(listed.split())
+    assert "an analysis may write only its result" in " ".join(listed.split())
     assert "no gaps to amend" in desk.run("dispatch", "--amend").err
 
 

@@ -142,7 +142,7 @@ def test_the_singular_is_the_one_that_people_use(many: str, one: str) -> None:
 def test_two_analyses_never_share_a_folder(tmp_path: Path, docs: str) -> None:
     layout = load(tmp_path, f'[work]\ndocs = "{docs}"\n')
     others = [Screen("show", "shop", "posts", "show"), Screen("Show", "blog", "Pages", "show")]
-    with pytest.raises(SettingsError, match="would both have their analysis in docs/") as caught:
+    with pytest.raises(SettingsError, match="would both write their analysis to docs/") as caught:
         layout.check(ScreenManifest((SHOW, *others)))
     assert caught.value.fields["key"] == "work.docs"
 

@@ -179,7 +179,7 @@ def test_paths_are_kept_in_one_spelling_and_once() -> None:
 
 def test_the_same_screen_twice_is_refused_with_both_places() -> None:
     assert problems(screen(), screen(name="edit"), screen()) == {
-        "screens[2]": "blog/posts/show is there already, in screens[0]"
+        "screens[2]": "blog/posts/show is already in screens[0]"
     }
 
 
@@ -243,11 +243,11 @@ def test_no_version_and_no_screens_are_missing() -> None:
         (b"\xef\xbb\xbf{}", "begins with a byte order mark"),
         ("{}".encode("utf-16"), "this is UTF-16"),
         (b'{"version": 1,\n"x": "\xe9"}', "line 2: this is not UTF-8"),
-        (b'{"version": 1,\n "screens": }', "line 2, column 13: this is no JSON"),
-        (b"screens: []", "line 1, column 1: this is no JSON"),
+        (b'{"version": 1,\n "screens": }', "line 2, column 13: this is not JSON"),
+        (b"screens: []", "line 1, column 1: this is not JSON"),
         (b"[]", "an object is needed, not a list"),
         (b"null", "an object is needed, not null"),
-        (b'{"version": NaN}', "NaN is no number"),
+        (b'{"version": NaN}', "NaN is not a number"),
         (b'{"version": ' + b"1" * 5000 + b"}", "thousands of digits"),
         (b"[" * 200_000, "nested too deeply"),
         (b"[" * (DEPTH_MAX + 1) + b"]" * (DEPTH_MAX + 1), "nested more than"),

@@ -854,5 +854,5 @@ def test_seed004_18_one_that_never_gets_its_files_is_an_error_for_the_operator(
     pipeline.start()
     until(pipeline.is_done, "it is given up", 20)
     assert small.states() == {"blog/posts": "error"}
-    assert "not free in 2 times 0.05 s: " in small.reason("blog/posts")
+    assert "not free in 2 attempts of 0.05 s: " in small.reason("blog/posts")
     assert "somebody" in small.reason("blog/posts")

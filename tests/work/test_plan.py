@@ -110,7 +110,7 @@ def test_at_worst_only_those_merge_at_once_that_share_nothing() -> None:
     hub = screen("m/hub/1", "a.rb", "b.rb", "c.rb")
     found = plan(hub, screen("m/a/1", "a.rb"), screen("m/b/1", "b.rb"), screen("m/c/1", "c.rb"))
     assert (found.merge.most, found.merge.least) == (4, 3)
-    assert found.widths()[1].endswith("; 3 if each changes all that it reads")
+    assert found.widths()[1].endswith("; 3 if each changes everything it reads")
 
 
 def test_all_analyses_can_run_at_once_and_slots_make_waves_of_them() -> None:
@@ -266,7 +266,7 @@ def test_the_command_shows_groups_reads_shared_files_and_widths(shop: Repository
         "SHARED BY CONTROLLERS  IN THE  SCREENS  CONTROLLERS  KEEPS APART\n"
         "lib/z.rb               module  2        2            3 pairs\n\n"
         "analyze: all 2 at once\n"
-        "merge: up to 2 at once, if no two change the same file; 1 if each changes all that it "
+        "merge: up to 2 at once, if no two change the same file; 1 if each changes everything it "
         "reads\n"
     )
 
@@ -346,7 +346,7 @@ def test_the_command_tells_what_is_likely_to_be_a_typing_error(shop: Repository)
     answer = shop.hold("plan", "screens.json")
     assert answer.code == 0
     assert "no such controllers: app/controllers/blog/users_controller.rb" in answer.err
-    assert "in reads_from, but not there: lib/zz.rb" in answer.err
+    assert "named in reads_from, but missing: lib/zz.rb" in answer.err
 
 
 def test_a_large_plan_is_shown_in_short(shop: Repository) -> None:
@@ -356,8 +356,8 @@ def test_a_large_plan_is_shown_in_short(shop: Repository) -> None:
     lines = answer.out.splitlines()
     assert len(lines) < 70
     assert max(map(len, lines[:-2])) <= 80
-    assert "and 39 controllers more; --json has all" in lines
-    assert "and 18 paths more; --json has all" in lines
+    assert "and 39 more controllers; --json lists all" in lines
+    assert "and 18 more paths; --json lists all" in lines
     assert len(shop.hold("plan", "screens.json", "--json").json["shared"]) == 30
 
 

@@ -372,7 +372,7 @@ def test_seed004_18_after_the_last_retry_it_is_an_error_that_says_who_is_in_the_
     assert done is not None
     assert done.status == "error"
     assert (scheduler.queue_depth, stop.came) == (0, [])
-    assert done.reason.startswith("not free in 3 times 300 s: ")
+    assert done.reason.startswith("not free in 3 attempts of 300 s: ")
     assert "somebody" in done.reason
 
 

@@ -102,7 +102,7 @@ def file_bytes(path: str, limit: int, *, by_agent: bool = False) -> bytes:
         descriptor = os.open(path, flags)
         with open(descriptor, "rb") as stream:
             if by_agent and not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Unreadable("this is no regular file")
+                raise Unreadable("this is not a regular file")
             data = stream.read(limit + 1)
     except FileNotFoundError:
         raise Unreadable("there is no such file") from None
@@ -128,14 +128,18 @@ def json_value(data: bytes, limit: int) -> Any:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise Unreadable(f"this is no JSON: {error.msg}", place) from error
+        raise Unreadable(f"this is not JSON: {error.msg}", place) from error
     except RecursionError:
         raise Unreadable("this is nested too deeply") from None
     except ValueError as error:
-        told = "this has a number of thousands of digits" if "digits" in str(error) else str(error)
+        told = (
+            "this contains a number with thousands of digits"
+            if "digits" in str(error)
+            else str(error)
+        )
         raise Unreadable(told) from error
     if not _is_shallow(value):
-        raise Unreadable(f"this is nested more than {DEPTH_MAX} deep")
+        raise Unreadable(f"this is nested more than {DEPTH_MAX} levels deep")
     if "\\ud" in text.lower() and not _is_whole(value):
         raise Unreadable("this has an escape \\uD800 to \\uDFFF that is half a character")
     return value
@@ -158,7 +162,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"this is no JSON: {word} is no number there")
+    raise ValueError(f"this is not JSON: {word} is not a number there")
 
 
 def _decoded(data: bytes) -> str:
@@ -260,7 +264,7 @@ def _name_problem(text: str) -> str:
             return f"{shown(text)} begins with . or -, ends with . or has blanks around it"
         return ""
     wrong = next(one for one in text if not one.isprintable() or one in _NEVER_IN_NAMES)
-    return f"{shown(text)} contains {shown(wrong)}, which no name may"
+    return f"{shown(text)} contains {shown(wrong)}, which is not allowed in a name"
 
 
 def path_problem(text: Any) -> str:
@@ -280,7 +284,7 @@ def _path_problem(text: str) -> str:
         return f"{shown(text)} is a resource, not a path"
     parts = text.split("/")
     if ".." in parts:
-        return f"{shown(text)} has .. in it; write the path without"
+        return f"{shown(text)} contains ..; write the path without it"
     for part in parts:
         if part.lower() in CLOSED:  # in any case: some file systems do not tell them apart
             return f"{shown(text)} is inside {part}, which is {CLOSED[part.lower()]}'s own"

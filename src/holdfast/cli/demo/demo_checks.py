@@ -78,7 +78,7 @@ def clash(one: Held, other: Held) -> str:
 
 def never_together(events: Iterable[Event]) -> Finding:
     """Whether the ledger ever gave one file to two holders, unless both only read it."""
-    question = "no writer ever shared a file with anybody, by the ledger"
+    question = "no writer ever shared a file, according to the ledger"
     live: dict[str, Held] = {}
     grants = 0
     for event in events:
@@ -99,7 +99,7 @@ def never_together(events: Iterable[Event]) -> Finding:
 
 def never_seen_together(diaries: Iterable[Sequence[str]]) -> Finding:
     """Whether two agents were at one file at a time, by what they say themselves."""
-    question = "nor by the agents' own clocks"
+    question = "nor according to the agents' own diaries"
     stays = stays_in(diaries)
     for one, other in combinations(sorted(stays, key=lambda stay: stay.begin), 2):
         if one.token == other.token or one.end <= other.begin:
@@ -139,7 +139,7 @@ def all_given_back(events: Iterable[Event]) -> Finding:
         elif event.type in ENDS:
             taken.pop(event.data["grant"], None)
     left = ", ".join(one.holder for one in taken.values())
-    return Finding(question, not taken, left or "all were given back or taken over")
+    return Finding(question, not taken, left or "all were released or taken over")
 
 
 def entry_of(line: str) -> tuple[float, str, str]:

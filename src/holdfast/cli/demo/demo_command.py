@@ -19,7 +19,7 @@ def demo(call: Call) -> int:
     """Show it. The exit code is 1 if anything turned out not to be as promised."""
     if sys.platform != "linux":
         raise DemoError(
-            "the demo is of the dispatcher, which needs Linux", hint="see holdfast lock --help"
+            "the demo runs the dispatcher, which needs Linux", hint="see holdfast lock --help"
         )
     if call.flag("screens"):
         return demo_screens.play(call)
@@ -28,6 +28,6 @@ def demo(call: Call) -> int:
     except SandboxError as error:
         talk(f"holdfast: tasks cannot be dispatched on this machine ({error.code}): "
              f"{plain(error.message)}")  # fmt: skip
-        talk("  -> this is the demo of screens instead, which needs less")
+        talk("  -> showing the demo of screens instead, which needs less")
         return demo_screens.play(call)
     return demo_tasks.play(call)

@@ -48,7 +48,7 @@ SILENCE_SECONDS = 60.0
 DRAW_SECONDS = 0.2
 #: What a dispatcher prints, in the folder of the repository.
 DISPATCH_LOG = "dispatch.log"
-_HINT = "try again, with --keep to look at what is left"
+_HINT = "try again with --keep, and look at the files that it leaves"
 
 
 def play(call: Call) -> int:
@@ -109,17 +109,17 @@ class Director:
             f"A made-up {kind} with {len(demo_screens_stage.application())} files: "
             f"{len(demo_screens_stage.screen_names())} screens of "
             f"{len(demo_screens_stage.SCREENS)} controllers. Agents analyse each screen, then "
-            f"merge each controller, {demo_screens_stage.SLOTS} of them at once. They are scripts "
-            "and their thinking is a pause; everything else is real."
+            f"merge each controller, {demo_screens_stage.SLOTS} of them at once. The agents "
+            "are scripts that pause instead of thinking; everything else is real."
         )
         if not support().is_enough:
             show.say(
-                f"There is no sandbox on this machine: {support().lacks}. Nothing keeps an agent "
-                "from files that it did not name."
+                f"There is no sandbox on this machine: {support().lacks}. Nothing stops an agent "
+                "from writing files that it did not name."
             )
         elif seccomp.lacks():
             show.say(
-                "What an agent is refused is not noticed on this machine, and no gap is recorded: "
+                "On this machine refused writes go unnoticed, and no gap is recorded: "
                 f"{seccomp.lacks()}."
             )
         self._open_page()
@@ -133,7 +133,7 @@ class Director:
         try:
             server = Server(manager, port=0, changes=False)  # there is nothing to decide
         except ListenError as error:
-            self._show.say(f"There is no page to watch it: {error.message}")
+            self._show.say(f"It cannot be watched in a browser: {error.message}")
             return
         self._opened.enter_context(server)
         self._show.paste(f"Watch it in a browser: {server.url}")
@@ -151,14 +151,14 @@ class Director:
             if self._story.seen > before:
                 heard = time.monotonic()
             elif time.monotonic() - heard > SILENCE_SECONDS:
-                raise DemoError(f"nothing happens any more: {last_words(self._log)}", hint=_HINT)
+                raise DemoError(f"no progress any more: {last_words(self._log)}", hint=_HINT)
             if not self._killed and self._is_in_the_middle():
                 self._kill()
             self._show.draw(self._story, time.monotonic() - began)
         self._catch_up()
         self._show.draw(self._story, time.monotonic() - began)
         if self._dispatcher.returncode and not self._story.states:
-            raise DemoError(f"the dispatcher did not begin: {last_words(self._log)}", hint=_HINT)
+            raise DemoError(f"the dispatcher did not start: {last_words(self._log)}", hint=_HINT)
 
     def _catch_up(self) -> None:
         self._show.tell(self._story, self._story.read(list(self._manager.events(self._story.seen))))
@@ -183,10 +183,10 @@ class Director:
         self._dispatcher.wait()
         self._catch_up()
         self._killed = {"agents_out": self._story.cut_off(), "events": self._story.seen}
-        told = f"is killed (kill -9) with {self._killed['agents_out']} agents out"
+        told = f"is killed (kill -9) with {self._killed['agents_out']} agents running"
         news = [News(self._manager.now(), "the dispatcher", told, RED)]
         self._dispatcher = self._dispatch("--resume")
-        news.append(News(self._manager.now(), "another one", "goes on: dispatch --resume"))
+        news.append(News(self._manager.now(), "another one", "continues: dispatch --resume"))
         self._show.tell(self._story, news)
 
     # What came of it
@@ -254,14 +254,14 @@ class Director:
             Finding("all controllers were merged", all(is_done), f"{sum(is_done)} of them"),
             self._stray(f"refused {demo_screens_stage.STRAYS[2]}" in verbs, evidence.unguarded),
             Finding(
-                "the crash was recovered",
+                "the merge that crashed was undone and done again",
                 bool(crash) and states.get(crash["workflow"]) == "completed",
-                crash.get("why", "it never came to that"),
+                crash.get("why", "it did not happen"),
             ),
             Finding(
-                "the hanging one was ended, with all that it had started",
+                "the hung tests were ended, with every process that they had started",
                 bool(hang) and not os.path.exists(f"/proc/{hang['child']}"),
-                "nothing of it is left" if hang else "it never came to that",
+                "none of them is left" if hang else "it did not happen",
             ),
             Finding(
                 "the killed dispatcher lost nothing",
@@ -272,13 +272,15 @@ class Director:
 
     def _stray(self, is_refused: bool, unguarded: str) -> Finding:
         """The write that no analysis had named: the agent was told no, and the operator of it."""
-        question = "the write that nobody had named was refused"
+        question = "the write to a file that no analysis had named was refused"
         if unguarded:
             return Finding(question, None, unguarded)
         if demo_screens_stage.STRAYS[1:] in self._story.gaps:
             return Finding(question, is_refused, "by the kernel, and recorded")
         unnoticed = seccomp.lacks()
-        return Finding(question, is_refused and bool(unnoticed), unnoticed or "it is not recorded")
+        return Finding(
+            question, is_refused and bool(unnoticed), unnoticed or "no refusal is recorded"
+        )
 
 
 def _contended(story: Story) -> list[tuple[str, int, float]]:

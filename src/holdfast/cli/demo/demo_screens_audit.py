@@ -65,7 +65,7 @@ def _nothing_changed_under_readers(found: Evidence) -> Finding:
     changed = [entry_of(line)[2] for line in _lines(found) if entry_of(line)[1] == "changed"]
     if changed:
         return Finding(question, False, f"{changed[0]} did")
-    return Finding(question, True, "each looked before and after")
+    return Finding(question, True, "each compared the files before and after")
 
 
 def _tokens_grow(found: Evidence) -> Finding:
@@ -84,11 +84,11 @@ def _in_order(found: Evidence) -> Finding:
         tokens = [int(line.split()[1]) for line in lines if _is_signed(line)]
         if tokens != sorted(tokens):
             return Finding(question, False, f"not in {file}")
-    return Finding(question, True, "nobody wrote late")
+    return Finding(question, True, "no late write")
 
 
 def _by_holders(found: Evidence) -> Finding:
-    question = "each line was written by who held that file"
+    question = "each line was written by the holder of its file"
     grants = {one.token: one for one in map(held, _of_type(found, "lock_acquired"))}
     for file, lines in found.files.items():
         for line in lines:
@@ -118,7 +118,7 @@ def _nothing_lost(found: Evidence) -> Finding:
 
 
 def _nothing_left_over(found: Evidence) -> Finding:
-    question = "what was cut off or refused left nothing behind"
+    question = "interrupted and refused edits left nothing behind"
     wrote = set(_edits(found))
     done = {item["token"] for item in _completed(found)}
     cut = {event.data["token"] for event in _of_type(found, "lock_acquired")} - done
@@ -129,14 +129,14 @@ def _nothing_left_over(found: Evidence) -> Finding:
             if found.unguarded and line.endswith(" stray"):
                 return Finding(question, None, f"{line!r} in {file}: {found.unguarded}")
             return Finding(question, False, f"{line!r} is in {file}")
-    return Finding(question, True, f"{len(cut)} grants came to nothing")
+    return Finding(question, True, f"{len(cut)} grants were cut off")
 
 
 # What came of the work
 
 
 def _once_each(found: Evidence) -> Finding:
-    question = "each piece of work was completed, and once only"
+    question = "each piece of work was completed exactly once"
     wanted = {event.data["workflow"] for event in _of_type(found, "work_queued")}
     counts = Counter(item["workflow"] for item in _completed(found))
     for workflow in sorted(wanted):

@@ -161,21 +161,21 @@ class Story:
             if item["id"] in self._cut:
                 self._cut.remove(item["id"])
                 return []  # it was told with all the others
-            return [News(event.at, who, f"{item['reason']}; once more", RED)]
+            return [News(event.at, who, f"{item['reason']}; it is run again", RED)]
         if item["phase"] == "fix" and known.get("phase") != "fix":
             failed = item["data"]["failed"]
-            return [News(event.at, who, f"its {failed} went wrong; a fix is tried", RED)]
+            return [News(event.at, who, f"its {failed} failed; a fix is tried", RED)]
         return []
 
     def _refused(self, event: Event) -> list[News]:
         grant = self._live.get(event.data["grant"])
         item = self.items.get(grant.holder) if grant is not None else None
-        who = item["workflow"] if item is not None else "somebody"
+        who = item["workflow"] if item is not None else "an agent"
         path = event.data["path"].removeprefix(f"{self._root}/")
         if (who, path) in self.gaps:
             return []
         self.gaps[who, path] = event.data["why"]
-        return [News(event.at, who, f"is refused {path}, which it never named", RED)]
+        return [News(event.at, who, f"is refused {path}, which it did not name", RED)]
 
     # Who is in whose way
 

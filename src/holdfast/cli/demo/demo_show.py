@@ -78,7 +78,7 @@ class Show(Words):
     def _headline(self, story: Story, seconds: float) -> str:
         done = sum(state == "completed" for state in story.states.values())
         told = (
-            f"{seconds:5.1f} s   {len(story.out)} agents out   {story.queued} waiting   "
+            f"{seconds:5.1f} s   {len(story.out)} agents running   {story.queued} waiting   "
             f"{done} of {len(self._groups)} done   {len(story.waits)} conflicts avoided"
         )
         return self.painted(told, BOLD)
@@ -140,7 +140,7 @@ def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     times = f" ({work / wall:.1f} times)" if wall else ""
     told = [
         ("work", f"{done}, tested and verified"),
-        ("time", f"{wall:.1f} s; one at a time the same work takes {work:.1f} s{times}"),
+        ("time", f"{wall:.1f} s; one at a time, the same work takes {work:.1f} s{times}"),
         ("at once", f"{result['agents_at_once']} agents at the busiest moment"),
         (
             "conflicts",
@@ -149,20 +149,23 @@ def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     for gap in result["gaps"]:
         wanted = f"{gap['workflow']} wanted to write {gap['path']}, which no analysis had named"
-        end = result["unguarded"] or "the kernel said no, and the gap is recorded (holdfast gaps)"
+        end = (
+            result["unguarded"] or "the kernel refused it, and the gap is recorded (holdfast gaps)"
+        )
         told.append(("refused", f"{wanted}: {end}"))
     if crash := result["crash"]:
-        end = "its files were put back as they were, and it was done again"
+        end = "its files were restored, and it was run again"
         told.append(("crashed", f"{crash['workflow']}, in the middle of an edit: {end}"))
     if hang := result["hang"]:
         end = (
-            f"ended after {hang['seconds']:.0f} s with all that they had started, fixed, run again"
+            f"ended after {hang['seconds']:.0f} s with every process that they had started; "
+            "fixed and run again"
         )
         told.append(("hung", f"the tests of {hang['workflow']}: {end}"))
     if killed := result["killed"]:
-        end = "dispatch --resume went on from the ledger"
+        end = "dispatch --resume continued from the ledger"
         told.append(
-            ("killed", f"the dispatcher itself, with {killed['agents_out']} agents out: {end}")
+            ("killed", f"the dispatcher itself, with {killed['agents_out']} agents running: {end}")
         )
     return told
 

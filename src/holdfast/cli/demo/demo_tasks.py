@@ -55,7 +55,7 @@ LOOK_SECONDS = 0.1
 #: How long a killed dispatcher's files may take to be as they were.
 BACK_SECONDS = 10.0
 NAME_WIDTH = 15
-_HINT = "try again, with --keep to look at what is left"
+_HINT = "try again with --keep, and look at the files that it leaves"
 
 
 def play(call: Call) -> int:
@@ -118,8 +118,8 @@ class Director:
         words.title("One checkout, a list of tasks, many agents")
         words.say(
             f"A made-up {kind} and a list of {len(stage.PROMPTS)} tasks, {stage.SLOTS} at once. "
-            "Which files a task will write is not declared: each file is leased at the first "
-            "write. The agents are scripts and their thinking is a pause; everything else is real."
+            "No task declares which files it will write: each file is leased at its first write. "
+            "The agents are scripts that pause instead of thinking; everything else is real."
         )
         words.pause()
         for name, prompt in stage.PROMPTS.items():
@@ -141,12 +141,12 @@ class Director:
             if self._story.seen > before:
                 heard = time.monotonic()
             elif time.monotonic() - heard > SILENCE_SECONDS:
-                raise DemoError(f"nothing happens any more: {last_words(self._log)}", hint=_HINT)
+                raise DemoError(f"no progress any more: {last_words(self._log)}", hint=_HINT)
             if not self._killed and self._are_in_the_middle():
                 self._kill()
         self._catch_up()
         if self._dispatcher.returncode and not self._story.tasks:
-            raise DemoError(f"the dispatcher did not begin: {last_words(self._log)}", hint=_HINT)
+            raise DemoError(f"the dispatcher did not start: {last_words(self._log)}", hint=_HINT)
 
     def _catch_up(self) -> None:
         self._tell(self._story.read(list(self._manager.events(self._story.seen))))
@@ -197,7 +197,7 @@ class Director:
             time.sleep(LOOK_SECONDS / 5)
         self._killed["left"] = left
         if not left:
-            told = "is gone, and every file is as it was committed last: git status is empty"
+            told = "is gone, and every file is as last committed: git status is clean"
             self._tell([News(self._manager.now(), "the dispatcher", told, GREEN)])
 
     def _changed(self) -> list[str]:
@@ -256,13 +256,13 @@ class Director:
         ]
 
     def _cut_off(self) -> Finding:
-        question = "the killed dispatcher left no half edit, before another was started"
+        question = "the killed dispatcher left no half edit, even before another was started"
         if sorted(self._killed.get("tasks_out", ())) != sorted(stage.STALLS):
-            return Finding(question, False, "it never came to that")
+            return Finding(question, False, "it did not happen")
         if not self._has_git:
             return Finding(question, None, "there is no git here to compare with")
         left = self._killed["left"]
-        return Finding(question, not left, listed(left) or "git status was empty")
+        return Finding(question, not left, listed(left) or "git status was clean")
 
     def _plan(self) -> Plan:
         at_first = {path: text.encode() for path, text in stage.application().items()}

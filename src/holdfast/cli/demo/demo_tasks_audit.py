@@ -99,7 +99,9 @@ def audit(plan: Plan, found: Evidence) -> list[Finding]:
         _nothing_cut_off(found),
         _one_commit_each(plan, found),
         _each_commit_whole(plan, found),
-        together._replace(question="no two tasks ever had one file at a time, by the ledger"),
+        together._replace(
+            question="no two tasks ever held one file at a time, according to the ledger"
+        ),
         never_seen_together(found.diaries),
         all_given_back(found.events)._replace(question="no lease is left"),
     ]
@@ -109,7 +111,7 @@ def audit(plan: Plan, found: Evidence) -> list[Finding]:
 
 
 def _once_each(plan: Plan, found: Evidence) -> Finding:
-    question = "every task was done, and once only"
+    question = "every task was done exactly once"
     changes = [event.data for event in found.events if event.type == "task_changed"]
     counts = Counter(task["name"] for task in changes if task["state"] == "done")
     whole = Counter(one.task for one in attempts_in(found.diaries) if one.is_whole)
@@ -130,14 +132,14 @@ def _each_edit_once(plan: Plan, found: Evidence) -> Finding:
             start = f"# {numbers.get(task)} {task}: "
             count = sum(line.startswith(start) for line in lines)
             if count != 1:
-                return Finding(question, False, f"{path} has that of {task} {count} times")
+                return Finding(question, False, f"{path} has the edit of {task} {count} times")
     edits = sum(map(len, plan.tasks.values()))
     return Finding(question, True, f"{edits} edits in {len(_expected(plan))} files")
 
 
 def _nothing_else(plan: Plan, found: Evidence) -> Finding:
     """Whether taking these edits away leaves the files of the beginning, to the byte."""
-    question = "but for these edits every file is as it was at first, to the byte"
+    question = "apart from these edits, every file is unchanged to the byte"
     ours = {line for task in plan.tasks for line in _lines_of(plan, found, task)}
     for path in sorted({*found.files, *_expected(plan)}):
         if path not in found.files or path not in _expected(plan):
@@ -150,7 +152,7 @@ def _nothing_else(plan: Plan, found: Evidence) -> Finding:
 
 
 def _nothing_cut_off(found: Evidence) -> Finding:
-    question = "of attempts that were cut off nothing is left, in no file and in no commit"
+    question = "attempts that were cut off left nothing behind, in any file or commit"
     cut = [one for one in attempts_in(found.diaries) if not one.is_whole]
     history = [commit.files for commit in found.commits or ()]
     for files in (found.files, *history):
@@ -187,14 +189,16 @@ def _one_commit_each(plan: Plan, found: Evidence) -> Finding:
         return Finding(question, False, f"there are commits for {', '.join(made) or 'none'}")
     for task, commit in zip(made, found.commits[1:], strict=True):
         if sorted(commit.changed) != sorted(plan.tasks[task]):
-            return Finding(question, False, f"that of {task} has {', '.join(commit.changed)}")
+            return Finding(
+                question, False, f"the commit for {task} has {', '.join(commit.changed)}"
+            )
     return Finding(question, True, f"{len(made)} commits")
 
 
 def _each_commit_whole(plan: Plan, found: Evidence) -> Finding:
     """Whether each commit is the one before plus the lines of its task, and the last one is what is
     in the checkout."""
-    question = "each commit adds the edits of its task to the one before, and no other byte"
+    question = "each commit adds the edits of its task to the one before, and nothing else"
     if not found.commits:
         return Finding(question, None, "there is no git here")
     tasks = {subject: task for task, subject in plan.subjects.items()}
@@ -207,8 +211,8 @@ def _each_commit_whole(plan: Plan, found: Evidence) -> Finding:
             return Finding(question, False, f"not {commit.subject!r}")
         before = commit.files
     if before != found.files:
-        return Finding(question, False, "the checkout is not what was committed last")
-    return Finding(question, True, "and the checkout is the last one")
+        return Finding(question, False, "the checkout differs from the last commit")
+    return Finding(question, True, "and the checkout matches the last one")
 
 
 # What was to be shown
@@ -216,11 +220,11 @@ def _each_commit_whole(plan: Plan, found: Evidence) -> Finding:
 
 def waited(found: Evidence, first: str, second: str, path: str) -> Finding:
     """Whether a task waited for another, and went on with what that one had made of a file."""
-    question = f"{second} waited for {path}, and went on with what {first} had made of it"
+    question = f"{second} waited for {path}, and continued from what {first} had written"
     attempts = [one for one in attempts_in(found.diaries) if one.task == second]
     was_told = any(one.did("stale", path) for one in attempts)
     if not _stood_in_line(found, second, path) or not was_told:
-        return Finding(question, False, "it never came to that")
+        return Finding(question, False, "it did not happen")
     lines = found.files.get(path, b"").splitlines(keepends=True)
     own = [at for at, line in enumerate(lines) if f" {second}: ".encode() in line]
     has_first = any(f" {first}: ".encode() in line for line in lines[: own[0]]) if own else False
@@ -246,11 +250,11 @@ def _stood_in_line(found: Evidence, task: str, path: str) -> bool:
 
 def yielded(found: Evidence, older: str, younger: str) -> Finding:
     """Whether the younger of a circle was undone, and done again after the older."""
-    question = f"{younger} yielded to {older} in a circle, was undone, and done after it"
+    question = f"{younger} yielded to {older} in a deadlock, was undone, and was done after it"
     changes = [event.data for event in found.events if event.type == "task_changed"]
     reasons = [task["reason"] for task in changes if task["name"] == younger]
     if not any(reason.startswith("it yielded") for reason in reasons):
-        return Finding(question, False, "it never came to that")
+        return Finding(question, False, "it did not happen")
     if any(task["name"] == older and task["reason"].startswith("it yielded") for task in changes):
         return Finding(question, False, f"{older} yielded too")
     done = [task["name"] for task in changes if task["state"] == "done"]
@@ -261,10 +265,10 @@ def yielded(found: Evidence, older: str, younger: str) -> Finding:
 def crashed(plan: Plan, found: Evidence, task: str, path: str) -> Finding:
     """Whether an agent was killed in the middle of an edit, and the next one found the file as it
     was before."""
-    question = f"{task} crashed in {path}, and the next attempt found it as it was"
+    question = f"{task} crashed in {path}, and the next attempt found it restored"
     attempts = [one for one in attempts_in(found.diaries) if one.task == task]
     if not attempts or not attempts[0].did("crashes", path):
-        return Finding(question, False, "it never came to that")
+        return Finding(question, False, "it did not happen")
     reads = [one.last_read(path) for one in attempts[1:]]
     is_back = bool(reads) and set(reads) == {checksum(plan.files.get(path, b""))}
     return Finding(question, is_back, "to the byte" if is_back else "it did not")

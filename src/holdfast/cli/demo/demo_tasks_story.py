@@ -125,7 +125,7 @@ class Story:
         if state == WORKING:
             return [News(event.at, name, _begins(task))]
         if state == DONE:
-            return [self._done(event), *self._next(name, f"as {name} has left it")]
+            return [self._done(event), *self._next(name, f"as {name} left it")]
         if state == FAILED:
             failed = News(event.at, name, f"failed: {task['reason']}", RED)
             return [failed, *self._next(name, f"as it was before {name}")]
@@ -150,10 +150,10 @@ class Story:
             return after
         text = why
         if why.startswith(YIELDED):
-            text = f"is in a circle: {self._circle(why)}. The younger yields:"
+            text = f"is in a deadlock: {self._circle(why)}. The younger yields:"
         elif KILLED in why:
             text = "its agent is killed in the middle of an edit:"
-        put_back = "its files are put back as they were, and it is done again later"
+        put_back = "its files are restored, and it will be done again later"
         return [News(event.at, name, f"{text} {put_back}", RED), *after]
 
     def _circle(self, why: str) -> str:

@@ -70,7 +70,7 @@ class Words:
                 self.line(f"      {more}")
         self.line("")
         if any(finding.passed is False for finding in findings):
-            self.say("Not everything was as promised: please report this.")
+            self.say("Not every check passed: please report this.")
 
 
 def wrapped(text: str, width: int) -> list[str]:

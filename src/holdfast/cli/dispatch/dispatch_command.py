@@ -81,7 +81,7 @@ def dispatch(call: Call) -> int:
     else:
         _print(pipeline, found)
     if interrupted:
-        talk("holdfast: interrupted; go on with: holdfast dispatch --resume")
+        talk("holdfast: interrupted; to continue: holdfast dispatch --resume")
         return INTERRUPTED
     failed = [flow for flow in _flows(pipeline).values() if flow.state == workflow_states.ERROR]
     return FAILED if failed or _error(pipeline) else DONE
@@ -97,7 +97,7 @@ def decide(call: Call) -> int:
         return decide_on_task(call, manager, record, lambda: _person("decide on a task", manager))
     if len(call.words) > 2 or call.words[1:] not in ([], ["approve"], ["reject"]):
         raise UsageError(
-            "decide needs the name of a task, and then approve or reject",
+            "decide takes the name of a task, then approve or reject",
             hint="holdfast decide NAME approve; holdfast decide NAME shows the diff",
         )
     if record is None and (len(call.words) == 1 or not has_screens(manager)):
@@ -152,18 +152,18 @@ def _row(gap: Gap, missing: bool) -> list[Cell]:
     screens = ", ".join(screen.rpartition("/")[2] for screen in gap.screens)
     said = "" if missing else "amended" if gap.possible else "cannot be locked"
     if gap.finished:
-        said = "finished before: to change it, analyse it anew"
+        said = "a merge has written it before: to change it, analyse it again"
     if gap.controls:
         said = f"controls {gap.controls}: not for agents"
     elif gap.phase == ANALYZE:
-        said = "an analysis writes nothing else"
+        said = "an analysis may write only its result"
     return [Cell(text) for text in (gap.path, gap.workflow, gap.phase, screens, said)]
 
 
 def _person(may: str, manager: LockManager | None = None) -> str:
     """Who decides, for the ledger. Raises UsageError if that is an agent, as far as it is known
     before the ledger is open and, with it, by who is above us."""
-    hint = "ask the person whom you work for"
+    hint = "ask the person you work for"
     me = person(may, hint, at_a_terminal=False, manager=manager)
     return f"{me.id}, at the command line"
 
@@ -176,20 +176,18 @@ def _sandboxed(call: Call) -> bool:
     is one thread only. Raises SandboxError if the kernel cannot have one and the caller did not
     say that this will do."""
     if version(call, "agents run") and (unnoticed := seccomp.lacks()):
-        talk(f"holdfast: what agents cannot write is not noticed: {unnoticed}")
+        talk(f"holdfast: refused writes are not recorded: {unnoticed}")
     return is_best_effort(call)
 
 
 def _assigned(call: Call, context: CommandContext, manager: LockManager) -> assignment.Assignment:
     goes_on = call.flag("resume") or call.flag("amend")
     if goes_on and call.words:
-        raise UsageError(
-            "there is a manifest already, in the ledger", hint="holdfast dispatch --resume"
-        )
+        raise UsageError("the manifest is already in the ledger", hint="holdfast dispatch --resume")
     if goes_on:
         if transactions.noted(manager, assignment.NOTE) is None:
             raise WorkError(
-                "there is nothing to resume", hint="begin something: holdfast dispatch tasks.toml"
+                "there is nothing to resume", hint="start a list: holdfast dispatch tasks.toml"
             )
         work = assignment.present(manager)
         assignment.take_up(manager)
@@ -197,7 +195,7 @@ def _assigned(call: Call, context: CommandContext, manager: LockManager) -> assi
     if len(call.words) != 1:
         raise UsageError(
             "dispatch needs one list of tasks",
-            hint='holdfast dispatch tasks.toml, or TODO.md, or --task "what is to be done"',
+            hint='holdfast dispatch tasks.toml, or TODO.md, or --task "what to do"',
         )
     refuse_other(call.words[0])
     manifest = ScreenManifest.load(os.path.join(context.folder, call.words[0]))
@@ -213,10 +211,10 @@ def _forget(call: Call, context: CommandContext, manager: LockManager) -> int:
     if call.flag("json"):
         document({"forgotten": True, "tasks": tasks})
     elif is_all:
-        out("all work is forgotten; what was half done is put back, other files stay as they are")
+        out("all work was forgotten; half-done edits were undone, other files are unchanged")
     else:
-        out(f"{'1 task is' if tasks == 1 else f'{tasks} tasks are'} forgotten; files stay as they "
-            "are")  # fmt: skip
+        count = "1 task was" if tasks == 1 else f"{tasks} tasks were"
+        out(f"{count} forgotten; files are unchanged")
     return DONE
 
 
@@ -233,7 +231,7 @@ def _amend(manager: LockManager, pipeline: Pipeline, by: str) -> None:
         if flows[group].state in workflow_states.OVER:
             pipeline.amend(group, paths, by=by)
         else:
-            talk(f"holdfast: {plain(group)} is being worked on; amend it when that is done")
+            talk(f"holdfast: {plain(group)} is in progress; amend it when that is done")
 
 
 # While it runs
@@ -278,7 +276,7 @@ def _interrupts(pipeline: Pipeline, stopped: threading.Event) -> Iterator[None]:
             pipeline.halt()
             return
         stopped.set()
-        said = "holdfast: waiting for the agents that are running; press Ctrl-C again to end them"
+        said = "holdfast: waiting for the running agents; press Ctrl-C again to end them"
         talk_at_once(said)
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -322,11 +320,14 @@ def _print(pipeline: Pipeline, found: Report) -> None:
         f"{duration(worked)} of work, at most {found.most_at_once} agents at once"
     )
     if found.retried:
-        out(f"{found.retried} tries had to be made again")
+        out(f"attempts that were retried: {found.retried}")
     if found.gaps:
-        out(f"{len(found.gaps)} writes were refused that no analysis had named: holdfast gaps")
+        out(
+            f"refused writes to files that no analysis had named: {len(found.gaps)}; "
+            "see: holdfast gaps"
+        )
     if _error(pipeline):
-        out(f"the scheduler broke: {plain(_error(pipeline))}")
+        out(f"the scheduler failed: {plain(_error(pipeline))}")
 
 
 def _table(columns: list[Column], rows: list[list[Cell]]) -> None:

@@ -48,7 +48,11 @@ NAMES_MAX = 6
 CELL_NAMES_MAX = 3
 _MISTAKES = (
     (CONTROLLER, "no such controllers", "controller in [work] of holdfast.toml says where to look"),
-    (DECLARED, "in reads_from, but not there", "correct them in the manifest, if they are meant"),
+    (
+        DECLARED,
+        "named in reads_from, but missing",
+        "correct the manifest, unless they are still to be written",
+    ),
 )
 
 
@@ -170,7 +174,7 @@ def _shared_drawn(found: Plan, width: int | None, coloured: bool) -> list[str]:
 def _rest(count: int, noun: str, width: int | None) -> list[str]:
     if not count:
         return []
-    told = f"and {counted(count, noun)} more; --json has all"
+    told = f"and {counted(count, f'more {noun}')}; --json lists all"
     return [told if width is None else cut(told, width)]
 
 

@@ -100,7 +100,7 @@ def decide_on_task(
         by = person()
         verb = _asked(record)
         if not verb:
-            out("nothing is decided")
+            out("nothing was decided")
             return DONE
     made = decide_task(manager, record.list, record.name, verb == "approve", by)
     if call.flag("json"):
@@ -112,7 +112,7 @@ def decide_on_task(
 
 def files_in_words(record: TaskRecord) -> str:
     """Which files a task has changed."""
-    return listed(record.files) or "it has changed no file"
+    return listed(record.files) or "it changed no file"
 
 
 def _asked(record: TaskRecord) -> str:
@@ -135,7 +135,7 @@ def _diff(manager: LockManager, record: TaskRecord) -> str:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return f"(its diff cannot be shown; its files: {files_in_words(record)})"
-    return "\n".join(map(_visible, text.splitlines())) or "(it has changed nothing)"
+    return "\n".join(map(_visible, text.splitlines())) or "(it changed nothing)"
 
 
 def _visible(line: str) -> str:

@@ -100,7 +100,7 @@ def dispatch_tasks(call: Call, context: CommandContext, manager: LockManager) ->
     if interrupted:
         talk(f"holdfast: interrupted; to continue: {_command(tasks)}")
         if held := work.in_review():
-            talk(f"  in review, put back, and to be done again: {listed(held)}")
+            talk(f"  undone while in review, to be done again: {listed(held)}")
         return INTERRUPTED
     is_well = all(one.state == task_states.DONE for one in found if work.flow.wants(one.name))
     return DONE if is_well and not work.error else FAILED
@@ -124,7 +124,7 @@ def _demand_main_checkout(context: CommandContext, manager: LockManager) -> None
     checkout = checkout_of(root, here)
     if checkout != root:
         raise WorkError(
-            f"{plain(checkout)} is a linked worktree, and tasks are done in the main checkout only",
+            f"{plain(checkout)} is a linked worktree; tasks run in the main checkout only",
             hint=f"run it there: cd {shlex.quote(plain(root))}",
         )
 
@@ -148,7 +148,7 @@ def _tasks(call: Call, context: CommandContext, manager: LockManager) -> TaskLis
     last = _last_list(manager)
     if last is None:
         raise WorkError(
-            "there is nothing to resume", hint="begin something: holdfast dispatch tasks.toml"
+            "there is nothing to resume", hint="start a list: holdfast dispatch tasks.toml"
         )
     found = transactions.look(manager, lambda view: task_records.tasks_in(view, last.name))
     known = [one.task for one in found if one.name in last.tasks]
@@ -207,11 +207,11 @@ def _introduce(work: TaskDispatcher, tasks: TaskList, done: list[TaskRecord]) ->
         talk(f"         {plain(agent)}, below holdfast run --sandbox --lease")
     before = [one for one in done if work.flow.wants(one.name)]
     if before:
-        talk(f"  {len(before)} done before, and not done again")
+        talk(f"  {len(before)} already done")
     ended = (task_states.FAILED, task_states.SKIPPED)
     left = [one for one in work.flow.records() if one.state in ended and work.flow.wants(one.name)]
     if left:
-        talk(f"  {len(left)} failed or skipped before; to try again: --retry-failed")
+        talk(f"  {len(left)} failed or skipped before; to retry: --retry-failed")
 
 
 # While it runs
@@ -257,7 +257,7 @@ def _interrupts(work: TaskDispatcher, stopped: threading.Event, waits: Waits) ->
             threading.Thread(target=work.halt, daemon=True).start()
             return
         stopped.set()
-        said = "holdfast: waiting for the agents that are running; press Ctrl-C again to end them "
+        said = "holdfast: waiting for the running agents; press Ctrl-C again to end them "
         told = in_words(waits.found)  # what was found last: the ledger is not asked here
         talk_at_once(f"{said}and undo their tasks" + (f"\n  {told}" if told else ""))
 

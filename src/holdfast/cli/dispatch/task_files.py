@@ -12,7 +12,7 @@ def refuse_other(path: str) -> None:
     if not os.path.lexists(path):
         raise UsageError(
             f"{path}: there is no such file",
-            hint='name a list of tasks: tasks.toml, TODO.md, or --task "what is to be done"',
+            hint='name a list of tasks: tasks.toml, TODO.md, or --task "what to do"',
         )
     if path.endswith(".json"):
         return  # the one who reads it says what is wrong with it

@@ -29,4 +29,4 @@ def sentence(found: Sequence[Undeclared]) -> str:
     names = [plain(one.path) for one in found[:_SHOWN_MAX]]
     more = len(found) - len(names)
     said = ", ".join(names) + (f" and {more} more" if more else "")
-    return f"refused, because the task does not declare it: {said}; see: holdfast gaps"
+    return f"refused writes to undeclared files: {said}; see: holdfast gaps"

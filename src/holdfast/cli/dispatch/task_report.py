@@ -62,7 +62,7 @@ class Watch:
         """All that is left are tasks that a person decides on. Told once for each of them."""
         if undecided and undecided != self._undecided:
             names = ", ".join(map(plain, undecided))
-            self._say([f"??  all that is left waits for a decision: {names}",
+            self._say([f"??  all remaining tasks wait for a decision: {names}",
                        f"{_INDENT}holdfast decide shows them"])  # fmt: skip
         self._undecided = undecided
 
@@ -88,7 +88,7 @@ def _why(record: TaskRecord) -> str:
         return f": {record.commit[:10]}"
     if record.state == task_states.REVIEWING:
         return f": {files_in_words(record)}"
-    again = "; it is tried again" if record.state == task_states.QUEUED else ""
+    again = "; it will be retried" if record.state == task_states.QUEUED else ""
     return f": {plain(record.reason)}{again}" if record.reason else ""
 
 
@@ -110,7 +110,7 @@ def _output(record: TaskRecord, most: int) -> list[str]:
     if not record.tail:
         return ["it printed nothing"]
     lines = [f"| {plain(line)}" for line in record.tail[-most:]]
-    return [*lines, f"all of its output: {plain(record.log)}"]
+    return [*lines, f"full output: {plain(record.log)}"]
 
 
 # At the end
@@ -127,10 +127,10 @@ def print_table(found: Sequence[TaskRecord], seconds: float, *, command: str, er
         _print_failed(one)
     out(f"\n{_sum(found)}, in {duration(round(seconds * 1_000_000))}")
     if failed:
-        out("the files of what failed are as they were before; to try again: "
+        out("the changes of failed tasks were undone; to retry: "
             f"{command} --retry-failed")  # fmt: skip
     if error:
-        out(f"the dispatcher broke: {plain(error)}")
+        out(f"the dispatcher failed: {plain(error)}")
 
 
 _COLUMNS = [

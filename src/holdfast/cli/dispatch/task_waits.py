@@ -138,9 +138,10 @@ def _sentence(conflict: ConflictInfo, task: TaskRecord | None, now: int) -> str:
     said = f"{path} has been locked for {verb} by {who} for {since}"
     name = shlex.quote(plain(conflict.held_path))
     if conflict.until is None:
-        return f"{said}, until {who} ends; wait, or take it away: holdfast unlock --force {name}"
+        force = f"holdfast unlock --force {name}"
+        return f"{said}, until {who} ends; wait, or release it by force: {force}"
     until = local(time.time() + (conflict.until - now) / SECOND)
-    return f"{said}, until {until}; to free it: holdfast unlock {name} (as {who}), or wait"
+    return f"{said}, until {until}; to release it: holdfast unlock {name} (as {who}), or wait"
 
 
 def in_words(waits: Iterable[Wait]) -> str:

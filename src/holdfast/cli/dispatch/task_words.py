@@ -29,11 +29,11 @@ def _said(data: Data, key: str, otherwise: str) -> str:
 
 
 def _begun(data: Data) -> str:
-    return f"a dispatcher began with the list {_said(data, 'name', 'of tasks')}"
+    return f"a dispatcher started the list {_said(data, 'name', 'of tasks')}"
 
 
 def _ended(data: Data) -> str:
-    return f"every task of the list {_said(data, 'name', 'of tasks')} is over"
+    return f"every task of the list {_said(data, 'name', 'of tasks')} has ended"
 
 
 def _changed(data: Data) -> str:
@@ -45,8 +45,8 @@ def _changed(data: Data) -> str:
 
 def _forgotten(data: Data) -> str:
     name = _said(data, "list", "of tasks")
-    return f"task {data['task']} of {name} is forgotten" if "task" in data else (
-        f"the list {name} is forgotten"
+    return f"task {data['task']} of {name} was forgotten" if "task" in data else (
+        f"the list {name} was forgotten"
     )  # fmt: skip
 
 
@@ -75,7 +75,9 @@ def _worked(type: str, data: Data) -> str:
     if type == "work_dispatched":
         return f"{name} was started{reason}"
     if type == "work_waits" and is_decided:
-        return f"{name} was decided on and is about to {'be undone' if is_rejected else 'land'}"
+        return (
+            f"{name} has been decided on and is about to {'be undone' if is_rejected else 'land'}"
+        )
     if type == "work_waits":
         return f"{name} waits for a decision" if data.get("status") == "held" else (
             f"{name} is in line{reason}"

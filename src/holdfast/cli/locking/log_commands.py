@@ -53,7 +53,7 @@ _WORK = {
     "work_state": "{workflow} is {state} now",
     "work_merged": "the findings for {workflow} are merged",
     "work_forgotten": "work is forgotten",
-    "work_broken": "the scheduler broke: {error}",
+    "work_broken": "the scheduler failed: {error}",
     "work_mended": "the scheduler works again",
     "work_stopped": "a dispatcher stopped",
     "work_stop_asked": "{by} asked all dispatchers to stop",

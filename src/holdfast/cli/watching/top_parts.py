@@ -59,7 +59,7 @@ def _paths(grant: dict[str, Any]) -> list[str]:
 def _banners(state: dict[str, Any], sheet: Sheet) -> list[str]:
     told = []
     if state["trouble"]:
-        told.append((f"the scheduler broke: {state['trouble']}", RED))
+        told.append((f"the scheduler failed: {state['trouble']}", RED))
     if state["off"]:
         told.append((state["off"], YELLOW))
     counts = Counter(one["state"] for one in state["controllers"])

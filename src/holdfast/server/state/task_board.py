@@ -34,7 +34,7 @@ SHOWN = {state: rank for rank, group in enumerate(_ORDER) for state in group}
 
 #: What to type where there is nothing yet, and what comes of it.
 _GUIDANCE = (
-    ('holdfast dispatch --task "what is to be done"', "let an agent do a task, in this checkout"),
+    ('holdfast dispatch --task "what to do"', "let an agent do a task, in this checkout"),
     ("holdfast dispatch TODO.md", "do every unticked item of a checklist, several at once"),
     ("holdfast init", "let the agents that you start yourself share this checkout"),
     ("holdfast lock FILE", "hold a file yourself, until holdfast unlock FILE"),

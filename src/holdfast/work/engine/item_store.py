@@ -485,7 +485,7 @@ class Desk:
     def _mine(self, view: View, item: WorkItem) -> WorkItem:
         known = known_item(view, item.id)
         if known is None or known.status != DISPATCHED or known.grant_id != item.grant_id:
-            raise LookupError(f"item {item.id} is not held with grant {item.grant_id} any more")
+            raise LookupError(f"item {item.id} is not held with grant {item.grant_id}")
         return known
 
 
@@ -557,7 +557,7 @@ def _unsettled(view: View, request: Request) -> list[ConflictInfo]:
                 ConflictInfo(
                     path=path, mode=WRITE, held_path=path, held_mode=WRITE, holder=grant.holder.id,
                     holder_key=grant.holder.key, grant_id=id, since=grant.acquired_at, until=None,
-                    reason=f"{grant.reason}, which was cut off and is not put in order yet",
+                    reason=f"{grant.reason}, which was cut off and is not cleaned up yet",
                 )
             )  # fmt: skip
     return found

@@ -583,7 +583,7 @@ class Loop:
         after: WorkItem | None
         if item.retries >= self._limits.retries:
             tries = item.retries + 1
-            after = self.cancel(item.id, f"not free in {tries} times {seconds:g} s: {why}")
+            after = self.cancel(item.id, f"not free in {tries} attempts of {seconds:g} s: {why}")
         else:
             self._desk.leave_line(item)
             after = self._desk.retry(item, f"not free for {seconds:g} s: {why}")

@@ -40,7 +40,7 @@ def task_grant(manager: LockManager, id: str) -> Grant:
     """The grant that a task was sent out with. Raises LockNotHeldError."""
     found = transactions.look(manager, lambda view: view.grant(id))
     if not isinstance(found, Grant):
-        raise LockNotHeldError(f"grant {id} is not held any more", hint="send the task out again")
+        raise LockNotHeldError(f"grant {id} is no longer held", hint="dispatch the task again")
     return found
 
 

@@ -191,7 +191,7 @@ class Launcher:
         found = transactions.look(self._manager, lambda view: view.grant(job.grant))
         if not isinstance(found, Grant):
             raise LockNotHeldError(
-                f"grant {job.grant} is not held any more", hint="send the item out again"
+                f"grant {job.grant} is no longer held", hint="dispatch the item again"
             )
         grant = LockGrant(found, lambda _id: False)
         return Sandbox(

@@ -48,7 +48,7 @@ def present(manager: LockManager) -> Assignment:
     """The work of a repository. Raises WorkError if there is none."""
     event = transactions.noted(manager, NOTE)
     if event is None:
-        raise WorkError("there is nothing to resume", hint="begin some: holdfast dispatch LIST")
+        raise WorkError("there is nothing to resume", hint="start a list: holdfast dispatch LIST")
     manifest = _manifest(event)
     return Assignment(manifest, bool(event.data["review"]), event.seq)
 
@@ -82,8 +82,8 @@ def _alone(manager: LockManager) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() >= end:
                     raise WorkError(
-                        "somebody else is about to begin or forget work",
-                        hint="look for a holdfast dispatch that stands still, and try again",
+                        "another process is starting or forgetting work",
+                        hint="look for a holdfast dispatch that hangs, then try again",
                     ) from None
                 time.sleep(LOOK_SECONDS)
         yield
@@ -94,8 +94,8 @@ def _assign(manager: LockManager, manifest: ScreenManifest, review: bool) -> Ass
     if left:
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
         raise WorkError(
-            f"there is work that is not done: {left[0]}{more}",
-            hint="go on with it: holdfast dispatch --resume; or forget it: holdfast dispatch "
+            f"there is unfinished work: {left[0]}{more}",
+            hint="continue it: holdfast dispatch --resume; or forget it: holdfast dispatch "
             "--forget",
         )
     _forget(manager)
@@ -151,8 +151,8 @@ def _forget(manager: LockManager) -> None:
     alive = [item for item in out if not desk.is_abandoned(item)]
     if alive:
         raise WorkError(
-            f"{alive[0].workflow} is being worked on right now",
-            hint="stop its dispatcher first; holdfast status shows who that is",
+            f"{alive[0].workflow} is in progress",
+            hint="stop its dispatcher first; holdfast status shows it",
         )
     assert manager.tree is not None
     for item in items:
@@ -181,8 +181,8 @@ def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
         return
     if not desk.is_abandoned(item):
         raise WorkError(
-            f"the files of {item.workflow} are not put back yet, and its dispatcher still runs",
-            hint="stop that dispatcher first; holdfast status shows who it is",
+            f"the files of {item.workflow} are not restored yet, and its dispatcher still runs",
+            hint="stop that dispatcher first; holdfast status shows it",
         )
 
     def is_ours_to_do() -> bool:

@@ -50,9 +50,11 @@ TARGETS_MAX = 10_000
 _FIELDS = ("screen", "findings", "write_targets")
 _HINT = "the prompt of the analysis must ask for plain JSON with these fields; then run it again"
 _CONTROL_HINT = (
-    "if it has to change, do that yourself; tell the analysis to leave it out, run it again"
+    "if it must change, change it yourself; tell the analysis to leave it out, and run it again"
 )
-_FOLDER_HINT = "the analysis must name every file that it means; correct its prompt, run it again"
+_FOLDER_HINT = (
+    "the analysis must name every file that it means; correct its prompt, and run it again"
+)
 
 
 class FindingsError(InvalidInput):
@@ -139,7 +141,7 @@ def _targets(
         problems.add("write_targets", f"a list is needed, not {kind_of(value)}")
         return (), [], []
     if len(value) > TARGETS_MAX:
-        problems.add("write_targets", f"{len(value)} files; at most {TARGETS_MAX} are taken")
+        problems.add("write_targets", f"{len(value)} files; at most {TARGETS_MAX} are accepted")
         return (), [], []
     controls = controls_of(tree.root) if tree is not None else None
     files: list[str] = []
@@ -153,7 +155,7 @@ def _targets(
             problem = control.sentence(shown(one))
         elif is_folder:
             folders.append(path)
-            problem = f"{shown(path)} is a folder; write locks are on single files"
+            problem = f"{shown(path)} is a folder; write locks cover single files"
         if problem:
             problems.add(f"write_targets[{at}]", problem)
         else:

@@ -176,7 +176,7 @@ class Layout:
             # In this order, what is inside a folder comes right after it.
             if overlap(one.rstrip("/"), other.rstrip("/")):
                 raise SettingsError(
-                    f"{first} and {second} would both have their analysis in {one}",
+                    f"{first} and {second} would both write their analysis to {one}",
                     hint=f"let docs in [{WORK}] of {FILE} contain {{module}}, {{controller}} and "
                     "{screen}",
                     file=FILE, key=f"{WORK}.docs",
@@ -226,7 +226,7 @@ def _slots(environ: Mapping[str, str]) -> int | None:
     if given.isascii() and given.isdigit() and len(given) < 9 and 1 <= int(given) <= SLOTS_MAX:
         return int(given)
     raise SettingsError(
-        f"{SLOTS_VARIABLE} cannot be {shown(given)}; it is a whole number, 1 to {SLOTS_MAX}",
+        f"{SLOTS_VARIABLE} cannot be {shown(given)}; it must be a whole number, 1 to {SLOTS_MAX}",
         hint="set it to how many agents may run at once, or unset it",
         key=SLOTS_VARIABLE,
     )
@@ -348,7 +348,7 @@ class _Reading:
             fields["outputs"] = tuple(self._output(table, name) for name in names)
         found = replace(phase, **fields)
         if "prompt" in fields and not found.stdin and not _asks_for_prompt(found.command):
-            self._add(table, "prompt", f"{table}.prompt goes nowhere",
+            self._add(table, "prompt", f"{table}.prompt is not used",
                       "for a command with {prompt} in it, or with stdin = true")  # fmt: skip
         return found
 
@@ -363,9 +363,9 @@ class _Reading:
             problem = gap_problem(word, AGENT_WORDS)
             self._tell(table, "command", problem, f"words with {braced(AGENT_WORDS)}")
         if command and gaps(command[0]):
-            self._tell(table, "command", f"{shown(command[0])} is no program", "a program first")
+            self._tell(table, "command", f"{shown(command[0])} is not a program", "a program first")
         if command and not fields.get("stdin") and not _asks_for_prompt(command):
-            self._tell(table, "command", "the prompt goes nowhere",
+            self._tell(table, "command", "the prompt is not used",
                        "words with {prompt} in one of them, or any with stdin = true")  # fmt: skip
         if "command" not in values:
             self._add(table, "command", f"{table} has no command", _AGENT_KEYS["command"][2])

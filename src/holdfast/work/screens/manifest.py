@@ -161,7 +161,7 @@ def _check_once(problems: Problems, screen: Screen, at: int, places: dict[str, i
     a disk, so they are one screen."""
     first = places.setdefault(folded(screen.workflow), at)
     if first != at:
-        problems.add(f"screens[{at}]", f"{screen.workflow} is there already, in screens[{first}]")
+        problems.add(f"screens[{at}]", f"{screen.workflow} is already in screens[{first}]")
 
 
 def _screen(problems: Problems, place: str, value: Any) -> Screen | None:

@@ -27,7 +27,7 @@ NOTES = "work:merged:"
 MERGED = "work_merged"
 FORGOTTEN = "work_forgotten"
 #: Why nothing is done for a controller that is done.
-DONE_BEFORE = "done before, so not done again; to do it anew: holdfast dispatch --forget first"
+DONE_BEFORE = "already done, so not done again; to redo it, run holdfast dispatch --forget first"
 
 
 def left(manager: LockManager, group: str, screens: Iterable[Screen]) -> list[Screen]:

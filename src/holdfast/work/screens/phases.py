@@ -44,7 +44,7 @@ What belongs to it:
 Write your result to {output} as plain JSON, without a code fence:
 {"screen": "{screen}", "findings": […], "write_targets": […]}
 
-"findings" says what should be changed and why, so that somebody else can do it.
+"findings" says what should be changed and why, so that another agent can do it.
 "write_targets" lists every file that those changes touch, also new ones and tests: paths relative
 to the root of the repository, files only, never folders. Whoever carries out the changes can write
 exactly these files and no others.
@@ -74,7 +74,7 @@ a change needs another file, leave that change out, say which file it needs, and
 """
 
 FIX_PROMPT = """\
-The checks of {module}/{controller} failed. What they printed is in {log}. Put right what is wrong.
+The checks of {module}/{controller} failed. What they printed is in {log}. Fix the cause.
 
 You can write exactly these files:
 {files}

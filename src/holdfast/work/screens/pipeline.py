@@ -252,8 +252,8 @@ class Pipeline:
         assert self.flows is not None
         state = self.flows.get(group).state
         return workflow_states.TransitionError(
-            f"{group} is {state}: it is being worked on already",
-            hint="wait until that is done; holdfast top shows how far it is",
+            f"{group} is {state}: it is already in progress",
+            hint="wait until that is done; holdfast top shows its progress",
             workflow=group, state=state, to=workflow_states.QUEUED,
         )  # fmt: skip
 
@@ -265,7 +265,7 @@ class Pipeline:
         if state != workflow_states.AWAITING_DECISIONS:
             raise workflow_states.TransitionError(
                 f"{group} is {state}: there is nothing to decide",
-                hint="its screens must have been analysed; holdfast top shows how far they are",
+                hint="its screens must be analysed first; holdfast top shows their progress",
                 workflow=group, state=state, to=workflow_states.QUEUED,
             )  # fmt: skip
         if approve:
@@ -420,7 +420,7 @@ class Pipeline:
             return
         with self._run_of(item).finishing() as are_kept:
             if not are_kept:
-                raise Again("its files were put back by another process, which took it for dead")
+                raise Again("another process took it for dead and restored its files")
             yield
 
     # The phases
@@ -483,7 +483,9 @@ class Pipeline:
         grant = checked_write.live_grant(self.manager, grant_id)
         item = self._out.get(grant_id)
         if item is None or item.workflow != name:
-            sentence = f"grant {grant_id} belongs to {grant.holder.id}, and is not out for {name}"
+            sentence = (
+                f"grant {grant_id} belongs to {grant.holder.id}, and was not granted to {name}"
+            )
             raise checked_write.violation(checked_write.FOREIGN, sentence, "", grant_id)
 
     def _findings(self, screen: Screen) -> dict[str, Any]:

@@ -177,7 +177,7 @@ class Plan:
             first += f"; with {counted(self.slots, 'slot')}, {counted(waves, 'wave')}"
         second = f"merge: up to {merge.most} at once, if no two change the same file"
         if merge.least < merge.most:
-            second += f"; {merge.least} if each changes all that it reads"
+            second += f"; {merge.least} if each changes everything it reads"
         return [first, second]
 
     def __str__(self) -> str:

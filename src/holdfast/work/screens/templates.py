@@ -31,7 +31,9 @@ def gap_problem(template: str, known: Iterable[str]) -> str:
         if name not in known:
             near = nearest(name, known)
             meant = f", did you mean {{{near}}}?" if near else ""
-            return f"{{{name}}} is not known here{meant} (the word in braces is {{{{{name}}}}})"
+            return (
+                f"{{{name}}} is not known here{meant} (for the literal text, write {{{{{name}}}}})"
+            )
     return ""
 
 
@@ -42,7 +44,7 @@ def place_problem(template: str, known: Iterable[str]) -> str:
         return problem
     example = filled(template, dict.fromkeys(gaps(template), "x"))
     if "{" in example or "}" in example:
-        return f"{shown(template)} has a brace that belongs to no gap"
+        return f"{shown(template)} has an unmatched brace"
     if ":" in example:  # with the right name before it, it would be a resource
         return f"{shown(template)} has a colon"
     if "/.{" in f"/{template}":

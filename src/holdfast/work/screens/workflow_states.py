@@ -81,7 +81,7 @@ def follow(workflow: str, state: str, to: str) -> str:
         allowed = ", ".join(_NEXT.get(state, ())) or "nothing"
         raise TransitionError(
             f"{workflow} is {state} and cannot become {to}",
-            hint=f"what may follow is: {allowed}",
+            hint=f"allowed next: {allowed}",
             workflow=workflow, state=state, to=to,
         )  # fmt: skip
     return to

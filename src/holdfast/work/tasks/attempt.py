@@ -68,7 +68,7 @@ The end of what it printed (all of it is in {log}):
 
 {tail}
 
-Put it right.
+Fix it.
 """
 
 
@@ -186,7 +186,7 @@ class Attempt:
             )  # fmt: skip
         except HoldfastError as error:
             if str(error.fields.get("cause", error.code)).startswith(StoreError.code):
-                self._once_more(f"the ledger was in trouble: {error.message}", log)
+                self._once_more(f"the ledger failed: {error.message}", log)
             missing = f"{plain(words[0])} could not be started: {error.message}"
             raise self._failed(missing, log) from error
         self._worked += ended.seconds - ended.waited_seconds
@@ -211,7 +211,7 @@ class Attempt:
             circle = self._with_names(ended.why.partition(": ")[2])
             raise self._again_with_files(f"it yielded to an older task: {circle}", ended)
         if ended.why == "halted":
-            raise Again("its dispatcher was told to end", counts=False, data=self._told(""))
+            raise Again("its dispatcher was told to stop", counts=False, data=self._told(""))
         reason = self._sentence(ended, what, log)
         if ended.is_stale and self._has_grown(ended.wanted):
             raise self._again_with_files(f"{reason}, after another task had changed a file", ended)

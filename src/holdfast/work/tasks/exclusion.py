@@ -49,7 +49,7 @@ class Excluded:
 
 
 class Exclusions:
-    """What the tasks of one list share. `width` is how many could run at once by what is declared;
+    """What the tasks of one list share. `width` is how many could run at once, as declared;
     `undeclared` is how many do not say what they write."""
 
     __slots__ = ("_excluded", "shared", "tasks", "undeclared", "width")
@@ -72,7 +72,7 @@ class Exclusions:
 
     def headline(self) -> str:
         """How wide it can get, in a sentence."""
-        told = f"up to {self.width} at once by what is declared"
+        told = f"up to {self.width} at once, as declared"
         if not self.undeclared:
             return told
         if self.undeclared == 1:

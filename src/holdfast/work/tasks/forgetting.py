@@ -72,14 +72,14 @@ def _refuse_at_work(view: View, found: Sequence[TaskRecord]) -> None:
     names = [one.name for one in out if one not in gone]
     if names:
         raise WorkError(
-            f"{listed(names)}: being worked on right now",
-            hint="stop its dispatcher first; holdfast status shows who that is", tasks=names,
+            f"{listed(names)}: in progress",
+            hint="stop its dispatcher first; holdfast status shows it", tasks=names,
         )  # fmt: skip
     if gone:
         names = [one.name for one in gone]
         raise WorkError(
             f"{listed(names)}: cut off when its dispatcher died",
-            hint=f"go on with it first: {begun[gone[0].list].command}", tasks=names,
+            hint=f"continue it first: {begun[gone[0].list].command}", tasks=names,
         )  # fmt: skip
 
 

@@ -142,7 +142,7 @@ def land(root: str, planned: Mapping[str, Any], room: str) -> str:
             return commit
         if _head(root) == head:
             raise CommitError(_said(moved), hint="make room for the commit, then run it again")
-    raise CommitError("the branch moved again and again", hint="run the list again later")
+    raise CommitError("the branch kept moving", hint="run the list again later")
 
 
 def land_patiently(root: str, planned: Mapping[str, Any], room: str, turns: Lock) -> str:
@@ -312,7 +312,7 @@ def _answer(
 ) -> bytes:
     done = _run(root, words, variables, input)
     if done.returncode:
-        raise CommitError(_said(done), hint="see to it, then run the list again")
+        raise CommitError(_said(done), hint="fix this, then run the list again")
     return done.stdout
 
 

@@ -116,8 +116,8 @@ def _refuse_changed(tasks: TaskList, known: Mapping[str, TaskRecord]) -> None:
     ]  # fmt: skip
     if changed:
         raise WorkError(
-            f"{listed(changed)}: done before, and the prompt has changed since",
-            hint="give it another name to have it done as well; to have it done anew: "
+            f"{listed(changed)}: already done, and the prompt has changed since",
+            hint="give it another name to do it as well; to do it again: "
             f"{_forget_command(tasks, changed[0])}",
             tasks=changed,
         )

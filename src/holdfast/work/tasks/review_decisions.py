@@ -97,7 +97,7 @@ def _in_review(view: View, list: str, name: str) -> TaskRecord:
     if decided is not None:
         raise TransitionError(
             f"{decided.by} has {'approved' if decided.approve else 'rejected'} {name} already",
-            hint="its dispatcher goes on with it",
+            hint="its dispatcher is handling it",
             list=list, task=name, state=record.state,
         )  # fmt: skip
     return record
@@ -121,8 +121,8 @@ def refuse_cut_off(view: View, record: TaskRecord) -> None:
     tasklist = task_records.list_in(view, record.list)
     command = tasklist.command if tasklist is not None else ""
     raise TransitionError(
-        f"{record.name}: its dispatcher is gone, and its changes have been put back",
-        hint=f"it is done again when you go on with: {command}",
+        f"{record.name}: its dispatcher is gone, and its changes have been undone",
+        hint=f"it is done again when you continue: {command}",
         list=record.list, task=record.name, state=record.state,
     )  # fmt: skip
 

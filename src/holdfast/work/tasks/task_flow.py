@@ -378,7 +378,7 @@ class TaskFlow:
             item,
         )
         if not run.accept(lands=bool(planned)):
-            raise Again("its files were put back by another process, which took it for dead")
+            raise Again("another process took it for dead and restored its files")
         return {**found, **self._landed(item, self._move(item, task_states.ACCEPTED))}
 
     def _landed(self, item: WorkItem, record: TaskRecord) -> dict[str, Any]:
@@ -395,7 +395,7 @@ class TaskFlow:
                    f"before ({error.message}): git reset -q -- {files}")  # fmt: skip
             return {**found, "commit": error.fields["commit"], "said": why}
         except landing.CommitError as error:
-            why = f"its changes are there, but were not committed: {error.message}"
+            why = f"its changes are in place, but were not committed: {error.message}"
             return {**found, "said": why}
         return {**found, "commit": commit}
 

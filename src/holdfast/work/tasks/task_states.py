@@ -40,18 +40,18 @@ OUT = (WORKING, CHECKING, FIXING)
 HOLDING = (*OUT, REVIEWING, LANDING)
 
 READY = "everything that it comes after is done"
-UNREADY = "what it comes after is not done any more"
+UNREADY = "what it comes after is no longer done"
 SENT_OUT = "a slot and its locks are free"
 AGENT_ENDED = "the agent succeeded, and there is a check"
 CHECK_FAILED = "the check failed, and a round is left"
 FIXED = "the agent succeeded once more"
 TO_REVIEW = "a person is to decide"
 ACCEPTED = "nothing is left to do but to record it"
-LANDED = "it is recorded, and committed if that was asked for"
-AGAIN = "this attempt is undone, and another one is made"
-GIVEN_UP = "this attempt is undone, and there is no other"
+LANDED = "it is recorded, and committed if the list says so"
+AGAIN = "this attempt is undone, and the task is tried again"
+GIVEN_UP = "this attempt is undone, and was the last"
 BLOCKED = "a task that it comes after failed"
-ANEW = "a person wants it tried again"
+ANEW = "a person asks for another attempt"
 
 
 EDGES = (

@@ -85,7 +85,7 @@ def tick(path: str, *names: str) -> bool:
                 return False
             if _replace(real, data, new):
                 return True
-    raise OSError(f"{path} changes all the time")
+    raise OSError(f"{path} keeps changing")
 
 
 class Ticker:

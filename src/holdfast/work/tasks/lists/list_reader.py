@@ -97,11 +97,11 @@ def from_command_line(prompts: Sequence[str]) -> TaskList:
         elif "\0" in prompt:
             wrong.append((at, "this contains a NUL"))
         elif places.setdefault(same(name), at) != at:
-            wrong.append((at, f"{name!r} is there already, as task {places[same(name)]}"))
+            wrong.append((at, f"{name!r} is already task {places[same(name)]}"))
         else:
             found.append(Task(name, prompt.strip(), line=at))
     if not prompts:
-        wrong.append((0, "there is no task in it"))
+        wrong.append((0, "it contains no tasks"))
     if len(prompts) > TASKS_MAX:
         wrong = [(0, _too_many(len(prompts)))]
     problems = Problems(COMMAND_LINE)
@@ -135,7 +135,7 @@ def _text(data: bytes) -> str:
 
 
 def _too_many(count: int) -> str:
-    return f"{count} tasks; at most {TASKS_MAX} are taken"
+    return f"{count} tasks; at most {TASKS_MAX} are accepted"
 
 
 def _refused(problems: Problems, wrong: list[tuple[int, str]], hint: str) -> TasksError:
@@ -159,7 +159,7 @@ def _checklist(problems: Problems, text: str, name: str) -> TaskList:
             if not item.is_ticked:
                 wrong.append((item.line, "this item has no text"))
         elif first != item.line:
-            wrong.append((item.line, f"{item.name!r} is there already, in line {first}"))
+            wrong.append((item.line, f"{item.name!r} is already in line {first}"))
         elif "\0" in item.prompt:
             wrong.append((item.line, "this contains a NUL"))
         elif not item.is_ticked:
@@ -251,7 +251,7 @@ class _Toml:
     def _entries(self, tables: dict[str, Any]) -> list[Any]:
         given = tables.pop(TASK, [])
         if not isinstance(given, list):
-            self._malformed(TOP, TASK, "each task begins with [[task]], in two pairs of brackets")
+            self._malformed(TOP, TASK, "each task begins with [[task]], in double brackets")
             return []
         if not given and not any(map(_is_tables, tables.values())):
             self._is_malformed = True
@@ -269,7 +269,7 @@ class _Toml:
             elif key in DEFAULTS:
                 found[key] = self._value(TOP, key, value)
             elif key in KEYS:
-                told = f"{key} is of one task and cannot be a default; write it below [[task]]"
+                told = f"{key} belongs to one task and cannot be a default; write it below [[task]]"
                 self._malformed(TOP, key, told)
             elif _is_tables(value):
                 self._malformed(TOP, key, f"[[{key}]] is not known; did you mean [[{TASK}]]?")
@@ -325,7 +325,7 @@ class _Toml:
             first = places.setdefault(same(name), at)
             if first != at:
                 line = self._lines.of(first, "name")
-                self._add(at, "name", f"{shown(name)} is there already, in line {line}")
+                self._add(at, "name", f"{shown(name)} is already in line {line}")
         return found
 
     def _check_order(self, names: dict[int, str]) -> None:

@@ -71,7 +71,7 @@ class Fields:
             return self._texts(key, given)
         if key == "commit":
             right = isinstance(given, bool)
-            return given, [] if right else [f"{key} is true or false, not {kind_of(given)}"]
+            return given, [] if right else [f"{key} must be true or false, not {kind_of(given)}"]
         return given, self._text(key, given)
 
     def slots_problems(self, given: Any) -> list[str]:
@@ -81,7 +81,7 @@ class Fields:
     @staticmethod
     def _number(key: str, given: Any) -> list[str]:
         is_right, meant = _NUMBERS[key]
-        return [] if is_right(given) else [f"{key} cannot be {shown(given)}; it is {meant}"]
+        return [] if is_right(given) else [f"{key} cannot be {shown(given)}; it must be {meant}"]
 
     # Texts
 
@@ -91,7 +91,7 @@ class Fields:
             line = shlex.join(given).replace("\\", "\\\\").replace('"', '\\"')
             return [f'check is one shell command, not a list of words; write check = "{line}"']
         if not isinstance(given, str):
-            return [f"{key} is a text, not {kind_of(given)}"]
+            return [f"{key} must be a text, not {kind_of(given)}"]
         if not given.strip():
             return [f"{key} is empty"]
         if "\0" in given:
@@ -103,7 +103,7 @@ class Fields:
 
     def _texts(self, key: str, given: Any) -> tuple[Any, list[str]]:
         if not _is_texts(given):
-            return (), [f"{key} is a list of texts, not {kind_of(given)}"]
+            return (), [f"{key} must be a list of texts, not {kind_of(given)}"]
         if key == "command":
             return tuple(given), _command_problems(given)
         told: list[str] = []
@@ -113,7 +113,7 @@ class Fields:
             if problem:
                 told.append(problem)
             elif folded(name) in found:
-                told.append(f"{key} has {shown(text)} twice")
+                told.append(f"{key} lists {shown(text)} twice")
             else:
                 found[folded(name)] = name
         return tuple(found.values()), told
@@ -122,7 +122,7 @@ class Fields:
 
     def _paths(self, key: str, given: Any) -> tuple[tuple[str, ...], list[str]]:
         if not isinstance(given, list):
-            return (), [f"{key} is a list of paths, not {kind_of(given)}"]
+            return (), [f"{key} must be a list of paths, not {kind_of(given)}"]
         told: list[str] = []
         found: dict[str, str] = {}
         for text in given:
@@ -132,7 +132,7 @@ class Fields:
             if problem:
                 told.append(f"{key}: {problem}")
             elif place is not None and folded(place.key) in found:
-                told.append(f"{key} has {shown(text)} twice")
+                told.append(f"{key} lists {shown(text)} twice")
             elif place is not None:
                 found[folded(place.key)] = place.path
         return tuple(found.values()), told
@@ -192,7 +192,7 @@ def _lock(text: str) -> tuple[str, str]:
         return "", f"locks: {error.message}; {error.hint}"
     if found is None:
         kinds = ", ".join(f"{kind}:" for kind in keys.GENERIC_KINDS)
-        return "", f"locks: {shown(text)} is not a resource; one begins with {kinds}"
+        return "", f"locks: {shown(text)} is not a resource; resources begin with {kinds}"
     return found, ""
 
 

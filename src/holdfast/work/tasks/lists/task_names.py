@@ -44,7 +44,7 @@ def name_problem(name: str) -> str:
         return f"name is longer than {NAME_CHARACTERS_MAX} characters"
     wrong = next((one for one in name if _is_hidden(one)), "")
     if wrong:
-        return f"name contains {shown(wrong)}, a line break or a character that cannot be seen"
+        return f"name contains {shown(wrong)}, a line break or an invisible character"
     return "name has blanks around it" if name != name.strip() else ""
 
 
