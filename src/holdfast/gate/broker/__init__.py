@@ -1,51 +1,38 @@
-"""The broker: a command that leases what it writes, at the very write.
+"""The broker: leases every file that a command writes, at the moment of the write.
 
-`holdfast run --lease -- COMMAND` runs any program, with nothing declared. The repository is closed
-to it by Landlock, and the kernel tells the broker of every call that would open something to
-write, change a name, a mode, an owner or a time (seccomp). For each call the broker
+`holdfast run --lease -- COMMAND` runs any program, with nothing declared. Landlock closes the
+repository to it, and the kernel reports every call that would open something for writing, or change
+a name, a mode, an owner or a time, to the broker (seccomp). For each call the broker
 
-1. copies the path out of the caller's memory, and finds what it names, as the caller sees it,
+1. copies the path out of the caller's memory, and resolves it as the caller sees it,
 2. takes the lease, or finds that another holder has it,
-3. performs the call itself, on its own copy of the path, and hands the descriptor in.
+3. performs the call itself, on its own copy of the path, and passes the descriptor to the caller.
 
-Nothing lies between looking and doing, and whatever deceives the broker meets Landlock.
+There is no window between the check and the call, and Landlock refuses a caller that deceives the
+broker.
 
-    system       the system calls: which are heard, which are refused, which the broker makes
-    caller       the thread that waits: its memory, its descriptors, and whether it is still what
-                 the command began as
-    finding      what a path of the caller names: an open descriptor, and where that lies
-    performing   what the calls share: the lease of a file, and how a call is answered
-    opening      the calls that open a file to write, make it, or shorten it
-    naming       the calls that make a name, give a file another one, or take one away
-    folders      the rename of a folder, with all that is in it
-    marking      modes, owners, times and attributes
-    leases       what the command holds, what others hold, and what is old
-    ahead        leases before the write, many at once, for a git that changes a tree
-    waiting      calls that stand in line, with --wait
-    agent_leases the same for a command of an agent, by the rules of the gate
-    task_leases  the same for a task, which keeps them until it ends and can be undone
-    where        where a path lies: outside, the ledger's, git's, or a file of a checkout
-    kinds        which of those files git ignores
-    controlling  control files: written aside, judged, and published as a copy
-    gitsettings  which settings of git make it execute something
-    including    files of a work tree that those include
-    committed    which leased files a commit has made clean
-    leftover     what the command left running, and which files that has open
-    outside      the first calls, before the ledger is open
-    serving      the loop that hears and answers
-    assembly     all of these put together
-    mounts       other ways to the same folder
-    starting     what is closed to the command, and how it is started
-    runner       the process that was called, and its line to the broker
+    command_start    what is closed to the command, and how it is started
+    runner           the process that was called, and its connection to the broker
+    broker_loop      the loop that receives calls and answers them
+    assembly         all parts put together
+    heard_calls      the system calls: which the broker hears, refuses, or makes itself
+    calling_thread   the waiting thread: its memory, its descriptors, and whether it still has the
+                     identity that the command had at its start
+    left_running     processes that the command left running, and the files that they have open
+
+    calls            performing the calls
+    places           what a path names, and whether it needs a lease
+    leasing          taking and releasing the leases
+    control          control files: written as a copy, checked, and published
 
 Three processes: the runner, which waits as for any command; the broker, its child, which takes no
-signal but the kernel's last one; and the command, the broker's child, in the runner's process
-group. So the broker is an ancestor of all that it has to read, and the runner can end while
-something is still running.
+signal but SIGKILL; and the command, the broker's child, in the runner's process group. So the
+broker is an ancestor of every process that it has to read, and the runner can end while some of
+them are still running.
 
 What this does not promise: see `docs/leases-at-the-write.md`. Descriptors that were open before,
-or that are sent to a process outside, are not covered, nor is anything that a process outside is
-asked to write.
+or that are sent to a process outside, are not covered, nor are writes that a process outside does
+on request.
 
 Linux on x86_64 only. May import manager and below, and the sandbox; never cli.
 """

@@ -1,4 +1,4 @@
-"""The broker of one command, put together: what is not needed before the command has started."""
+"""Assembles the broker of one command: the parts that are not needed before the command starts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def assembled(
     wait: float | None,
     committed: Committed | None,
 ) -> Broker:
-    """The broker that serves a command. `is_open` says what is open outside, if that is closed."""
+    """The broker that serves a command. If the outside is closed, `is_open` says what is open
+    there."""
     assert manager.tree is not None
     kinds = Kinds(where)
     controlling = Controlling(kinds, controls_of(manager.tree.root), leases.say)
@@ -60,7 +61,7 @@ def assembled(
 
 
 def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
-    """What those inside can ask beside the usual."""
+    """The requests that processes inside can send besides the usual ones."""
 
     def refusals(_manager: LockManager, _wanted: Mapping[str, Any]) -> dict[str, Any]:
         return {"refusals": list(leases.refusals)}
@@ -74,7 +75,7 @@ def questions(leases: Leases, wait: float | None) -> dict[str, Question]:
             for name in names:
                 leases.note_read(reader, os.path.realpath(f"{root}/{name}"))
         if wanted.get("edit") is True and wait is not None:
-            return {"held": []}  # an edit will stand in line
+            return {"held": []}  # an edit will wait in line
         from holdfast.gate.git.commit_check import held
 
         found = [one for one in held(manager, root, names) if not leases.is_own(one.grant.holder)]

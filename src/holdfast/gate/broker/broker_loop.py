@@ -1,8 +1,9 @@
-"""The loop of the broker: it hears one call after the other, and answers.
+"""The loop of the broker: it receives one call after the other, and answers it.
 
-It is single-threaded, so no two calls of a command are under way at the same time; those that have
-to wait are put aside (`waiting`). What it does not understand, or may not do for the caller, is
-left to the kernel, and so to Landlock; a call that Landlock knows nothing of is refused instead.
+It is single-threaded, so no two calls of a command are in progress together; calls that have to
+wait are put aside (`waiting_calls`). A call that the broker does not understand, or may not perform
+for the caller, is left to the kernel, and so to Landlock; a call that Landlock does not handle is
+refused instead.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.leasing.committed_files import Committed
     from holdfast.manager.manager import LockManager
 
-#: How often the broker looks after what it holds.
+#: How often the broker checks its leases.
 _LOOK_SECONDS = 1.0
-#: How long after a rename in git's folder a commit is looked for: it is renamed more than once.
+#: How long after a rename in git's folder to check for a commit: a commit renames several times.
 _COMMIT_SECONDS = 0.2
-#: A command that calls nothing for so long does something else.
+#: A command that makes no call for this long is busy with something else.
 _QUIET_SECONDS = 0.01
-#: As many calls are answered before other things are seen to.
+#: How many calls are answered before the broker attends to other things.
 _TURN_MAX = 64
 
 
@@ -65,12 +66,12 @@ class Broker:
         wait: float,
         committed: Committed | None = None,
     ) -> None:
-        """`committed` finds what a commit has made clean, if that is to be given back."""
+        """`committed` finds the files that a commit has made clean, if those are to be released."""
         self.ears = performing.ahead.ears
         self.ears[performing.controlling.ear] = performing.controlling.hear
-        #: Done when the loop is to end: nothing is left below.
+        #: The loop is to end: no process is left below.
         self.is_over = False
-        #: Done once, as soon as nothing is called for a moment, or a while later.
+        #: Called once, as soon as there is no call for a moment, or after a while at the latest.
         self.when_quiet: Callable[[], None] | None = None
         self._quiet_at_last = monotonic() + 10 * _QUIET_SECONDS
         self._performing = performing
@@ -86,12 +87,12 @@ class Broker:
             for one in acts
             if hasattr(one, name)
         }
-        #: Those that Landlock does not judge.
+        #: The calls that Landlock does not handle.
         self._marks = {
             number: getattr(marking, name) for number, name in NAMES.items()
             if hasattr(marking, name)
         }  # fmt: skip
-        #: Called in every round of the loop: how long it may sleep then, in seconds.
+        #: Called in every round of the loop. Returns how long it may sleep, in seconds.
         self.attend: Callable[[], float] | None = None
         self._look_at = monotonic() + _LOOK_SECONDS
         self._committed = committed
@@ -101,20 +102,20 @@ class Broker:
 
     @property
     def waited_seconds(self) -> float:
-        """How long at least one call has stood in line, in all."""
+        """For how long in all at least one call has waited in line."""
         return self._line.waited_seconds
 
     @property
     def wanted(self) -> list[str]:
-        """What calls that stand in line are about to write."""
+        """The paths that calls in line are about to write."""
         return self._line.wanted
 
     def answer(self, call: Call) -> None:
-        """Answer a call that was heard before there was a broker."""
+        """Answer a call that was received before there was a broker."""
         self._answer(call)
 
     def serve(self) -> None:
-        """Until nothing is left below that could call."""
+        """Serve until no process is left below that could make a call."""
         poll = select.poll()
         poll.register(self._listener.fd, select.POLLIN)
         watched: set[int] = set()
@@ -181,7 +182,7 @@ class Broker:
             self._listener.refuse(id, error.errno or errno.EIO)
         except HoldfastError:
             self._listener.refuse(id, errno.EACCES)
-        except Exception as error:  # a fault of ours must not stop all other calls
+        except Exception as error:  # our own error must not stop all other calls
             self._leases.say(f"internal error in the broker, so a call was refused: {error!r}")
             self._listener.refuse(id, errno.EIO)
         else:
@@ -211,7 +212,7 @@ class Broker:
         return answer
 
     def _tell_of_other(self, caller: Caller, name: str, given: tuple[int, ...]) -> None:
-        """Say, once, why a program can write nothing here."""
+        """Say, once, why a program cannot write anything here."""
         if self._has_told_of_others or name not in _PATHS_AT:
             return
         try:
@@ -228,7 +229,7 @@ class Broker:
             )
 
     def _refuse_limits(self, process: int) -> None:
-        """Without descriptors, or memory, the broker could serve no call."""
+        """Refuse limits for the broker: without descriptors or memory it could serve no call."""
         try:
             process = Caller(process, lambda: True).process
         except (OSError, ValueError):
@@ -266,8 +267,8 @@ class Broker:
     # The end of the command
 
     def end(self) -> list[str]:
-        """The command itself has ended. Give back what is not in use any more; what is left, as
-        lines for people."""
+        """The command itself has ended. Release the leases that are no longer in use. Returns a
+        line for people about each process that is left."""
         self.refuse_all()
         kept = self._give_back()
         return [
@@ -277,13 +278,13 @@ class Broker:
         ]
 
     def refuse_all(self) -> None:
-        """The command itself has ended: what it left running gets no more leases."""
+        """The command itself has ended: processes that it left running get no more leases."""
         self._performing.controlling.hear()
         self._leases.is_over = True
         self._line.refuse_all()
 
     def settle_git(self) -> None:
-        """The command has ended, and its runner knows: see to what git has changed for it."""
+        """The command has ended, and its runner knows: release what git has made clean."""
         if self._performing.git_moves:
             self._leases.free_clean(self._performing.kinds)
 
@@ -291,7 +292,7 @@ class Broker:
         return plain(self._leases.mine[path].shown)
 
     def _give_back(self) -> dict[int, list[str]]:
-        """Give back what no process below has open to write. What each of them has."""
+        """Release what no process below has open for writing. Returns what each of them has."""
         used: dict[int, list[str]] = {}
         mine = self._leases.mine
         for process in descendants():
@@ -327,21 +328,21 @@ class Broker:
             if self._leases.is_over and self._leases.mine:
                 self._give_back()
         except HoldfastError:
-            pass  # the ledger is in trouble; perhaps not the next time
+            pass  # the ledger cannot be used now; the next round tries again
 
     def let_go(self) -> None:
-        """Hear nothing any more: what is left below can open nothing from now on."""
+        """Stop receiving calls: processes that are left below can open nothing from now on."""
         self._listener.close()
 
     def close(self) -> None:
-        """Nothing is left: give back the rest."""
+        """No process is left: release the rest."""
         self._leases.close()
         self._line.close()
         self._performing.controlling.close()
         self._performing.kinds.close()
 
 
-#: Where a call has its path.
+#: The position of the path among a call's arguments.
 _PATHS_AT = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}
 _NOTED = frozenset(number for number, name in NAMES.items()
                    if name in ("close", "prctl", "landlock_restrict_self"))  # fmt: skip

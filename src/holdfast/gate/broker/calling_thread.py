@@ -1,15 +1,16 @@
-"""The thread that waits for its call: its memory, its descriptors, and whether it is still what
-the command began as.
+"""The thread that waits for its call: its memory, its descriptors, and whether it still has the
+identity that the command had at its start.
 
 The broker does for a caller what the caller could do itself, and no more. It can know that only
-while the caller is what the broker is: the same ids, groups and capabilities, the same root and
-namespaces. A caller that became something else is not served; the kernel makes its call, and
+while the caller has the broker's own identity: the same ids, groups and capabilities, the same root
+and namespaces. A caller whose identity has changed is not served; the kernel makes its call, and
 Landlock refuses what is closed.
 
-The same holds for a process that closed itself further with Landlock, and for its descendants.
-The kernel does not show that, so the call is heard, and descent is followed by parents. What has
-lost its parent since the first such call could descend from anything, so it counts as closed; a
-child cannot be given to another parent otherwise (`system` refuses CLONE_PARENT).
+The same applies to a process that restricted itself further with Landlock, and to its descendants.
+The kernel does not expose this, so the broker hears that call, and follows descent through parents.
+A process that has lost its parent since the first such call could descend from any of them, so it
+counts as restricted. A child gets another parent in no other way (`heard_calls` refuses
+CLONE_PARENT).
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _PARENT_AT = 1
 
 
 class Gone(Exception):
-    """The caller does not wait any more: what was read may have been another's."""
+    """The caller no longer waits: what was read may have been another thread's."""
 
 
 class Caller:
-    """One thread, for the time of one call. All reading raises OSError, or Gone."""
+    """One thread, for the time of one call. All methods that read raise OSError, or Gone."""
 
     __slots__ = ("_is_waiting", "_status", "folder", "thread")
 
@@ -52,7 +53,7 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """What the kernel calls its program."""
+        """The kernel's name for its program."""
         return _field(self._status, b"Name:").decode("utf-8", "replace")
 
     @property
@@ -65,14 +66,14 @@ class Caller:
         return int(_field(self._status, b"\nUmask:"), 8)
 
     def has_room(self) -> bool:
-        """Whether it can have one more descriptor."""
+        """Whether it may have one more descriptor."""
         most = prlimit(self.thread, RLIMIT_NOFILE)[0]
         if most < 0 or int(_field(self._status, b"\nFDSize:")) < most:
             return True
         return sum(int(name) < most for name in os.listdir(f"{self.folder}/fd")) < most
 
     def may_grow(self, size: int) -> bool:
-        """Whether a file of it may have so many bytes; else it is told, as the kernel does."""
+        """Whether its limit permits a file of this size; if not, it gets SIGXFSZ, as usual."""
         most = prlimit(self.thread, RLIMIT_FSIZE)[0]
         if 0 <= most < size:
             made(234, self.process, self.thread, SIGXFSZ)  # tgkill
@@ -80,11 +81,11 @@ class Caller:
         return True
 
     def identity(self) -> tuple[bytes, bytes, str, str, tuple[int, int]]:
-        """What it may do, and where it is."""
+        """Its ids, capabilities, namespaces and root."""
         return _identity(self._status, self.folder)
 
     def text(self, at: int) -> bytes:
-        """The path at an address. Raises OSError with what the kernel would say."""
+        """The path at an address. Raises OSError with the kernel's error number."""
         found = self.memory(at, _AT_START_BYTES)
         end = found.find(b"\0")
         if end < 0:
@@ -96,18 +97,18 @@ class Caller:
         return found[:end]
 
     def memory(self, at: int, size: int) -> bytes:
-        """What is there; less, if less is there. Raises OSError if nothing is."""
+        """The bytes at an address; fewer if the mapping ends. Raises OSError if there are none."""
         found = memory(self.thread, at, size)
         self.demand_waiting()
         return found
 
     def demand_waiting(self) -> None:
-        """See that all that was read up to now was the caller's. Raises Gone."""
+        """Verify that everything read so far was the caller's. Raises Gone."""
         if not self._is_waiting():
             raise Gone
 
     def bytes_at(self, at: int, size: int) -> bytes:
-        """So many bytes. Raises EFAULT if they are not there."""
+        """Exactly `size` bytes. Raises EFAULT if there are fewer."""
         found = bytearray()
         while len(found) < size:
             some = self.memory(at + len(found), size - len(found))
@@ -117,7 +118,7 @@ class Caller:
         return bytes(found)
 
     def open_folder(self, number: int) -> int:
-        """A descriptor of ours for one of its own, or for the folder that it is in."""
+        """A descriptor of ours for one of its own, or for its working folder."""
         if number == AT_FDCWD:
             return self._checked(os.open(f"{self.folder}/cwd", _LOOK))
         return self.open_descriptor(number)
@@ -138,7 +139,7 @@ class Caller:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
 
     def descriptor_flags(self, number: int) -> int:
-        """With what a descriptor of its own was opened."""
+        """The flags with which one of its descriptors was opened."""
         try:
             info = _read(f"{self.folder}/fdinfo/{number}")
         except FileNotFoundError:
@@ -147,34 +148,34 @@ class Caller:
 
 
 class Trust:
-    """Who is still what the command began as."""
+    """Which callers still have the identity that the command had at its start."""
 
     __slots__ = ("_adopters", "_broker", "_own", "_since", "_worse", "command")
 
     def __init__(self) -> None:
         self._broker = os.getpid()
         self._own = _identity(_read("/proc/self/status"), "/proc/self")
-        #: The process that the command is, once it has been started.
+        #: The command's process, once it has been started.
         self.command = 0
-        #: Processes that closed themselves further, and when each of them began.
+        #: Processes that restricted themselves further, and when each of them started.
         self._worse: dict[int, int] = {}
-        #: Those that take the orphans of their descendants.
+        #: Processes that adopt the orphans of their descendants.
         self._adopters: set[int] = set()
         self._since = 0
 
     def note_restricted(self, process: int) -> None:
-        """A process is about to close itself further."""
+        """A process is about to restrict itself further."""
         start = _start_of(process)
         if not self._worse:
             self._since = _now_in_ticks()
         self._worse[process] = start
 
     def note_adopter(self, process: int) -> None:
-        """A process is about to take the orphans of its descendants."""
+        """A process is about to adopt the orphans of its descendants."""
         self._adopters.add(process)
 
     def is_as_begun(self, caller: Caller) -> bool:
-        """Whether the broker may do something for a caller. Raises OSError if it is gone."""
+        """Whether the broker may serve a caller. Raises OSError if it is gone."""
         if caller.identity() != self._own:
             return False
         return not self._worse or self._descends_well(caller.process)
@@ -192,22 +193,22 @@ class Trust:
             if parent <= 1:
                 return False
             if (parent == self._broker or parent in self._adopters) and start >= self._since:
-                return False  # an orphan, perhaps of one of those
+                return False  # an orphan, perhaps of a restricted process
             if parent == self._broker:
                 return True
             process = parent
 
 
 def lineage(process: int) -> Iterator[int]:
-    """A process, its parent, the parent of that, and so on."""
+    """A process and its ancestors, nearest first."""
     while process > 1:
         yield process
         found = read_stat(process)
         process = 0 if found is None else int(found[1][_PARENT_AT])
 
 
-#: What the kernel tells of threads, kept open: it is about that very thread, whatever becomes of
-#: its number, and cannot be read any more once the thread has ended.
+#: Open `status` files of threads. Each stays with its thread even if the id is reused, and can no
+#: longer be read once the thread has ended.
 _told: dict[int, int] = {}
 
 
@@ -241,7 +242,7 @@ def _field(text: bytes, name: bytes) -> bytes:
 def _identity(status: bytes, folder: str) -> tuple[bytes, bytes, str, str, tuple[int, int]]:
     ids = status[status.index(b"\nUid:") : status.index(b"\nNStgid:")]
     at = ids.index(b"\nFDSize:")
-    ids = ids[:at] + ids[ids.index(b"\n", at + 1) :]  # how many descriptors it has room for
+    ids = ids[:at] + ids[ids.index(b"\n", at + 1) :]  # without the size of its descriptor table
     can = status[status.index(b"\nCapInh:") : status.index(b"\nNoNewPrivs:")]
     root = os.stat(f"{folder}/root")
     return (

@@ -1,8 +1,8 @@
-"""Around one command: what is closed to it, what it gets to know, and how it is started.
+"""Starts one command below a broker: what is closed to it, and how it is started.
 
-Closed are all checkouts of the repository, git's folder, and the ledger. Everything else stays open
-(`sandbox.closing`), but for the folders on the way to those: there nothing can be made without the
-broker, which makes it without a lease. With `--sandbox` the outside is closed too.
+All checkouts of the repository, git's folder, and the ledger are closed. Everything else stays open
+(`sandbox.complement`), except the folders above those: there the command can create something only
+through the broker, which takes no lease for it. With `--sandbox` the outside is closed too.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
-#: From this value on Yama lets only root read the memory of other processes; from 3 on, none can.
+#: From this value on Yama lets only root read other processes' memory; from 3 on, no process.
 _YAMA_CLOSED = 2
 
 
 def demand(*, is_tried: bool = False, what: str = "run --lease") -> int:
-    """The version of Landlock here. Raises SandboxError if this machine cannot have a broker, and
-    so `what` cannot work. With `is_tried` the kernel is not asked for a listener: it was, and would
-    say so at the start."""
+    """The version of Landlock here. Raises SandboxError if no broker can run on this machine, so
+    that `what` cannot work. With `is_tried`, the kernel is not asked for a listener: that has been
+    tried before, and would fail at the start."""
     machine = os.uname().machine if hasattr(os, "uname") else sys.platform
     lacks = ""
     if sys.platform != "linux":
@@ -67,7 +67,7 @@ def demand(*, is_tried: bool = False, what: str = "run --lease") -> int:
 
 
 class Enclosure:
-    """What one command is closed in. `start` it, then serve."""
+    """The restrictions around one command. `start` it, then serve."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class Enclosure:
         closes_git: bool = False,
         places: Callable[[Places], None] | None = None,
     ) -> None:
-        """`root` is that of the repository, `ledger` the folder of its ledger. With `until_commit`
-        it is remembered what is committed now. With `closes_git` the command can write nothing of
-        git's own. `places` opens what is open outside, if the outside is closed too."""
+        """`root` is the repository's, `ledger` the folder of its ledger. With `until_commit` the
+        present commits are remembered. With `closes_git` the command cannot write git's own files.
+        If the outside is closed too, `places` opens what is open there."""
         self._root = root
         self._trust = Trust()
         self._filter = seccomp.Filter(heard_calls.program)
@@ -109,7 +109,7 @@ class Enclosure:
         (self._folders if rights == MUTATING else self._files).add(path)
 
     def is_open(self, path: str, is_there: bool) -> bool:
-        """Whether Landlock leaves something open: its content, or if it is not there its name."""
+        """Whether Landlock leaves a path open: its content or, if it does not exist, its name."""
         if is_there and path in self._files:
             return True
         if not path.startswith("/"):
@@ -122,8 +122,8 @@ class Enclosure:
         return False
 
     def _is_the_kernel_s(self, path: str, is_there: bool) -> bool:
-        """Whether a call outside is left to the kernel: what is open there, and all of it if the
-        outside is closed as well, for then Landlock refuses the rest."""
+        """Whether a call on a path outside is left to the kernel: if the path is open, or if the
+        outside is closed as well, because then Landlock refuses the rest."""
         return self._is_closed_outside or self.is_open(path, is_there)
 
     def start(
@@ -136,7 +136,7 @@ class Enclosure:
         default: Iterable[int] = (),
     ) -> int:
         """Start the command; its pid. `prepare` is called in the child before it is restricted.
-        Raises as `sandbox.starting.start`."""
+        Raises as `sandbox.restricted_start.start`."""
 
         def enter() -> None:
             prepare()
@@ -155,8 +155,8 @@ class Enclosure:
         folder: str,
         streams: tuple[int, int],
     ) -> int:
-        """Have a nursery start it, which is quicker than to fork a large process. Raises also
-        GoneError: then nothing was started, and it may be tried again."""
+        """Have a fork server start it, which is faster than forking a large process. Also raises
+        GoneError: then nothing was started, and the caller may retry."""
         line = self._theirs.fileno()
         ruleset = self._ruleset.descriptor
         return self._begun(
@@ -170,13 +170,13 @@ class Enclosure:
         return child
 
     def close(self) -> None:
-        """It could not be started, and is not tried again."""
+        """The command could not be started, and there is no retry."""
         self._ours.close()
         self._theirs.close()
         self._ruleset.close()
 
     def broker(self, manager: LockManager, leases: Leases, *, wait: float | None = None) -> Broker:
-        """The broker of the command that was started. With `wait` a call stands in line for so many
+        """The broker of the command that was started. With `wait`, a call waits in line for so many
         seconds."""
         from holdfast.gate.broker.assembly import assembled
 
@@ -187,7 +187,7 @@ class Enclosure:
         )  # fmt: skip
 
     def outside(self) -> Outside:
-        """What answers the command's calls until its broker is there."""
+        """Answers the command's calls until its broker is ready."""
         from holdfast.gate.broker.calls.outside_calls import Outside
 
         return Outside(self._heard(), self._trust, self._where, self._is_the_kernel_s)
@@ -217,7 +217,7 @@ def _received(line: _socket.socket) -> int:
 
 
 def _kept_apart() -> str:
-    """Why a process may not read the memory of its own descendants, if it may not."""
+    """Why a process may not read the memory of its own descendants; empty if it may."""
     try:
         with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
             scope = int(file.read())
@@ -229,8 +229,8 @@ def _kept_apart() -> str:
 
 
 def _refuse_alias(folder: str) -> None:
-    """Raise if a folder, or a part of it, can be reached by another mount: a rule of Landlock is
-    about the file itself, so it would be open there and here."""
+    """Raise if a folder, or a part of it, can be reached through another mount: a Landlock rule is
+    attached to the file itself, so opening it there would open it here."""
     from holdfast.gate.broker.places.mounts import aliases
 
     for place in aliases(folder):
@@ -256,5 +256,5 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def socket_path(root: str) -> str:
-    """Where those inside can ask."""
+    """The socket for requests from inside."""
     return f"{root}/{LEDGER_FOLDER}/broker-{os.getpid()}"

@@ -1,17 +1,17 @@
-"""The system calls of the broker: which are heard, which are refused, which it makes itself.
+"""The system calls of the broker: which it hears, which are refused, which it makes itself.
 
-The filter looks at the number of a call and, where that tells, at its flags, so that reading costs
-nothing. What it says of each call:
+The filter checks the number of a call and, where those matter, its flags, so that reading costs
+nothing. Its verdict on each call:
 
-    heard     what opens something to write, changes names, modes, owners, times or attributes;
-              the close of a descriptor with a high number (see `controlling`); what makes a
-              process less, or the parent of others' orphans (see `caller`); what sets the
-              limits of another process
-    refused   other ways round: io_uring, 32-bit calls, descriptors by file handle, flags of a
-              file (chattr), a child that is made a sibling, memory that can be kept back
-    let pass  everything else
+    heard     calls that open something for writing, or change names, modes, owners, times or
+              attributes; the close of a descriptor with a high number (see `control_writes`);
+              calls with which a process restricts itself, or adopts orphans (see
+              `calling_thread`); calls that set the limits of another process
+    refused   ways around those: io_uring, 32-bit calls, opening by file handle, flags of a file
+              (chattr), a child that is made a sibling, memory that can be withheld
+    passed    everything else
 
-There is no wrapper in the C library for some of the calls, so all are made by number.
+The C library has no wrapper for some of the calls, so all are made by number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.gate.sandbox.seccomp import WRITING, Machine
 
 MACHINE_NAME = "x86_64"
 
-#: The calls that are heard, whatever their arguments are.
+#: The calls that are heard whatever their arguments are.
 HEARD = {
     85: "creat", 437: "openat2", 76: "truncate",
     83: "mkdir", 258: "mkdirat", 84: "rmdir", 87: "unlink", 263: "unlinkat",
@@ -39,7 +39,7 @@ HEARD = {
     197: "removexattr", 198: "lremovexattr", 199: "fremovexattr",
     463: "setxattrat", 466: "removexattrat", 446: "landlock_restrict_self",
 }  # fmt: skip
-#: Those that are heard if their flags say that they write: where the flags are.
+#: The calls that are heard if their flags are those of a write: the position of the flags.
 OPENS = {2: ("open", 1), 257: ("openat", 2)}
 CLOSE = 3
 #: From this descriptor on a close is heard.
@@ -48,24 +48,24 @@ HIGH_DESCRIPTOR = 960
 NAMES = {number: name for number, (name, _at) in OPENS.items()}
 NAMES |= {**HEARD, CLOSE: "close", 157: "prctl", 302: "prlimit64"}
 
-#: What is refused, and with what.
+#: The calls that are refused, and with which error.
 REFUSED = {
     425: errno.ENOSYS, 426: errno.ENOSYS, 427: errno.ENOSYS,  # io_uring
     304: errno.EPERM,  # open_by_handle_at
-    # clone3 has its flags where a filter cannot look; the C library then calls clone.
+    # clone3 has its flags in memory, which a filter cannot read; the C library falls back to clone.
     435: errno.ENOSYS,
     469: errno.ENOSYS,  # file_setattr
-    # A process that reads memory which one of its threads keeps back waits for ever.
+    # The broker would wait forever for memory that a thread of the caller withholds.
     323: errno.EPERM,  # userfaultfd
 }  # fmt: skip
-#: What is refused or heard if one of its arguments is, or has, a certain value.
+#: The calls that are refused or heard if an argument has a certain value or bit.
 _CLONE, _CLONE_PARENT = 56, 0x8000
 _PRCTL, _SUBREAPER = 157, 36
 _PRLIMIT = 302
 _IOCTL = 16
-#: Flags of a file, its version, its extended flags, its layout on disk, and a seal that makes it
-#: read-only for ever (fs-verity): changed through any descriptor. Then userfaultfd again, and what
-#: types into a terminal for the person at it (TIOCSTI).
+#: These change a file through any descriptor: its flags, its version, its extended flags, its
+#: layout on disk, and a seal that makes it read-only permanently (fs-verity). Then userfaultfd
+#: again, and TIOCSTI, which types into a terminal.
 _IOCTLS_REFUSED = (
     0x40086602, 0x40046602, 0x40087602, 0x40086604, 0x401C5820, 0x6609, 0x660C, 0x40806685,
     0xAA00, 0x5412,
@@ -82,7 +82,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def program(machine: Machine) -> bytes:
-    """The filter, in the words of the kernel's little machine."""
+    """The filter, as BPF instructions."""
     steps = [
         _step(_LOAD, _MACHINE_AT),
         _step(_IS_EQUAL, machine.audit, 1, 0),
@@ -155,7 +155,7 @@ _WAKE_ON_OUR_PROCESSOR = 1
 
 
 class Listener:
-    """Where calls are told. A caller waits until it is answered."""
+    """The listener of the filter. A caller waits until it is answered."""
 
     __slots__ = ("_room", "fd")
 
@@ -168,8 +168,8 @@ class Listener:
             pass  # an older kernel: each answer takes a little longer
 
     def hear(self) -> tuple[int, int, int, tuple[int, ...]] | None:
-        """The next call: its id, its thread (0 if that is out of sight), its number and its
-        arguments. Only when the descriptor can be read. None if the caller is gone already."""
+        """The next call: its id, its thread (0 if that is not visible here), its number and its
+        arguments. Call this only if the descriptor is readable. None if the caller is gone."""
         room = self._room
         room[:] = bytes(len(room))
         try:
@@ -180,7 +180,7 @@ class Listener:
         return id, thread, number, tuple(arguments)
 
     def close(self) -> None:
-        """Hear nothing any more. Calls that are heard fail with ENOSYS from now on."""
+        """Stop receiving calls: those that the filter reports fail with ENOSYS from now on."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -194,11 +194,11 @@ class Listener:
         return True
 
     def pass_on(self, id: int) -> None:
-        """Let the kernel make the call; Landlock is its judge."""
+        """Let the kernel make the call; Landlock checks it."""
         self._say(id, 0, 0, _CONTINUE)
 
     def answer(self, id: int, value: int) -> None:
-        """The call has been made."""
+        """The call succeeded with this value."""
         self._say(id, value, 0, 0)
 
     def refuse(self, id: int, number: int) -> None:
@@ -212,7 +212,7 @@ class Listener:
             pass  # the caller was killed
 
     def give(self, id: int, fd: int, *, close_on_exec: bool, number: int | None = None) -> None:
-        """Hand a descriptor in, as the answer. Raises OSError if the caller can have no more."""
+        """Install a descriptor in the caller, as the answer. Raises OSError if it has no room."""
         flags = _ADD_SENDS if number is None else _ADD_SENDS | _ADD_SETS
         wanted = _ADDED.pack(id, flags, fd, number or 0, os.O_CLOEXEC if close_on_exec else 0)
         try:
@@ -221,7 +221,7 @@ class Listener:
             pass  # the caller was killed
 
 
-# What the broker does itself
+# The calls that the broker makes itself
 
 _library = ctypes.CDLL(None, use_errno=True)
 _syscall = _library.syscall
@@ -231,7 +231,7 @@ AT_FDCWD = -100
 
 
 def made(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
-    """Make a call by number. Raises OSError with what the kernel says."""
+    """Make a call by number. Raises OSError with the kernel's error."""
     words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     found = int(_syscall(ctypes.c_long(number), *words))
     if found < 0:
@@ -256,8 +256,8 @@ _readv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong,
 
 
 def memory(thread: int, at: int, size: int) -> bytes:
-    """What another process has at an address; less, if less is there. Raises OSError if nothing
-    is, or it cannot be read."""
+    """The bytes at an address of another process; fewer if the mapping ends. Raises OSError if
+    there are none, or they cannot be read."""
     _theirs.base, _theirs.length = at, min(size, _ROOM_BYTES)
     _ours.length = min(size, _ROOM_BYTES)
     found = int(_readv(thread, _ours_at, 1, _theirs_at, 1, 0))
@@ -270,8 +270,8 @@ def memory(thread: int, at: int, size: int) -> bytes:
 
 
 def _memory_by_file(thread: int, at: int, size: int) -> bytes:
-    """The same where a sandbox around us (Codex's) refuses the call, but not the file. Read by
-    pages: what begins in one that is there may end in one that is not."""
+    """The same where a sandbox around us (Codex's) refuses the call, but not the file. Read page by
+    page: the range may start in a mapped page and end in an unmapped one."""
     found = b""
     fd = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -298,7 +298,7 @@ def open_how(folder: int, path: bytes, flags: int, mode: int, resolve: int) -> i
 
 
 def file_system(fd: int) -> int:
-    """The number of the kind of file system that something is in."""
+    """The type number of the file system of an open file."""
     room = bytearray(120)
     made(138, fd, (ctypes.c_char * len(room)).from_buffer(room))  # fstatfs
     return int.from_bytes(room[:8], "little")
@@ -315,10 +315,10 @@ def link(fd: int, new: int, new_name: bytes) -> None:
 
 
 def keep_own_umask() -> None:
-    """From now on the umask of this thread is its own."""
+    """Give this thread a umask of its own."""
     made(272, 0x200)  # unshare(CLONE_FS)
 
 
 def adopt_orphans() -> None:
-    """What a descendant leaves running becomes a child of this process."""
+    """Make this process adopt the orphans of its descendants."""
     made(157, 36, 1, 0, 0, 0)  # prctl(PR_SET_CHILD_SUBREAPER)

@@ -1,4 +1,4 @@
-"""What a command left running, and which files that has open to write."""
+"""Processes that a command left running, and the files that they have open for writing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMAND_BYTES = 200
 
 
 def descendants() -> list[int]:
-    """All processes below this one, which takes its orphans, as they are now."""
+    """All present descendants of this process, which adopts their orphans."""
     if not _has_children():
         return []
     children: dict[int, list[int]] = {}
@@ -50,7 +50,7 @@ def _stat(name: str) -> list[bytes] | None:
 
 
 def written_by(process: int) -> Iterator[str]:
-    """The files that a process has open to write, or mapped to write; by where they lie."""
+    """The paths of the files that a process has open or mapped for writing."""
     folder = f"/proc/{process}/fd"
     try:
         names = os.listdir(folder)
@@ -80,7 +80,7 @@ def _mapped_by(process: int) -> Iterator[str]:
 
 
 def command_of(process: int) -> str:
-    """What a process was started as."""
+    """The command line of a process."""
     try:
         with open(f"/proc/{process}/cmdline", "rb") as file:
             words = file.read(_COMMAND_BYTES).rstrip(b"\0").split(b"\0")

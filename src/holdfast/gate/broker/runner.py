@@ -1,16 +1,16 @@
-"""The runner and its broker: two processes and the line between them.
+"""The runner and its broker: two processes and the connection between them.
 
 The runner is the process that was called. It waits for the command, passes signals on, and exits
 with the command's code. Its child is the broker, in a process group of its own, so that signals of
-the terminal do not reach it. The broker starts the command, serves it, and tells the runner what
-becomes of it. It outlives the runner as long as the command has left something running.
+the terminal do not reach it. The broker starts the command, serves it, and reports the command's
+state changes to the runner. It outlives the runner as long as processes of the command are running.
 
 Until the command has started, the broker's own exit code is the runner's.
 """
 
 from __future__ import annotations
 
-# Not `signal` and `socket`: a command waits until both are imported.
+# Not `signal` and `socket`: the command's start would wait for both imports.
 import _signal as signal  # type: ignore[import-not-found]
 import _socket
 import errno
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.broker_loop import Broker
     from holdfast.gate.sandbox.signal_relay import Signals
 
-    #: Says a line to people.
+    #: Prints a line for people.
     Say = Callable[[str], None]
 
 _MESSAGE_BYTES_MAX = 65_536
@@ -36,7 +36,7 @@ _MESSAGE_BYTES_MAX = 65_536
 def run_below(signals: Signals, say: Say, serve: Callable[[Link], int]) -> int:
     """Fork a broker, which calls `serve`, and attend to the command that it starts. The exit code.
 
-    In the broker's process this returns too, with what `serve` returned.
+    In the broker's process this returns too, with the result of `serve`.
     """
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     adopt_orphans()  # if the broker is killed, the command becomes a child of this process
@@ -115,7 +115,7 @@ class _Runner:
 
 
 class Link:
-    """The broker's end of the line to the runner."""
+    """The broker's end of the connection to the runner."""
 
     def __init__(self, line: _socket.socket, runner: int, group: int) -> None:
         self._line = line
@@ -124,23 +124,23 @@ class Link:
         self.group = group
 
     def join(self) -> None:
-        """For the command's process: join the runner's group. If the runner was killed with its
-        group, the command would have been too, so it is not started: a process that is about to die
-        by a signal does not answer. Raises OSError."""
+        """In the command's process: join the runner's group. If the runner was killed with its
+        group, the command would have been killed too, so it is not started: a process that is about
+        to die from a signal does not answer. Raises OSError."""
         os.setpgid(0, self.group)
         self._write({"joined": os.getpid()})
         if not os.read(self._line.fileno(), _MESSAGE_BYTES_MAX):
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
     def started(self, command: int) -> None:
-        """The command runs; from now on its exit code counts."""
+        """The command is running; from now on its exit code counts."""
         try:
             self._write({"started": command})
         except OSError:
-            pass  # the runner was killed, and not its group
+            pass  # the runner was killed, but not its group
 
     def tell(self, status: int, say: list[str]) -> None:
-        """What has become of the command, as `waitpid` puts it, with lines for people."""
+        """Report a state change of the command, as from `waitpid`, with lines for people."""
         try:
             self._write({"status": status, "say": say})
             os.kill(self._runner, signal.SIGCHLD)
@@ -156,8 +156,8 @@ class Link:
 
 
 class Watch:
-    """What becomes of the command, told to the runner: from its start, whether the broker is ready
-    or not, so that a command which writes nothing does not wait for the ledger."""
+    """Reports the command's state changes to the runner: from its start, whether or not the broker
+    is ready, so that a command which writes nothing does not wait for the ledger."""
 
     def __init__(self, link: Link, command: int) -> None:
         self._link = link
@@ -171,14 +171,14 @@ class Watch:
         self._reap_early()
 
     def _reap_early(self, *_: object) -> None:
-        """The broker is not ready yet, so there is nothing to say but the command's own end."""
+        """Before the broker is ready, only the command's own state changes are reported."""
         for status in self._changes():
             self._link.tell(status, [])
             if _is_end(status):
                 self._status = status
 
     def serve_with(self, broker: Broker) -> None:
-        """From now on the broker has a say."""
+        """From now on the broker takes part."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._broker = broker
         broker.ears[self._heard] = self.hear
@@ -188,7 +188,7 @@ class Watch:
         self.hear()
 
     def hear(self) -> None:
-        """Something has become of a child."""
+        """A child has changed state."""
         try:
             while os.read(self._heard, 4096):
                 pass
@@ -223,7 +223,7 @@ class Watch:
         self._broker.settle_git()
 
     def finish(self) -> None:
-        """Nothing is left that could call: the command has ended, or is about to."""
+        """No process is left that could make a call: the command has ended, or is about to."""
         if self._status is not None:
             return
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -244,7 +244,7 @@ def _is_end(status: int) -> bool:
 
 
 def _be_quiet() -> None:
-    """The runner is about to end: what reads its output must not wait for the broker."""
+    """Close the output: the runner is about to end, and readers must not wait for the broker."""
     fd = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(fd, number)

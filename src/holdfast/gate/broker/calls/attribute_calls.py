@@ -1,8 +1,8 @@
-"""Modes, owners, times and attributes: what Landlock knows nothing of.
+"""Modes, owners, times and attributes, which Landlock does not handle.
 
-So the kernel never makes such a call by itself below a broker: between looking and doing the caller
-could let the path lead elsewhere. The broker makes all of them, also outside of the repository, on
-the very thing that it found.
+So the kernel never makes such a call itself below a broker: between the check and the call, the
+caller could redirect the path. The broker makes all of them, even outside the repository, on the
+file that it checked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Marking:
     def __init__(
         self, performing: Performing, *, is_open: Callable[[str, bool], bool] | None
     ) -> None:
-        """`is_open` says what is open outside, if that is closed: for these calls too."""
+        """If the outside is closed, `is_open` says what is open there, for these calls too."""
         self._performing = performing
         self._is_open = is_open
 
@@ -101,7 +101,7 @@ class Marking:
     def utimensat(self, caller: Caller, given: Arguments) -> Answer:
         times = caller.bytes_at(given[2], _TIMES.size) if given[2] else None
         if times is not None and _TIMES.unpack(times)[1::2] == (_OMIT, _OMIT):
-            return 0  # whatever else is wrong
+            return 0  # the kernel checks nothing else in this case
         change = _Times(times)
         if not given[1] and signed(given[0]) != AT_FDCWD:
             if signed(given[3]):
@@ -130,7 +130,7 @@ class Marking:
         return self._at_descriptor(caller, signed(given[0]), _removes(caller, given))
 
     def setxattrat(self, caller: Caller, given: Arguments) -> Answer:
-        raise fail(errno.ENOSYS)  # the C library has another way
+        raise fail(errno.ENOSYS)  # the C library falls back
 
     def removexattrat(self, caller: Caller, given: Arguments) -> Answer:
         raise fail(errno.ENOSYS)
@@ -174,7 +174,7 @@ class Marking:
                     raise fail(errno.EACCES)
             elif found.is_folder:
                 if kind == LEASED and isinstance(change, _Times):
-                    performing.leases.demand_free_below(found)  # nothing of them is kept
+                    performing.leases.demand_free_below(found)  # times are not backed up
                 elif kind == LEASED:
                     performing.leases.demand_may_change(found)
             elif not found.is_nameless:

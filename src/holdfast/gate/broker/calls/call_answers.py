@@ -1,10 +1,10 @@
-"""What the calls share: the lease of a file, how a call is answered, and how it fails.
+"""The part that all calls share: the lease of a file, how a call is answered, and how it fails.
 
-Each call is made with the caller's own flags, mode and umask, on descriptors of ours (`opening`,
-`naming`, `marking`). What would fail without us fails in the same way, and takes no lease. What is
-open to the command anyway is left to the kernel.
+Each call is made with the caller's own flags, mode and umask, on descriptors of ours (`open_calls`,
+`name_calls`, `attribute_calls`). A call that would fail without us fails in the same way, and takes
+no lease. A call on a path that is open to the command anyway is left to the kernel.
 
-A call that stands in line, or would block, is made anew from its beginning when its time has come.
+A call that waits in line, or would block, is repeated from its beginning when its turn comes.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 
 class Blocks(Exception):
-    """The call would block now; it is to be tried again."""
+    """The call would block now and has to be repeated."""
 
 
 class Descriptor:
-    """A descriptor that is to be handed in, as the answer to a call."""
+    """A descriptor to install in the caller, as the answer to a call."""
 
     __slots__ = ("close_on_exec", "fd", "number")
 
     def __init__(self, fd: int, close_on_exec: bool, number: int | None = None) -> None:
         self.fd = fd
         self.close_on_exec = close_on_exec
-        #: Which number it has to have for the caller, if that matters.
+        #: The number that it must have in the caller, if that matters.
         self.number = number
 
 
@@ -59,7 +59,7 @@ def fail(number: int) -> OSError:
 
 
 class Performing:
-    """What all calls need: whether a path is leased, and its lease."""
+    """The part that all calls need: whether a path is leased, and its lease."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Performing:
         is_open: Callable[[str, bool], bool],
         waits: bool,
     ) -> None:
-        """`is_open` says whether Landlock leaves a path open: its content, or its name too."""
+        """`is_open` says whether Landlock leaves a path open: its content, or also its name."""
         self.kinds = kinds
         self.leases = leases
         self.controlling = controlling
@@ -78,13 +78,13 @@ class Performing:
         self.is_open = is_open
         self.waits = waits
         leases.know_kinds(kinds)
-        #: How often something in git's folder got a new name: an index, perhaps a commit.
+        #: How many renames there were in git's folder: of an index, perhaps for a commit.
         self.git_moves = 0
 
     def lease(self, caller: Caller, found: Found) -> Lease | None:
-        """Have what is needed to change a file. The lease, if it was taken for this.
+        """Take the lease that changing a file needs. Returns it if it was taken for this call.
 
-        Raises OSError, Stands, or Blocks if the name leads to another file by now.
+        Raises OSError, Stands, or Blocks if the name now leads to another file.
         """
         known = self.leases.held(found.path)
         if known is not None:
@@ -102,7 +102,7 @@ class Performing:
             if fresh is not None:
                 fresh.taken_at = self.git_moves
                 if not found.is_still_there():
-                    # Its last holder changed it after it was found, and before it was leased.
+                    # Its last holder changed it after it was found and before it was leased.
                     if self.leases.was_another_s(fresh):
                         fresh.moved_at = time_ns()
                     raise Blocks
@@ -116,31 +116,31 @@ class Performing:
         return None
 
     def undo(self, fresh: Lease | None) -> None:
-        """The call for which a lease was taken has failed."""
+        """Release the lease of a call that has failed."""
         if fresh is not None and not fresh.moved_at:
             self.leases.drop(fresh.path)
 
     def forget_made(self, path: str) -> None:
-        """A name that was not there before, and is gone again, needs no lease."""
+        """Release the lease of a name that did not exist before and is gone again."""
         lease = self.leases.mine.get(path)
         if lease is None or lease.existed or self.leases.keeps_absent:
             return
         if lease.taken_at != self.git_moves and self.kinds.is_in_git(path):
-            lease.existed = True  # it was added or committed meanwhile: its removal is a change
+            lease.existed = True  # added or committed meanwhile, so its removal is a change
             return
         self.leases.drop(path)
 
     def is_leased(self, found: Found) -> bool:
-        """Whether it lies where files are leased, as far as that is known without git."""
+        """Whether files at this path are leased, as far as that is known without asking git."""
         return self.kinds.rough(found.path)[0] == LEASED
 
     def are_outside(self, first: Found, second: Found) -> bool:
-        """Whether both lie outside, where the kernel may judge."""
+        """Whether both are outside, where the kernel decides."""
         return self.is_the_kernel_s(first, False) and self.is_the_kernel_s(second, False)
 
     def is_the_kernel_s(self, found: Found, is_there: bool) -> bool:
-        """Whether it lies outside, and Landlock judges there: its content, or if it is not there
-        its name."""
+        """Whether it is outside, and Landlock decides there: on its content or, if it does not
+        exist, its name."""
         return self.kinds.rough(found.path)[0] == OUTSIDE and self.is_open(found.path, is_there)
 
     def crosses(self, first: Found, second: Found) -> bool:
@@ -149,11 +149,11 @@ class Performing:
         return kinds == {OUTSIDE, LEASED}
 
     def demand_free_folder(self, found: Found) -> None:
-        """See that a folder may be removed. Raises OSError."""
+        """Verify that a folder may be removed. Raises OSError."""
         kind = self.kinds.rough(found.path)[0]
         if kind == LEDGER:
             raise fail(errno.EACCES)
         if self.leases.keeps_folders and os.listdir(f"/proc/self/fd/{found.fd}"):
-            raise fail(errno.ENOTEMPTY)  # as tools find out which folders are empty
+            raise fail(errno.ENOTEMPTY)  # tools try rmdir to find out which folders are empty
         if kind == LEASED:
             self.leases.demand_may_change(found)

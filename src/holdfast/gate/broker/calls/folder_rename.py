@@ -1,10 +1,10 @@
-"""The rename of a folder: with all that is in it, or not at all.
+"""The rename of a folder: with everything in it, or not at all.
 
-Every file in it changes its name, so every one is leased, under its old name and its new one, in a
-single grant. What is there is looked up again inside `fenced`, where nothing changes hands, and
-there the folder is renamed: a file that came meanwhile is not carried along unseen. Nor is one that
-another holder is about to make there: while a folder is renamed no other holder is granted anything
-in it, and whoever was granted something before looks whether its folder is where it was.
+Every file in it changes its name, so every file is leased, under its old and its new name, in a
+single grant. The folder is read again and renamed inside `fenced`, where no lock changes hands, so
+a file that was added meanwhile is not moved unnoticed. Nor is a file that another holder is about
+to create there: during the rename no other holder is granted anything in the folder, and a holder
+that was granted something before checks whether its folder is still in place.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXCHANGE = 2
 
 
 class Folders:
-    """Renames them."""
+    """Renames folders."""
 
     def __init__(
         self, manager: LockManager, kinds: Kinds, leases: Leases, controlling: Controlling
@@ -45,7 +45,7 @@ class Folders:
         self._controlling = controlling
 
     def rename(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
-        """Rename a folder, or exchange it. Raises OSError, or Blocks if it is to be tried again."""
+        """Rename a folder, or exchange it. Raises OSError, or Blocks if it must be repeated."""
         both = bool(flags & _EXCHANGE)
         for one in (first, second):
             kind = self._kinds.rough(one.path)[0]
@@ -68,7 +68,7 @@ class Folders:
             self._forget_made(first.path)
 
     def _demand_free(self, first: Found, second: Found) -> None:
-        """See that no other holder has one of them, or anything in it. Raises OSError."""
+        """Verify that no other holder has one of them, or anything in it. Raises OSError."""
         for one in (first, second):
             if self._kinds.rough(one.path)[0] != LEASED:
                 continue
@@ -94,7 +94,7 @@ class Folders:
             raise
 
     def _wanted(self, first: Found, second: Found, both: bool) -> Wanted:
-        """The files whose names would change, by both of their names."""
+        """The files whose names would change, by both their names."""
         found: dict[str, os.stat_result | None] = {}
         for one, other in ((first, second), (second, first)) if both else ((first, second),):
             for inner, status in _names_in(one):
@@ -112,12 +112,12 @@ class Folders:
         return sorted(found.items())
 
     def _note_made(self, folder: str) -> None:
-        """A folder has a new name, and so have all folders in it."""
+        """Record that a folder, and every folder in it, has a new name."""
         for top, _folders, _names in os.walk(folder):
             self._leases.made_folder(top)
 
     def _forget_made(self, folder: str) -> None:
-        """Names that were not there before, and are gone again, need no leases."""
+        """Release the leases of names that did not exist before and are gone again."""
         if self._leases.keeps_absent:
             return
         mine = self._leases.mine
@@ -128,7 +128,7 @@ class Folders:
 
 
 def _names_in(found: Found) -> Iterator[tuple[str, os.stat_result | None]]:
-    """All that is in a folder, by its path from there; a file alone is itself."""
+    """All files in a folder, by their paths below it; a file yields itself."""
     if found.is_folder:
         yield from files_below(found.fd)
     else:

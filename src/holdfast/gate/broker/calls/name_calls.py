@@ -1,4 +1,4 @@
-"""The calls that make a name, give a file another one, or take one away."""
+"""The calls that create, rename, link or remove a name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _REMOVE_FOLDER = 0x200
 _FOLLOW, _EMPTY = 0x400, 0x1000
 _NOREPLACE, _EXCHANGE, _WHITEOUT = 1, 2, 4
-#: What `mknod` makes.
+#: The file types that `mknod` can create.
 _NODES = (0, stat.S_IFREG, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK)
 
 
@@ -72,7 +72,7 @@ class Naming:
     def _make(
         self, caller: Caller, number: int, at: int, make: Callable[..., None], *how: object
     ) -> Answer:
-        """Make something new, under a name that is free."""
+        """Create something under a name that does not exist."""
         found = find_name(caller, number, caller.text(at))
         try:
             if found.folder < 0 or found.is_there:
@@ -148,7 +148,7 @@ class Naming:
         if second.folder < 0 or second.is_there:
             raise fail(errno.EEXIST)
         if second.tail:
-            raise fail(errno.ENOENT)  # only a folder can be made by a name with a slash behind it
+            raise fail(errno.ENOENT)  # only a folder can be created with a slash after its name
         if _lie_apart(first, second):
             raise fail(errno.EXDEV)
         if self._performing.are_outside(first, second):
@@ -157,10 +157,10 @@ class Naming:
         if not first.is_nameless:
             self._performing.controlling.refuse(first)
             if self._performing.crosses(first, second):
-                raise fail(errno.EXDEV)  # what is outside could be written without a lease
+                raise fail(errno.EXDEV)  # the name outside could be written without a lease
         self._performing.controlling.refuse_name(second)
         try:
-            # Both, since either name changes what is in the other.
+            # Both, since a write through one name changes the other.
             for one in (second,) if first.is_nameless or first.is_folder else (first, second):
                 fresh = self._performing.lease(caller, one)
                 if fresh is not None:
@@ -288,7 +288,7 @@ class Naming:
             self._performing.forget_made(first.path)
 
     def _will_fail(self, first: Found, second: Found, flags: int) -> bool:
-        """Whether the kernel is sure to refuse it, or to do nothing: then no lease is needed."""
+        """Whether the kernel will certainly refuse, or do nothing: then no lease is needed."""
         if not first.is_there or (flags & _NOREPLACE and second.is_there):
             return True
         if flags & _EXCHANGE:
@@ -301,7 +301,7 @@ class Naming:
 
 
 def _has_other_names(found: Found) -> bool:
-    """Whether a file, or one in a folder, has a name elsewhere, by which it could be written."""
+    """Whether a file, or any file in a folder, has another name, through which it is writable."""
     if found.is_folder:
         return any(
             status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
@@ -311,7 +311,7 @@ def _has_other_names(found: Found) -> bool:
 
 
 def _target(caller: Caller, at: int) -> bytes:
-    """What a link is to lead to."""
+    """The target of a new symbolic link."""
     text = caller.text(at)
     if not text:
         raise fail(errno.ENOENT)
@@ -333,7 +333,7 @@ def _lie_apart(first: Found, second: Found) -> bool:
 
 
 def _of_no_name(text: bytes, flags: int) -> int:
-    """What the kernel says of removing something that is no name in a folder."""
+    """The kernel's error for the removal of a path that does not end in a name."""
     last = text.rstrip(b"/").rpartition(b"/")[2]
     if not flags:
         return errno.EISDIR

@@ -1,4 +1,4 @@
-"""The calls that open a file to write, make it, or shorten it."""
+"""The calls that open a file for writing, create it, or truncate it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
 
 _TMPFILE = 0o20000000 | os.O_DIRECTORY
-#: All that `openat2` knows, which refuses what it does not.
+#: The flags that `openat2` accepts.
 _KNOWN_FLAGS = (
     os.O_ACCMODE | os.O_CREAT | os.O_EXCL | os.O_NOCTTY | os.O_TRUNC | os.O_APPEND | os.O_NONBLOCK
     | os.O_SYNC | os.O_DSYNC | os.O_ASYNC | os.O_DIRECT | 0o100000 | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -68,21 +68,21 @@ class Opening:
         flags, mode, resolve = _HOW.unpack(caller.bytes_at(given[2], _HOW.size))
         _refuse_unknown(flags, mode, resolve)
         if not flags & WRITING or flags & os.O_PATH or flags & _MADE_FOLDER == _MADE_FOLDER:
-            raise NotOurs  # it only reads, or the kernel has no such call
+            raise NotOurs  # it only reads, or the kernel refuses the flags
         if resolve & _RESOLVE_CACHED:
-            raise fail(errno.EAGAIN)  # which is always allowed
+            raise fail(errno.EAGAIN)  # the kernel may always answer that
         return self._open(caller, signed(given[0]), given[1], flags, mode, resolve)
 
     def _open(
         self, caller: Caller, number: int, at: int, flags: int, mode: int, resolve: int = 0
     ) -> Answer:
         if flags & os.O_PATH or flags & _MADE_FOLDER == _MADE_FOLDER:
-            raise NotOurs  # nothing is opened to write; or the kernel has no such call
+            raise NotOurs  # nothing is opened for writing, or the kernel refuses the flags
         text = caller.text(at)
         if not text:
             raise fail(errno.ENOENT)
         if not caller.has_room():
-            raise fail(errno.EMFILE)  # before anything is made or emptied
+            raise fail(errno.EMFILE)  # before anything is created or truncated
         makes = bool(flags & os.O_CREAT)
         follow = not (flags & os.O_NOFOLLOW or (makes and flags & os.O_EXCL))
         if resolve:
@@ -107,10 +107,10 @@ class Opening:
         if found.is_folder and found.folder < 0:
             raise fail(errno.EISDIR)
         if found.is_folder or found.is_link or found.tail:
-            return _handed(_open_name(found, flags, mode), flags)  # which fails as it should
+            return _handed(_open_name(found, flags, mode), flags)  # fails with the right error
         writes = bool(flags & os.O_ACCMODE or flags & os.O_TRUNC)
         if not writes:
-            raise NotOurs  # it would make the file, but that is there
+            raise NotOurs  # O_CREAT without writing, and the file exists
         if not found.is_regular:
             return _handed(_open_pipe(found, flags), flags)
         if found.is_nameless:
@@ -148,7 +148,7 @@ class Opening:
             self._performing.undo(fresh)
             if flags & os.O_EXCL:
                 raise
-            raise Blocks from None  # another process just made it: look again
+            raise Blocks from None  # another process just created it: repeat the call
         except OSError:
             self._performing.undo(fresh)
             raise
@@ -181,7 +181,7 @@ class Opening:
 
 
 def _refuse_unknown(flags: int, mode: int, resolve: int) -> None:
-    """What `openat2` does not accept."""
+    """Raise for arguments that `openat2` does not accept."""
     makes = flags & (os.O_CREAT | 0o20000000)
     is_wrong = (
         flags & ~_KNOWN_FLAGS
@@ -194,7 +194,7 @@ def _refuse_unknown(flags: int, mode: int, resolve: int) -> None:
 
 
 def _find_how(caller: Caller, number: int, text: bytes, flags: int, resolve: int) -> Found:
-    """What a path names by the rules of `openat2`."""
+    """Resolve a path by the rules of `openat2`."""
     if not text:
         raise fail(errno.ENOENT)
     is_apart = text.startswith(b"/") and not resolve & _IN_ROOT
@@ -204,7 +204,7 @@ def _find_how(caller: Caller, number: int, text: bytes, flags: int, resolve: int
             found = _look_how(base, text, flags, resolve)
             if found.is_there or not _is_link(found):
                 break
-            # A link to what is not there yet: that is what will be made.
+            # A link to a missing file: the call will create the target.
             led = os.readlink(found.name, dir_fd=found.folder)
             text = led if led.startswith(b"/") else text[: -len(found.name)] + led
             found.close()
@@ -248,7 +248,7 @@ def _look_how(base: int, text: bytes, flags: int, resolve: int) -> Found:
 
 
 def _is_link(found: Found) -> bool:
-    """Whether there is a link under a name, wherever that leads."""
+    """Whether a name is a symbolic link."""
     try:
         return stat.S_ISLNK(os.stat(found.name, dir_fd=found.folder, follow_symlinks=False).st_mode)
     except OSError:
@@ -256,7 +256,7 @@ def _is_link(found: Found) -> bool:
 
 
 def _open_place(found: Found, flags: int, mode: int) -> int:
-    """Open the very thing that was found, whatever its name leads to by now."""
+    """Open the file that was found, whatever its name leads to now."""
     kept = flags & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW) | os.O_CLOEXEC
     if flags & _TMPFILE == _TMPFILE:
         kept |= flags & os.O_EXCL
@@ -264,12 +264,12 @@ def _open_place(found: Found, flags: int, mode: int) -> int:
 
 
 def _open_it(found: Found, flags: int, mode: int) -> int:
-    """Open a file that is there. Not even a lease of the kernel (fcntl) makes the broker wait: its
-    holder has many seconds to give that back."""
+    """Open a file that exists. The broker must not wait even for a kernel lease (fcntl), whose
+    holder has many seconds to release it."""
     asked, fd = flags | os.O_NONBLOCK, -1
     try:
         if flags & os.O_NOFOLLOW and found.folder >= 0:
-            fd = _open_name(found, asked, mode)  # so that the flag stays with the descriptor
+            fd = _open_name(found, asked, mode)  # so that the descriptor has the flag
         if fd < 0:
             fd = _open_place(found, asked, mode)
     except BlockingIOError:
@@ -283,7 +283,7 @@ def _open_it(found: Found, flags: int, mode: int) -> int:
 
 def _set_size(caller: Caller, found: Found, length: int) -> None:
     if not found.is_regular:
-        heard_calls.made(76, b"/proc/self/fd/%d" % found.fd, length)  # which fails
+        heard_calls.made(76, b"/proc/self/fd/%d" % found.fd, length)  # fails with the right error
         return
     fd = _open_it(found, os.O_WRONLY, 0)
     try:
@@ -295,7 +295,7 @@ def _set_size(caller: Caller, found: Found, length: int) -> None:
 
 
 def _open_name(found: Found, flags: int, mode: int) -> int:
-    """Open it by its name, which says what is wrong with that. -1 if another file has it by now."""
+    """Open it by its name, for the kernel's own error. -1 if another file has that name now."""
     fd = os.open(found.last or b".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode,
                  dir_fd=found.folder if found.folder >= 0 else found.fd)  # fmt: skip
     if found.status is not None and not os.path.samestat(os.fstat(fd), found.status):
@@ -305,7 +305,7 @@ def _open_name(found: Found, flags: int, mode: int) -> int:
 
 
 def _open_pipe(found: Found, flags: int) -> int:
-    """Something that may make its opener wait: that is not for the broker to do."""
+    """Open a file that may make its opener wait, which the broker must not."""
     try:
         return _open_it(found, flags & ~(os.O_CREAT | os.O_EXCL), 0)
     except OSError as error:

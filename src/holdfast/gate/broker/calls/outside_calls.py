@@ -1,9 +1,9 @@
-"""Calls outside of the repository, answered before the ledger is open.
+"""Calls outside the repository, answered before the ledger is open.
 
 Nearly every command of an agent opens something outside for writing: /dev/null, a temporary file,
-the file in which its client wants to read where the command ended. Most commands write nothing
-else. So these calls do not wait until the rest of the broker is there; the first call that needs
-more is kept for it.
+the file in which its client records the final working folder. Most commands write nothing else. So
+these calls do not wait until the rest of the broker is ready; the first call that needs more is
+kept for it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.heard_calls import Listener
     from holdfast.gate.broker.places.path_zones import Where
 
-#: A command that calls nothing for so long is at work for longer: then the rest is made ready.
+#: A command that makes no call for this long will run for longer: the rest is prepared then.
 _QUIET_SECONDS = 0.03
 _CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
-#: Where each call has its folder, its path and its flags.
+#: The positions of the folder, the path and the flags among the arguments of each call.
 _AT = {"open": (-1, 0, 1), "openat": (0, 1, 2), "creat": (-1, 0, -1)}
 _OPENS = {number: _AT[name] for number, name in NAMES.items() if name in _AT}
 
@@ -48,12 +48,12 @@ class Outside:
         self._trust = trust
         self._where = where
         self._is_open = is_open
-        #: Nothing is left that could call.
+        #: No process is left that could make a call.
         self.is_over = False
 
     def serve(self) -> Call | None:
-        """Answer what is outside. The first call that is not; None if nothing more is called for a
-        while, or nothing is left that could call."""
+        """Answer calls outside. Returns the first call that is not; None if there is no call for a
+        while, or no process is left that could make one."""
         poll = select.poll()
         poll.register(self._listener.fd, select.POLLIN)
         until = monotonic() + _QUIET_SECONDS
@@ -71,7 +71,7 @@ class Outside:
         return None
 
     def _is_outside(self, call: Call) -> bool:
-        """Whether a call is for the kernel to judge, without any doubt."""
+        """Whether a call is certainly one that the kernel may decide."""
         id, thread, number, given = call
         if number not in _OPENS:
             return False
@@ -91,4 +91,4 @@ class Outside:
             finally:
                 found.close()
         except (OSError, ValueError, NotOurs, Gone):
-            return False  # the broker itself says what is wrong with it
+            return False  # the broker itself answers with the error

@@ -1,8 +1,8 @@
-"""Calls that do not come back at once: they stand in line for a lease, or wait for a reader.
+"""Calls that do not return immediately: they wait in line for a lease, or wait for a reader.
 
-Any number of them can wait while others go on. Each has a ticket in the ledger, in the order in
-which they came; one address is woken for all of them, and then every ticket is asked for again,
-which costs no more than that. A call whose caller was killed leaves the line.
+Any number of them can wait while others proceed. Each has a ticket in the ledger, in the order in
+which they came; one address is woken for all of them, and then every ticket is requested again,
+which is cheap. A call whose caller was killed leaves the line.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     #: Its id, its thread, its number and its arguments.
     Call = tuple[int, int, int, tuple[int, ...]]
 
-#: How often a call that would block is tried again.
+#: How often a call that would block is repeated.
 _BLOCKED_SECONDS = 0.02
-#: How often one is that waits for another holder of its circle to yield.
+#: How often a call is repeated that waits for another holder in its deadlock to yield.
 _YIELDING_SECONDS = 0.05
 
 
@@ -50,7 +50,7 @@ class _Place:
 
 
 class Line:
-    """All calls of one command that wait."""
+    """All waiting calls of one command."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Line:
         again: Callable[[Call], None],
         refuse: Callable[[int, int], None],
     ) -> None:
-        """`again` makes a call anew, `refuse` ends it with an error."""
+        """`again` repeats a call, `refuse` ends it with an error."""
         self._manager = manager
         self._leases = leases
         self._seconds = seconds
@@ -72,7 +72,7 @@ class Line:
         self._blocked: list[Call] = []
         self._waiter: Waiter | None = None
         self._look_at = float("inf")
-        #: How long at least one call has waited, in all.
+        #: For how long in all at least one call has waited.
         self.waited_seconds = 0.0
         self._counted_to = 0.0
 
@@ -85,21 +85,21 @@ class Line:
 
     @property
     def wanted(self) -> list[str]:
-        """What the calls in line are about to write."""
+        """The paths that calls in line are about to write."""
         return [place.stands.request.paths[0] for place in self._places]
 
     @property
     def ears(self) -> list[int]:
-        """Ready to be read when something came free for one of them."""
+        """Readable when something has come free for one of them."""
         number = -1 if self._waiter is None else self._waiter.descriptor
         return [number] if number >= 0 else []
 
     def block(self, call: Call) -> None:
-        """A call would block: it is tried again until it does not."""
+        """Repeat a call that would block until it does not."""
         self._blocked.append(call)
 
     def stand(self, call: Call, stands: Stands) -> None:
-        """A call has to wait for a lease."""
+        """Put a call in line for a lease."""
         if self._waiter is None:
             self._waiter = self._manager.store.waiter()
         request = stands.request.waiting(waiter=None, wake=self._waiter.address, grace=GRACE)
@@ -108,13 +108,13 @@ class Line:
         self._ask(place)
 
     def look_if_due(self) -> None:
-        """See who can go on, if one was woken or the time has come."""
+        """Check which calls can proceed, if the line was woken or the time has come."""
         self._count()
         if self._blocked or (self._places and (self._is_called() or monotonic() >= self._look_at)):
             self._look()
 
     def _count(self) -> None:
-        """Add up how long there was a call in line."""
+        """Add up the time with a call in line."""
         now = monotonic()
         if self._counted_to:
             self.waited_seconds += now - self._counted_to
@@ -147,7 +147,7 @@ class Line:
             outcome = self._decided(place)
             yields = isinstance(outcome, Refusal) and self._leases.waits_on(place.stands, outcome)
         except HoldfastError:
-            return  # the ledger is in trouble; perhaps not the next time
+            return  # the ledger cannot be used now; the next round tries again
         if isinstance(outcome, Waiting):
             place.conflicts = outcome.conflicts
             if outcome.look_in is not None:
@@ -209,15 +209,15 @@ class Line:
         return late
 
     def _leave_if_possible(self, place: _Place) -> None:
-        """A ledger in trouble keeps the place in line: it is left the next time, or ends with its
-        holder."""
+        """Leave the line. If the ledger cannot be used now, the next round tries again; at the
+        latest the place ends with its holder."""
         try:
             self._leave(place, "cancelled")
         except HoldfastError:
             return
 
     def refuse_all(self) -> None:
-        """The command has ended: whatever waits is refused."""
+        """The command has ended: refuse every waiting call."""
         for place in list(self._places):
             self._leave_if_possible(place)
             self._refuse(place.call[0], errno.EACCES)

@@ -1,16 +1,16 @@
-"""Control files: never handed out writable, judged when a change would become visible.
+"""Control files: never handed out writable, and checked before a change is published.
 
-What stands in such a file is executed or obeyed outside of the sandbox (`manager.controls`). A tool
-changes one in two ways:
+Programs outside the sandbox execute or obey the content of such a file (`manager.control_files`). A
+tool changes one in two ways:
 
-- it renames a new file over it, as git does: then the new bytes are copied and judged, and the copy
-  is what gets the name; the tool's own file, which it may still have open, is removed;
-- it writes it in place: then it gets a descriptor of a file aside, with a high number, so that the
-  close of it is heard. When that is closed, the bytes are copied, judged and published.
+- it renames a new file over it, as git does: then the new bytes are copied and checked, and the
+  copy gets the name; the tool's own file, which it may still have open, is removed;
+- it writes it in place: then it gets a descriptor of a copy, with a high number, so that the broker
+  hears its close. When that is closed, the bytes are copied, checked and published.
 
-Judged is what would change. Of git's settings, those that make git execute something; of a pointer
-from a work tree to its repository, where it leads; of settings of Holdfast and of agents' clients,
-whether they still say the same. In all the others nothing may change.
+The check is on the change. In git's settings, no setting that makes git execute something may
+change; a pointer from a work tree to its repository must lead to this repository; settings of
+Holdfast and of agents' clients must keep their meaning. All other control files must not change.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _HIGHEST = 1023
 _CLOSED_AFTER_WRITING = 0x8
 _EVENT = struct.Struct("iIII")
 
-#: What kind of control file something is, and so how a change is judged.
+#: The kinds of control files, which decide how a change is checked.
 SETTINGS, POINTER, COMMON, EXECUTED, FIXED = "settings", "pointer", "common", "executed", "fixed"
 TEXT = "text"
 
-#: Folders in git's own folder of which the content is only data.
+#: Folders in git's own folder that contain only data.
 _DATA = ("objects", "refs", "logs", "lfs")
-#: Parts of git's own folder that have such a folder of their own inside.
+#: Parts of git's own folder that contain such folders of other repositories.
 _INNER = ("modules", "worktrees")
 _KNOWN = (*_DATA, *_INNER, "hooks", "info", "config")
 
 
 class Staged:
-    """A control file that is being written aside."""
+    """A control file that is being written as a copy."""
 
     __slots__ = ("fd", "file", "mode", "path", "published", "what")
 
@@ -69,12 +69,12 @@ class Staged:
         self.file = file
         self.fd = fd
         self.mode = mode
-        #: The bytes that were judged last.
+        #: The bytes that were checked last.
         self.published: bytes | None = None
 
 
 class Controlling:
-    """Of one repository. Close it."""
+    """The control files of one repository. Close it."""
 
     def __init__(self, kinds: Kinds, controls: Controls, say: Callable[[str], None]) -> None:
         self._kinds = kinds
@@ -82,19 +82,19 @@ class Controlling:
         self._say = say
         self._folder: TemporaryDirectory[str] | None = None
         self._staged: dict[tuple[int, int], Staged] = {}
-        #: What git's settings include.
+        #: The files that git's settings include.
         self._settings_beside = included(controls.root)
         library = ctypes.CDLL(None, use_errno=True)
         self._add_watch = library.inotify_add_watch
-        #: Ready to be read when a file aside was closed in another way.
+        #: Readable when a copy was closed in another way.
         self.ear: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._watches: dict[int, Staged] = {}
 
-    # What is one
+    # Which files are control files
 
     def what(self, path: str, links: int = 1) -> str:
-        """How a change of a path is judged; empty if it is no control file. `links` is how many
-        names the file has."""
+        """How a change of a path is checked; empty if it is not a control file. `links` is the
+        number of the file's names."""
         kind, _checkout, inner = self._kinds.rough(path)
         if kind == GITS:
             return _in_git(inner)
@@ -110,25 +110,25 @@ class Controlling:
         return EXECUTED if control.is_folder else FIXED
 
     def refuse(self, found: Found) -> None:
-        """Raise if this is a control file: its content is not to be changed like this."""
+        """Raise if this is a control file, whose content must not be changed like this."""
         links = found.status.st_nlink if found.status is not None else 1
         if self.what(found.path, links):
             raise self._refused(found.path)
 
     def refuse_mode(self, found: Found) -> None:
-        """Raise if a change of mode would let something be executed."""
+        """Raise if a change of mode could make something executable."""
         if self.what(found.path) == EXECUTED:
             raise self._refused(found.path)
 
     def refuse_name(self, found: Found, *, folder: bool = False) -> None:
-        """Raise if nothing of this name may be made. A folder may: there is nothing in it yet."""
+        """Raise if this name must not be created. A folder may be, since it is empty."""
         if folder:
             return
         if self.what(found.path) or _leads_to_one(self._inner(found.path)):
             raise self._refused(found.path)
 
     def refuse_removal(self, found: Found) -> None:
-        """Raise if this must not go."""
+        """Raise if this must not be removed."""
         what = self.what(found.path, found.status.st_nlink if found.status is not None else 1)
         if what in (POINTER, COMMON) or (what == SETTINGS and not self._is_main(found.path)):
             return
@@ -157,7 +157,7 @@ class Controlling:
     def opened(
         self, caller: Caller, found: Found, flags: int, mode: int, lend: Lend
     ) -> Descriptor | None:
-        """A descriptor of a file aside; None if this is not a control file. Raises OSError."""
+        """A descriptor of a copy; None if this is not a control file. Raises OSError."""
         links = found.status.st_nlink if found.status is not None else 1
         what = self.what(found.path, links)
         if not what:
@@ -197,7 +197,7 @@ class Controlling:
             self._publish(staged)
 
     def hear(self) -> None:
-        """Files aside were closed without a call that was heard."""
+        """Publish copies that were closed without a call that the broker heard."""
         try:
             told = os.read(self.ear, 65_536)
         except BlockingIOError:
@@ -238,8 +238,8 @@ class Controlling:
     def published(
         self, caller: Caller, first: Found, second: Found, flags: int, lend: Lend
     ) -> bool:
-        """Whether a rename was about a control file, and was done. Raises OSError if it may not
-        be."""
+        """Whether a rename was onto a control file, and was done here. Raises OSError if it is not
+        permitted."""
         what = self.what(second.path)
         if self.what(first.path):
             raise self._refused(first.path)
@@ -261,17 +261,17 @@ class Controlling:
         return True
 
     def moves(self, old: str, new: str) -> None:
-        """See that a file that is moved with its folder does not become a control file, nor stops
-        being one. Raises OSError."""
+        """Verify that a file that is moved with its folder neither becomes nor stops being a
+        control file. Raises OSError."""
         if control_of(self._inner(old)) is not control_of(self._inner(new)):
             raise self._refused(new if control_of(self._inner(new)) else old)
         if self.what(old) != self.what(new):
             raise self._refused(new)
 
-    # Judging
+    # Checking
 
     def _why_not(self, path: str, what: str, old: bytes | None, new: bytes) -> str | None:
-        """Why a change is not let through; None if it is."""
+        """Why a change is refused; None if it is permitted."""
         if new == old:
             return None
         if len(new) > _BYTES_MAX:
@@ -314,13 +314,13 @@ class Controlling:
 
 
 def _in_git(inner: str) -> str:
-    """What something in a folder of git is. `inner` has that folder's name in it."""
+    """The kind of a path in a git folder. `inner` contains that folder's name."""
     parts = inner.split("/")
     parts = parts[len(parts) - 1 - parts[::-1].index(".git") + 1 :]
     if not parts:
         return POINTER
     while len(parts) > 2 and parts[0] in _INNER:
-        # The name of a module may have slashes in it: its folder begins wherever one does.
+        # A module's name may contain slashes: its folder begins at the first known entry.
         parts = parts[2:]
         while len(parts) > 1 and parts[0] not in _KNOWN:
             parts = parts[1:]
@@ -329,7 +329,7 @@ def _in_git(inner: str) -> str:
     if parts[0] == "holdfast":
         return EXECUTED
     if parts[0] == "hooks" and len(parts) > 1:
-        # Not only what git calls a hook: such a hook may run what is beside it.
+        # Not only git's own hook names: a hook may run other files in the folder.
         return "" if parts[1].endswith(".sample") else EXECUTED
     if len(parts) == 1:
         if parts[0] in ("config", "config.worktree"):
@@ -339,7 +339,7 @@ def _in_git(inner: str) -> str:
     return ""
 
 
-#: One call asks for the same path several times, and those of one program for the same paths.
+#: One call needs the same path several times, and one program's calls need the same paths.
 _remembered: dict[str, Control | None] = {}
 _REMEMBERED_MAX = 4096
 
@@ -360,7 +360,7 @@ _first_parts = frozenset(
 
 
 def _leads_to_one(inner: str) -> bool:
-    """Whether a link of this name could stand for a folder that control files are in."""
+    """Whether a link of this name could replace a folder that contains control files."""
     parts = inner.casefold().split("/")
     if parts[-1] in ("hooks", "config") and ".git" in parts:
         return True
@@ -368,7 +368,7 @@ def _leads_to_one(inner: str) -> bool:
 
 
 def _may_be_special(path: str) -> bool:
-    """Whether git may execute it wherever it is: then the disk has to be asked."""
+    """Whether git may execute it wherever it is: then the file system must be checked."""
     return os.path.basename(path) in GIT_HOOKS
 
 
@@ -380,8 +380,8 @@ def _free_number(caller: Caller) -> int:
 
 
 def _is_open_twice(caller: Caller, status: os.stat_result) -> bool:
-    """Whether the caller has a file under several numbers, as a shell that redirects its output:
-    then this close is not the last."""
+    """Whether the caller has a file open under several numbers, as a shell that redirects output
+    has: then this close is not the last."""
     found = 0
     for name in os.listdir(f"{caller.folder}/fd"):
         try:
@@ -415,7 +415,7 @@ def _text_at(path: str) -> bytes | None:
 
 
 def _replace(path: str, new: bytes, mode: int) -> None:
-    """Give a name to a copy of judged bytes."""
+    """Replace a file by a copy of checked bytes."""
     replace_file(path, new, mode=mode, mode_at_least=mode)
 
 

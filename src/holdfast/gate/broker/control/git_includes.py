@@ -1,4 +1,4 @@
-"""Files in a work tree that git's settings include: what stands there is as good as settings."""
+"""Files in a work tree that git's settings include: their content is part of the settings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _FILE = "file:"
 
 
 def included(root: str) -> frozenset[str]:
-    """The real paths of the files that the settings of a repository include, whether they are there
-    or not. Git is asked only if its settings have the word."""
+    """The real paths of the files that the settings of a repository include, whether they exist or
+    not. Git is asked only if its settings contain the word."""
     try:
         with open(f"{root}/.git/config", "rb") as file:
             if b"include" not in file.read():

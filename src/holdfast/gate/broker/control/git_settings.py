@@ -1,7 +1,7 @@
-"""Which settings of git make it execute something, or read settings from elsewhere.
+"""Which settings make git execute something, or read settings from elsewhere.
 
-An agent may set a branch's remote or a user's name. What names a program, a shell line, a folder of
-hooks or another file of settings is executed when git is called next, outside of any sandbox.
+An agent may set a branch's remote or a user's name. A setting that names a program, a shell line, a
+folder of hooks or another settings file takes effect in the next git command outside the sandbox.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import subprocess
 from holdfast.gate.git.git_files import outside
 
 _SECONDS = 10.0
-#: In place of a setting, if there are none to be read.
+#: Returned in place of a setting if git cannot read any.
 UNREADABLE = "git cannot parse the new content"
 
-#: By the whole name of a setting, in small letters but for the part in the middle.
+#: Matches the whole name of a setting, in lower case except for the middle part.
 _DANGEROUS = re.compile(
     r"""
       core\.(?:hookspath|fsmonitor|sshcommand|editor|pager|askpass|gitproxy|alternaterefscommand
@@ -41,15 +41,15 @@ _DANGEROUS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: Harmless by their values.
+#: Harmless because of their values.
 _HARMLESS = re.compile(r"submodule\..*\.update\n(?:checkout|rebase|merge|none)", re.DOTALL)
-#: What git itself sets for a submodule: where its work tree is.
+#: The location of its work tree, which git itself sets for a submodule.
 _OF_MODULES = re.compile(r"core\.worktree\n.*", re.DOTALL)
 
 
 def danger(old: bytes, new: bytes, *, of_module: bool = False) -> str:
-    """The first setting that may not be changed like this; empty if there is none. `of_module`: of
-    the repository of a submodule."""
+    """The first setting that may not be changed like this; empty if there is none. `of_module`: the
+    repository is that of a submodule."""
     before, after = _settings(old), _settings(new)
     if after is None:
         return UNREADABLE
@@ -62,7 +62,7 @@ def danger(old: bytes, new: bytes, *, of_module: bool = False) -> str:
         if _DANGEROUS.fullmatch(name) and not _HARMLESS.fullmatch(setting):
             return name
     gone = [one for one in before or () if one not in after]
-    for setting in gone:  # our own folder of hooks is led to by such a setting
+    for setting in gone:  # such a setting leads to our own folder of hooks
         name = setting.partition("\n")[0]
         if name.startswith(("include.", "includeif.", "core.hookspath")):
             return name

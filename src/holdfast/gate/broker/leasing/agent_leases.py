@@ -1,13 +1,13 @@
 """The leases of an agent's shell command: taken at the write, by the rules of the gate.
 
-What the command writes is the agent's, exactly as if its edit tool had written it: the lease ends
-when the agent stops, commits or ends, not when the command does. A file that another holder has is
-a refusal of the gate: the heartbeat, a place in line, and the one retry. So a lease that this
-broker has taken may end while the command still runs, and is looked up again at every open.
+The files that the command writes are leased as if the agent's edit tool had written them: the lease
+ends when the agent stops, commits or ends, not when the command does. For a file that another
+holder has, the gate refuses: with a heartbeat, a place in line, and the one retry. So a lease that
+this broker has taken may end while the command is still running, and is checked at every open.
 
-Two kinds of leases end earlier. What git has made clean (a branch that was checked out, a rebase)
-holds no work of the agent, and is given back when the command ends. What a process writes that the
-agent left running is given back as soon as no process has the file open.
+Two kinds of leases end earlier. A file that git has made clean (by checking out a branch, or a
+rebase) contains no work of the agent, and is released when the command ends. A file that is written
+by a process that the agent left running is released as soon as no process has it open.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HELD_BY = "held by "
 
 
 class AgentLeases(Leases):
-    """Of one command of an agent. Only for the broker's one thread."""
+    """The leases of one command of an agent. Only for the broker's single thread."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class AgentLeases(Leases):
         *,
         is_server: bool = False,
     ) -> None:
-        """`is_server`: it is a program that all agents of the session use (an MCP server). What one
-        of them holds, it may write for that one: the hook of the call has decided that."""
+        """`is_server`: all agents of the session use this program (an MCP server). It may write a
+        file that one of them holds: the hook of the call has permitted that."""
         super().__init__(manager, gate.introduce(), say)
         self._gate = gate
         self._is_server = is_server
         self._session = session_key(self.holder)
-        #: The leases that this command has taken, and those that end with what is still running.
+        #: The leases that this command has taken, and those that end with processes left running.
         self._taken: set[str] = set()
         self._passing: set[str] = set()
 
@@ -100,7 +100,7 @@ class AgentLeases(Leases):
         return lease
 
     def was_another_s(self, lease: Lease) -> bool:
-        """Other commands of the same agent may be writing the file, too: that is not old."""
+        """Changes by other commands of the same agent are not stale."""
         self._follow()
         return lease.shown in self._theirs
 
@@ -142,7 +142,7 @@ class AgentLeases(Leases):
         wanted: Sequence[tuple[str, os.stat_result | None]],
         places: Sequence[Place],
     ) -> list[Lease]:
-        """A lease on each of these. Raises OSError."""
+        """Take a lease on each of these. Raises OSError."""
         locked = self._gate.locked_spec(places)
         if locked is not None:
             self._refuse(places[0].path, "spec", plain(locked.reason))
@@ -163,7 +163,7 @@ class AgentLeases(Leases):
         return leases
 
     def _sign(self, paths: list[str]) -> None:
-        """Another agent's command that is only watched must not be blamed for these writes."""
+        """Record the writer: another agent's command that is only watched must not be blamed."""
         from holdfast.gate import guard
 
         guard.edited(self._manager, self.holder, paths)
@@ -171,7 +171,7 @@ class AgentLeases(Leases):
     def _deny(
         self, outcome: Denied | Halted | Conflicts, places: Sequence[Place], caller: Caller
     ) -> None:
-        """Say why not, in the words of the gate. Raises OSError."""
+        """Report the refusal in the words of the gate. Raises OSError."""
         shown, now = places[0].path, self._manager.now()
         if isinstance(outcome, Halted):
             self._refuse(shown, "blocked", agent_messages.blocked(outcome.block.report))
@@ -181,10 +181,10 @@ class AgentLeases(Leases):
         else:
             self._refuse_held(shown, outcome, caller)
 
-    # What other holders have
+    # Locks of other holders
 
     def _has_session(self, place: Place) -> bool:
-        """Whether an agent of the session holds a file, which its server writes for it."""
+        """Whether only agents of the session hold a file, which their server writes for them."""
         found = self._in_the_way(place)
         return bool(found) and all(self._is_of_session(one.holder_key) for one in found)
 
@@ -196,7 +196,7 @@ class AgentLeases(Leases):
             raise self._trouble(error) from error
 
     def _counting(self, conflicts: Sequence[ConflictInfo]) -> Sequence[ConflictInfo]:
-        """Without those of agents above this one: what they hold comes down to it."""
+        """Without those of agents above this one, which may write what they hold."""
         if not (self.holder.agent or self._is_server):
             return conflicts
         above = transactions.look(
@@ -208,24 +208,24 @@ class AgentLeases(Leases):
             and not (self._is_server and self._is_of_session(one.holder_key))
         ]  # fmt: skip
 
-    # What is old
+    # Stale content
 
     def _is_behind(self) -> bool:
-        return True  # the decisions of the gate do not pass through here
+        return True  # the gate's own decisions do not pass through here
 
     def _is_ours(self, event: Event) -> bool:
         return bool(event.data.get("holder") == self.holder.id)
 
     def _lost(self, id: str) -> None:
-        """The gate has ended a lease. If the command writes that file again, it asks again."""
+        """The gate has ended a lease. If the command writes that file again, a new one is taken."""
         for path in [path for path, lease in self.mine.items() if lease.grant == id]:
             self._forget(path)
 
-    # Giving back
+    # Releasing
 
     def drop_all(self, paths: Iterable[str]) -> None:
-        """Give back those that this command has taken: a name that is gone again, a call that
-        failed. What the agent held before stays its own."""
+        """Release the leases that this command has taken, after a failed call or for a name that is
+        gone again. Leases that the agent had before stay."""
         over = []
         for path in list(paths):
             lease = self.mine.get(path)
@@ -252,8 +252,8 @@ class AgentLeases(Leases):
             self._passing.add(self.mine[path].grant)
 
     def free_clean(self, kinds: Kinds) -> None:
-        """The command has ended, and git has changed files: what this command has written and is
-        clean now is free, as after a commit, whenever the agent was given it."""
+        """The command has ended, and git has changed files: a file that this command wrote and that
+        is clean now is released, as after a commit, no matter when the agent got its lease."""
         from holdfast.gate.git.git_files import dirty, put_aside
 
         inside: dict[str, dict[str, Lease]] = {}
@@ -265,7 +265,7 @@ class AgentLeases(Leases):
             try:
                 changed = {*dirty(checkout, names), *put_aside(checkout)}
             except HoldfastError:
-                continue  # git cannot say: they end with the agent's rest
+                continue  # git does not answer: they end with the agent's rest
             clean = [lease for inner, lease in names.items() if inner not in changed]
             self._end([lease.grant for lease in clean])
             for lease in clean:

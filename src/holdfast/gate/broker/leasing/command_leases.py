@@ -1,14 +1,14 @@
-"""What the command holds, what others hold, and what is old.
+"""The leases of a command: what it holds, what others hold, and what is stale.
 
 A lease is a grant of its own, with one file in it. It is taken at the first write and kept in
-memory, so a file that is held already costs no look into the ledger. It lives as long as the
-broker, or a process that the command left.
+memory, so a write to a file that is already held does not read the ledger. It lives as long as the
+broker, or as a process that the command left running.
 
-A tool reads a file first and writes it later. If another holder had the file in between, what the
-tool is about to write is old. So the first write of a process that began before such a change
-fails, once, with ESTALE. The lease stays, so nothing changes again before the next try. Some
-edit tools change a part of what is in the file at the write; where the hook of a client announces
-such an edit, that moment counts as the last time its process has read the file.
+A tool reads a file first and writes it later. If another holder had the file in between, the tool
+is about to write stale content. So the first write by a process that started before such a change
+fails, once, with ESTALE. The lease stays, so the file cannot change again before the retry. Some
+edit tools change a part of the file's content at the write; if a client's hook announces such an
+edit, that moment counts as the last time its process has read the file.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: So many refusals are remembered for those inside who ask for them.
+#: How many refusals are remembered for requests from inside.
 REFUSALS_MAX = 50
 _RELEASED_AT_ONCE = 200
 _READS_MAX = 4096
@@ -75,64 +75,64 @@ class Lease:
         self.shown = shown
         self.grant = grant.id
         self.token = grant.token
-        #: Whether it was there when the lease was taken: if not, and it goes again, so does this.
+        #: Whether the file existed when the lease was taken. If not, the lease ends with the file.
         self.existed = existed
-        #: How often git's folder had changed when it was taken.
+        #: The number of changes in git's folder when it was taken.
         self.taken_at = 0
-        #: When another holder changed it, as far as a process of the command may not have seen
-        #: that, in nanoseconds of the wall clock; else 0.
+        #: When another holder changed the file, if a process of the command may not have seen the
+        #: change, in nanoseconds of the wall clock; else 0.
         self.moved_at = 0
-        #: The processes that know it.
+        #: The processes that know of that change.
         self.told: set[int] = set()
-        #: Whether it was taken before the write (`ahead`), and the write has not come yet.
+        #: Whether it was taken before the write (`git_lookahead`), which has not come yet.
         self.is_ahead = False
 
 
 class Stands(Exception):
-    """The call has to stand in line."""
+    """The call has to wait in line."""
 
     def __init__(self, request: Request, path: str, seen: object) -> None:
         super().__init__()
         self.request = request
         self.path = path
-        #: What the file was like when it was refused.
+        #: The state of the file at the refusal.
         self.seen = seen
 
 
 class Leases:
-    """Of one command. Only for the broker's one thread."""
+    """The leases of one command. Only for the broker's single thread."""
 
     def __init__(self, manager: LockManager, holder: Holder, say: Callable[[str], None]) -> None:
         self.mine: dict[str, Lease] = {}
         self.holder = holder
-        #: What was refused last: path, by whom it is held, and the sentence.
+        #: The last refusals: the path, its holder, and the sentence.
         self.refusals: deque[dict[str, str]] = deque(maxlen=REFUSALS_MAX)
         self.is_over = False
-        #: Whether a name stays leased that was made and is gone again, or was to be removed and is
-        #: not there.
+        #: Whether the lease stays on a name that was created and is gone again, or whose removal
+        #: failed because it does not exist.
         self.keeps_absent = False
-        #: Whether a folder is kept as it was before the command changes it.
+        #: Whether a folder is backed up before the command changes it.
         self.keeps_folders = False
         assert manager.tree is not None
         self._manager = manager
         self._tree = manager.tree
         self.say = say
-        #: Processes that run a command for an agent of a client below, and the name of that agent.
+        #: Processes that run a command for an agent of a client below, and that agent's name.
         self.agents: dict[int, str] = {}
         self._said: set[tuple[str, str]] = set()
         self._own: set[str] = set()
         #: How many of the files of a grant are still held.
         self._counts: dict[str, int] = {}
         self._began = time_ns()
-        #: The last event that was seen to, and the last one that is known to be there.
+        #: The last event that was processed, and the last one that is known to exist.
         self._seen = self._newest = self._head()
-        #: What other holders have given back since the broker began.
+        #: The paths that other holders have released since the broker started.
         self._theirs: set[str] = set()
-        #: When a process had last read a path, as far as its own hook told.
+        #: When a process last read a path, as announced by its own hook.
         self._reads: dict[tuple[int, str], int] = {}
 
     def know_kinds(self, _kinds: Kinds) -> None:
-        """What lies where, to the broker of the present command."""
+        """Set the kinds of paths for the present command."""
 
     def is_own(self, holder: Holder) -> bool:
         """Whether a lease of that holder is the command's own."""
@@ -149,10 +149,10 @@ class Leases:
         return True
 
     def take(self, caller: Caller, found: Found, *, waits: bool = False) -> Lease | None:
-        """Have the lease for what a path names, and see that the caller knows what is there.
+        """Take the lease for what a path names, and verify that the caller knows its content.
 
-        None if no lease is possible for such a name, which then nothing can hold. Raises OSError
-        with what the caller is to hear, or Stands.
+        None if such a name cannot be leased; then no holder can have it. Raises OSError with the
+        error for the caller, or Stands.
         """
         lease = self.mine.get(found.path)
         if lease is None:
@@ -182,7 +182,7 @@ class Leases:
         return self._keep(outcome, found, place)
 
     def _why(self, done: str, caller: Caller) -> str:
-        """The reason of a lease: which program has written, and for which agent."""
+        """The reason of a lease: which program wrote the file, and for which agent."""
         why = f"{done} by {caller.name} (pid {caller.process})"
         agent = ""
         if self.agents:
@@ -234,7 +234,7 @@ class Leases:
         return outcome
 
     def _transact(self, decide: Callable[[View], Decision[T]]) -> T:
-        """Decide in the ledger. What that adds to the history is known then, and not read again."""
+        """Decide in the ledger. The events of the decision are processed without another read."""
         head = 0
         history: tuple[Event, ...] = ()
 
@@ -246,29 +246,29 @@ class Leases:
 
         outcome = self._manager.store.transact(noted, deadline=monotonic() + DEADLINE_SECONDS)
         self._newest = head + len(history)
-        # A repeated refusal is no event of its own: the next one has its number.
+        # A repeated refusal is not an event of its own: the next event has its number.
         if head == self._seen and not any(event.once for event in history):
             for event in history:
                 self._heed(event)
         return outcome
 
     def _trouble(self, error: HoldfastError) -> OSError:
-        """The ledger is in trouble: nothing is opened."""
+        """The error for a ledger that cannot be used: nothing is opened."""
         self._tell(
             "", error.code, f"cannot use the ledger, so a write was refused: {error.message}"
         )
         return OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     def made_folder(self, path: str) -> None:
-        """The command has made a folder. Raises OSError if it must not be there."""
+        """The command has created a folder. Raises OSError if it must not exist."""
 
-    # What is closed, and what others hold
+    # Closed paths, and locks of other holders
 
     def refuse_closed(self, path: str) -> None:
         """Raise OSError for a file that this command may never write, leased or not."""
 
     def demand_free(self, found: Found) -> None:
-        """See that no other holder has this path. Raises OSError."""
+        """Verify that no other holder has this path. Raises OSError."""
         if found.path in self.mine:
             return
         place = self._place(found)
@@ -276,7 +276,7 @@ class Leases:
             self._look(to_write(place), place.path)
 
     def demand_free_below(self, found: Found) -> None:
-        """See that no other holder has this folder, or anything in it. Raises OSError."""
+        """Verify that no other holder has this folder, or anything in it. Raises OSError."""
         try:
             place = self._tree.place_of(found.path, found.path, found.status, len(found.path))
         except BadKeyError:
@@ -289,8 +289,8 @@ class Leases:
         self.demand_free_below(found)
 
     def hold_folder(self, caller: Caller, found: Found) -> str:
-        """See to it that no other holder is granted anything in a folder until `let_go`: the id of
-        a grant. Empty if that is not possible, or what is in the way counts as the command's own.
+        """Keep other holders from being granted anything in a folder until `let_go`: the id of a
+        grant. Empty if that is not possible, or the conflicting locks count as the command's own.
         Raises OSError, or Stands, if another holder has something there."""
         try:
             place = self._tree.place_of(found.path, found.path, found.status, len(found.path))
@@ -307,7 +307,7 @@ class Leases:
         return outcome.id
 
     def let_go(self, id: str) -> None:
-        """Give the grant of a folder back."""
+        """Release the grant of a folder."""
         try:
             self._manager.release(id)
         except HoldfastError:  # it ends with its holder
@@ -345,16 +345,16 @@ class Leases:
     def _tell(self, shown: str, by: str, sentence: str) -> None:
         told = {"path": plain(shown), "by": by, "sentence": sentence}
         if self.refusals and (self.refusals[-1]["path"], self.refusals[-1]["by"]) == (shown, by):
-            self.refusals.pop()  # a tool that tries again, in another way
+            self.refusals.pop()  # a tool that retries in another way
         self.refusals.append(told)
         if (shown, by) not in self._said:
             self._said.add((shown, by))
             self.say(sentence)
 
-    # What is old
+    # Stale content
 
     def note_read(self, process: int, path: str) -> None:
-        """A process knows what is in a file now. From any thread."""
+        """Record that a process has read a file now. May be called from any thread."""
         if len(self._reads) >= _READS_MAX:
             self._reads.clear()
         self._reads[process, path] = time_ns()
@@ -374,7 +374,7 @@ class Leases:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     def _moved_at(self, found: Found, shown: str) -> int:
-        """When another holder changed it since the broker began; 0 if none did."""
+        """When another holder changed it since the broker started; 0 if none did."""
         if found.status is not None:
             changed = _changed_at(found.status)
         elif found.folder >= 0:
@@ -388,11 +388,11 @@ class Leases:
         return changed if shown in self._theirs else 0
 
     def _is_behind(self) -> bool:
-        """Whether the ledger may have events that were not seen to."""
+        """Whether the ledger may have events that were not processed."""
         return self._seen < self._newest
 
     def _follow(self) -> None:
-        """Read what has happened in the ledger since the last look."""
+        """Process the events of the ledger since the last time."""
         for event in self._manager.store.events(self._seen):
             self._heed(event)
 
@@ -408,7 +408,8 @@ class Leases:
             self._lost(id)
 
     def _is_ours(self, _event: Event) -> bool:
-        """Whether a lease that ended was the command's own although it did not take it."""
+        """Whether a lease that ended was the command's own, although the command did not take
+        it."""
         return False
 
     def _lost(self, id: str) -> None:
@@ -424,32 +425,32 @@ class Leases:
             return view.head
 
     def look_after(self) -> None:
-        """Now and then: learn which leases were taken away."""
+        """Find out which leases were taken away. Called now and then."""
         if self._head() != self._seen:
             self._follow()
 
-    # Standing in line
+    # Waiting in line
 
     def waited(self, stands: Stands, grant: Grant, status: os.stat_result | None) -> None:
-        """A call that stood in line has its lease; `status` is what the disk says of it now."""
+        """A call that waited in line has its lease; `status` is that of the file now."""
         path = stands.path
         lease = self._add(Lease(path, grant.paths[0], grant, stands.seen is not None))
         if seen_of(status) != stands.seen:
             lease.moved_at = time_ns()
             return
-        # Its last holder may have removed it before the call came: then it was gone all the time.
+        # Its last holder may have removed it before the call: then it was gone all the time.
         changed = changed_at(path, status)
         if changed >= self._began:
             self._follow()
             lease.moved_at = changed if lease.shown in self._theirs else 0
 
     def waits_on(self, _stands: Stands, _refusal: Refusal) -> bool:
-        """Whether a call that was refused its place in line goes on waiting all the same, because
+        """Whether a call that was refused its place in line keeps waiting nevertheless, because
         another holder will yield."""
         return False
 
     def refuse_wait(self, stands: Stands, refusal: Refusal | Sequence[ConflictInfo]) -> int:
-        """A call stood in line in vain. The number of its error."""
+        """A call waited in line in vain. The number of its error."""
         shown = stands.request.paths[0]
         conflicts = refusal.conflicts if isinstance(refusal, Refusal) else refusal
         if isinstance(refusal, Refusal) and refusal.code == _CYCLE:
@@ -464,8 +465,9 @@ class Leases:
     def take_ahead(
         self, caller: Caller, wanted: Iterable[tuple[str, os.stat_result | None, int]]
     ) -> list[str]:
-        """Take those of some files that are free, each with a grant of its own, in one decision.
-        Each is a real path, what is there, and how much of it exists. Those that were taken."""
+        """Lease the files, out of some, that are free, each with a grant of its own, in one
+        decision. Each is a real path, its status, and the length of the part that exists. Returns
+        the leased paths."""
         asked: dict[str, tuple[str, Place, bool]] = {}
         requests = []
         for path, status, known in wanted:
@@ -491,8 +493,8 @@ class Leases:
     def take_all(
         self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]
     ) -> list[Lease]:
-        """Have many files, all or nothing, for a folder that is to be renamed. The leases that were
-        taken for it. Raises OSError."""
+        """Lease many files, all or nothing, for a folder that is to be renamed. Returns the new
+        leases. Raises OSError."""
         new, places = self._places(wanted)
         if not new:
             return []
@@ -516,7 +518,7 @@ class Leases:
     def _places(
         self, wanted: Sequence[tuple[str, os.stat_result | None]]
     ) -> tuple[list[tuple[str, os.stat_result | None]], list[Place]]:
-        """Those that are not held yet and can be, and where each of them lies."""
+        """The files that are not held yet and can be leased, and the place of each."""
         new, places = [], []
         for path, status in wanted:
             held = self.held(path)
@@ -531,14 +533,14 @@ class Leases:
             new.append((path, status))
         return new, places
 
-    # Giving back
+    # Releasing
 
     def drop(self, path: str) -> None:
-        """Give one back."""
+        """Release one lease."""
         self.drop_all((path,))
 
     def drop_all(self, paths: Iterable[str]) -> None:
-        """Give many back. A grant with several files ends with the last of them."""
+        """Release many leases. A grant with several files ends with the last of them."""
         over = []
         for path in list(paths):
             lease = self.mine.pop(path, None)
@@ -550,24 +552,24 @@ class Leases:
         self._release(over)
 
     def settle(self, in_use: Iterable[str]) -> None:
-        """The command has ended: give back what no process below has open for writing."""
+        """The command has ended: release what no process below has open for writing."""
         used = set(in_use)
         self.drop_all([path for path in self.mine if path not in used])
 
     def free_clean(self, _kinds: Kinds) -> None:
-        """Git has changed files for the command, which has ended. These leases end with it."""
+        """Release what git has made clean. Here nothing: the leases end with the command."""
 
     def close(self) -> None:
-        """Nothing is left below."""
+        """Release everything: no process is left below."""
         self.settle(())
 
     def drop_ahead(self, paths: Iterable[str]) -> None:
-        """Give back those of some that were taken before a write which did not come."""
+        """Release the leases, out of some, that were taken ahead of a write that did not come."""
         mine = self.mine
         self.drop_all([path for path in paths if path in mine and mine[path].is_ahead])
 
     def relabel(self, path: str, reason: str) -> None:
-        """Say anew why a file is held, without its coming free."""
+        """Change the reason of a lease without releasing the file."""
         lease = self.mine[path]
 
         def decide(view: View) -> Decision[list[Grant] | Refusal]:
@@ -608,7 +610,7 @@ def _seen(found: Found) -> tuple[int, ...] | None:
 
 
 def seen_of(status: os.stat_result | None) -> tuple[int, ...] | None:
-    """What tells one state of a file from another."""
+    """The values that distinguish one state of a file from another."""
     if status is None:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
@@ -619,8 +621,7 @@ def _changed_at(status: os.stat_result) -> int:
 
 
 def changed_at(path: str, status: os.stat_result | None) -> int:
-    """When a file changed last. One that is not there was removed when its folder changed, or
-    before."""
+    """When a file last changed. A missing file was removed when its folder changed, or earlier."""
     if status is not None:
         return _changed_at(status)
     try:
@@ -630,7 +631,7 @@ def changed_at(path: str, status: os.stat_result | None) -> int:
 
 
 def _began_at(process: int) -> int:
-    """When a process began, by the wall clock; a hundredth of a second early rather than late."""
+    """When a process started, by the wall clock; a hundredth of a second early rather than late."""
     from holdfast.manager.owners.liveness import read_stat
 
     found = read_stat(process)

@@ -1,8 +1,8 @@
 """Which leased files a commit has made clean, for `--until-commit`.
 
-A commit is seen when git gives a branch, or HEAD, a new name on disk, so no hook is needed: agents'
-clients often switch git's hooks off for their shells. What changed between the last commit that was
-known and the new one, and is clean now, needs no lease any more.
+The broker detects a commit when git renames the file of a branch, or HEAD, into place, so no hook
+is needed: agents' clients often disable git's hooks for their shells. A file that changed between
+the last known commit and the new one, and is clean now, needs no lease any more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 class Committed:
-    """Of all checkouts of a repository."""
+    """The commits of all checkouts of a repository."""
 
     __slots__ = ("_heads",)
 
@@ -30,7 +30,7 @@ class Committed:
         self._heads = {checkout: _head(checkout) for checkout in checkouts}
 
     def clean(self, leased: Iterable[str]) -> list[str]:
-        """Those of some files that were committed since the last time, and are clean now."""
+        """The files, out of some, that were committed since the last call and are clean now."""
         found: list[str] = []
         paths = list(leased)
         for checkout, old in list(self._heads.items()):
@@ -45,7 +45,7 @@ class Committed:
             try:
                 kept = {*dirty(checkout, names), *put_aside(checkout)} if names else set()
             except HoldfastError:
-                continue  # git cannot say: they stay leased, and it is asked again
+                continue  # git does not answer: the files stay leased, and the next call asks again
             self._heads[checkout] = new
             found += [f"{checkout}/{name}" for name in names if name not in kept]
         return found

@@ -1,18 +1,18 @@
 """Leases that are taken before the write, many in one decision: for a git that changes a tree.
 
 `git checkout BRANCH` of thousands of files would cost a decision in the ledger for each of them.
-Which files it changes is known, though: its verb is on its command line, and git says what that
-changes. So when a git process has taken some leases singly, git is asked once for the list; from
-then on each lease that the process takes singly brings those of the next files on the list that
-are free. What another holder has is left, and met at its write like any other file.
+But the files that it changes are known: its verb is on its command line, and git lists what that
+changes. So when a git process has taken some leases singly, the broker asks git once for the list;
+from then on each lease that the process takes singly also takes those of the next files on the list
+that are free. A file that another holder has is skipped, and refused or awaited at its write.
 
-Nothing else changes: such a lease counts as taken at its write, and one whose write has not come
-is given back when the process ends. The list may be wrong: a file that is
-not on it is leased singly, and one that is on it in vain is held for as long as that git runs. A
-command that waits in line (`--wait`) takes none, for what it holds in vain could close a circle.
+Nothing else changes: such a lease counts as taken at its write, and one whose write has not come is
+released when the process ends. The list may be wrong: a file that is not on it is leased singly,
+and one that is on it needlessly is held as long as that git process runs. A command that waits in
+line (`--wait`) takes none ahead, because a lease that it holds needlessly could cause a deadlock.
 
-The broker starts git outside of all walls. So it does that only in a checkout whose settings are
-judged (`controlling`), and never with options of the caller.
+The broker starts git without any restrictions. So it does that only in a checkout whose settings
+are checked (`control_writes`), and never with options of the caller.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.places.path_kinds import Kinds
     from holdfast.gate.shell.line_writes import TreeVerb
 
-#: So many leases a process takes singly before git is asked, which costs about as much as these.
+#: How many leases a process takes singly before git is asked, which costs about as much.
 SINGLY = 32
-#: So many are taken at once: other processes wait that long for the ledger, and are refused no
-#: more than these before their time.
+#: How many leases one decision takes ahead. It bounds how long other processes wait for the ledger,
+#: and how many files they are refused early.
 AT_ONCE = 500
-#: git answers within this, or all leases are taken singly.
+#: git must answer within this time; otherwise all leases are taken singly.
 ASK_SECONDS = 2.0
 _PROCESSES_MAX = 1024
 #: The verbs that change files in their own process. `clean` would be asked with its own options.
 _VERBS = frozenset(
     ["checkout", "cherry-pick", "merge", "rebase", "reset", "restore", "revert", "stash", "switch"]
 )
-#: What leads git to another repository, or to another index.
+#: Variables that lead git to another repository, or to another index.
 _LEADING = frozenset(name for name in LOCAL if not name.startswith("GIT_CONFIG"))
 #: Options of git before its verb that do not change which repository it works in.
 _HARMLESS = frozenset(
@@ -58,7 +58,7 @@ _HARMLESS = frozenset(
 
 
 class _Way:
-    """The files that one process goes through, in git's order."""
+    """The files that one process changes, in git's order."""
 
     __slots__ = ("at", "paths", "taken")
 
@@ -69,10 +69,10 @@ class _Way:
 
 
 class Ahead:
-    """Of one command."""
+    """The leases taken ahead for one command."""
 
     def __init__(self, kinds: Kinds, leases: Leases) -> None:
-        #: Descriptors that the broker's loop waits for, each with what to do then.
+        #: Descriptors that the broker's loop waits for, each with its handler.
         self.ears: dict[int, Callable[[], None]] = {}
         self._kinds = kinds
         self._leases = leases
@@ -80,7 +80,7 @@ class Ahead:
         self._ways: dict[int, _Way] = {}
 
     def follow(self, caller: Caller, path: str) -> None:
-        """A process has taken a lease at the write: take those that it needs next."""
+        """A process has taken a lease at the write: take the next ones ahead."""
         process = caller.process
         way = self._ways.get(process)
         if way is None:
@@ -99,7 +99,7 @@ class Ahead:
             wanted = self._wanted(way.paths[at + 1 : at + 1 + AT_ONCE])
             way.taken += self._leases.take_ahead(caller, wanted)
         except (HoldfastError, OSError):
-            pass  # it is said when the next one is taken singly
+            pass  # the error is reported when the next one is taken singly
 
     def _wanted(self, paths: Sequence[str]) -> Iterator[tuple[str, os.stat_result | None, int]]:
         known: dict[str, int] = {}
@@ -118,7 +118,7 @@ class Ahead:
                 yield path, status, len(path)
 
     def _begun(self, caller: Caller) -> _Way | None:
-        """The way of a process from here on, if it is a git that says by its verb what it does."""
+        """The list of a process, if it is a git whose verb tells which files it changes."""
         try:
             verb = _verb(caller)
             checkout = None if verb is None else self._checkout(verb.folder)
@@ -137,8 +137,8 @@ class Ahead:
         return way
 
     def _checkout(self, folder: str) -> str | None:
-        """The checkout that a git works in which was started in a folder; None if that may be
-        another repository, whose settings are not judged."""
+        """The checkout of a git that was started in a folder; None if it may be another
+        repository, whose settings are not checked."""
         kind, checkout, inner = self._kinds.rough(folder)
         if kind != LEASED or not os.path.lexists(f"{checkout}/.git"):
             return None
@@ -158,7 +158,7 @@ class Ahead:
 
 
 def _verb(caller: Caller) -> TreeVerb | None:
-    """What a process was started as, if it is a git that changes a tree."""
+    """The verb with which a process was started, if it is a git that changes a tree."""
     from holdfast.gate.shell.line_writes import TreeVerb
 
     if os.path.basename(os.readlink(f"{caller.folder}/exe")) != "git":
@@ -183,7 +183,7 @@ def _verb(caller: Caller) -> TreeVerb | None:
 
 
 def _changed(verb: TreeVerb, checkout: str) -> list[str]:
-    """What a verb changes in a checkout, in the order in which git keeps its files."""
+    """The files that a verb changes in a checkout, in git's own order."""
     from time import monotonic
 
     from holdfast.gate.guard.tree_verbs import VERBS, Tree, Verb
@@ -194,7 +194,7 @@ def _changed(verb: TreeVerb, checkout: str) -> list[str]:
 
 
 def _there(folder: str, known: dict[str, int]) -> int:
-    """How much of the path of a folder exists, in characters; -1 if a link or a file is in it."""
+    """The length of the part of a folder's path that exists; -1 if a link or a file is in it."""
     found = known.get(folder)
     if found is None:
         try:

@@ -1,34 +1,34 @@
 """The leases of a task: taken at the first write, kept until the task ends, and undone if it fails.
 
-All commands of one attempt share them: the agent, the check, the agent again. Nothing is given back
+All commands of one attempt share them: the agent, the check, the agent again. Nothing is released
 when a command ends; the dispatcher ends all leases of the task's holder in one step with the task.
 
-Between the lease and the write the file is copied (`manager.keepsakes`). If that is not possible,
-the write fails, with the error of the copy.
+Between the lease and the write the file is copied (`manager.files.keepsakes`). If that fails, the
+write fails with the same error.
 
-A task has read what it writes at a moment that the broker does not know, perhaps by a process that
-has ended since. So a file that another holder changed after the attempt began counts as old for all
-of its processes: the first write fails, once, with ESTALE. `is_stale` says that this happened; a
-task that fails afterwards has to be repeated with its files leased from the start.
+The broker does not know when the task read the files that it writes; a process that has ended since
+may have read them. So a file that another holder changed after the attempt began counts as stale
+for all its processes: the first write fails, once, with ESTALE. `is_stale` records this; a task
+that fails afterwards has to be repeated with its files leased from the start.
 
-A call that would close a circle of waiting holders asks `choose_victim` which of them has to yield.
-If it is another task, the call waits on until that one is undone. If it is this one, `victim` says
-why, and its runner ends it.
+A call that would deadlock asks `choose_victim` which of the waiting holders has to yield. If it is
+another task, the call waits until that task is undone. If it is this one, `victim` says why, and
+its runner ends it.
 
 With `declared` the task may write exactly what its first grant covers; everything else is refused
-and is a gap. A new file beside a declared one, under a name that tools give to the file with which
-they replace another (`standing_in`), is leased as well: without it neither Claude Code nor `sed -i`
-can write. If it is still there when the command has ended, it is removed.
+and recorded as a gap. A new file beside a declared one, with a name that tools give to a
+replacement (`temp_names`), is leased as well: without it neither Claude Code nor `sed -i` can
+write. If it still exists when the command has ended, it is removed.
 
-A folder is kept as it was before the task removes it, renames it or changes its mode; with
-`declared` it may do that only with folders that it has made. What cannot be put back, it must not
-change: a name that cannot be leased, or the removal of a pipe, a socket or a device.
+A folder is backed up before the task removes it, renames it or changes its mode; with `declared`
+the task may do so only with folders that it created. It must not change what cannot be restored: a
+name that cannot be leased, or a pipe, a socket or a device.
 
-What git ignores is not leased. A task that changes a `.gitignore` gets no more of that by it
+Files that git ignores are not leased. A task that changes a `.gitignore` does not extend them
 (`Kinds.freeze`).
 
-Files that control Holdfast, a client or git (`manager.controls`) are never leased, nor is the list
-that the task is in: not even for a change that would mean nothing.
+Control files (`manager.files.control_files`) are never leased, nor is the list that contains the
+task: not even for a change without effect.
 """
 
 from __future__ import annotations
@@ -66,16 +66,17 @@ if TYPE_CHECKING:
     from holdfast.manager.files.paths import Place
     from holdfast.manager.manager import LockManager
 
-    #: Which of these holders has to yield, by their ids. Another one was told when this returns.
+    #: Returns which of these holders has to yield, by id. If it is another task, that one has been
+    #: notified when this returns.
     ChooseVictim = Callable[[Sequence[str], str], str]
 
 _CYCLE = "E_LOCK_CYCLE"
-#: So many gaps are told; a loop inside must not fill the ledger.
+#: How many gaps are reported; a loop inside must not fill the ledger.
 _GAPS_MAX = 500
 
 
 class TaskLeases(Leases):
-    """Of one attempt at a task. Only for the broker's one thread."""
+    """The leases of one attempt at a task. Only for the broker's single thread."""
 
     def __init__(
         self,
@@ -88,23 +89,23 @@ class TaskLeases(Leases):
         closed: Collection[str],
         choose_victim: ChooseVictim,
     ) -> None:
-        """`grant` is what the task was given at its start. `closed` are real paths that it must not
-        write: its own list."""
+        """`grant` is the task's grant at its start. `closed` are real paths that it must not write:
+        its own list."""
         super().__init__(manager, grant.holder, say)
-        # That a file is not there is something that the task has read: it must stay true until the
-        # task ends. What is declared is held until then anyway.
+        # The task may have read that a file does not exist: that must stay true until it ends.
+        # Declared files are held until then anyway.
         self.keeps_absent = not declared
         self.keeps_folders = True
         #: Whether a write was refused because the file had changed.
         self.is_stale = False
         #: Why this task has to yield; empty as long as it need not.
         self.victim = ""
-        #: What it was about to write when it was refused for that, or because the file was old.
+        #: The files that it was about to write when it had to yield, or that were stale.
         self.wanted: list[str] = []
-        #: What it tried to write and may not, since the runner looked last.
+        #: The paths that it tried to write and may not, since the runner last read this.
         self.gaps: list[str] = []
         self._gaps_told: set[str] = set()
-        #: New files beside declared ones, which they are to replace.
+        #: New files beside the declared ones that they will replace.
         self._stand_ins: set[str] = set()
         self._grant = grant
         self._first = {
@@ -115,16 +116,16 @@ class TaskLeases(Leases):
         self._closed = closed
         self._controls = controls_of(self._tree.root)
         self._choose_victim = choose_victim
-        #: What lies where, to the broker of the present command.
+        #: The kinds of paths for the present command.
         self._kinds: Kinds | None = None
-        #: What counts as ignored for all commands, once the task has leased a `.gitignore`.
+        #: Paths that count as ignored for all commands, once the task has leased a `.gitignore`.
         self._ignored: dict[str, frozenset[str]] = {}
-        #: Folders that the task has made, and those that were kept.
+        #: Folders that the task has created, and those that were backed up.
         self._made: set[str] = set()
         self._kept: set[str] = set()
 
     def know_kinds(self, kinds: Kinds) -> None:
-        """The next command has a broker of its own."""
+        """Set the kinds of the next command, which has a broker of its own."""
         self._kinds = kinds
         kinds.frozen = self._ignored
 
@@ -142,7 +143,7 @@ class TaskLeases(Leases):
             self._refuse(path, "control", control.sentence(plain(shown)))
 
     def _is_another_name(self, path: str) -> bool:
-        """Whether a path is another name (hard link) of what is closed."""
+        """Whether a path is another name (hard link) of a closed file."""
         try:
             status = os.lstat(path)
             return status.st_nlink > 1 and any(
@@ -171,7 +172,7 @@ class TaskLeases(Leases):
         return super()._take_place(caller, found, place, waits)
 
     def _stands_in(self, path: str) -> bool:
-        """Whether a new file will replace one that the task declares, as far as its name tells."""
+        """Whether a new file will replace one that the task declares, judging by its name."""
         if any(self._key_at(one) in self._first for one in named_after(path)):
             return True
         folder = os.path.dirname(self._key_at(path))
@@ -179,11 +180,11 @@ class TaskLeases(Leases):
         return has_random_name(path) and folder in declared
 
     def remove_stand_ins(self) -> None:
-        """A command has ended: remove what was to replace a declared file and did not."""
+        """A command has ended: remove files that were to replace a declared one and did not."""
         for path in self._stand_ins & set(self.mine):
             try:
                 os.unlink(path)
-            except OSError:  # a folder, or gone: then nothing of a file is left
+            except OSError:  # a folder, or gone: then there is no file left
                 continue
         self._stand_ins.clear()
 
@@ -246,8 +247,8 @@ class TaskLeases(Leases):
         taken: Iterable[Lease],
         were: Mapping[str, os.stat_result | None],
     ) -> None:
-        """A folder is renamed with files that the task may have read. Those that another holder
-        changed since it began are old, as they would be at a write."""
+        """Refuse the rename of a folder with files that another holder changed since the attempt
+        began: the task may have read them, so they are stale, as they would be at a write."""
         self._follow()
         old = []
         for lease in taken:
@@ -262,7 +263,7 @@ class TaskLeases(Leases):
     def take_ahead(
         self, _caller: Caller, _wanted: Iterable[tuple[str, os.stat_result | None, int]]
     ) -> list[str]:
-        return []  # only for a git that changes a tree, which none can in a task
+        return []  # only for a git that changes a tree, which no task may do
 
     def made_folder(self, path: str) -> None:
         self._keepsake.add_folder(path)
@@ -270,7 +271,7 @@ class TaskLeases(Leases):
             self._made.add(path)
 
     def drop_all(self, paths: Iterable[str]) -> None:
-        """Give some back that were not changed after all, but for those of the first grant."""
+        """Release some that were not changed after all, except those of the first grant."""
         for path in list(paths):
             lease = self.mine.get(path)
             if lease is not None and lease.grant == self._grant.id:
@@ -278,10 +279,10 @@ class TaskLeases(Leases):
             else:
                 super().drop_all((path,))
 
-    # Folders, which change hands with all that is in them
+    # Folders, which change with everything in them
 
     def demand_may_change(self, found: Found) -> None:
-        """Keep the folder as it is, with all folders in it."""
+        """Back up the folder, with all folders in it."""
         super().demand_may_change(found)
         if found.path in self._made or self._is_passing(found.path):
             return
@@ -300,7 +301,7 @@ class TaskLeases(Leases):
         self._kept.update(new)
 
     def _folders_in(self, path: str) -> Iterator[str]:
-        """A folder, and those in it that the task has not made and git does not ignore."""
+        """A folder, and those in it that the task did not create and git does not ignore."""
         for top, folders, _names in os.walk(path):
             yield top
             inner = {one: f"{top}/{one}" for one in folders}
@@ -315,7 +316,7 @@ class TaskLeases(Leases):
     def _refuse_held(
         self, shown: str, conflicts: Sequence[ConflictInfo], caller: Caller | None
     ) -> None:
-        """What is in the way of a folder is waited for: the first file of another holder."""
+        """Wait for the lock that conflicts with a folder: the first file of another holder."""
         first = conflicts[0]
         inner = first.path if not first.path.endswith("/") else first.held_path
         if inner.endswith("/") or self._declared:
@@ -329,7 +330,7 @@ class TaskLeases(Leases):
         request = self._request(to_write(place), f"{plain(inner)} is in the way of a folder")
         raise Stands(request, path, seen_of(status))
 
-    # What is old
+    # Stale content
 
     def _demand_fresh(self, caller: Caller, lease: Lease) -> None:
         if lease.told:
@@ -349,10 +350,10 @@ class TaskLeases(Leases):
             )  # fmt: skip
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    # Circles
+    # Deadlocks
 
     def waits_on(self, stands: Stands, refusal: Refusal) -> bool:
-        """A circle, or readers that all want to write: one of the holders has to yield."""
+        """On a deadlock, or readers that all want to write, have one of the holders yield."""
         shown = stands.request.paths[0]
         if refusal.code == _CYCLE:
             holders = list(dict.fromkeys(one.holder for one in refusal.circle))
@@ -364,21 +365,21 @@ class TaskLeases(Leases):
             self.wanted.append(shown)
         return True
 
-    # Giving back
+    # Releasing
 
     def begin_command(self) -> None:
-        """Another command of the same attempt begins."""
+        """Another command of the same attempt starts."""
         self.is_over = False
 
     def settle(self, in_use: Iterable[str]) -> None:
-        """A command has ended: its leases are the task's."""
+        """Nothing is released at the end of a command: its leases are the task's."""
 
     def relabel(self, path: str, reason: str) -> None:
-        """What a command left running is about to be killed."""
+        """Nothing to do: processes that a command left running are about to be killed."""
 
 
 def _is_special(path: str) -> bool:
-    """Whether there is something that is neither a file nor a link nor a folder."""
+    """Whether a path exists and is neither a file nor a link nor a folder."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

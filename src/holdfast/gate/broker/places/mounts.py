@@ -1,4 +1,4 @@
-"""Other ways to the same folder: mounts of its file system at a second place."""
+"""Other paths to the same folder: mounts of its file system at a second place."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
 
 def aliases(folder: str, lines: Iterable[str] | None = None) -> list[str]:
-    """Where a folder, or something in it, can be found under another path. `lines` are those of
-    the kernel's table of mounts."""
+    """The other paths of a folder, or of something in it. `lines` are those of the kernel's mount
+    table."""
     mounts = list(_mounts(_table() if lines is None else lines))
     around = [mount for mount in mounts if _is_below(folder, mount[2])]
     if not around:
         return []
-    # The last of the longest counts: it lies over those before it.
+    # The last one with the longest mount point counts: it covers those before it.
     device, top, point = max(enumerate(around), key=lambda one: (len(one[1][2]), one[0]))[1]
     inside = _joined(top, folder[len(point.rstrip("/")) :])
     found: list[str] = []
@@ -27,7 +27,7 @@ def aliases(folder: str, lines: Iterable[str] | None = None) -> list[str]:
             found.append(_joined(other_point, inside[len(other_top.rstrip("/")) :]))
         elif _is_below(other_top, inside):
             known = _joined(folder, other_top[len(inside.rstrip("/")) :])
-            if other_point != known:  # else it is mounted over itself
+            if other_point != known:  # otherwise it is mounted over itself
                 found.append(other_point)
     return [place for place in found if place != folder]
 
@@ -41,7 +41,7 @@ def _table() -> list[str]:
 
 
 def _mounts(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """The device of each mount, which folder of it is mounted, and where."""
+    """The device of each mount, the folder of it that is mounted, and the mount point."""
     for line in lines:
         fields = line.split(" ")
         if len(fields) > 4:

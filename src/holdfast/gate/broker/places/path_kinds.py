@@ -1,14 +1,15 @@
-"""What a path is to the broker: outside, the ledger's, git's own, ignored, or a file to be leased.
+"""The kind of a path: outside, the ledger's, git's own, ignored, or a file to lease.
 
-Ignored files and the caches of tools belong to every command that runs: they are written without a
-lease, unless another holder has locked them. What git tracks is leased whatever it is called.
+Ignored files and the caches of tools are shared by all commands: they are written without a lease,
+unless another holder has locked them. Tracked files are leased whatever their names are.
 
-While a task changes a `.gitignore`, what counts as ignored is what was there and was ignored before
-(`freeze`): otherwise the task could say by itself which files it need not lease.
+While a task changes a `.gitignore`, only files that existed and were ignored before count as
+ignored (`freeze`): otherwise the task could decide which files it need not lease.
 
-In a large repository git needs long to say which files it tracks. So it is asked first what is
-ignored, by a process that stays, for each checkout, and does not read git's index. Only of what is
-ignored, or a cache, it is asked what of that it tracks nevertheless: once for each folder.
+In a large repository, listing the tracked files takes git long. So the first question is whether a
+path is ignored; for each checkout a long-running process answers that, without reading git's index.
+Only for ignored paths and caches, git is asked which of them it tracks nevertheless: once for each
+folder.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.places.path_zones import Where
 
 _IGNORING = ".gitignore"
-_FIELDS = 4  # where the pattern stands, its line, the pattern, the path
+_FIELDS = 4  # the file of the pattern, its line, the pattern, the path
 _ANSWER_BYTES = 65_536
 _SUBMODULE = b"160000 "
 _KILLED = 9
 
 
 class Kinds:
-    """Of one repository with all its checkouts. Close it."""
+    """The kinds of paths in one repository with all its checkouts. Close it."""
 
     __slots__ = ("_asked", "_tracked", "_where", "frozen", "rough")
 
     def __init__(self, where: Where) -> None:
         self._where = where
-        #: The same as `of` without asking git: PASSING is LEASED here.
+        #: The same as `of` without asking git: LEASED instead of PASSING.
         self.rough = where.of
-        #: What git tracks of what is ignored or a cache: by checkout and pattern.
+        #: The tracked files among those that are ignored or caches, by checkout and pattern.
         self._tracked: dict[tuple[str, str], frozenset[str]] = {}
         self._asked: dict[str, _Ignored] = {}
-        #: All that counts as ignored from now on, by checkout; a folder has a slash at its end.
+        #: All paths that count as ignored from now on, by checkout; a folder ends with a slash.
         self.frozen: dict[str, frozenset[str]] = {}
 
     def of(self, path: str) -> str:
-        """What a real path is; git is asked for this, so only where it has to be known."""
+        """The kind of a real path. This asks git, so call it only where that matters."""
         found, checkout, inner = self.rough(path)
         if found != LEASED:
             return found
@@ -69,8 +70,8 @@ class Kinds:
         return asked
 
     def _is_tracked(self, checkout: str, folder: str, inner: str) -> bool:
-        """Whether git tracks a file, which is in a folder that passes as a whole, or (if that is
-        empty) passes for its own name."""
+        """Whether git tracks a file. `folder` is the one around it that is ignored as a whole;
+        empty if the file is ignored by its own name."""
         above = os.path.dirname(inner)
         pattern = _everything_in(folder) if folder else _files_of(above)
         tracked = self._tracked.get((checkout, pattern))
@@ -90,27 +91,27 @@ class Kinds:
         )
 
     def note_changed(self, path: str) -> None:
-        """A file is about to be written: one that says what is ignored is looked at again."""
+        """A file is about to be written: a `.gitignore` will be read again."""
         if path.endswith(f"/{_IGNORING}"):
             for asked in self._asked.values():
                 asked.watch(path)
 
     def freeze(self, path: str) -> None:
-        """A task is about to change a file, which may say what is ignored in its checkout."""
+        """A task is about to change a file: if it is a `.gitignore`, freeze the ignored paths."""
         _kind, checkout, _inner = self.rough(path)
         if os.path.basename(path) != _IGNORING or checkout in self.frozen:
             return
         git = Git(checkout, monotonic() + GIT_SECONDS)
         names = git.names("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory") or ()
         ignored = self._ignored(checkout)
-        # A folder in which all that is there is ignored need not be ignored itself.
+        # A folder whose present content is all ignored need not be ignored itself.
         self.frozen[checkout] = frozenset(
             name for name in names
             if not name.endswith("/") or ignored.has_folder(name[:-1])
         )  # fmt: skip
 
     def helpers(self) -> set[int]:
-        """The processes of git that are asked."""
+        """The long-running processes of git."""
         return {pid for asked in self._asked.values() if (pid := asked.pid)}
 
     def close(self) -> None:
@@ -119,7 +120,7 @@ class Kinds:
 
 
 class _Frozen:
-    """What is ignored, where that is known as a whole."""
+    """The ignored paths of a checkout, where all are known."""
 
     __slots__ = ("_known",)
 
@@ -127,7 +128,7 @@ class _Frozen:
         self._known = known
 
     def folder_of(self, inner: str) -> str:
-        """The outermost folder around a path that is ignored; empty if none is."""
+        """The outermost ignored folder around a path; empty if there is none."""
         at = inner.find("/")
         while at >= 0:
             if inner[: at + 1] in self._known:
@@ -141,28 +142,28 @@ class _Frozen:
 
 
 def _everything_in(folder: str) -> str:
-    """The pattern for all that is below a folder."""
+    """The pattern for everything below a folder."""
     return f":(top,literal){folder}"
 
 
 def _files_of(folder: str) -> str:
-    """The pattern for what is in a folder itself."""
+    """The pattern for the files directly in a folder."""
     named = "".join(f"\\{mark}" if mark in "\\*?[" else mark for mark in folder)
     return f":(top,glob){named}/*" if folder else ":(top,glob)*"
 
 
 class _Ignored:
-    """git, which is asked about one path after the other."""
+    """A git process that is asked about one path after the other."""
 
     __slots__ = ("_checkout", "_git", "_known", "_submodules", "_watched")
 
     def __init__(self, checkout: str) -> None:
         self._checkout = checkout
         self._git: _Process | None = None
-        #: Folders, which are ignored with all that is in them, or not.
+        #: Whether each folder is ignored with everything in it.
         self._known: dict[str, bool] = {}
         self._submodules: dict[str, bool] = {}
-        #: The files that say what is ignored, as they were when git was started.
+        #: The `.gitignore` files that were written, as they were when git was started.
         self._watched: dict[str, tuple[int, int] | None] = {}
 
     @property
@@ -170,11 +171,11 @@ class _Ignored:
         return 0 if self._git is None else self._git.pid
 
     def watch(self, path: str) -> None:
-        self._watched[path] = ()  # type: ignore[assignment]  # like nothing that can be found
+        self._watched[path] = ()  # type: ignore[assignment]  # equal to no signature
 
     def folder_of(self, inner: str) -> str:
-        """The outermost folder around a path that is ignored with all that is in it; empty if none
-        is."""
+        """The outermost folder around a path that is ignored with everything in it; empty if there
+        is none."""
         self._look_again()
         at = inner.find("/")
         while at >= 0:
@@ -184,7 +185,7 @@ class _Ignored:
         return ""
 
     def has_folder(self, folder: str) -> bool:
-        """Whether a folder is ignored with all that is in it."""
+        """Whether a folder is ignored with everything in it."""
         return bool(self.folder_of(f"{folder}/"))
 
     def is_ignored(self, inner: str) -> bool:
@@ -204,7 +205,7 @@ class _Ignored:
         return known
 
     def _is_in_submodule(self, folder: str) -> bool:
-        """Whether a folder is a submodule or lies in one: what is ignored there, that says."""
+        """Whether a folder is a submodule or in one, which has its own ignore rules."""
         if not folder:
             return False
         known = self._submodules.get(folder)
@@ -235,7 +236,7 @@ class _Ignored:
                     raise BrokenPipeError
                 answer += some
         except OSError:
-            self.close()  # such as a path at which git gives up
+            self.close()  # such as a path on which git gives up
             return False
         pattern = answer.split(b"\0")[2]
         return bool(pattern) and not pattern.startswith(b"!")
@@ -259,8 +260,8 @@ class _Ignored:
 
 
 class _Process:
-    """A program that is asked and answers. Without `subprocess`: the first write of a command would
-    have to wait for its import."""
+    """A program with pipes for questions and answers. Not `subprocess`: the first write of a
+    command would wait for its import."""
 
     __slots__ = ("answers", "asked", "pid")
 
@@ -290,7 +291,7 @@ class _Process:
             os.kill(self.pid, _KILLED)
             os.waitpid(self.pid, 0)
         except (ProcessLookupError, ChildProcessError):
-            pass  # it has ended, and was waited for with all other children
+            pass  # it has ended, and was reaped with all other children
 
 
 def _signature(path: str) -> tuple[int, int] | None:

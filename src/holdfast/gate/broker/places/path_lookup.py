@@ -1,13 +1,13 @@
-"""What a path of the caller names: descriptors of ours, which nothing can be slipped under.
+"""Resolves a path of the caller to our own descriptors, which cannot be swapped underneath.
 
-A path begins where the caller says: at its root, at the folder it is in, or at one of its
-descriptors. The kernel finds the folder of the last name; the last name itself is looked up in that
-folder's descriptor, and if it is a link, the link's text is the next path. So what is judged is
-what is changed, whatever happens to the names meanwhile.
+A path starts where the caller says: at its root, its working folder, or one of its descriptors. The
+kernel finds the folder of the last name; the last name itself is looked up in that folder's
+descriptor, and if it is a link, the link's text is the next path. So the file that is checked is
+the file that is changed, whatever happens to the names meanwhile.
 
-Below /proc a path can mean another thing for each who asks. There the names are walked one by one,
-with the caller in the place of `self`; the files of other processes are not the broker's to open,
-and such a call is left to the kernel.
+Below /proc a path can mean a different file for each process. There the names are resolved one by
+one, with the caller's pid in place of `self`; the broker must not open the files of other
+processes, so such a call is left to the kernel.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ _ITSELF = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_MAGIC = 0x02
 _PROC = "/proc"
 _PROC_MAGIC = 0x9FA0
-#: What the kernel says of a path through /proc that leads another way for the caller: by no text,
-#: or by a descriptor that the broker does not have.
+#: The kernel's errors for a path through /proc that may resolve differently for the caller: through
+#: a magic link, or a descriptor that the broker does not have.
 _PERHAPS_OTHER = (errno.ELOOP, errno.ENOENT)
-#: Names below /proc/PID that lead out of it by no text.
+#: The magic links below /proc/PID.
 _MAGIC = (b"cwd", b"root", b"exe")
 
 
 class NotOurs(Exception):
-    """What the caller names is for the kernel to judge."""
+    """The path is one that only the kernel may resolve for the caller."""
 
 
 class Found:
-    """What a path names. Close it."""
+    """The file that a path names, or the name of a missing one. Close it."""
 
     __slots__ = ("fd", "folder", "name", "path", "status", "tail")
 
     def __init__(self, folder: int, name: bytes, fd: int, tail: bytes = b"") -> None:
-        #: The folder that the last name is in; -1 if there is no name (`.`, `/`, a descriptor).
+        #: The folder of the last name; -1 if there is no name (`.`, `/`, a descriptor).
         self.folder = folder
         self.name = name
-        #: The thing itself, opened by its place only; -1 if it is not there.
+        #: The file itself, opened with O_PATH; -1 if it does not exist.
         self.fd = fd
         #: A slash, if there was one at the end.
         self.tail = tail
         self.status = os.fstat(fd) if fd >= 0 else None
         if folder >= 0:
             where = place_of(folder)
-            #: Where it lies.
+            #: Its location.
             self.path = f"{'' if where == '/' else where}/{os.fsdecode(name)}"
         else:
             self.path = place_of(fd)
@@ -80,12 +80,12 @@ class Found:
 
     @property
     def is_nameless(self) -> bool:
-        """Whether it has no name any more, or never had one."""
+        """Whether it no longer has a name, or never had one."""
         return self.status is not None and self.status.st_nlink == 0
 
     def is_still_there(self) -> bool:
-        """Whether the name still leads to what was found, and that is as it was. So must its
-        folder: the path is what is leased, and the folder that is open here may have moved."""
+        """Whether the name still leads to the same file, unchanged. The folder must also still be
+        in place: the lease is on the path, and the folder that is open here may have moved."""
         if self.folder < 0:
             return True
         if not self._is_folder_still_there():
@@ -100,8 +100,8 @@ class Found:
         )  # fmt: skip
 
     def _is_folder_still_there(self) -> bool:
-        """Whether the path still leads to the folder that is open. Nothing can be made in one that
-        is removed, as the kernel will say."""
+        """Whether the path still leads to the open folder. If that was removed, the kernel will
+        refuse to create anything in it."""
         folder = os.fstat(self.folder)
         if not folder.st_nlink:
             return True
@@ -124,12 +124,12 @@ class Found:
             self.fd = -1
 
 
-#: Of the file systems without a disk that were met: whether it is a /proc.
+#: Whether each virtual file system that was seen is a /proc, by device.
 _procs: dict[int, bool] = {}
 
 
 def is_proc(fd: int) -> bool:
-    """Whether something is in a /proc, wherever that is mounted."""
+    """Whether an open file is in a /proc, wherever that is mounted."""
     device = os.fstat(fd).st_dev
     if os.major(device):
         return False
@@ -140,15 +140,15 @@ def is_proc(fd: int) -> bool:
 
 
 def place_of(fd: int) -> str:
-    """Where an open file lies, by the kernel's word."""
+    """The location of an open file, according to the kernel."""
     return os.readlink(f"/proc/self/fd/{fd}")
 
 
 def find(caller: Caller, number: int, text: bytes, *, follow: bool, makes: bool = False) -> Found:
-    """What a path names, from a folder of the caller. `follow` is about the last name; a file that
-    is made has no slash at its end.
+    """Resolve a path, from a folder of the caller. `follow` is about the last name; with `makes`
+    the path must not end with a slash.
 
-    Raises OSError with what the kernel would say, NotOurs if only the kernel may judge.
+    Raises OSError with the kernel's error, NotOurs if only the kernel may decide.
     """
     if not text:
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -169,8 +169,8 @@ def find(caller: Caller, number: int, text: bytes, *, follow: bool, makes: bool 
 
 
 def find_name(caller: Caller, number: int, text: bytes) -> Found:
-    """The name that a path ends in, of something that is made, removed or renamed: a link is that
-    link, also with a slash behind it. What is wrong with the name itself, the kernel will say."""
+    """Resolve a path to its last name, for creating, removing or renaming: a link is not followed,
+    even with a slash after it. The kernel will report errors in the name itself."""
     if not text:
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
     base = -1 if text.startswith(b"/") else caller.open_folder(number)
@@ -182,15 +182,15 @@ def find_name(caller: Caller, number: int, text: bytes) -> Found:
 
 
 def find_descriptor(caller: Caller, number: int) -> Found:
-    """What a descriptor of the caller names."""
+    """The file behind a descriptor of the caller."""
     return Found(-1, b"", caller.open_descriptor(number))
 
 
 def _led(found: Found, base: int) -> tuple[bytes, int]:
-    """Where a link leads: its text, and where that begins."""
+    """The target of a link: its text, and the folder from which it is resolved."""
     try:
         try:
-            # The kernel follows some links for some users only.
+            # The kernel follows some links only for some users.
             os.close(os.open(found.name, os.O_PATH | os.O_CLOEXEC, dir_fd=found.folder))
         except FileNotFoundError:
             pass
@@ -204,7 +204,8 @@ def _led(found: Found, base: int) -> tuple[bytes, int]:
 
 
 def _look(caller: Caller, base: int, text: bytes, *, follow: bool | None) -> Found:
-    """`follow`: whether the last name will be followed; None if only the name is wanted."""
+    """Look up a path. `follow`: whether the last name will be followed; None if only the name is
+    wanted."""
     bare = text.rstrip(b"/")
     tail = b"/" if len(bare) < len(text) else b""
     above, slash, name = bare.rpartition(b"/")
@@ -235,7 +236,7 @@ def _look(caller: Caller, base: int, text: bytes, *, follow: bool | None) -> Fou
 
 
 def _itself(folder: int, name: bytes, follow: bool | None) -> int:
-    """What has a name in a folder; -1 if there is nothing."""
+    """A descriptor for a name in a folder; -1 if it does not exist."""
     try:
         return os.open(name, _ITSELF, dir_fd=folder)
     except FileNotFoundError:
@@ -247,7 +248,7 @@ def _itself(folder: int, name: bytes, follow: bool | None) -> int:
 
 
 def _look_whole(caller: Caller, base: int, text: bytes) -> Found:
-    """A path that ends in no name of its own: a folder."""
+    """Look up a path that does not end in a name: a folder."""
     try:
         fd = open_how(base, text, _FOLDER, 0, _NO_MAGIC)
     except OSError as error:
@@ -263,8 +264,8 @@ def _look_whole(caller: Caller, base: int, text: bytes) -> Found:
 def _walk(
     caller: Caller, base: int, text: bytes, *, follow: bool | None, whole: bool = False
 ) -> Found:
-    """Name by name, as the caller would go. The last name is not followed, unless it is one that
-    leads by no text, or the whole path is that of a folder."""
+    """Resolve a path name by name, as the caller would. The last name is not followed, unless it is
+    a magic link, or the whole path is that of a folder."""
     here = os.open("/", _FOLDER) if text.startswith(b"/") else os.dup(base)
     names = [name for name in text.split(b"/") if name not in (b"", b".")][::-1]
     if whole:
@@ -277,7 +278,7 @@ def _walk(
             where = place_of(here)
             if is_proc(here):
                 if not f"{where}/".startswith(f"{_PROC}/"):
-                    raise NotOurs  # another /proc, which leads to the broker under its own names
+                    raise NotOurs  # another /proc, whose `self` is the broker
                 instead = _own(caller, where, name)
                 if instead is not None:
                     names.extend(reversed(instead))
@@ -293,7 +294,7 @@ def _walk(
                     continue
             if not names and follow is None:
                 if is_proc(here):
-                    raise NotOurs  # nothing is made, removed or renamed there
+                    raise NotOurs  # nothing can be created, removed or renamed there
                 if not stat.S_ISDIR(os.fstat(here).st_mode):
                     raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             fd = os.open(name, _ITSELF, dir_fd=here) if names else _itself(here, name, follow)
@@ -323,7 +324,7 @@ def _walk(
 
 
 def _own(caller: Caller, where: str, name: bytes) -> list[bytes] | None:
-    """What a name directly below /proc stands for, if it is another word for the caller."""
+    """The names that replace one directly below /proc, if it stands for the caller."""
     if where != _PROC:
         return None
     if name == b"self":
@@ -340,7 +341,7 @@ def _jumped(folder: int, name: bytes) -> int:
 
 
 def files_below(fd: int) -> Iterator[tuple[str, os.stat_result]]:
-    """Everything in a folder that is no folder itself, by its path from there."""
+    """Everything below a folder that is not a folder itself, by its path from there."""
     top = place_of(fd)
     for folder, _folders, names in os.walk(top):
         for name in [*names, *(one for one in _folders if os.path.islink(f"{folder}/{one}"))]:

@@ -1,6 +1,6 @@
-"""Where a path lies: outside, in the ledger's folder, in git's, or among the files of a checkout.
+"""The zone of a path: outside, the ledger's folder, git's folder, or the files of a checkout.
 
-By its words alone; git is not asked (see `kinds`).
+Decided by the text of the path alone; git is not asked (see `path_kinds`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REMEMBERED_MAX = 4096
 
 
 class Where:
-    """Of one repository with all its checkouts."""
+    """The zones of one repository with all its checkouts."""
 
     __slots__ = ("_checkouts", "_folders", "_git", "_known", "_ledger")
 
@@ -30,7 +30,7 @@ class Where:
         *,
         closes_git: bool = False,
     ) -> None:
-        """All of them are real paths; `git_folders` those that lie in no checkout, and `ledger` the
+        """All are real paths; `git_folders` are those outside any checkout, and `ledger` is the
         folder of the ledger. With `closes_git` git's own files are as closed as the ledger's."""
         self._git = LEDGER if closes_git else GITS
         self._checkouts = sorted(checkouts, key=len, reverse=True)
@@ -39,8 +39,8 @@ class Where:
         self._known: dict[str, tuple[str, str, str]] = {}
 
     def of(self, path: str) -> tuple[str, str, str]:
-        """What a real path is; LEASED is what git may ignore, too. With the checkout that it lies
-        in, and the rest of the path. Remembered, since a call asks more than once."""
+        """The zone of a real path, the checkout that contains it, and the rest of the path. LEASED
+        includes files that git may ignore. Cached, since a call needs it more than once."""
         known = self._known.get(path)
         if known is None:
             if len(self._known) >= _REMEMBERED_MAX:
