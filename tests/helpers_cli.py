@@ -371,7 +371,7 @@ class Terminal:
         """Run a line of the shell."""
         self._count += 1
         out, err, code = (self._folder / f"{self._count}.{name}" for name in ("out", "err", "code"))
-        self.type(f"{line} >{out} 2>{err}; echo $? >{code}.new; mv {code}.new {code}\n")
+        self.type(f"{{ {line}\n}} >{out} 2>{err}; echo $? >{code}.new; mv {code}.new {code}\n")
         until(lambda: bool(self.read() or True) and code.exists(), f"{line} ends")
         assert "Traceback" not in err.read_text(), err.read_text()
         return Answer(int(code.read_text()), out.read_text(), err.read_text())
