@@ -1,7 +1,7 @@
-"""A command below a broker, in an agent's name.
+"""Runs a command below a broker, in an agent's name.
 
 The command starts as soon as the repository is closed to it. The ledger is opened when it is
-needed: a command that writes nothing in the repository does not wait for that.
+needed: a command that writes nothing in the repository does not wait for it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CANNOT_EXECUTE = 126
 
 
 def run_for(slip: Slip, command: Sequence[str], *, is_server: bool = False) -> int:
-    """Run a command in the name of the agent of a slip, and exit as it does. `is_server`: all
-    agents of the session use it. Raises SandboxError if no command can run below a broker here."""
-    abi = demand(is_tried=True)  # by `holdfast init`
+    """Run a command in the name of a slip's agent; its exit code. `is_server`: all agents of the
+    session use it. Raises SandboxError if no command can run below a broker here."""
+    abi = demand(is_tried=True)  # `holdfast init` tried it
     with Signals() as signals:
         return run_below(
             signals, say, lambda link: _Serving(slip, is_server).serve(command, abi, signals, link)
@@ -118,8 +118,8 @@ class _Serving:
         return AgentLeases(manager, gate, say, is_server=self._is_server)
 
     def _service(self, manager: LockManager, leases: AgentLeases) -> Iterable[Service]:
-        """Where those below can ask; nothing if this process may not have a socket, as in the
-        sandbox of Codex. `asking` waits a moment for it, and a command's writes do not."""
+        """The socket for requests from below; none if this process may not have a socket, as in the
+        sandbox of Codex. `runner_client` waits a moment for it; a command's writes do not."""
         from holdfast.gate.commands.inside_broker import questions
         from holdfast.gate.sandbox.ledger_socket import Service
 
@@ -139,10 +139,10 @@ def _remove(path: str) -> None:
 
 
 def say(line: str) -> None:
-    """A line for the agent, in the output of its command."""
+    """Print a line for the agent, in the output of its command."""
     text = line if line.startswith(" ") else f"holdfast: {line}"
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
-        pass  # nothing reads it any more
+        pass  # the output is closed

@@ -4,10 +4,10 @@
     \\exit
     COMMAND
 
-The command is not hidden in the line: Codex judges lines by the commands that it sees in them, so
-what the user has forbidden stays forbidden, and what the user has allowed is. It is never reached
-there, and our program runs nothing that does not stand there. There is no variable in our part, for
-a line with one cannot be judged beforehand.
+The command stays visible in the line: Codex judges a line by the commands in it, so commands that
+the user has forbidden or allowed are still forbidden or allowed. The second copy is never reached,
+and our program runs only the command that it shows. Our part contains no variable, because Codex
+cannot judge a line with one in advance.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ CODEX = "codex"
 #: The folder of this package, whether it was imported or bundled.
 PROGRAM = f"{__file__.rpartition('/')[0]}/prefixed.py"
 _END = "\n\\exit\n"
-#: What one word of a command may have in this system, with room for what the client adds.
+#: The longest word of a command on this system, with room for the client's additions.
 BYTES_MAX = 120_000
-#: What clients write with more characters when they hand a line to a shell.
+#: Characters that become longer when a client quotes a line for a shell.
 _WRITTEN_LONGER = "'\"\\$`!"
 
 
 def line(command: str, folder: str) -> str:
-    """The line for a command whose slip lies in the folder of a ledger."""
+    """The line for a command whose slip is in the folder of a ledger."""
     return _written([sys.executable, "-I", "-S", PROGRAM, CODEX, folder, command], command)
 
 
@@ -40,15 +40,15 @@ def _written(words: Iterable[str], command: str) -> str:
 
 
 def is_too_long(text: str) -> bool:
-    """Whether a shell might not take a line."""
+    """Whether a shell might refuse a line because of its length."""
     longer = sum(map(text.count, _WRITTEN_LONGER))
     return len(text.encode("utf-8", "surrogatepass")) + 4 * longer > BYTES_MAX
 
 
 def command_of(text: str) -> str | None:
-    """The command that such a line runs; None if it is any other line.
+    """The command that such a line runs; None for any other line.
 
-    It is one only if it is exactly what we would write: otherwise our program would run what the
+    The line must be exactly what we would write: otherwise our program might run a command that the
     client has not seen.
     """
     words: list[str] = []

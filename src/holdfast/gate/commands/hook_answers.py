@@ -1,8 +1,8 @@
-"""Around an agent's command that is leased at the write: what its hooks say before and after it.
+"""The hooks' answers before and after an agent's command that is leased at the write.
 
-Before it, the line is read to refuse early and with good words: what it plainly writes and another
-holder has, a git verb with which others would lose work, a file that switches the gate off. Nothing
-is leased here, and nothing is remembered: the broker leases what the command really writes.
+Before the command, its line is parsed to refuse early and clearly: a write to a file that another
+holder has, a git verb that would destroy others' work, a file that switches the gate off. Nothing
+is leased or remembered here: the broker leases the files that the command actually writes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _NOT_CLAIMED = (
 
 
 class Around:
-    """One command of an agent, in the repository that its session is in.
+    """One command of an agent, in its session's repository.
 
-    `folder` is where its slip is left, `home` the session's folder.
+    `folder` is where its slip is left, `home` is the session's folder.
     """
 
     __slots__ = ("_gate", "_home", "_intent", "_manager", "_settings", "folder")
@@ -59,7 +59,7 @@ class Around:
         return self._intent.call or slips.digest(self._intent.command)
 
     def before(self, line: Reading | None) -> tuple[Answer, bool]:
-        """What is said to a command that is about to run, and whether it is leased."""
+        """The answer to a command that is about to run, and whether it is leased."""
         intent = self._intent
         if guard.is_own(intent.command):
             return guard.around(intent, self._gate, self._manager, self._settings, line), False
@@ -80,7 +80,7 @@ class Around:
         return said, True
 
     def _told_of(self, programs: list[str]) -> str:
-        """That a command is only watched: once for each program, to each agent."""
+        """A note that a command is only watched: once for each program and agent."""
         from holdfast.gate.guard.unclaimed_changes import news
 
         assert self._manager.tree is not None
@@ -89,7 +89,7 @@ class Around:
         return _EXCEPTED.format(", ".join(names[one] for one in new)) if new else ""
 
     def after(self) -> Answer:
-        """What is said when a command has returned, or was left running."""
+        """The answer when a command has returned, or was left running."""
         intent, key = self._intent, self._gate.holder.key
         if intent.background:  # it may be about to claim its slip
             is_leased = slips.is_left(self.folder, key, self._call)

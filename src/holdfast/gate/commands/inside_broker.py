@@ -1,18 +1,17 @@
-"""What git's hooks and other clients below an agent's broker may ask.
+"""The requests of git's hooks and other clients below an agent's broker.
 
-The ledger is closed to them. What they would have looked up or written there, the broker does in
-the agent's name:
+The ledger is closed to them. The broker reads and writes it for them, in the agent's name:
 
     {"ask": "held", "root": FOLDER, "names": [NAME...]}
-        -> those files of a checkout that other holders are writing
+        -> those of the files in a checkout that other holders have
     {"ask": "at work", "root": FOLDER}
         -> whether an agent other than this one may be writing in that checkout
     {"ask": "committed", "root": FOLDER}
-        -> the leases on the files of its last commit were given back, as far as these are clean
+        -> the leases on the files of its last commit were released, if the files are clean
     {"ask": "furnish", "root": FOLDER}
-        -> a new worktree of this repository has its hooks; what to tell the user
+        -> the hooks were installed in a new worktree of this repository; lines for the user
 
-Commands of Holdfast that only look ask too (`holdfast.gate.people.ledger_picture`).
+Read-only commands of Holdfast send requests too (`holdfast.gate.people.ledger_picture`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Agent:
-    """The agent as the one who commits."""
+    """The agent in its role as committer."""
 
     def __init__(self, leases: AgentLeases) -> None:
         self._leases = leases
@@ -44,7 +43,7 @@ class _Agent:
 
 
 def questions(leases: AgentLeases) -> dict[str, Question]:
-    """All that can be asked below a command of an agent."""
+    """All requests that can be sent below a command of an agent."""
     me = _Agent(leases)
 
     def at_work(_manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Whether an agent's commands are leased in a repository, and why not.
 
-Asked by hooks for every command, so what they need is a look at the environment and one failed
-`stat`. That the kernel can do it was tried by `holdfast init`, which then wrote the prefix script:
-where there is none, commands are guarded.
+Hooks call this for every command, so it costs only a look at the environment and one failed `stat`.
+`holdfast init` tested the kernel, and then wrote the prefix script: without a script, commands are
+guarded.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def slips_folder(root: str, settings: Settings, intent: Intent, environ: Mapping
 
 
 def has_own_sandbox(root: str, environ: Mapping[str, str]) -> bool:
-    """Whether Claude Code runs its commands in its own sandbox. In there /proc is that of another
-    process namespace, so a broker cannot tell which process calls it."""
+    """Whether Claude Code runs its commands in its own sandbox. There /proc belongs to another
+    process namespace, so a broker cannot tell which process makes a call."""
     from holdfast.core.codec import loads
 
     home = environ.get("CLAUDE_CONFIG_DIR") or f"{environ.get('HOME', '')}/.claude"
@@ -62,13 +62,13 @@ def _is_ready(root: str) -> bool:
 
 
 def _can_write_ledger(root: str, cwd: str) -> bool:
-    """Whether a command of Codex can write the ledger: its sandbox opens the folder of the session,
-    so not the ledger of another checkout."""
+    """Whether a command of Codex can write the ledger: its sandbox opens the session's folder, and
+    not the ledger of another checkout."""
     return f"{os.path.realpath(cwd)}/".startswith(f"{root}/")
 
 
 def is_leased(root: str) -> bool:
-    """Whether commands of agents are leased in a repository, as far as its files tell."""
+    """Whether agents' commands are leased in a repository, judging by its files."""
     from holdfast.gate.config.off_switch import switched_off
     from holdfast.gate.config.settings import LEASE, Settings
 
@@ -92,8 +92,8 @@ def can_lease() -> str:
 
 
 def rewritten(said: Answer, intent: Intent, data: object, folder: str) -> Answer:
-    """The answer with which a command runs below a broker. Claude Code starts our program itself;
-    Codex is given the line that does."""
+    """The answer that makes a command run below a broker. Claude Code starts our program itself;
+    Codex gets the line that does."""
     if intent.client != CODEX or said.kind not in (ALLOW, QUIET):
         return said
     from holdfast.gate.commands.codex_lines import is_too_long, line
@@ -111,8 +111,8 @@ def rewritten(said: Answer, intent: Intent, data: object, folder: str) -> Answer
 
 
 def introducing(intent: Intent, data: object, folder: str) -> Answer:
-    """The answer with which a command below the broker of a whole client tells that broker which
-    agent it runs for. A line that our program cannot stand in front of runs without that."""
+    """The answer that makes a command below the broker of a whole client tell that broker for which
+    agent it runs. A line before which our program cannot be put runs without that."""
     if intent.tool != "Bash":
         return Answer(QUIET)
     said = rewritten(Answer(QUIET), intent, data, folder)

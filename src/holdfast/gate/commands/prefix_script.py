@@ -1,19 +1,20 @@
-"""The script that stands in front of Claude Code's shell commands.
+"""The script in front of Claude Code's shell commands.
 
-Claude Code starts it for every shell command of an agent, with the line as its one argument, and
+Claude Code starts it for every shell command of an agent, with the line as its only argument, and
 also for lines that its user types after `!`, for other hooks in shell form, for the status line and
-for MCP servers. What tells them apart is in the environment:
+for MCP servers. The environment distinguishes them:
 
                        CLAUDE_PID   CLAUDE_PROJECT_DIR
     agents, ! lines    set          not set
     hooks, status      set          set
     MCP servers        not set      set
 
-Hooks and the status line run at once. If our Python or program is gone, every line runs as it is:
-the hook in front of an agent's command is in exec form and refuses it then, so nothing is lost.
+Hooks and the status line run directly. If our Python or program is gone, every line runs unchanged:
+the hook before an agent's command is in exec form and refuses the command then, so nothing is
+written unleased.
 
-A prefix that the user had before is run behind ours, with the line as Claude Code would have given
-it.
+A prefix that the user had set before is run after ours, with the line that Claude Code would have
+passed to it.
 """
 
 from __future__ import annotations
@@ -29,24 +30,23 @@ if TYPE_CHECKING:
 
 VARIABLE = "CLAUDE_CODE_SHELL_PREFIX"
 NAME = "shell-prefix"
-#: How every path of such a script ends.
+#: The end of the path of every such script.
 MARK = f"/{LEDGER_FOLDER}/{NAME}"
 _CHAIN_MARK = "# chained: "
 
 
 def path_of(root: str) -> str:
-    """Where the script of a repository lies."""
+    """The path of a repository's script."""
     return f"{root}{MARK}"
 
 
 def is_ours(prefix: str) -> bool:
-    """Whether a prefix is a script of ours, of whichever repository."""
+    """Whether a prefix is a script of ours, in any repository."""
     return prefix.endswith(MARK)
 
 
 def folder_of(environ: Mapping[str, str]) -> str:
-    """The folder in which slips are left, if a client runs its commands through a script of ours;
-    else empty."""
+    """The folder for slips if a client runs its commands through a script of ours; else empty."""
     prefix = environ.get(VARIABLE, "")
     return os.path.dirname(prefix) if is_ours(prefix) else ""
 
@@ -75,7 +75,8 @@ fi
 
 
 def _as_client_does(prefix: str) -> str:
-    """A prefix as Claude Code puts it in front of a line: from the last ` -` on it has options."""
+    """A prefix as Claude Code puts it before a line: from the last ` -` on, it consists of
+    options."""
     program, space, options = prefix.rpartition(" -")
     if space and program:
         return f"{quoted(program)} -{options}"

@@ -3,10 +3,10 @@
     claude FOLDER CHAINED LINE   started by the prefix script; CHAINED is the user's own prefix
     codex FOLDER COMMAND         started by the line that the hook wrote for Codex
 
-FOLDER is that of the ledger in which slips are left. With a slip the command runs below a broker in
-the agent's name. Without one the line runs as it is, but for an MCP server, which runs below a
-broker as the session's. If a slip says that the command is leased and that is not possible, the
-command is not run: the exit code is 126, as for a program that cannot be executed.
+FOLDER is the ledger's, with the slips. With a slip, the command runs below a broker in the agent's
+name. Without one, the line runs unchanged, except for an MCP server, which runs below a broker in
+the session's name. If there is a slip and no broker is possible, the command is not run: the exit
+code is 126, as for a program that cannot be executed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GUARD = 'a person can set gate.shell = "guard" in holdfast.toml'
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the line; in most cases this process becomes it. The exit code."""
+    """Run the line, in most cases by replacing this process. The exit code."""
     client, folder, *rest = arguments
     if client == "codex":
         return _for_codex(folder, rest[0])
@@ -44,7 +44,7 @@ def _for_claude(folder: str, chained: str, line: str) -> int:
     is_server = not os.environ.get("CLAUDE_PID")
     words = _words(chained, line, is_server=is_server)
     if os.environ.get(_GRANT_VARIABLE):
-        return _become(words)  # sent out with a grant, in the sandbox of its runner
+        return _become(words)  # dispatched with a grant, in the sandbox of its runner
     from holdfast.gate.commands import slips
     from holdfast.gate.commands.shell_lines import evaluated
 
@@ -63,8 +63,8 @@ def _for_claude(folder: str, chained: str, line: str) -> int:
 
 
 def _words(chained: str, line: str, *, is_server: bool) -> list[str]:
-    """How Claude Code would have run a line without us: in the shell that it has chosen for its
-    commands, or as the argument of the prefix that its user has set."""
+    """The words with which Claude Code would have run a line without us: in the shell that it uses
+    for commands, or as the argument of the prefix that its user has set."""
     if chained:
         return ["/bin/sh", "-c", f'exec {chained} "$1"', "sh", line]
     shell = "/bin/sh" if is_server else os.environ.get("SHELL") or "/bin/sh"
@@ -72,7 +72,7 @@ def _words(chained: str, line: str, *, is_server: bool) -> list[str]:
 
 
 def _server_slip(session: str) -> Slip | None:
-    """For an MCP server, which no hook announces: it is the session's."""
+    """A slip for an MCP server, which no hook announces: it belongs to the session."""
     from holdfast.gate.agents import holder_of
     from holdfast.gate.commands.lease_mode import can_lease, is_leased
     from holdfast.gate.commands.slips import Slip
@@ -103,16 +103,16 @@ def _for_codex(folder: str, command: str) -> int:
         _introduce(slips.digest(command))
         return _become([shell, *words])
     slip = slips.claim(folder, "", command)
-    if slip is None:  # the hook has written this line, and only for a command with a slip
+    if slip is None:  # the hook wrote this line, and writes it only for a command with a slip
         _complain("no hook announced this command", "run the command again")
         return _CANNOT
     return _run(slip, [shell, *words])
 
 
 def _codex_shell(command: str) -> tuple[str, list[str]]:
-    """The shell that started us, and the words to start another one of the same kind with; none if
-    it was not given one of our lines: Codex would not have seen the command, and what its user has
-    forbidden could be run through us."""
+    """The shell that started us, and the words to start another one like it; none if it did not
+    run one of our lines: then Codex has not seen the command, and a command that its user has
+    forbidden could run through us."""
     from holdfast.gate.commands.codex_lines import command_of
 
     parent = os.getppid()
@@ -143,21 +143,21 @@ def _run(slip: Slip, words: Sequence[str], *, is_server: bool = False) -> int:
 
 
 def _introduce(digest: str) -> None:
-    """Below the broker of a whole client: that one leases what this writes. The hook has announced
-    for which agent; the broker is told that this is the process."""
+    """Identify this process to the broker of a whole client, which leases the files it writes. The
+    hook announced for which agent the command runs."""
     from holdfast.gate.sandbox import SandboxError, runner_client
 
     try:
         runner_client.introduce(digest, os.getpid())
     except SandboxError:
-        pass  # the leases then say only which program has written
+        pass  # the leases then name only the program
 
 
 def _become(words: Sequence[str]) -> int:
-    """Become the shell. Returns only if that is not possible."""
+    """Replace this process by the shell. Returns only if that fails."""
     import signal
 
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # an interpreter starts with them ignored
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores them
         signal.signal(number, signal.SIG_DFL)
     _forget_python_s_locale()
     try:
@@ -168,7 +168,7 @@ def _become(words: Sequence[str]) -> int:
 
 
 def _forget_python_s_locale() -> None:
-    """Take back what the interpreter has put into the environment of its own accord."""
+    """Remove the variable that the interpreter itself added to the environment."""
     try:
         with open("/proc/self/environ", "rb") as file:
             given = file.read().split(b"\0")
@@ -187,18 +187,18 @@ if __name__ == "__main__":
     import gc
     from marshal import loads
 
-    gc.disable()  # it would search for garbage among the modules a dozen times
+    gc.disable()  # it would search the modules for garbage a dozen times
 
-    # As `gate.hook` does: all modules from one file, if it is there and true.
+    # As `gate.hook` does: load all modules from one file, if it exists and is current.
     gate = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     sys.path.insert(0, gate.removesuffix("/holdfast/gate"))
     try:
         name = f"{gate}/__pycache__/prefixed.{sys.implementation.cache_tag}.bundle"
-        file = open(name, "rb", 0)  # noqa: SIM115 - it stays open: more may be read from it
+        file = open(name, "rb", 0)  # noqa: SIM115 - it stays open: more may be read later
         code, *parts = loads(file.read(int(file.read(8))))
         names: dict = {"__name__": "holdfast.gate.door.unbundle"}  # type: ignore[type-arg]
         exec(code, names)
         names["use"](file, gate, *parts)
-    except Exception:  # then everything is imported as usual
+    except Exception:  # then the modules are imported as usual
         pass
     sys.exit(main(sys.argv[1:]))

@@ -1,12 +1,12 @@
 """Which command a client's line runs, and how a line is quoted.
 
 Claude Code wraps the command of its Bash tool: it prepares the shell (a snapshot of the user's
-aliases and functions), evaluates the command, and then writes down in which folder that ended.
+aliases and functions), evaluates the command, and then records the folder in which it ended.
 
     source …/snapshot-zsh-….sh 2>/dev/null || true && … && eval 'COMMAND' < /dev/null && pwd -P >| …
 
-What is prepared may evaluate something too: hooks of a session can write shell code for it. So the
-command is what is evaluated last, before the folder is written down.
+The preparation may evaluate something too: hooks of a session can add shell code to it. So the
+command is the last part that is evaluated before the folder is recorded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def evaluated(line: str) -> str:
-    """The command that a line of Claude Code's Bash tool evaluates; empty if it is no such line."""
+    """The command that a line of Claude Code's Bash tool evaluates; empty for any other line."""
     first = ""
     at = line.find(_EVALUATES)
     while at >= 0:
@@ -36,14 +36,14 @@ def _only_writes_folder(rest: str) -> bool:
 
 
 def quoted(word: str) -> str:
-    """A word as any shell reads it back."""
+    """A word, quoted for any shell."""
     if word and word.isascii() and _PLAIN.issuperset(word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 def first_word(text: str) -> tuple[str, str]:
-    """The word that a text begins with, as a shell reads it, and the rest. No expansions."""
+    """The first word of a text, as a shell reads it, and the rest. Without expansions."""
     made: list[str] = []
     at = 0
     while at < len(text) and text[at] not in " \t\n;&|<>()":

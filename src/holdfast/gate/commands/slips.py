@@ -1,11 +1,11 @@
-"""Slips: for each command that an agent is about to run, whose it is.
+"""Slips: for each command that an agent is about to run, a file that names the agent.
 
 The hook writes a slip before the command, into a folder beside the ledger. The program that runs
 the command looks for a slip with its session and the hash of its text, and claims it by a rename,
-which only one process can do. The slip goes when the call returns, and what was never claimed (the
-user refused the call) when the agent stops or is spoken to later.
+which only one process can do. The slip is removed when the call returns; if it was never claimed
+(the user refused the call), when the agent stops or gets its next prompt.
 
-Imported by hooks: nothing but what those need.
+Hooks import this, so it imports little.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 #: Below the folder of a ledger.
 FOLDER = "slips"
-#: A permission dialog may stand for long; older slips are of calls that never ran.
+#: A permission dialog may stay open for long; older slips are of calls that never ran.
 SECONDS_MAX = 86400.0
-#: A command that was started has claimed its slip by then.
+#: A command that was started has claimed its slip within this time.
 SECONDS_CLAIMED = 30.0
-#: Of a claimed slip.
+#: The suffix of a claimed slip.
 _CLAIMED = ".claimed"
 
 
 class Slip(Value):
-    """One command of an agent. `root` is that of the ledger whose files are leased, `home` the
-    session's folder."""
+    """One command of an agent. `root` is that of the ledger in which its files are leased, `home`
+    the session's folder."""
 
     __slots__ = ("call", "holder", "home", "root")
 
@@ -49,16 +49,16 @@ class Slip(Value):
 
 
 def digest(command: str) -> str:
-    """What a command has in common for the hook and for the program that runs it: clients may trim
-    the text that they run, and mend it."""
+    """The hash of a command, the same for the hook and for the program that runs it: clients may
+    trim and repair the text that they run."""
     from _blake2 import blake2b
 
     return blake2b(_mended(command.strip()).encode(), digest_size=16).hexdigest()
 
 
 def _mended(command: str) -> str:
-    """A text as Claude Code may run it: without halves of characters, and with `>nul`, which is
-    meant for Windows, as `>/dev/null`. A text that it has mended stays as it is."""
+    """A text as Claude Code may run it: without lone surrogates, and with `>nul`, which is meant
+    for Windows, as `>/dev/null`. A text that it has repaired stays unchanged."""
     try:
         command.encode()
     except UnicodeEncodeError:
@@ -71,7 +71,7 @@ def _mended(command: str) -> str:
 
 
 def leave(folder: str, slip: Slip, command: str) -> None:
-    """A command may begin now. `folder` is that of a ledger. Raises OSError."""
+    """Leave a slip for a command that may start now. `folder` is a ledger's. Raises OSError."""
     data = codec.dumps({
         "session": slip.holder.session, "digest": digest(command), "root": slip.root,
         "call": slip.call, "home": slip.home, "holder": codec.holder_to_dict(slip.holder),
@@ -85,8 +85,8 @@ def leave(folder: str, slip: Slip, command: str) -> None:
 
 
 def claim(folder: str, session: str, command: str) -> Slip | None:
-    """The slip of a command that begins now, oldest first; None if it is no tool call. With an
-    empty session any session's counts."""
+    """Claim the slip of a command that starts now, the oldest one; None if it is not a tool call.
+    An empty session matches any."""
     wanted = digest(command)
     for file in _files(folder):
         try:
@@ -97,7 +97,7 @@ def claim(folder: str, session: str, command: str) -> Slip | None:
             holder = codec.holder_from_dict(data["holder"])
             return Slip(holder, data["root"], data["call"], data["home"])
         except (OSError, ValueError, LookupError, TypeError):
-            continue  # another process was first, or it is none of ours
+            continue  # another process was first, or it is not ours
     return None
 
 
@@ -127,7 +127,8 @@ def is_left(folder: str, key: str, call: str) -> bool | None:
 
 
 def withdraw(folder: str, key: str, call: str) -> bool | None:
-    """The call of an agent has returned, or never began. As `is_left`. Never raises."""
+    """The call of an agent has returned, or never ran: remove its slip. Returns the same as
+    `is_left`. Never raises."""
     file = f"{folder}/{FOLDER}/{_name(key, call)}"
     if _remove(file + _CLAIMED):
         return True
@@ -144,8 +145,8 @@ def _remove(file: str) -> bool:
 
 
 def _give_back_like(file: str) -> bool:
-    """A call has returned, and its slip was not claimed: the call may have claimed an older slip of
-    the same session and text. Then that one can be claimed again. Whether there is such a slip."""
+    """A call has returned, and its slip was not claimed: it may have claimed an older slip of the
+    same session and text. Make that one claimable again. Returns whether there is one."""
     try:
         wanted = _read(file)
         for name in os.listdir(os.path.dirname(file)):
@@ -154,7 +155,7 @@ def _give_back_like(file: str) -> bool:
                 os.rename(other, other.removesuffix(_CLAIMED))
                 return True
     except (OSError, ValueError, LookupError, TypeError):
-        pass  # another call was first, or it is none of ours
+        pass  # another call was first, or it is not ours
     return False
 
 
@@ -169,8 +170,8 @@ def _is_alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def withdraw_old(folder: str, key: str) -> None:
-    """An agent has stopped, or is spoken to: what it was about to run and did not will not begin.
-    A command that was left running may be about to claim its slip, so young ones stay. Never
+    """An agent has stopped, or got a prompt: remove the slips of commands that it did not run. A
+    command that was left running may be about to claim its slip, so young ones stay. Never
     raises."""
     place = f"{folder}/{FOLDER}"
     start, now = _name(key, ""), time()
