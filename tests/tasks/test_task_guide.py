@@ -24,7 +24,7 @@ from holdfast.work.tasks.task_agent import KNOWN
 GUIDE = (Path(__file__).parents[2] / "docs/tasks.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 #: What the guide says of a key that has no value of its own to stand for "none".
-IN_WORDS = {"writes": "not declared", "command": "the client that is found"}
+IN_WORDS = {"writes": "not declared", "command": "the installed client"}
 
 
 def block(kind: str, begins: str) -> str:
