@@ -176,7 +176,7 @@ def drifted(here: Installation, *words: str) -> str:
     """What check says, which must be something."""
     answer = here.hold("init", "--check", *words)
     assert answer.code == 1, answer
-    assert "holdfast init puts right" in answer.err
+    assert "holdfast init repairs" in answer.err
     [found, *_] = here.hold("init", "--check", *words, "--json").json["problems"]
     assert found["problem"] in answer.out
     return answer.out

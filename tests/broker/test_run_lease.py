@@ -51,7 +51,7 @@ def test_what_is_mine_is_written_again_without_a_look_into_the_ledger(site: Site
     site.lease("for i in 1 2 3 4 5; do echo $i >a.txt; done")
     log = site.holdfast("log").stdout
     assert log.count("locked a.txt") == 1
-    assert log.count("gave back a.txt") == 1
+    assert log.count("released a.txt") == 1
 
 
 def test_what_another_holds_is_refused_at_once_and_the_reason_is_told(site: Site) -> None:

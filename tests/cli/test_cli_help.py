@@ -256,7 +256,7 @@ def test_log_shows_the_last_events_or_the_newest_first(repo: Repository) -> None
     assert seqs(repo.hold("log", "-r")) == every[::-1]
     assert seqs(repo.hold("log", "-n", "9", "--since", every[1])) == every[2:]
     assert repo.hold("log", "-n", "0").out == ""
-    assert "gave back one" in repo.hold("log", "-n1").out, "as in the whole log"
+    assert "released one" in repo.hold("log", "-n1").out, "as in the whole log"
     found = [
         json.loads(one)["seq"] for one in repo.hold("log", "-r", "-n2", "--json").out.splitlines()
     ]

@@ -34,7 +34,7 @@ def test_a_lock_says_whose_it_is_until_when_and_how_to_give_it_back(repo: Reposi
         rf"locked app/x\.rb for {re.escape(me['id'])} until (\w\w\w )?\d\d:\d\d, token \d+\n",
         answer.out,
     )
-    assert answer.err == (f"  {me['id']}: {me['how']}\n  give it back: holdfast unlock app/x.rb\n")
+    assert answer.err == (f"  {me['id']}: {me['how']}\n  release it: holdfast unlock app/x.rb\n")
     [grant] = repo.grants()
     assert (grant["holder"], grant["reason"]) == (me["id"], "fix the parser")
     assert grant["write_paths"] == ["app/x.rb"]
@@ -74,7 +74,7 @@ def test_times_are_given_as_people_write_them(repo: Repository, text: str, secon
 def test_the_default_lease_is_half_an_hour_and_none_means_none(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     answer = repo.hold("lock", "app/y.rb", "--ttl", "none")
-    assert "until it is given back" in answer.out
+    assert "until it is released" in answer.out
     with LockManager.open(repo.root) as manager:
         assert [grant.ttl_seconds for grant in manager.active_grants()] == [1800, None]
 
@@ -285,7 +285,7 @@ def test_whoever_would_close_a_circle_is_refused_at_once(repo: Repository) -> No
 
 def test_giving_back_by_path_and_by_grant(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
-    assert repo.hold("unlock", "app/x.rb").out == "gave back app/x.rb\n"
+    assert repo.hold("unlock", "app/x.rb").out == "released app/x.rb\n"
     grant = repo.hold("lock", "app/x.rb", "--json").json["grant"]["id"]
     answer = repo.hold("unlock", grant, "--json")
     assert [one["id"] for one in answer.json["released"]] == [grant]
@@ -335,7 +335,7 @@ def test_nothing_is_given_back_if_one_of_the_names_is_wrong(repo: Repository) ->
 def test_two_grants_on_one_path_are_both_given_back_by_it(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     repo.hold("lock", "app/x.rb")
-    assert repo.hold("unlock", "app/x.rb").out == "gave back app/x.rb\n" * 2
+    assert repo.hold("unlock", "app/x.rb").out == "released app/x.rb\n" * 2
 
 
 def test_a_grant_is_found_by_another_name_of_the_same_file(repo: Repository) -> None:
@@ -498,7 +498,7 @@ def test_a_reason_is_one_line_whatever_was_given(repo: Repository) -> None:
 def test_the_hint_can_be_pasted_into_a_shell(tmp_path: Path, words: list[str]) -> None:
     repo = Repository(tmp_path / "repo")  # both commands must be started by the same program
     hint = repo.hold("lock", *words).err.splitlines()[-1]
-    command = hint.removeprefix("  give it back: ")
+    command = hint.removeprefix("  release it: ")
     (repo.root / "bin").mkdir()
     script = repo.root / "bin/holdfast"
     script.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')

@@ -221,7 +221,7 @@ def test_a_command_without_a_terminal_cannot_force(
         " ".join(["echo y |", *COMMAND, "unlock", "app/x.rb", "--force", "--reason", "x"])
     )
     assert piped.code == 2
-    assert "no terminal" in piped.err
+    assert "not a terminal" in piped.err
     assert repo.holders("app/x.rb") == ["bob"]
 
 

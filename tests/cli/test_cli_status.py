@@ -345,11 +345,11 @@ def test_the_log_tells_each_event_in_words(repo: Repository) -> None:
     clock = r"(\w\w\w )?\d\d:\d\d"
     expected = [
         rf"ann locked app/x\.rb and lib/ \(to read\) until {clock}: fix it",
-        r"bob was refused app/x\.rb: somebody was in the way \(×3\)",
+        r"bob was refused app/x\.rb: another holder was in the way \(×3\)",
         r"bob waits for app/x\.rb",
         r"bob no longer waits for app/x\.rb: timeout",
         rf"ann renewed app/x\.rb and lib/ \(to read\) until {clock}",
-        r"ann gave back (lib/, app/x\.rb|app/x\.rb, lib/)",
+        r"ann released (lib/, app/x\.rb|app/x\.rb, lib/)",
         rf"cid locked app/y\.rb until {clock}",
         r"cid lost app/y\.rb: its lease expired",
     ]
@@ -484,16 +484,18 @@ def test_a_task_that_is_refused_a_file_stands_in_line_for_it() -> None:
         return teller.line(Event(seq=1, type=type, at=0, data=data))[29:]
 
     refused = {"holder": "one-3", "paths": ["a.txt"], "modes": "w", "code": "E_LOCK_CONFLICT"}
-    assert told("lock_refused", **refused) == "one-3 was refused a.txt: somebody was in the way"
+    assert (
+        told("lock_refused", **refused) == "one-3 was refused a.txt: another holder was in the way"
+    )
     item = {"id": "one-3", "workflow": "one", "phase": "task", "data": {"task": "one"}}
     assert told("work_dispatched", **item) == "one was started"
     assert told("lock_refused", **refused) == "one-3 must wait for a.txt"
-    assert told("lock_refused", **{**refused, "code": "E_LOCK_CYCLE"}).endswith("a circle")
+    assert told("lock_refused", **{**refused, "code": "E_LOCK_CYCLE"}).endswith("deadlocked")
     decided = {**item, "phase": "decided", "data": {"task": "one", "approve": False}}
     assert told("work_waits", **decided) == "one has been decided on and is about to be undone"
     assert told("work_dispatched", **decided) == "one is being undone"
     screen = {**item, "phase": "apply", "data": {"group": "one"}}
-    assert told("work_dispatched", **screen) == "one was sent out for apply"
+    assert told("work_dispatched", **screen) == "one was dispatched for apply"
 
 
 def _are_sentences(types: Iterable[str]) -> None:
@@ -513,13 +515,13 @@ DAMAGE = {"id": "9c41d07e", "by": "claude:bob", "command": "make all"}
         ("damage", {**DAMAGE, "files": [FILE]},
          "while claude:bob ran `make all`, app/x.py (claude:ann) was changed: damage 9c41d07e"),
         ("damage_to_be_told", {**DAMAGE, "paths": ["app/x.py"]},
-         "of damage 9c41d07e somebody has to hear: app/x.py"),
+         "an agent must be told of damage 9c41d07e: app/x.py"),
         ("damage_told", {"id": "9c41d07e", "agent": "claude:ann"},
-         "claude:ann has heard of damage 9c41d07e"),
+         "claude:ann was told of damage 9c41d07e"),
         ("damage_undone", {**DAMAGE, "files": [], "restored": ["app/x.py"]},
-         "of damage 9c41d07e, app/x.py was put back"),
+         "damage 9c41d07e: restored app/x.py"),
         ("damage_undone", {**DAMAGE, "files": [FILE], "restored": []},
-         "of damage 9c41d07e, nothing was put back; left as it is: app/x.py"),
+         "damage 9c41d07e: restored nothing; not restored: app/x.py"),
         ("damage_forgotten", {"id": "9c41d07e"}, "damage 9c41d07e is too old to be undone"),
         ("command_refused", {"agent": "claude:bob", "command": "git stash", "paths": ["x"]},
          "claude:bob was refused a command: `git stash`"),
@@ -545,43 +547,43 @@ WAIT = {"agent": "claude:bob", "blocked": ["x.rb"], "owner": "claude:ann", "retr
         ("contention_heartbeat", WAIT,
          "claude:bob may not write x.rb, which claude:ann holds; its one retry is due in 180 s"),
         ("contention_heartbeat", {**WAIT, "circle": [["x.rb", "claude:ann"]]},
-         ("claude:bob may not write x.rb, which claude:ann holds, and waiting would close a "
-          "circle; its one retry is due in 180 s")),
-        ("stop_held", WAIT, "claude:bob waits at its stop for x.rb"),
-        ("back_in_line", WAIT, "claude:bob stands in line again for x.rb"),
+         ("claude:bob may not write x.rb, which claude:ann holds, and waiting would deadlock; "
+          "its one retry is due in 180 s")),
+        ("stop_held", WAIT, "claude:bob waits for x.rb before it stops"),
+        ("back_in_line", WAIT, "claude:bob waits in line again for x.rb"),
         ("back_in_line", {**WAIT, "circle": [["x.rb", "claude:ann"]]},
-         "claude:bob may not wait again for x.rb: that would close a circle"),
-        ("back_in_line", {**WAIT, "circle": []}, "claude:bob stands in line again for x.rb"),
+         "claude:bob may not wait again for x.rb: that would deadlock"),
+        ("back_in_line", {**WAIT, "circle": []}, "claude:bob waits in line again for x.rb"),
         ("file_handed_over", {**WAIT, "cause": file_states.HANDED_OVER},
          "claude:bob was given x.rb: it came free"),
         ("file_handed_over", {**WAIT, "cause": file_states.RETRY_SUCCEEDED},
          "claude:bob was given x.rb: its retry succeeded"),
         ("contention_over", {"agent": "claude:bob", "cause": file_states.RETRY_FAILED,
                               "blocked": True},
-         "claude:bob does not wait any more: its retry failed"),
+         "claude:bob no longer waits: its retry failed"),
         ("contention_over", {"agent": "claude:bob", "cause": file_states.HANDED_OVER},
          "claude:bob has what it waited for: it came free"),
-        ("contention_over", {"agent": "claude:bob"}, "claude:bob does not wait any more"),
+        ("contention_over", {"agent": "claude:bob"}, "claude:bob no longer waits"),
         ("agent_blocked",
          {"agent": "claude:bob", "report": {"blocked_file": "x.rb", "owner": "claude:ann"}},
          "claude:bob is blocked and waits for its user: claude:ann holds x.rb"),
         ("blocker_free", {"agent": "claude:bob", "key": "@claude/bob/", "file": "x.rb"},
-         "x.rb is free again, by which claude:bob is blocked"),
+         "x.rb, which blocks claude:bob, is free again"),
         ("blocker_free_told", {"agent": "claude:bob", "key": "@claude/bob/", "file": "x.rb"},
-         "people were told that x.rb is free for claude:bob"),
+         "the user was notified that x.rb is free for claude:bob"),
         ("blocker_free_over", {"agent": "claude:bob", "file": "x.rb", "why": "taken"},
-         "x.rb is taken again, by which claude:bob is blocked"),
+         "x.rb, which blocks claude:bob, is locked again"),
         ("blocker_free_over", {"agent": "claude:bob", "file": "x.rb", "why": "resumed"},
-         "x.rb need not stay free for claude:bob any more"),
+         "x.rb is no longer kept free for claude:bob"),
         ("agent_resting", {"agent": "claude:bob", "seconds": 30.0, "held_until": None},
-         "claude:bob came to rest: what it holds is free in 30 s, unless it goes on"),
+         "claude:bob came to rest: its leases end in 30 s unless it continues"),
         ("agent_resting", {"agent": "claude:bob", "seconds": 200.0, "held_until": 5},
-         "claude:bob has nothing more to do, and its stop is held"),
+         "claude:bob has nothing left to do; its stop is delayed"),
         ("agent_named", {"agent": "claude:bob", "key": "@claude/bob/"},
          "claude:bob is the name of @claude/bob/"),
         ("leases_limited", {"agent": "claude:bob"},
-         ("claude:bob cannot be seen by an agent that was refused: its leases end unless it is "
-          "heard of")),
+         ("claude:bob cannot be observed by an agent it blocks: its leases end unless it is "
+          "active")),
     ],
 )  # fmt: skip
 def test_the_life_of_an_agent_is_told_in_words(type: str, data: dict[str, Any], told: str) -> None:
@@ -603,7 +605,7 @@ def test_how_agents_stand_is_shown_beside_what_they_hold_and_wait_for(repo: Repo
         assert lines[0] == f"2 locks, 2 waiting in {repo.root}"
         due = r"due in (3 min|2 min \d+ s)"
         [owned] = [line for line in lines if re.match(rf"x.rb +write +{ann.name} ", line)]
-        assert re.search(r"its end +owned +edit$", owned)
+        assert re.search(r"owner exits +owned +edit$", owned)
         [waits] = [line for line in lines if re.match(rf"y.rb +write +{ann.name} ", line)]
         assert re.search(rf" 1 +{ben.name} +retry pending, {due} +next edit$", waits)
         [stray] = [line for line in lines if re.match(rf"x.rb +write +{ben.name} ", line)]

@@ -45,7 +45,7 @@ def test_undo_restores_every_byte(here: Installation) -> None:
     assert tree(here.root) == before
     assert not here.codex.parent.exists()
     assert not (here.root / ".holdfast/init.json").exists()
-    assert here.undo().out == "nothing to do: there is nothing of ours here\n"
+    assert here.undo().out == "nothing to do: there are no hooks of ours here\n"
 
 
 def test_undo_after_several_runs_restores_what_was_before_the_first(here: Installation) -> None:
@@ -137,7 +137,7 @@ def test_an_agent_may_not_undo_but_may_look(here: Installation) -> None:
     for env in ({"CLAUDE_CODE_SESSION_ID": "5e551011"}, {"HOLDFAST_GRANT": "g"}):
         answer = here.hold("init", "--undo", env=env)
         assert answer.code == 2
-        assert "only a person may take the hooks away" in answer.err
+        assert "only a person may remove the hooks" in answer.err
         assert here.hold("init", "--undo", "--dry-run", env=env).code == 0
     assert tree(here.root) == before
 

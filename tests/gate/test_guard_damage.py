@@ -360,7 +360,7 @@ def test_undo_puts_back_what_a_command_hurt(shop: Shop) -> None:
         [sys.executable, "-m", "holdfast", "-C", str(shop.root), "undo", id],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "put back app/x.py\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "restored app/x.py\n"), done.stderr
     assert (shop.root / "app/x.py").read_text() == "ann\n"
 
 

@@ -129,7 +129,7 @@ def test_the_second_time_there_is_nothing_to_do(here: Installation) -> None:
     here.init(*BOTH)
     before, times = tree(here.root), here.claude.stat().st_mtime_ns
     answer = here.init(*BOTH)
-    assert answer.out == "nothing to do: all hooks are there\n"
+    assert answer.out == "nothing to do: all hooks are installed\n"
     assert answer.err == ""
     assert here.init(*BOTH, "--json").json["changed"] is False
     assert tree(here.root) == before
@@ -266,7 +266,7 @@ def test_what_does_not_go_together_is_refused(here: Installation, words: tuple[s
 def test_a_home_folder_is_no_repository(here: Installation) -> None:
     answer = here.hold("init", "--client", "claude", cwd=here.home)
     assert answer.code == 2
-    assert "is no repository" in answer.err
+    assert "is not a repository" in answer.err
     assert list(here.home.iterdir()) == []
 
 
@@ -282,7 +282,7 @@ def test_from_a_subfolder_the_whole_repository_is_guarded(here: Installation) ->
 def test_codex_must_be_told_to_trust_the_hooks(here: Installation) -> None:
     answer = here.init(*BOTH)
     assert "/hooks" in answer.err
-    assert "start agents anew" in answer.err
+    assert "restart agents" in answer.err
     assert "/hooks" not in here.init("--client", "claude").err
 
 

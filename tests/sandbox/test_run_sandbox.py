@@ -420,7 +420,7 @@ def test_an_older_landlock_is_refused_or_used_as_far_as_it_goes(room: Room, abi:
     assert "Linux 6.2" in answer.err
     command[command.index("--sandbox")] = "--sandbox=best-effort"
     answer = room.plainly(*command)
-    assert "in a sandbox that is not whole" in answer.err
+    assert "in an incomplete sandbox" in answer.err
     assert (room.text("app/x.rb"), room.text("app/y.rb")) == ("new\n", "old\n")
 
 

@@ -107,7 +107,7 @@ def _known(error: Exception) -> HoldfastError | None:
         about = f" ({error.filename})" if error.filename is not None else ""
         return StoreError(
             f"the system refused: {error.strerror or type(error).__name__}{about}",
-            hint="see to that and try again; holdfast status shows what is locked",
+            hint="fix that and try again; holdfast status shows what is locked",
         )
     return translated(error, "the ledger") if isinstance(error, sqlite3.Error) else None
 

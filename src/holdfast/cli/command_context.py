@@ -111,7 +111,7 @@ def _enter(folders: list[str]) -> str:
         said = error.strerror if isinstance(error, OSError) else str(error)
         where = repr(folders[-1]) if folders else "the current folder"
         raise UsageError(
-            f"cannot work in {where}: {said}", hint="go to, or name, a folder that is there"
+            f"cannot work in {where}: {said}", hint="name a folder that exists"
         ) from error
 
 

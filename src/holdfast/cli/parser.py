@@ -92,7 +92,7 @@ def duration(text: str, source: str = "") -> float:
     seconds = _duration(text)
     if seconds is None:
         raise UsageError(
-            f"{source} {text!r} is no length of time".strip(),
+            f"{source} {text!r} is not a duration".strip(),
             hint="give seconds, or a number with s, m, h or d: 90s, 30m, 2h, 1d",
         )
     return seconds

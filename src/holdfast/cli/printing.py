@@ -43,7 +43,7 @@ def out(text: str) -> None:
     except OSError as error:
         raise OutputError(
             f"the output cannot be written: {error.strerror or type(error).__name__}",
-            hint="what the command had to do is done; holdfast status shows it",
+            hint="the command itself was carried out; holdfast status shows the result",
         ) from error
 
 

@@ -30,14 +30,14 @@ def _files(data: Data) -> str:
 def _heartbeat(who: str, data: Data) -> str:
     seconds = data.get("retry_seconds")
     due = f"; its one retry is due in {seconds:g} s" if isinstance(seconds, int | float) else ""
-    stand = ", and waiting would close a circle" if data.get("circle") else ""
+    stand = ", and waiting would deadlock" if data.get("circle") else ""
     return f"{who} may not write {_files(data)}, which {_owner(data)} holds{stand}{due}"
 
 
 def _back_in_line(who: str, data: Data) -> str:
     if data.get("circle"):
-        return f"{who} may not wait again for {_files(data)}: that would close a circle"
-    return f"{who} stands in line again for {_files(data)}"
+        return f"{who} may not wait again for {_files(data)}: that would deadlock"
+    return f"{who} waits in line again for {_files(data)}"
 
 
 def _owner(data: Data) -> str:
@@ -47,12 +47,12 @@ def _owner(data: Data) -> str:
 _OVER = {
     file_states.RETRY_SUCCEEDED: "has what it waited for: its retry succeeded",
     file_states.HANDED_OVER: "has what it waited for: it came free",
-    file_states.RETRY_FAILED: "does not wait any more: its retry failed",
+    file_states.RETRY_FAILED: "no longer waits: its retry failed",
 }
 
 
 def _over(who: str, data: Data) -> str:
-    return f"{who} {_OVER.get(str(data.get('cause')), 'does not wait any more')}"
+    return f"{who} {_OVER.get(str(data.get('cause')), 'no longer waits')}"
 
 
 def _handed_over(who: str, data: Data) -> str:
@@ -74,11 +74,11 @@ def _blocked(who: str, data: Data) -> str:
 
 def _resting(who: str, data: Data) -> str:
     if data.get("held_until"):
-        return f"{who} has nothing more to do, and its stop is held"
+        return f"{who} has nothing left to do; its stop is delayed"
     seconds = data.get("seconds")
     if not isinstance(seconds, int | float):
         return f"{who} came to rest"
-    return f"{who} came to rest: what it holds is free in {seconds:g} s, unless it goes on"
+    return f"{who} came to rest: its leases end in {seconds:g} s unless it continues"
 
 
 def _named(who: str, data: Data) -> str:
@@ -86,16 +86,14 @@ def _named(who: str, data: Data) -> str:
 
 
 def _limited(who: str, data: Data) -> str:
-    return (
-        f"{who} cannot be seen by an agent that was refused: its leases end unless it is heard of"
-    )
+    return f"{who} cannot be observed by an agent it blocks: its leases end unless it is active"
 
 
 def _free_over(who: str, data: Data) -> str:
     file = data.get("file") or "a file"
     if data.get("why") == "taken":
-        return f"{file} is taken again, by which {who} is blocked"
-    return f"{file} need not stay free for {who} any more"
+        return f"{file}, which blocks {who}, is locked again"
+    return f"{file} is no longer kept free for {who}"
 
 
 def _plain(words: str) -> Callable[[str, Data], str]:
@@ -105,38 +103,36 @@ def _plain(words: str) -> Callable[[str, Data], str]:
 _TOLD: dict[str, Callable[[str, Data], str]] = {
     agent_records.HEARTBEAT: _heartbeat,
     agent_records.CONTENTION_OVER: _over,
-    agent_records.STOP_HELD: lambda who, data: f"{who} waits at its stop for {_files(data)}",
+    agent_records.STOP_HELD: lambda who, data: f"{who} waits for {_files(data)} before it stops",
     agent_records.BACK_IN_LINE: _back_in_line,
     agent_records.HANDED_OVER: _handed_over,
     agent_records.BLOCKED: _blocked,
-    agent_records.RESUMED: lambda who, data: (
-        f"{who} may go on, says {data.get('by') or 'a person'}"
-    ),
+    agent_records.RESUMED: lambda who, data: f"{data.get('by') or 'a person'} let {who} continue",
     agent_records.FREE_AGAIN: lambda who, data: (
-        f"{data.get('file') or 'a file'} is free again, by which {who} is blocked"
+        f"{data.get('file') or 'a file'}, which blocks {who}, is free again"
     ),
     agent_records.FREE_TOLD: lambda who, data: (
-        f"people were told that {data.get('file') or 'a file'} is free for {who}"
+        f"the user was notified that {data.get('file') or 'a file'} is free for {who}"
     ),
     agent_records.FREE_OVER: _free_over,
     agent_records.RESTING: _resting,
-    agent_records.AWAKE: _plain("goes on"),
+    agent_records.AWAKE: _plain("continues"),
     agent_records.PRESENT: _plain("is at work here"),
     agent_records.GONE: _plain("is no longer at work here"),
     agent_records.NAMED: _named,
     agent_records.LIMITED: _limited,
-    agent_records.LASTING: _plain("has leases without an end again"),
+    agent_records.LASTING: _plain("has leases without a time limit again"),
     agent_records.CALLS: _plain("starts a sub-agent"),
     agent_records.STARTED: lambda _who, data: (
         f"{data.get('child') or 'a sub-agent'} was started by {data.get('parent') or 'another'}"
     ),
-    agent_records.ENDED: lambda _who, _data: "a sub-agent's start is over",
+    agent_records.ENDED: lambda _who, _data: "the start of a sub-agent is complete",
     "coverage_gap": lambda who, data: (
         f"{who} wanted to write {data.get('path') or 'a file'}, which its grant does not cover"
     ),
     "command_refused": lambda who, data: f"{who} was refused a command{_command(data)}",
     "edit_refused": _plain("was refused an edit that would have switched the gate off"),
-    "damage_told": lambda who, data: f"{who} has heard of damage {data.get('id') or 'to a file'}",
+    "damage_told": lambda who, data: f"{who} was told of damage {data.get('id') or 'to a file'}",
 }
 
 

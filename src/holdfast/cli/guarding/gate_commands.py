@@ -28,7 +28,7 @@ def hook(call: Call) -> int:
     from holdfast.gate.door.hook_process import main
 
     if len(call.words) != 1:
-        raise UsageError("which client?", hint="holdfast hook claude, or codex")
+        raise UsageError("hook needs one client", hint="holdfast hook claude, or codex")
     main(call.words)
     return DONE
 
@@ -56,7 +56,7 @@ def blockers(call: Call) -> int:
     for report in found:
         out(f"{plain(report['agent'])}\n{_plain_lines(agent_messages.facts(report))}")
     if found:
-        talk("  let one go on when the file is free: holdfast resume AGENT")
+        talk("  to let one continue when its file is free: holdfast resume AGENT")
     return DONE
 
 
@@ -67,8 +67,8 @@ def _plain_lines(text: str) -> str:
 def resume(call: Call) -> int:
     """Blocked agents may go on."""
     if len(call.words) > 1:
-        raise UsageError("one agent at a time", hint="without a name all blocked agents go on")
-    may, hint = "let a blocked agent go on", "ask the person whom you work for"
+        raise UsageError("one agent at a time", hint="without a name all blocked agents continue")
+    may, hint = "let a blocked agent continue", "ask the person whom you work for"
     agent = call.words[0] if call.words else ""
     root = find_root(CommandContext(call).folder)
     found: list[dict[str, Any]] = []
@@ -84,12 +84,12 @@ def resume(call: Call) -> int:
         document({"resumed": found})
     elif found:
         for report in found:
-            out(plain(f"{report['agent']} may go on; it was blocked by {report['owner']}, which "
-                      f"had {report['blocked_file']}"))  # fmt: skip
+            out(plain(f"{report['agent']} may continue; it was blocked by {report['owner']}, "
+                      f"which held {report['blocked_file']}"))  # fmt: skip
     else:
         out(plain(f"{agent} is not blocked" if agent else "no agent is blocked"))
         if others:
-            talk(plain(f"  blocked are: {listed(_names(others), 20)}"))
+            talk(plain(f"  blocked agents: {listed(_names(others), 20)}"))
     return DONE if found or not agent else FAILED
 
 
@@ -105,7 +105,7 @@ def undo(call: Call) -> int:
     from holdfast.gate import guard
 
     if len(call.words) != 1:
-        raise UsageError("undo what?", hint="holdfast undo ID, as it was told or as the log says")
+        raise UsageError("undo needs the id of one damage", hint="holdfast log shows the ids")
     root = find_root(CommandContext(call).folder)
     if root is None:
         raise UsageError("there is no ledger here", hint="go to the repository first")
@@ -116,7 +116,7 @@ def undo(call: Call) -> int:
         document({"id": done.id, "restored": list(done.restored), "left": left})
         return FAILED if left else DONE
     if done.restored:
-        out(f"put back {listed(done.restored)}")
+        out(f"restored {listed(done.restored)}")
     for path, why in done.left:
-        talk(plain(f"  left as it is: {path} ({why})"))
+        talk(plain(f"  not restored: {path} ({why})"))
     return FAILED if done.left else DONE

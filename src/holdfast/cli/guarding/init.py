@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 _PLACE = "worktree "
 #: What was, or would be, done.
 _INFINITIVES = {
-    "written": "write", "changed": "change", "removed": "remove", "put back": "put back",
+    "written": "write", "changed": "change", "removed": "remove", "put back": "restore",
 }  # fmt: skip
-_PAST = {"written": "wrote"}
+_PAST = {"written": "wrote", "put back": "restored"}
 
 
 def init(call: Call) -> int:
@@ -76,7 +76,7 @@ def _root(context: CommandContext) -> str:
     is_known = has_git(root) or os.path.isdir(f"{root}/{LEDGER_FOLDER}")
     if not is_known and root in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(
-            f"{root} is no repository, and hooks for everything below it are not meant",
+            f"{root} is not a repository, and hooks there would apply to everything below it",
             hint="go to the repository first, or name it: holdfast -C FOLDER init",
         )
     return root
@@ -125,7 +125,7 @@ def _wants_git(call: Call, root: str) -> bool:
         return False
     if call.flag("git") and not has_git(root):
         raise UsageError(
-            f"{root} is no git work tree", hint="leave out --git, or make it one: git init"
+            f"{root} is not a git work tree", hint="leave out --git, or make it one: git init"
         )
     # Who names the clients has said what is wanted.
     return has_git(root) and (call.flag("git") or not call.flag("client"))
@@ -157,7 +157,10 @@ def _install(call: Call, root: str) -> int:
         if call.flag("git"):
             raise
         # Found and not asked for: the agents' hooks are worth having without it.
-        with_git, git_trouble = False, [f"git has no hooks: {error.message}", error.hint]
+        with_git, git_trouble = (
+            False,
+            [f"git's hooks were not installed: {error.message}", error.hint],
+        )
     made.after.git = made.after.git or with_git
     changed = bool(made.to_do or git_done or owned)
     taken: list[str] = []
@@ -254,13 +257,13 @@ def _steps(
         steps.append("no agent's client was found: name it, holdfast init --client claude,codex")
     written = {change.client for change in made.to_do}
     if written & {one.name for one in clients}:
-        steps.append("start agents anew that are running now: they read their hooks at the start")
+        steps.append("restart agents that are running now: they read their hooks when they start")
     for one in clients:
         if one.adapter.TO_DO and one.name in written:
             steps.append(f"{one.title}: {one.adapter.TO_DO}")
         if has_git(root) and is_tracked(git_folder(root), one.file):
             steps.append(
-                f"{one.file} is in git, and the hooks are true for this machine only: "
+                f"{one.file} is in git, but the hooks are valid on this machine only: "
                 "do not commit them"
             )
         steps += [f"{one.title}: {told}" for told in obstacles(one, root, os.environ)]
@@ -269,7 +272,7 @@ def _steps(
     if off is not None:
         steps.append(f"{off.sentence()}; switch it on: holdfast on")
     if changed:
-        steps.append("holdfast init --check tells whether all is still there, --undo removes it")
+        steps.append("holdfast init --check verifies the hooks, --undo removes them")
     return steps
 
 
@@ -280,7 +283,7 @@ def _undo(call: Call, root: str) -> int:
     if not call.flag("dry-run"):
         from holdfast.cli.guarding.person import person_in
 
-        person_in(root, "take the hooks away", "let a person do it", at_a_terminal=False)
+        person_in(root, "remove the hooks", "let a person do it", at_a_terminal=False)
     clients = _named(call)
     made = install_plan.undo(root, clients)
     with_git = not call.flag("no-git") and (call.flag("git") or clients is None)
@@ -358,10 +361,10 @@ def _sentences(made: Plan, git_done: list[Touched], what: str, dry: bool) -> lis
     for change in made.to_do:
         verb = "written" if change.old is None else "removed" if change.new is None else "changed"
         kept = made.backups.get(change.name, "").removeprefix(f"{made.root}/")
-        done.append(Touched(verb, change.name, f"as it was: {kept}" if kept else ""))
+        done.append(Touched(verb, change.name, f"backup: {kept}" if kept else ""))
     lines = [_sentence(one, dry) for one in (*done, *_together(git_done))]
     if not lines:
-        there = "there is nothing of ours here" if what == "undo" else "all hooks are there"
+        there = "there are no hooks of ours here" if what == "undo" else "all hooks are installed"
         lines.append(f"nothing to do: {there}")
     return lines
 
@@ -443,5 +446,5 @@ def _tell_check(call: Call, root: str, looked: list[str], problems: list[dict[st
     if off is not None and not call.flag("json"):
         talk("  -> switch the gate on: holdfast on")
     if len(problems) > (off is not None) and not call.flag("json"):
-        talk("  -> holdfast init puts right what it can")
+        talk("  -> holdfast init repairs what it can")
     return FAILED if problems else DONE

@@ -77,7 +77,7 @@ def _recorded(root: str, type: str, data: dict[str, str]) -> str:
         with LockManager.open(root) as manager:
             transactions.note(manager, type, data)
     except StoreError as error:
-        return f"  the log does not say so: {plain(error.message)}"
+        return f"  it could not be logged: {plain(error.message)}"
     return ""
 
 

@@ -30,14 +30,14 @@ def person(
     me = whoami(os.environ).holder
     for name in ("HOLDFAST_GRANT", "HOLDFAST_HOLDER"):
         if os.environ.get(name):
-            raise refuse(f"this runs for somebody else ({name} is set)")
+            raise refuse(f"this runs for another holder ({name} is set)")
     if me.client:
         raise refuse(f"this runs under an agent, {_name(me, manager)}")
     runner = _runner_above(manager) if manager is not None else ""
     if runner:
         raise refuse(f"this was started by the agent of {runner}")
     if at_a_terminal and not os.isatty(0):
-        raise refuse("the standard input is no terminal")
+        raise refuse("the standard input is not a terminal")
     return me
 
 

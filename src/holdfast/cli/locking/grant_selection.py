@@ -108,7 +108,7 @@ def _refuse_part(grant: Grant, places: list[Place], by_id: bool) -> None:
     rest = [path for path in dict.fromkeys(grant.paths) if path not in named]
     if rest and not by_id:
         raise UsageError(
-            f"grant {grant.id} also covers {listed(rest)}: it is given back as a whole",
+            f"grant {grant.id} also covers {listed(rest)}: it is released as a whole",
             hint=f"name all that it covers, or: holdfast unlock {quoted([grant.id])}",
             grant=grant.id,
             paths=rest,
@@ -127,8 +127,7 @@ def _of_another(grant: Grant, me: Holder) -> LockNotHeldError:
 def _not_held(view: View, place: Place, me: Holder | None) -> LockNotHeldError:
     """What to tell somebody who names what is not theirs: who has it, if anybody has."""
     conflicts = _holders(view, place)
-    who = "anybody" if me is None else f"you ({me.id})"
-    sentence = f"{place.path} is not locked by {who}"
+    sentence = f"{place.path} is not locked" + ("" if me is None else f" by you ({me.id})")
     if conflicts:
         sentence += f": {sentences.conflict_sentences(conflicts, view.now)}"
     return LockNotHeldError(
@@ -156,6 +155,6 @@ def _hint(*, others: bool) -> str:
     if not others:
         return "holdfast status shows who holds what; holdfast whoami shows who you are"
     return (
-        "only its holder gives it back (--holder ID if you are the one); "
+        "only its holder can release it (--holder ID if that is you); "
         "a person can take it away with --force --reason"
     )

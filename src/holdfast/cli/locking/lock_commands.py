@@ -113,12 +113,12 @@ def _tell_taken(call: Call, verb: str, grant: LockGrant, me: Self) -> None:
         document({"grant": grant.to_dict(), "owner": holder_data(me.holder), "how": me.how})
         return
     mine, ttl = plain(me.holder.id), grant.ttl_seconds
-    until = f"until {local(time.time() + ttl)}" if ttl is not None else "until it is given back"
+    until = f"until {local(time.time() + ttl)}" if ttl is not None else "until it is released"
     out(f"{verb} {_paths(grant)} for {mine} {until}, token {grant.token}")
     talk(f"  {mine}: {plain(me.how)}")
     if ttl is None and me.holder.witness is None:
-        talk("  nothing else ends it: it has neither an end nor a process that it lives with")
-    talk(f"  give it back: holdfast unlock {quoted(_way_back(call, grant))}")
+        talk("  nothing else ends it: it has no ttl and no owner process")
+    talk(f"  release it: holdfast unlock {quoted(_way_back(call, grant))}")
 
 
 def _way_back(call: Call, grant: LockGrant) -> list[str]:
@@ -149,12 +149,12 @@ def unlock(call: Call) -> int:
     if call.flag("force"):
         return _force(context)
     if call.flag("reason"):
-        raise UsageError("giving back needs no reason", hint="--reason goes with --force")
+        raise UsageError("--reason needs --force", hint="leave it out: a release needs no reason")
     me = context.me().holder
     manager, grants = _owned(context, me, to_give_back=True)
     for grant in grants:
         manager.release(grant.id, holder=me)
-    _tell_each(call, "released", "gave back", grants)
+    _tell_each(call, "released", grants)
     return DONE
 
 
@@ -164,7 +164,8 @@ def renew(call: Call) -> int:
     ttl = call.ttl(None)
     if ttl is None and call.flag("ttl"):
         raise UsageError(
-            "a lease cannot become endless", hint="lock it again with --ttl none, then unlock this"
+            "renew cannot make a lease endless",
+            hint="lock it again with --ttl none, then unlock this",
         )
     me = context.me().holder
     manager, grants = _owned(context, me, to_give_back=False)
@@ -217,7 +218,7 @@ def _force(context: CommandContext) -> int:
     person, reason = _person(context, manager), (context.call.text("reason") or "").strip()
     if not reason:
         raise UsageError(
-            "--force needs a reason", hint='say why, for whoever reads the log: --reason "…"'
+            "--force needs a reason", hint='say why; the log will show it: --reason "…"'
         )
     if manager is None:
         raise nothing_held(context.call.words[0])
@@ -230,7 +231,7 @@ def _force(context: CommandContext) -> int:
         return DONE
     for one in taken:
         out(f"took {_paths(one)} away from {plain(one.holder)}, by {plain(person.id)}")
-    talk("  whatever they still write with it is refused where tokens are checked")
+    talk("  writes with its token are refused from now on, wherever tokens are checked")
     return DONE
 
 
@@ -239,19 +240,19 @@ def _person(context: CommandContext, manager: LockManager | None) -> Holder:
     from holdfast.cli.guarding.person import person
 
     if context.call.flag("holder"):
-        raise UsageError("--force is done in one's own name", hint="leave out --holder")
+        raise UsageError("--force and --holder do not go together", hint="leave out --holder")
     return person(
         "take a lock away by force", "ask its holder, wait for it, or let a person do it",
         manager=manager,
     )  # fmt: skip
 
 
-def _tell_each(call: Call, name: str, verb: str, grants: list[Grant]) -> None:
+def _tell_each(call: Call, verb: str, grants: list[Grant]) -> None:
     from holdfast.manager.grants import GrantSnapshot
 
     shown = [GrantSnapshot(grant) for grant in grants]
     if call.flag("json"):
-        document({name: [{**grant.to_dict(), "released": True} for grant in shown]})
+        document({verb: [{**grant.to_dict(), "released": True} for grant in shown]})
         return
     for grant in shown:
         out(f"{verb} {_paths(grant)}")

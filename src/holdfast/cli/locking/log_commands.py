@@ -31,8 +31,8 @@ _CONFLICT = "E_LOCK_CONFLICT"
 TASK_CHANGED = "task_changed"
 
 _REASONS = {
-    "E_LOCK_CYCLE": "waiting would have closed a circle",
-    "E_LOCK_EXPIRED": "its lease has expired, but it was not stolen",
+    "E_LOCK_CYCLE": "waiting would have deadlocked",
+    "E_LOCK_EXPIRED": "the lease in its way had expired, but was not stolen",
     "E_LOCK_NOT_HELD": "there was nothing to steal",
 }
 
@@ -40,29 +40,33 @@ _REASONS = {
 #: What is no agent's doing.
 _WORK = {
     "damage_forgotten": "damage {id} is too old to be undone",
-    "switch_changed": "{path}, which switches the gate, was changed past Holdfast",
+    "switch_changed": "{path}, which switches the gate, was changed without Holdfast",
     "gate_off": "{by} switched the gate off",
     "gate_on": "{by} switched the gate on",
     "work_assigned": "work began, by {source}",
-    "work_taken_up": "a dispatcher goes on with the work",
+    "work_taken_up": "a dispatcher continues the work",
     "work_queued": "{workflow} waits for {phase}",
-    "work_dispatched": "{workflow} was sent out for {phase}",
+    "work_dispatched": "{workflow} was dispatched for {phase}",
     "work_waits": "{workflow} waits for {phase}",
-    "work_retried": "{workflow} goes back to its place in line",
-    "work_ended": "{workflow} ended its {phase}: {status}",
+    "work_retried": "{workflow} returns to its place in the queue",
+    "work_ended": "{workflow} ended {phase}: {status}",
     "work_state": "{workflow} is {state} now",
-    "work_merged": "the findings for {workflow} are merged",
-    "work_forgotten": "work is forgotten",
+    "work_merged": "the findings for {workflow} were merged",
+    "work_forgotten": "recorded work was forgotten",
     "work_broken": "the scheduler failed: {error}",
-    "work_mended": "the scheduler works again",
+    "work_mended": "the scheduler recovered",
     "work_stopped": "a dispatcher stopped",
     "work_stop_asked": "{by} asked all dispatchers to stop",
 }
 
 
+#: Stands for a name that an event does not have.
+UNKNOWN = "(unknown)"
+
+
 class _Blanks(dict):  # type: ignore[type-arg]
     def __missing__(self, key: str) -> str:
-        return "somebody"
+        return UNKNOWN
 
 
 def log(call: Call) -> int:
@@ -199,7 +203,7 @@ class Teller:
             what = self._covers.get(data.get("grant", ""), f"grant {data.get('grant')}")
             return f"{who} renewed {what}{_until(data.get('expires_at'))}"
         if type == events.LOCK_REFUSED:
-            why = _REASONS.get(data.get("code", ""), "somebody was in the way")
+            why = _REASONS.get(data.get("code", ""), "another holder was in the way")
             more = f" and {data['more_paths']:,} more" if data.get("more_paths") else ""
             if who in self._items and data.get("code") == _CONFLICT:
                 return f"{who} must wait for {_covered(data)}{more}"
@@ -225,7 +229,7 @@ class Teller:
         told = _WORK.get(type)
         if told is not None:
             return f"{told.format_map(_Blanks(data))}{_decision(data)}{_reason(data)}"
-        return f"{type}, which this version does not know"
+        return f"{type}: this version does not know this event"
 
     def _acquired(self, data: Mapping[str, Any], at: int) -> str:
         what = self._covers[data.get("id", "")] = _covered(data)
@@ -239,17 +243,21 @@ class Teller:
         who, what = _name(data.get("holder")), listed(dict.fromkeys(data.get("paths", ())))
         by = _name(data.get("by"))
         if type == events.LOCK_RELEASED:
-            return f"{who} gave back {what}"
+            return f"{who} released {what}"
         if type == events.LOCK_STOLEN:
             return f"{by} stole {what} from {who}, whose lease had expired"
         if type == events.LOCK_FORCED:
             return f"{by} took {what} away from {who}{_reason(data)}"
         if type == events.LOCK_MOVED:
-            to = list(dict.fromkeys(map(_name, data.get("to") or ()))) or ["somebody"]
+            to = list(dict.fromkeys(map(_name, data.get("to") or ()))) or [UNKNOWN]
             return (
                 f"{who} keeps {what}" if to == [who] else f"{who} passed {what} on to {listed(to)}"
             )
-        why = {"owner dead": "it is gone", "idle": "it was idle", "expired": "its lease expired"}
+        why = {
+            "owner dead": "its owner is dead",
+            "idle": "it was idle",
+            "expired": "its lease expired",
+        }
         said = data.get("why", "")
         return f"{who} lost {what}: {why.get(said, said) or 'no reason was recorded'}"
 
@@ -261,20 +269,20 @@ def _damage(type: str, data: Mapping[str, Any]) -> str:
     if type == "damage":
         names = [f"{one.get('path')} ({one.get('owner')})" for one in files]
         what = listed(names) or "what others hold"
-        return f"while {by or 'somebody'} ran `{command}`, {what} was changed: damage {id}"
+        return f"while {by or UNKNOWN} ran `{command}`, {what} was changed: damage {id}"
     if type == "damage_to_be_told":
-        return f"of damage {id} somebody has to hear: {listed(data.get('paths') or ['something'])}"
+        return f"an agent must be told of damage {id}: {listed(data.get('paths') or ['a file'])}"
     if type == "damage_undone":
-        left = f"; left as it is: {listed(str(one.get('path')) for one in files)}" if files else ""
+        left = f"; not restored: {listed(str(one.get('path')) for one in files)}" if files else ""
         back = listed(data.get("restored") or ["nothing"])
-        return f"of damage {id}, {back} was put back{left}"
+        return f"damage {id}: restored {back}{left}"
     return ""
 
 
 def _name(holder: object) -> str:
     if isinstance(holder, dict):
         holder = holder.get("id") or holder.get("holder")
-    return str(holder or "somebody")
+    return str(holder or UNKNOWN)
 
 
 def _covered(data: Mapping[str, Any]) -> str:
@@ -321,9 +329,9 @@ def reap(call: Call) -> int:
         document({"reaped": list(map(ending_data, endings))})
         return DONE
     for ending in endings:
-        out(f"cleared away {plain(ending.holder)}'s grant {ending.id}: {plain(ending.why)}")
+        out(f"reaped {plain(ending.holder)}'s grant {ending.id}: {plain(ending.why)}")
     if not endings:
-        talk("there was nothing to clear away")
+        talk("there was nothing to reap")
     return DONE
 
 

@@ -80,7 +80,7 @@ def run(call: Call) -> int:
 def _refuse_nonsense(call: Call) -> None:
     if not can_pass_signals():
         raise UsageError(
-            "run is not available on this system: it could not pass signals on",
+            "run is not available on this system: it cannot pass signals on",
             hint="use holdfast lock and holdfast unlock, or LockManager.hold from Python",
         )
     if not call.words:
@@ -95,9 +95,7 @@ def _refuse_nonsense(call: Call) -> None:
         raise UsageError("--until-commit needs --lease", hint="give --lease too")
     is_best_effort(call)
     if call.flag("git") and not call.flag("sandbox"):
-        raise UsageError(
-            "--git is about the sandbox", hint="without --sandbox, .git is open anyway"
-        )
+        raise UsageError("--git needs --sandbox", hint="without --sandbox, .git is open anyway")
 
 
 def _sandbox_version(call: Call) -> int:
@@ -153,8 +151,8 @@ def _run_inside(
     )
     try:
         for text in sandbox.missing:
-            talk(f"holdfast: {plain(text)} is not there, so it stays closed (sandbox.write)")
-            talk("  -> with a slash at its end it is made, as a folder")
+            talk(f"holdfast: {plain(text)} does not exist, so it stays closed (sandbox.write)")
+            talk("  -> with a slash at its end it is created, as a folder")
         return _start_inside(sandbox, call, environment, signals)
     finally:
         left = sandbox.close()
@@ -180,11 +178,11 @@ def _start_inside(
 
 def cannot_start(name: str, error: Exception) -> CommandError:
     said = error.strerror if isinstance(error, OSError) else str(error)
-    hint = "check how it is spelled, and PATH"
+    hint = "check the spelling, and PATH"
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
         hint = "a script needs a first line like #!/bin/sh"
     elif isinstance(error, PermissionError):
-        hint = "it must be a file that may be executed"
+        hint = "it must be an executable file"
     return CommandError(f"cannot start {name!r}: {said}", hint=hint, command=name)
 
 
@@ -193,7 +191,7 @@ def give_back(manager: LockManager, grant: LockGrant, holder: Holder) -> None:
     try:
         if not manager.release(grant.id, holder=holder):
             talk(f"holdfast: the lock was taken away before the command ended (grant {grant.id})")
-            talk("  -> holdfast log says by whom; look at what both have written")
+            talk("  -> holdfast log shows by whom; check what both have written")
     except HoldfastError as error:
-        talk(f"holdfast: the lock could not be given back: {plain(error.message)}")
-        talk("  -> it comes free by itself, now that the command has ended")
+        talk(f"holdfast: the lock could not be released: {plain(error.message)}")
+        talk("  -> it becomes free by itself, since the command has ended")

@@ -17,7 +17,7 @@ def is_best_effort(call: Call) -> bool:
     given = call.text("sandbox")
     if given not in (None, BEST_EFFORT):
         raise UsageError(
-            f"--sandbox={given} means nothing", hint=f"write --sandbox, or --sandbox={BEST_EFFORT}"
+            f"--sandbox={given} is not known", hint=f"write --sandbox, or --sandbox={BEST_EFFORT}"
         )
     return given == BEST_EFFORT
 
@@ -32,6 +32,6 @@ def version(call: Call, who: str, instead: str = "") -> int:
         return box.demand(instead).abi
     found = landlock.support()
     if not found.is_enough:
-        how = "in a sandbox that is not whole" if found.abi else "without a sandbox"
+        how = "in an incomplete sandbox" if found.abi else "without a sandbox"
         talk(f"holdfast: {who} {how}: {found.lacks}")
     return found.abi

@@ -132,7 +132,7 @@ def _draw(lines: list[str], *, again: bool) -> None:
     height = terminal_height()
     if height is not None and len(lines) > height - 1:
         hidden = len(lines) - (height - 2)
-        lines = [*lines[: max(0, height - 2)], f"{MORE} and {hidden} lines more"]
+        lines = [*lines[: max(0, height - 2)], f"{MORE} and {hidden} more lines"]
     out("\x1b[H\x1b[2J" + "\n".join(lines))
 
 
@@ -298,7 +298,7 @@ def _until(grant: Grant, until: int | None, now: int) -> Cell:
     if until is not None:
         # By the clock on the wall, which may have been set since the ledger began.
         return Cell(local(time.time() + (until - now) / SECOND))
-    return Cell("its end" if grant.holder.witness is not None else "unlocked", DIM)
+    return Cell("owner exits" if grant.holder.witness is not None else "unlocked", DIM)
 
 
 def _details(grant: Grant) -> list[str]:
