@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OUTSIDE = "lies outside"
 CHARACTER = "contains a character"
-LONG = "longer than a path can be"
+LONG = "too long for a path"
 LOOP = "loop of symbolic links"
 GOES_UP = "goes up from a folder that does not exist"
 OWN = "Holdfast's own"
@@ -32,7 +32,7 @@ NO_NAME = "no usable name"
 NO_PORT = "is not a port"
 NOT_GENERIC = "not locked with the generic commands"
 BY_HAND = "cannot be locked by hand"
-NO_CHARACTER = "no character"
+NO_CHARACTER = "not a character"
 
 #: Kinds that only the program itself makes keys of, whichever they are.
 INTERNAL_KINDS = sorted(keys.KINDS - {*keys.GENERIC_KINDS, *keys.SERVICE_KINDS})

@@ -86,7 +86,7 @@ def test_holdfast_holder_names_the_holder(repo: Repository) -> None:
 
 def test_a_given_name_goes_before_everything_and_lives_by_its_ttl(repo: Repository) -> None:
     answer = repo.hold("lock", "app/x.rb", "--holder", "bob", env={"HOLDFAST_HOLDER": "agent-7"})
-    assert "lives by its ttl alone" in answer.err
+    assert "end by their ttl alone" in answer.err
     [grant] = repo.grants()
     assert (grant["holder"], grant["owner"]["pid"]) == ("bob", None)
     assert repo.hold("unlock", "app/x.rb", env={"HOLDFAST_HOLDER": "agent-7"}).code == 4
@@ -110,7 +110,7 @@ def test_an_agent_client_is_the_holder_and_another_session_of_it_is_another(
 
 def test_whoami_says_it_in_one_line(repo: Repository) -> None:
     answer = repo.hold("whoami", "--holder", "bob")
-    assert (answer.code, answer.out) == (0, "bob: as given; it lives by its ttl alone\n")
+    assert (answer.code, answer.out) == (0, "bob: as given; its locks end by their ttl alone\n")
 
 
 # Force

@@ -147,7 +147,7 @@ def test_a_ledger_that_root_made_tells_the_owner_of_the_repository_how_to_get_it
         done = subprocess.run(words, check=False, **how)  # type: ignore[call-overload]
         error = json.loads(done.stdout)["error"]
         assert error["code"] == "E_STORE_READONLY"
-        assert error["hint"] == f"root has written there; give it back: {command}"
+        assert error["hint"] == f"root has written there; take the files back: {command}"
         subprocess.run(shlex.split(command.removeprefix("sudo ")), check=True)
         done = subprocess.run(words, check=False, **how)  # type: ignore[call-overload]
         assert done.returncode == 0, done

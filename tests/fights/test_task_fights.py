@@ -159,7 +159,7 @@ def ran_out_of_room(made: Arena) -> bool:
     """Whether a dispatcher, or an agent, says so."""
     told = [made.said, *(made.root / ".holdfast/runs").glob("*/*.log")]
     return any(
-        words in one.read_text() for one in told for words in ("no room left", "No space left")
+        words in one.read_text() for one in told for words in ("no space left", "No space left")
     )
 
 

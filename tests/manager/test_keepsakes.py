@@ -244,7 +244,7 @@ def test_nothing_is_put_back_through_a_folder_that_became_a_link(
     (root / "bin").rename(tmp_path / "outside")
     (root / "bin").symlink_to(tmp_path / "outside")
     (tmp_path / "outside/run.sh").write_text("not in the repository\n")
-    with pytest.raises(KeepsakeError, match=r"bin/run\.sh could not be put back"):
+    with pytest.raises(KeepsakeError, match=r"bin/run\.sh could not be restored"):
         keepsake.put_back()
     assert (tmp_path / "outside/run.sh").read_text() == "not in the repository\n"
     assert keepsake.is_there, "it is still kept"

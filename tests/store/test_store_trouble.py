@@ -308,7 +308,7 @@ def test_a_database_of_another_program_is_refused_and_not_touched(root: Path, ve
     before = digest(ledger(root))
     with pytest.raises(StoreCorruptError) as caught:
         LockManager.open(root)
-    assert "not a ledger" in caught.value.message
+    assert "not a Holdfast ledger" in caught.value.message
     is_sensible(caught.value, ledger(root))
     assert digest(ledger(root)) == before
 
@@ -486,7 +486,7 @@ def test_a_full_disk_is_told_and_nothing_promised_is_lost(mount: Callable[[str],
             take(*range(2, 2000))
         assert caught.value.code == "E_STORE_FULL"
         is_sensible(caught.value, ledger(disk))
-        assert "make room" in caught.value.hint
+        assert "free some space" in caught.value.hint
         assert [grant.id for grant in manager.active_grants()] == promised
         with pytest.raises(StoreFullError):
             take(*range(2000, 4000))

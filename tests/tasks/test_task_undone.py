@@ -267,7 +267,7 @@ def test_no_task_may_change_a_pipe_or_a_socket_that_was_there(
     before = whole_picture(checkout.root)
     for name in ("s/pipe", "s/socket"):
         found = fails(checkout, f"{deed.format(name)} || exit 3")
-        assert any("could not be put back" in line for line in found.tail)
+        assert any("could not be restored" in line for line in found.tail)
     assert whole_picture(checkout.root) == before
     assert stat.S_ISFIFO(os.lstat(checkout.root / "s/pipe").st_mode)
 

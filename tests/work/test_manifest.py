@@ -151,7 +151,7 @@ def test_a_name_that_is_taken_is_one_component_of_a_path(name: str) -> None:
         ("a\nb", "character"), ("port:5432", "resource"), ("spec:x", "resource"), (3, "not 3"),
         (None, "not null"), (["a"], "a list"), (".git/config", "git's own"),
         ("sub/.GIT/hooks/x", "git's own"), (".holdfast/ledger.db", "Holdfast's own"),
-        ("x" * 300, "longer"), ("a/" * 3000, "longer"),
+        ("x" * 300, "too long"), ("a/" * 3000, "too long"),
     ],
 )  # fmt: skip
 def test_reads_from_never_leads_out_of_the_repository(path: Any, told: str) -> None:

@@ -176,7 +176,7 @@ def exchange(
         held = set(zip(grant.keys, grant.modes, strict=True))
         for request in requests:
             if not held.issuperset(zip(request.keys, request.modes, strict=True)):
-                message = f"grant {id} does not cover all that would be moved"
+                message = f"grant {id} does not cover everything to be moved"
                 return draft.done(Refusal(code=rules.VIOLATION, message=message))
     made: dict[str, Grant] = {}
     for id, requests in heirs.items():

@@ -82,7 +82,7 @@ def resource(text: str) -> str | None:
     if not name or name != name.strip() or len(name) > NAME_CHARACTERS_MAX:
         raise BadKeyError(
             f"{text!r} has no usable name after {of_kind}:",
-            hint=f"give 1 to {NAME_CHARACTERS_MAX} characters with no blanks around them",
+            hint=f"give 1 to {NAME_CHARACTERS_MAX} characters without leading or trailing spaces",
             key=text,
         )
     if of_kind == "port" and not _is_port(name):
@@ -151,8 +151,9 @@ def reject_oversized(components: Iterable[str], text: str) -> None:
         total += size + 1
         if size > COMPONENT_BYTES_MAX or total > PATH_BYTES_MAX:
             raise BadKeyError(
-                f"{text[:80]!r}… is longer than a path can be",
-                hint=f"at most {COMPONENT_BYTES_MAX} bytes a component, {PATH_BYTES_MAX} in all",
+                f"{text[:80]!r}… is too long for a path",
+                hint=f"at most {COMPONENT_BYTES_MAX} bytes per component, "
+                f"{PATH_BYTES_MAX} in total",
                 key=text[:80],
             )
 

@@ -103,10 +103,10 @@ class Witness(Value):
 
 
 class Holder(Value):
-    """Who holds: `id` is for people, `key` decides whether two holders are the same one.
+    """The holder of grants: `id` is for people, `key` decides whether two holders are the same.
 
-    With a witness it lives as long as that process, and as long as any descendant that carries
-    one of its `marks` in its environment (`NAME=value`); without one it lives by its ttl alone.
+    A holder with a witness is alive while that process runs, or any descendant that has one of
+    its `marks` in its environment (`NAME=value`). Without a witness, only the ttl ends its grants.
     """
 
     __slots__ = (

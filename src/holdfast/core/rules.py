@@ -450,7 +450,7 @@ def verify(view: View, id: str, key: str | None, token: int) -> Verdict:
 def lost(ending: Ending | None, id: str = "") -> Refusal:
     """What somebody is told whose grant has ended."""
     if ending is None:
-        message = f"there is no grant {id}: it was given back, or never was"
+        message = f"there is no grant {id}: it was released, or never existed"
         return Refusal(code=NOT_HELD, message=message)
     code = _ENDED_CODES.get(ending.why, NOT_HELD)
     by = f" by {ending.by}" if ending.by else ""

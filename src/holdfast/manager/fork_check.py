@@ -33,8 +33,8 @@ def refuse_in_child(of_caller: int) -> None:
     """Raise if this process was forked since the caller counted."""
     if _count != of_caller:
         raise StoreError(
-            "this process was forked in the middle of a call that its parent had made",
-            hint="the parent's call goes on in the parent; make another one here",
+            "this process was forked during a call of its parent",
+            hint="the call continues in the parent; repeat it here",
         )
 
 

@@ -31,7 +31,7 @@ class GoneError(OSError):
     """The other process is gone."""
 
     def __init__(self) -> None:
-        super().__init__(errno.EPIPE, "a process that was to help is gone")
+        super().__init__(errno.EPIPE, "a helper process is gone")
 
 
 def is_possible() -> bool:

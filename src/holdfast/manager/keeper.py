@@ -122,8 +122,8 @@ class Hold:
             left = self._good_until - monotonic()
             if left <= 0:
                 self._loss = LockExpiredError(
-                    f"grant {self._id} ran out while the store could not be reached",
-                    hint="what was written since may have been written by somebody else too",
+                    f"grant {self._id} expired while the store could not be reached",
+                    hint="another holder may have written the same files since",
                 )
             elif left <= self._ttl * MARGIN_PART:
                 return SUSPECT

@@ -19,7 +19,7 @@ def ledger_of(root: str) -> str:
     folder = f"{root}/{LEDGER_FOLDER}"
     if os.path.islink(folder):
         raise BadKeyError(
-            f"{folder} is a symbolic link, and a ledger lies in the tree that it is about",
+            f"{folder} is a symbolic link, and a ledger must be inside the tree that it covers",
             hint="remove the link; to keep the ledger elsewhere use --store",
             path=folder,
         )

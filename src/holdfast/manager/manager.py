@@ -397,7 +397,7 @@ class LockManager(Ledger):
     def force(self, grant_id: str, *, by: str | Holder, reason: str) -> GrantSnapshot:
         """Take a grant away from its holder. Both parties are recorded; the holder is fenced."""
         if not reason.strip():
-            raise BadKeyError("forcing needs a reason", hint="say why, for whoever reads the log")
+            raise BadKeyError("forcing needs a reason", hint="give a reason, for the log")
         person = self.holder(by)
         outcome = self._transact(
             lambda view: rules.force(

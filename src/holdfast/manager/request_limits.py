@@ -75,7 +75,7 @@ def priority(value: int) -> int:
     """A priority, if it is one."""
     if not -PRIORITY_MAX <= value <= PRIORITY_MAX:
         raise BadKeyError(
-            f"{value!r} is no priority",
+            f"{value!r} is not a priority",
             hint=f"give a number from -{PRIORITY_MAX} to {PRIORITY_MAX}",
         )
     return value
@@ -133,7 +133,7 @@ class Footprints:
                     if place.links == 1:
                         silent.append(place.inode)
         if not (reads or writes):
-            raise BadKeyError("nothing was asked for", hint="name at least one path or resource")
+            raise BadKeyError("nothing was requested", hint="name at least one path or resource")
         keys = (*reads, *writes)
         paths = (*reads.values(), *writes.values())
         modes = READ * len(reads) + WRITE * len(writes)

@@ -53,8 +53,8 @@ def watch(store: SqliteStore) -> None:
 def forked(error: BaseException) -> StoreError:
     """What a call fails with in a child that was forked in the middle of it."""
     return StoreError(
-        f"this process was forked in the middle of a call that its parent had made ({error})",
-        hint="the parent's call goes on in the parent; make another one here",
+        f"this process was forked during a call of its parent ({error})",
+        hint="the call continues in the parent; repeat it here",
     )
 
 

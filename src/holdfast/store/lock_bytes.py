@@ -142,6 +142,6 @@ class LockBytes:
 def _busy(path: str) -> StoreBusyError:
     return StoreBusyError(
         f"another program keeps {path} locked",
-        hint="close what has that file open (a database browser?) and try again",
+        hint="close the program that has the file open (a database browser?) and try again",
         path=path,
     )

@@ -183,7 +183,7 @@ def _foreign(path: str) -> StoreCorruptError:
     from holdfast.core.errors import StoreCorruptError
 
     return StoreCorruptError(
-        f"{path} is a database, but not a ledger of Holdfast",
+        f"{path} is a database, but not a Holdfast ledger",
         hint="choose another place with --store, or move that file away",
         path=path,
     )
@@ -198,7 +198,7 @@ def translated(error: Exception, path: str) -> StoreError:
     if primary == driver.SQLITE_CANTOPEN and _could_be_opened(path):
         if len(os.fsencode(path)) + len("-journal") > PATH_BYTES_MAX:
             return StoreError(
-                f"{path} is too long a path for the database",
+                f"{path} is too long for the database",
                 hint="keep the ledger elsewhere: --store sqlite:///short/path/ledger.db",
                 path=path,
             )
@@ -212,25 +212,25 @@ def translated(error: Exception, path: str) -> StoreError:
 
         return StoreCorruptError(
             f"{path} is damaged: {error}",
-            hint=f"stop the agents, then put a backup in its place or move it away "
-            f"(mv {path} {path}.damaged): a new one is made and all locks are free",
+            hint=f"stop the agents, then restore a backup or move the file away "
+            f"(mv {path} {path}.damaged): a new ledger is created and all locks are free",
             path=path,
         )
     if primary in (driver.SQLITE_BUSY, driver.SQLITE_LOCKED):
         return StoreBusyError(
             f"another program keeps {path} locked",
-            hint="close what has that file open (a database browser?) and try again",
+            hint="close the program that has the file open (a database browser?) and try again",
             path=path,
         )
-    return StoreError(f"{path}: {error}", hint="see the message of the system above", path=path)
+    return StoreError(f"{path}: {error}", hint="see the system's message above", path=path)
 
 
 def _full(path: str) -> StoreFullError:
     from holdfast.core.errors import StoreFullError
 
     return StoreFullError(
-        f"there is no room left to write {path}",
-        hint="make room on that disk and try again; nothing was half done",
+        f"no space left to write {path}",
+        hint="free some space on that disk and try again; nothing was half done",
         path=path,
     )
 
@@ -242,9 +242,9 @@ def readonly(path: str) -> StoreReadonlyError:
     folder = os.path.dirname(path)
     if os.environ.get("HOLDFAST_SOCKET"):  # a runner outside has the ledger, and answers for it
         return StoreReadonlyError(
-            f"the ledger is closed to what runs below holdfast run: {path}",
-            hint="below run --lease just write the file, which leases it; status, check and whoami "
-            "work here, and all the rest outside",
+            f"commands under holdfast run cannot open the ledger: {path}",
+            hint="under run --lease, just write the file, which leases it; status, check and "
+            "whoami work here, everything else only outside",
             path=path,
         )
     return StoreReadonlyError(
@@ -269,7 +269,7 @@ def _given_back(folder: str) -> str:
         return ""
     from shlex import quote
 
-    return f"root has written there; give it back: sudo chown -R {own} {quote(folder)}"
+    return f"root has written there; take the files back: sudo chown -R {own} {quote(folder)}"
 
 
 def _files(folder: str) -> list[os.DirEntry[str]]:
@@ -295,7 +295,7 @@ def trouble(error: OSError, path: str) -> StoreError:
         return _full(path)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
         return readonly(path)
-    return StoreError(f"{path}: {error.strerror}", hint="see the message of the system", path=path)
+    return StoreError(f"{path}: {error.strerror}", hint="see the system's message", path=path)
 
 
 def make_folder(folder: str) -> None:
@@ -330,7 +330,7 @@ def refuse_network_file_system(folder: str) -> None:
         from holdfast.core.errors import StoreNetworkError
 
         raise StoreNetworkError(
-            f"{folder} is on a network file system ({kind}), where locks do not hold",
+            f"{folder} is on a network file system ({kind}), where locks are not reliable",
             hint="keep the ledger on a local disk: --store sqlite:///local/path/ledger.db",
             file_system=kind,
         )

@@ -250,7 +250,9 @@ def _connect(path: str, gate: Gate, deadline: float, engine: Mutex) -> Session:
             connection = connect(path)
             locks.hold(deadline)
             if identity(path) != locks.database:
-                raise _ReplacedError(f"{path} was replaced while it was opened", hint="try again")
+                raise _ReplacedError(
+                    f"{path} was replaced while it was being opened", hint="try again"
+                )
             session = Session(path, gate, connection, locks, engine)
             gate.note = _note(gate, path)
         except BaseException:

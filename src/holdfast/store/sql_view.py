@@ -327,7 +327,7 @@ def build_or_fail(row: Sequence[Any] | None, build: Callable[[Event], T], path: 
 
         raise StoreCorruptError(
             f"{path} has a record that cannot be read: {error}",
-            hint="stop the agents, then put a backup in its place or move it away",
+            hint="stop the agents, then restore a backup or move the file away",
             path=path,
         ) from error
 

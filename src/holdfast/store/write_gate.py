@@ -139,10 +139,10 @@ class Gate:
 
     def _busy(self) -> StoreBusyError:
         inside = whose_lock(self.inode[1])
-        who = f"process {inside} has been" if inside else "another process has been"
+        who = f"process {inside}" if inside else "another process"
         return StoreBusyError(
-            f"the ledger is busy: {who} inside {self.path} for too long",
-            hint=f"let it go on (kill -CONT {inside}) or end it" if inside else "try again",
+            f"the ledger is busy: {who} has held {self.path} for too long",
+            hint=f"let it finish (kill -CONT {inside}) or end it" if inside else "try again",
             pid=inside,
         )
 

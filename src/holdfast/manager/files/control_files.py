@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 HOLDFAST, GIT, CLAUDE, CODEX = "Holdfast", "git", "Claude Code", "Codex"
 
-_SETTINGS = "hooks, permissions and programs that it starts are set there"
-_EXECUTED = "what is there is executed outside of the sandbox"
+_SETTINGS = "it sets hooks, permissions and programs to start"
+_EXECUTED = "its files are executed outside the sandbox"
 _GRANTING = "its first lines may allow tools and set hooks"
-_SERVERS = "programs that it starts are set there"
+_SERVERS = "it sets programs to start"
 
 #: What each is called, a folder with a slash at its end; what it controls; why; and, if agents at
 #: the gate may change some of it, how that is judged (`holdfast.gate.guard.switch_files`).
 _ROWS: tuple[tuple[str, str, str, str], ...] = (
-    ("holdfast.toml", HOLDFAST, "it says what agents may write and how they run", "settings"),
-    (f"{LEDGER_FOLDER}/", HOLDFAST, "the ledger is there, by which all are kept apart", ""),
+    ("holdfast.toml", HOLDFAST, "it sets what agents may write and how they run", "settings"),
+    (f"{LEDGER_FOLDER}/", HOLDFAST, "it contains the ledger, which keeps the agents apart", ""),
     # Also a file of that name, which says where the folder of a linked worktree is.
-    (".git/", GIT, "its hooks and settings are executed outside of the sandbox", ""),
+    (".git/", GIT, "its hooks and settings are executed outside the sandbox", ""),
     # The folder of core.hooksPath is asked for; husky's hooks there run what is in this one.
-    (".husky/", GIT, "git's hooks run what is there", ""),
+    (".husky/", GIT, "git's hooks run its files", ""),
     (".claude/settings.json", CLAUDE, _SETTINGS, "claude"),
     (".claude/settings.local.json", CLAUDE, _SETTINGS, "claude"),
     (".claude/hooks/", CLAUDE, _EXECUTED, ""),
@@ -59,7 +59,7 @@ _ROWS: tuple[tuple[str, str, str, str], ...] = (
     (".codex/hooks.json", CODEX, _SETTINGS, "codex"),
     (".codex/config.toml", CODEX, _SETTINGS, "codex-config"),
     (".codex/hooks/", CODEX, _EXECUTED, ""),
-    (".codex/rules/", CODEX, "commands that need no approval are set there", ""),
+    (".codex/rules/", CODEX, "it sets which commands need no approval", ""),
     (".gemini/settings.json", "Gemini CLI", _SETTINGS, ""),
     (".gemini/hooks/", "Gemini CLI", _EXECUTED, ""),
     (".gemini/extensions/", "Gemini CLI", _EXECUTED, ""),
@@ -123,7 +123,7 @@ class Control(Value):
 TABLE: Final = tuple(Control(*row) for row in _ROWS)
 #: Folders of which nothing is for agents, not even to lock for reading: of whom each is.
 CLOSED: Final = {control.name[:-1]: control.of for control in TABLE if control.name in _LOOKED_INTO}
-_HOOK: Final = Control("core.hooksPath", GIT, "git executes what is in the folder of its hooks")
+_HOOK: Final = Control("core.hooksPath", GIT, "git executes the files in its hooks folder")
 
 _starts: dict[str, list[tuple[list[str], Control]]] = {}
 for _control in TABLE:

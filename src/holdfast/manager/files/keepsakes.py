@@ -201,8 +201,8 @@ class Keepsake:
         except OSError as error:
             self._forget()
             raise KeepsakeError(
-                f"{path} cannot be kept as it is: {error.strerror or error}",
-                hint="its work has not begun; make the file readable, or make room on the disk",
+                f"{path} cannot be copied before the work begins: {error.strerror or error}",
+                hint="the work has not begun; make the file readable, or free some disk space",
                 paths=[path],
             ) from error
 
@@ -216,8 +216,8 @@ class Keepsake:
         except OSError as error:
             self._forget()
             raise KeepsakeError(
-                f"nothing can be kept in {self.folder}: {error.strerror or error}",
-                hint="the work has not begun; make room on the disk",
+                f"no copies can be written to {self.folder}: {error.strerror or error}",
+                hint="the work has not begun; free some disk space",
                 paths=[],
             ) from error
 
@@ -331,7 +331,7 @@ class Keepsake:
         except (ValueError, KeyError, AttributeError) as error:
             raise KeepsakeError(
                 f"{self._list} is damaged: {error}",
-                hint="the copies are in the folder before, beside it: put them back by hand, and "
+                hint="the copies are in the folder before, next to it: restore them by hand, then "
                 "remove both",
                 paths=[],
             ) from error
@@ -388,9 +388,9 @@ class Keepsake:
             if len(left) == len(tried):  # nothing was in the way that is gone by now
                 failed = [at for at, _was in left]
                 raise KeepsakeError(
-                    f"{', '.join(failed)} could not be put back: {why}",
-                    hint="it stays locked until that works: see to it, then holdfast dispatch "
-                    "--resume",
+                    f"{', '.join(failed)} could not be restored: {why}",
+                    hint="the files stay locked until that succeeds: fix the cause, then run "
+                    "holdfast dispatch --resume",
                     paths=failed,
                 )
         return changed

@@ -112,7 +112,7 @@ class Tree:
             given = root
             root, status, _ = realpath.resolve(realpath.absolute(given), given)
             if status is not None and not stat.S_ISDIR(status.st_mode):
-                raise bad(given, "is not a folder", "give the folder that the ledger is about")
+                raise bad(given, "is not a folder", "give the folder that the ledger covers")
         self.root: Final = root
         self._prefix: Final = root if root.endswith("/") else f"{root}/"
         self.folds = _folds_case(root)
@@ -232,7 +232,7 @@ class Tree:
             raise bad(
                 given,
                 f"is inside {LEDGER_FOLDER}, which is Holdfast's own",
-                "lock something else; the ledger looks after itself",
+                "lock something else; Holdfast protects its ledger itself",
             )
         path = inner
         if not inner or ":" in key or inner.isspace():
@@ -255,7 +255,7 @@ class Tree:
         if not _asks_for_folder(given):
             return Place(key, path, real, status=status)
         if status is not None:
-            raise bad(given, "is not a folder", "leave out the slash at its end")
+            raise bad(given, "is not a folder", "omit the trailing slash")
         return Place(key, f"{path}/", real, True)
 
     def _respelled(self, given: str, real: str, known: int) -> tuple[str, int]:
@@ -279,7 +279,7 @@ class Tree:
         raise bad(
             given,
             "lies outside the tree",
-            f"this ledger is about {plain(self.root)}; use -C with a folder of the other tree",
+            f"this ledger covers {plain(self.root)}; use -C with a folder of the other tree",
             root=plain(self.root),
         )
 
@@ -519,7 +519,9 @@ def _asks_for_folder(given: str) -> bool:
 def _unmistakable(inner: str, key: str, given: str) -> str:
     """A spelling that would be refused, or read as a resource, if it were given back as it is."""
     if WINDOWS and ":" in inner:
-        raise bad(given, "contains a colon, which no name may here", "name the file itself")
+        raise bad(
+            given, "contains a colon, which file names here cannot contain", "name the file itself"
+        )
     if not inner:
         return keys.ROOT
     return f"./{inner}" if key.startswith("./") or inner.isspace() else inner
@@ -538,7 +540,7 @@ def reject_unusable(part: str, given: str) -> None:
             "set PYTHONUTF8=1, or a locale with UTF-8",
         )
     if _RANGE_END in part:
-        raise bad(given, "contains U+10FFFF, which is no character", "rename the file")
+        raise bad(given, "contains U+10FFFF, which is not a character", "rename the file")
 
 
 def _theirs(given: str, real: str) -> BadKeyError:
@@ -554,4 +556,4 @@ def _theirs(given: str, real: str) -> BadKeyError:
 def _blank(given: str) -> BadKeyError:
     if not given:
         return BadKeyError("an empty path names nothing", hint="use . for the root", key="")
-    return bad(given, "is blank", "write ./ before a name that is made of blanks")
+    return bad(given, "is blank", "write ./ before a name that consists of spaces")

@@ -53,7 +53,7 @@ def resolve(path: str, given: str) -> tuple[str, os.stat_result | None, int]:
         path = "/".join([_next_step(stem, missing.pop()), *reversed(missing)])
     raise bad(
         given,
-        "is a loop of symbolic links, or changes all the time",
+        "is a loop of symbolic links, or keeps changing",
         "repair the link, or try again",
     )
 
@@ -65,7 +65,7 @@ def _without_last(path: str, missing: list[str], given: str) -> str:
         raise bad(
             given,
             "goes up from a folder that does not exist",
-            "leave out the `..`, or make the folder first",
+            "omit the `..`, or create the folder first",
         )
     if name and name != ".":
         missing.append(name)
@@ -108,7 +108,7 @@ def look_by_name(path: str, wants_status: bool) -> tuple[str, os.stat_result | N
             return (real.replace("\\", "/") if WINDOWS else real), status
     from errno import EBUSY
 
-    raise OSError(EBUSY, "it changes all the time")
+    raise OSError(EBUSY, "it keeps changing")
 
 
 look = look_by_descriptor if _LINUX else look_by_name
@@ -164,10 +164,10 @@ def trouble(error: Exception, given: str) -> BadKeyError:
         return bad(
             given,
             "cannot be resolved: permission denied",
-            "get the right to search its folders; until then nobody can say where it leads",
+            "get permission to search its folders; until then it cannot be resolved",
         )
     if code == errno.ENAMETOOLONG:
-        return bad(given, "is longer than a path can be", "use shorter names")
+        return bad(given, "is too long for a path", "use shorter names")
     said = error.strerror if isinstance(error, OSError) else str(error)
     return bad(given, f"cannot be resolved: {plain(said or type(error).__name__)}", "try again")
 

@@ -4,7 +4,7 @@ Never the command's own: it ends at once, and its lock would end with it. Nor th
 that an agent starts for one call. So a lock that is taken from the command line belongs, in this
 order, to
 
-1. whoever is named with `--holder`; it lives by its ttl alone,
+1. whoever is named with `--holder`; its locks end by their ttl alone,
 2. the runner that is named in HOLDFAST_HOLDER,
 3. the agent client that the command runs under, the nearest if there are several,
 4. the session of the terminal,
@@ -67,7 +67,7 @@ def whoami(environ: Mapping[str, str], *, holder: str | None = None) -> Self:
     """Whose lock it is that this command takes."""
     if holder is not None:
         id = checked_id(holder, "--holder")
-        return Self(Holder(id=id, user=user_name()), "as given; it lives by its ttl alone")
+        return Self(Holder(id=id, user=user_name()), "as given; its locks end by their ttl alone")
     if environ.get(HOLDER_VARIABLE):
         return _runner(environ)
     above = ancestors() if sees_processes() else []
@@ -106,7 +106,7 @@ def checked_id(id: str, source: str) -> str:
     raise BadKeyError(
         f"{id[:80]!r} cannot be the name of a holder (from {source})",
         hint=f"give 1 to {HOLDER_CHARACTERS_MAX} printable characters, no line breaks, "
-        "no blanks around them",
+        "no leading or trailing spaces",
         holder=id[:80].encode("utf-8", "backslashreplace").decode(),
     )
 
@@ -140,7 +140,7 @@ def _runner(environ: Mapping[str, str]) -> Self:
     witness = _owner(owner)
     marks = (f"{OWNER_VARIABLE}={owner}",) if witness else ()
     how = f"from {HOLDER_VARIABLE}"
-    how += f" (runner with pid {witness.pid})" if witness else "; it lives by its ttl alone"
+    how += f" (runner with pid {witness.pid})" if witness else "; its locks end by their ttl alone"
     key = _process_key(id, witness) if witness else id
     return Self(Holder(id=id, key=key, witness=witness, marks=marks, user=user_name()), how)
 
@@ -213,7 +213,7 @@ def _claude(session: str, pid: str, above: list[Process]) -> Self:
         marks=(f"{CLAUDE_SESSION_VARIABLE}={session}",) if witness else (),
         user=user_name(), client="claude", session=session,
     )  # fmt: skip
-    seen = f"(pid {witness.pid})" if witness else "(not in sight; it lives by its ttl alone)"
+    seen = f"(pid {witness.pid})" if witness else "(not in sight; its locks end by their ttl alone)"
     return Self(made, f"the Claude Code session {session} {seen}")
 
 
@@ -320,7 +320,7 @@ def _program(above: list[Process]) -> Self | None:
     witness = None if found.is_shell and found.task == "-c" else found.witness
     made = Holder(id=id, key=_process_key(id, found.witness), witness=witness, user=user)
     how = f"the program that started this command ({found.name}, pid {found.pid})"
-    return Self(made, how if witness else f"{how}; it lives by its ttl alone")
+    return Self(made, how if witness else f"{how}; its locks end by their ttl alone")
 
 
 def _nobody() -> Self:
@@ -333,7 +333,7 @@ def _nobody() -> Self:
     else:
         id = f"{user}@{_host_name()}:{session}"
         key = f"{id}@{own_witness().boot}"
-    how = "nothing lasting was found above this command; it lives by its ttl alone"
+    how = "no lasting process was found above this command; its locks end by their ttl alone"
     return Self(Holder(id=id, key=key, user=user), how)
 
 
