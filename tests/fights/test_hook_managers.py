@@ -465,7 +465,7 @@ def test_the_framework_that_was_installed_after_us_is_ended_before_it_stashes(
     done = ann.commit()
     assert done.code == 1
     assert f"b.py: {repo.name_of(bob)}" in done.complained
-    assert "pre-commit takes unfinished work of others" in done.complained
+    assert "pre-commit removes unfinished work of others" in done.complained
     assert repo.ran() == []
     assert unharmed
     bob.kill()
@@ -618,7 +618,7 @@ def test_a_manager_of_which_we_do_not_know_that_it_obeys_is_not_even_started(
     done = ann.commit()
     assert done.code == 1
     assert f"b.py: {repo.name_of(bob)}" in done.complained
-    assert "overcommit takes unfinished work of others" in done.complained
+    assert "overcommit removes unfinished work of others" in done.complained
     assert repo.ran() == []
     assert unharmed
     bob.kill()

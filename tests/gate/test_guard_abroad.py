@@ -142,7 +142,7 @@ def test_a_program_that_is_sent_elsewhere_is_watched_there(
 
 def test_what_a_program_changed_elsewhere_is_told_and_free(there: Path, ann: Session) -> None:
     told = ann.run(f"cd ../there && {sneaky('app/x.py')}")
-    assert "1 file changed that nobody holds: app/x.py." in told
+    assert "1 unleased file changed: app/x.py." in told
     assert owners(there) == {}
 
 

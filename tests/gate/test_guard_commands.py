@@ -192,7 +192,7 @@ def assert_accounted_for(root: Path, changed: set[str], told: str) -> None:
     mine = {path for path, owner in owners(root).items() if owner == "claude:bob"}
     left = {name for name in fresh if (root / name).exists()} - {"dist/o.js"} - mine
     if len(left) > NAMED_MAX:
-        assert f"{len(left)} files changed that nobody holds" in told
+        assert f"{len(left)} unleased files changed" in told
     else:
         assert {name for name in left if name in told} == left
     assert {name for name in mine if not (root / name).exists()} <= changed

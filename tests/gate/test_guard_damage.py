@@ -134,7 +134,7 @@ def test_what_changed_again_since_is_not_undone(shop: Shop) -> None:
     id = shop.events("damage")[0].data["id"]
     done = guard.undo(shop.manager, id)
     assert done.restored == ("app/z.py",)
-    assert done.left == (("app/x.py", "it has been changed again since"),)
+    assert done.left == (("app/x.py", "it has changed again since"),)
     assert text(shop, "app/x.py") == "ann again\n"
     assert guard.undo(shop.manager, id).restored == ()  # what was left can be tried again
 

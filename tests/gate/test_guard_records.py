@@ -137,7 +137,7 @@ def test_the_owner_is_not_taken_for_a_namesake_whose_command_ran(shop: Shop, ver
         data = {name: note.data[name] for name in TOLD_1}
         transactions.note(shop.manager, "damage_to_be_told", data, name=note.data["note"])
     told = ann.pending()
-    assert "what you hold was changed: app/x.py." in told
+    assert "files that you hold were changed: app/x.py." in told
     assert "your command" not in told
 
 
@@ -152,7 +152,7 @@ def test_one_whose_command_ended_unheard_is_told_by_its_key(shop: Shop, version:
         (note,) = transactions.notes(shop.manager, told_name(BOB))
         data = {name: note.data[name] for name in TOLD_1}
         transactions.note(shop.manager, "damage_to_be_told", data, name=note.data["note"])
-    assert "While your command ran, files were changed that others hold: app/x.py (claude:ann)" in (
+    assert "While your command ran, files that others hold were changed: app/x.py (claude:ann)" in (
         bob.pending()
     )
 
@@ -163,14 +163,16 @@ def test_nobody_is_blamed_for_what_a_person_saved_meanwhile(shop: Shop) -> None:
     bob.ask("make test")
     (shop.root / "app/x.py").write_text("a person's\n")
     said = bob.ended("make test")
-    assert said.context.startswith("While your command ran, files were changed that others hold: ")
-    assert "If your command did it, put them back" in said.context
-    assert "If it did not, leave them" in said.context
-    assert said.user.startswith("holdfast: while a command of claude:bob ran, what claude:ann ")
-    assert "If the command did it" in said.user
+    assert said.context.startswith("While your command ran, files that others hold were changed: ")
+    assert "If your command changed them, restore them" in said.context
+    assert "If it did not change them, leave them" in said.context
+    assert said.user.startswith("holdfast: while a command of claude:bob ran, files that ")
+    assert "If the command changed them" in said.user
     told = ann.pending()
-    assert told.startswith("While claude:bob ran `make test`, what you hold was changed: app/x.py.")
-    assert "Whether that command did it is not known." in told
+    assert told.startswith(
+        "While claude:bob ran `make test`, files that you hold were changed: app/x.py."
+    )
+    assert "It is not known whether that command changed them." in told
     guard.undo(shop.manager, shop.events("damage")[0].data["id"])
     assert (shop.root / "app/x.py").read_text() == "ann\n"
 
@@ -211,7 +213,7 @@ def test_all_that_is_written_at_the_end_of_a_command_is_one_decision(
     decisions.clear()
     said = bob.ended(line)
     assert decisions == ["decided"]
-    assert "nobody holds: README.md." in said.context
+    assert "unleased file changed: README.md." in said.context
     written = [one.type for one in list(shop.manager.events())[head:]]
     assert sorted(written) == [
         "damage", "damage_forgotten", "damage_to_be_told", "damage_to_be_told", "lock_released",

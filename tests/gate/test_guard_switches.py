@@ -112,7 +112,7 @@ def test_an_edit_that_takes_our_hooks_away_is_refused(ann: Session, root: Path) 
 def test_all_hooks_cannot_be_switched_off_in_the_other_file_either(
     ann: Session, root: Path
 ) -> None:
-    assert "switch all hooks off" in write(ann, ".claude/settings.json", {"disableAllHooks": True})
+    assert "switch off all hooks" in write(ann, ".claude/settings.json", {"disableAllHooks": True})
     assert write(ann, ".claude/settings.json", {"disableAllHooks": False, "model": "x"}) == ""
     (root / ".claude/settings.json").write_text('{"disableAllHooks": true}')  # by a person
     assert write(ann, ".claude/settings.json", {"disableAllHooks": True, "model": "y"}) == ""
@@ -149,7 +149,7 @@ def test_codex_features_can_be_set_but_not_this_one(cid: Session, root: Path) ->
 @pytest.mark.parametrize("name", [".holdfast/off", ".holdfast/ledger.db", ".holdfast/new/x"])
 def test_the_ledger_is_nobodys_to_edit(root: Path, client: str, name: str) -> None:
     reason = Session("ann", root, client).write(root / name, "x")
-    assert "Holdfast's own" in reason
+    assert "it belongs to Holdfast" in reason
     assert "ask your user" in reason
 
 

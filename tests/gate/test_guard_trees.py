@@ -129,7 +129,7 @@ def test_stash_pop_is_refused_if_it_brings_back_what_another_holds_now(shop: Sho
     ann.edit("lib/y.py", write=None)
     said = bob.run("git stash pop")
     assert said.kind == "quiet"
-    assert "nobody holds: app/x.py." in said.context
+    assert "unleased file changed: app/x.py." in said.context
     assert bob.held() == []
 
 

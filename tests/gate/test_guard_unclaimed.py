@@ -37,8 +37,9 @@ def test_what_a_program_changed_is_told_and_left_free(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     said = ann.run(f"mkdir gen; {sneaky('app/x.py')}; {sneaky('gen/new.py')}")
     assert said.context == (
-        "While your command ran, 2 files changed that nobody holds: app/x.py, gen/new.py. If you "
-        "changed them and still work on them, your next edit takes them; if not, somebody else did."
+        "While your command ran, 2 unleased files changed: app/x.py, gen/new.py. If you changed "
+        "them and are still working on them, your next edit leases them; if you did not, leave "
+        "them alone."
     )
     assert said.user == ""
     assert ann.held() == []
@@ -49,12 +50,12 @@ def test_what_a_program_changed_is_told_and_left_free(shop: Shop) -> None:
 
 def test_one_file_is_told_as_one(shop: Shop) -> None:
     told = shop.worker("ann").run(sneaky("app/x.py")).context
-    assert "1 file changed that nobody holds: app/x.py. If you changed it and" in told
+    assert "1 unleased file changed: app/x.py. If you changed it and" in told
 
 
 def test_many_files_are_one_line(shop: Shop) -> None:
     told = shop.worker("ann").run(MANY.format(300)).context
-    assert "300 files changed that nobody holds: v/0, v/1, v/10, v/100, v/101 and 295 more" in told
+    assert "300 unleased files changed: v/0, v/1, v/10, v/100, v/101 and 295 more" in told
     assert "\n" not in told
 
 
@@ -79,7 +80,7 @@ def test_of_what_others_hold_nothing_is_told_but_damage(shop: Shop) -> None:
     ann.ask("make test")
     bob.write("app/z.py", "bob goes on\n")
     (shop.root / "app/x.py").write_text("a person's\n")
-    assert "nobody holds: app/x.py." in ann.ended("make test").context
+    assert "unleased file changed: app/x.py." in ann.ended("make test").context
     assert shop.events("damage", "lock_refused") == []
     assert (ann.held(), bob.held()) == ([], ["app/z.py"])
 
@@ -89,14 +90,14 @@ def test_what_a_person_has_locked_is_held(shop: Shop) -> None:
     ann = shop.worker("ann")
     ann.ask("make test")
     (shop.root / "app/z.py").write_text("dora's\n")
-    assert "nobody holds" not in ann.ended("make test").context
+    assert "unleased" not in ann.ended("make test").context
 
 
 def test_what_was_dirty_before_is_not_told(shop: Shop) -> None:
     ann = shop.worker("ann")
     (shop.root / "app/z.py").write_text("a person's\n")
     settled(shop.root / "app/z.py")
-    assert "nobody holds: app/x.py." in ann.run(sneaky("app/x.py")).context
+    assert "unleased file changed: app/x.py." in ann.run(sneaky("app/x.py")).context
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_what_an_agent_was_told_it_is_not_told_again_for_a_while(
     assert "app/x.py" in ann.run(sneaky("app/x.py")).context
     assert ann.run(sneaky("app/x.py")).context == ""
     told = ann.run(f"{sneaky('app/x.py')}; {sneaky('app/z.py')}").context
-    assert "1 file changed that nobody holds: app/z.py." in told
+    assert "1 unleased file changed: app/z.py." in told
     assert "app/x.py" in bob.run(sneaky("app/x.py")).context  # another has not heard of it
     monkeypatch.setattr(unclaimed_changes, "AGAIN_SECONDS", -1)
     assert "app/x.py" in ann.run(sneaky("app/x.py")).context
@@ -135,7 +136,7 @@ def test_what_changed_while_two_ran_is_told_to_both_and_nobodys(shop: Shop) -> N
     time.sleep(0.03)
     sh(shop.root, "echo bob > app/z.py")
     told = bob.ended("make bob").context
-    assert "2 files changed that nobody holds: app/x.py, app/z.py." in told
+    assert "2 unleased files changed: app/x.py, app/z.py." in told
     assert ann.held() == bob.held() == []
     assert kept_files.all_running(str(shop.root)) == []
 
@@ -205,7 +206,7 @@ def test_what_a_person_saves_while_a_command_runs_stays_the_persons(
     (world.root / "lib/y.py").write_text("a person's\n")
     (world.root / "app/x.py").write_text("a person's\n")
     told = world.shell(ann, "PostToolUse-Bash", "make test")
-    assert "2 files changed that nobody holds: app/x.py, lib/y.py." in told
+    assert "2 unleased files changed: app/x.py, lib/y.py." in told
     assert world.repo.held() == {}
     done = person.commit("lib/y.py")
     assert (done.code, world.repo.last()) == (0, ["lib/y.py"]), done

@@ -61,7 +61,7 @@ def test_what_a_command_in_the_background_did_is_found_when_the_agent_rests(
     assert id in said["systemMessage"]
     assert "hookSpecificOutput" not in said  # at a stop, that would set the agent going again
     told = context(bob.tell("UserPromptSubmit", prompt="go on"))
-    assert "your command ran, files were changed" in told
+    assert "your command ran, files that others hold were changed" in told
     assert f"app/x.py ({called(root, 'ann')})" in told
     assert f"holdfast undo {id}" in told
     assert f"holdfast undo {id}" in context(ann.tell("UserPromptSubmit", prompt="go on"))

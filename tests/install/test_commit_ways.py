@@ -133,7 +133,7 @@ def test_a_patch_of_what_others_hold_is_refused_and_can_be_given_up(
     done = ann.run("git", "am", mail)
     assert done.code == 1
     assert f"b.py: {repo.name(BOB_KEY)}" in done.complained
-    assert "git am --continue; or give it up: git am --abort" in done.complained
+    assert "git am --continue; or abort it: git am --abort" in done.complained
     ann.git("am", "--abort")
     assert (repo.root / "b.py").read_text() == "old b.py\n"
     assert ann.run("git", "am", mail).code == 1
@@ -148,8 +148,8 @@ def test_a_person_may_apply_a_patch_in_spite_of_that(repo: Repo, ann: Actor, per
     ann.lease("a.py")
     done = person.run("git", "am", mail)
     assert done.code == 1
-    line = next(line for line in done.complained.split("\n") if "does not ask" in line)
-    words = line.removeprefix("into it, ").removesuffix(" does not ask.").split()
+    line = next(line for line in done.complained.split("\n") if "skips this check" in line)
+    words = line.removeprefix("belong in this commit, ").removesuffix(" skips this check.").split()
     assert words[-2:] == ["am", "--continue"]
     assert person.run(*words).code == 0
     assert repo.last() == ["a.py"]
@@ -204,7 +204,7 @@ def test_a_rebase_by_patches_is_refused_and_can_be_given_up(
     bob.lease("a.py")
     done = ann.run("git", "rebase", "--apply", "main")
     assert done.code == 1
-    assert "give it up: git rebase --abort" in done.complained
+    assert "abort it: git rebase --abort" in done.complained
     ann.git("rebase", "--abort")
     assert repo.subjects() == ["side", "start"]
 

@@ -162,11 +162,11 @@ def test_what_cannot_be_put_right_is_told_and_told_again_at_each_start(
     ruby = "#!/usr/bin/env ruby\nhook_type = File.basename($0)\n"
     replace(repo, text=ruby)
     said = told(ann)
-    assert "cannot be put right" in said
+    assert "cannot be repaired" in said
     assert "own file name" in said
     assert hook(repo).read_text() == ruby
     assert told(ann) == "", "once"
-    assert "cannot be put right" in told(bob, "SessionStart", source="startup")
+    assert "cannot be repaired" in told(bob, "SessionStart", source="startup")
     hook(repo).unlink()
     assert "in place again" in told(bob)
     assert "git's hooks" not in told(ann, "SessionStart", source="resume")

@@ -144,7 +144,7 @@ class Replacement:
                 try:
                     way.append(_step(way[-1], name))
                 except FileNotFoundError:
-                    raise Moved(f"{name} has gone away meanwhile") from None
+                    raise Moved(f"{name} was removed meanwhile") from None
             for mine, found, name in zip(
                 self._folders, way, (self._root, *self._names), strict=True
             ):
@@ -221,10 +221,10 @@ class ReplacementByName(Replacement):
         for name in self._names:
             folder = os.path.join(folder, name)
             if os.path.islink(folder) or not os.path.isdir(folder):
-                raise Moved(f"{name} is a link, or no folder")
+                raise Moved(f"{name} is a link, or not a folder")
         whole = os.path.join(folder, self._name)
         if os.path.lexists(whole) and (os.path.islink(whole) or not os.path.isfile(whole)):
-            raise Moved(f"{self._name} is no file")
+            raise Moved(f"{self._name} is not a file")
 
     def settle(self) -> None:
         """Nothing: a folder cannot be synced here."""
@@ -250,7 +250,7 @@ def _step(folder: int, name: str) -> int:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise
-        raise Moved(f"{name} is a symbolic link, or no folder") from error
+        raise Moved(f"{name} is a symbolic link, or not a folder") from error
 
 
 def _look(folder: int, name: str) -> os.stat_result | None:
@@ -261,7 +261,7 @@ def _look(folder: int, name: str) -> os.stat_result | None:
         return None
     if stat.S_ISREG(status.st_mode):
         return status
-    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "no ordinary file"
+    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
     raise Moved(f"{name} is {what}")
 
 

@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> int:
     if name == AFTER_CHECKOUT:
         return _furnish()
     known = ", ".join((*CHECKS, *RELEASES, AFTER_CHECKOUT))
-    _say(f"holdfast: {name[:40]!r} is no hook of git that it knows; there is {known}")
+    _say(f"holdfast: unknown git hook {name[:40]!r}; known: {known}")
     return 2
 
 
@@ -173,7 +173,7 @@ def _release(name: str) -> int:
         hook_repair.commit_was_seen(root)
     except BaseException as error:  # the commit is made; its files come free with their owner
         what = error.message if isinstance(error, HoldfastError) else repr(error)
-        _say(f"holdfast: committed, but your leases on these files stay for now: {what}")
+        _say(f"holdfast: committed, but your leases on these files remain for now: {what}")
     return 0
 
 

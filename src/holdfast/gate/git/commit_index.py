@@ -119,8 +119,8 @@ def _update(root: str, env: Mapping[str, str], info: bytes) -> None:
             return
         if monotonic() > end:
             raise GitError(
-                f"what the hook has staged cannot be staged for the commit: {said}",
-                hint="commit once more",
+                f"the changes that the hook staged cannot be added to the commit: {said}",
+                hint="commit again",
                 folder=root,
             )
         sleep(0.1)

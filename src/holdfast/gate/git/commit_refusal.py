@@ -26,21 +26,25 @@ def contains(
     root: str, env: Mapping[str, str], hook: str, others: list[Held], *, is_person: bool
 ) -> str:
     """To whoever commits what others are changing. `hook` is the one of git that asks."""
-    last = "Do not go round this; if you cannot go on without it, tell your user."
+    last = (
+        "Do not work around this refusal; if you cannot go on without the commit, tell your user."
+    )
     if is_person:
-        anyway = "git commit --no-verify does not ask."
+        anyway = "git commit --no-verify skips this check."
         if hook == "pre-applypatch":
-            anyway = f"git -c core.hooksPath=/dev/null {_applying(root)} --continue does not ask."
+            anyway = (
+                f"git -c core.hooksPath=/dev/null {_applying(root)} --continue skips this check."
+            )
         last = (
             "You commit outside of any agent, so none of these leases is yours. If you are sure "
-            f"that they belong\ninto it, {anyway}"
+            f"that the files\nbelong in this commit, {anyway}"
         )
     return "\n".join(
         (
-            "holdfast: this commit is refused, for others are changing what it contains:",
+            "holdfast: this commit is refused: others are changing files that it contains:",
             *_listed(others),
             _leave_out(root, env, hook, sorted({one.name for one in others})),
-            "  -> or wait until its owner has committed it or is done: holdfast status",
+            "  -> or wait until the owner has committed or is done: holdfast status",
             last,
         )
     )
@@ -50,9 +54,9 @@ def _leave_out(root: str, env: Mapping[str, str], hook: str, names: list[str]) -
     """How to commit the rest."""
     index = os.path.basename(env.get("GIT_INDEX_FILE", ""))
     if index.startswith("next-index-"):
-        return "  -> leave it out of the files that you name, and commit the rest"
+        return "  -> do not name these files, and commit the rest"
     if index.endswith(".lock"):
-        return "  -> git add what is yours, and commit without -a"
+        return "  -> git add your own files, and commit without -a"
     if hook == "pre-applypatch":
         verb = _applying(root)
         return _whole("a patch", f"git {verb} --continue", f"git {verb} --abort")
@@ -63,7 +67,7 @@ def _leave_out(root: str, env: Mapping[str, str], hook: str, names: list[str]) -
 
 
 def _whole(what: str, go_on: str, give_up: str) -> str:
-    return f"  -> {what} is committed as a whole: wait, then {go_on}; or give it up: {give_up}"
+    return f"  -> {what} is committed as a whole: wait, then {go_on}; or abort it: {give_up}"
 
 
 def _applying(root: str) -> str:
@@ -82,13 +86,13 @@ def would_lose(
     """To whoever commits where a hook would put the work of others aside."""
     return "\n".join(
         (
-            f"holdfast: this commit is refused, for {manager.name} takes unfinished work of others",
-            "out of the work tree while it runs, and what they write meanwhile would be lost:",
+            f"holdfast: this commit is refused: {manager.name} removes unfinished work of others",
+            "from the work tree while it runs, and what they write meanwhile would be lost:",
             *_listed(others),
             f"({manager.evidence}.)",
             "  -> wait until they have committed: holdfast status",
             *(
-                ["     then git commit; or give the merge up: git merge --abort"]
+                ["     then git commit; or abort the merge: git merge --abort"]
                 if hook == "pre-merge-commit" or is_merging(root)
                 else _way_round(_as_words(names, env), manager)
             ),
@@ -102,8 +106,8 @@ def partly_staged(root: str, env: Mapping[str, str], manager: Stasher, others: l
     words = "git restore --staged --" if exists(root, "HEAD") else "git rm --cached --"
     return "\n".join(
         (
-            f"holdfast: this commit is refused, for {manager.name} puts the unstaged part of files",
-            "aside that are staged in part, and what their owners write meanwhile would be lost:",
+            f"holdfast: this commit is refused: {manager.name} sets aside the unstaged part of",
+            "partly staged files, and what their owners write meanwhile would be lost:",
             *_listed(others),
             f"({manager.evidence}.)",
             f"  -> stage them whole: git add -- {names}",
@@ -130,10 +134,10 @@ def _way_round(mine: str, manager: Stasher) -> list[str]:
 
 def in_trouble(what: str, hint: str = "") -> str:
     """To whoever commits while nobody can say what others hold."""
-    lines = [f"holdfast: this commit is refused, for nobody can say what others hold: {what}"]
+    lines = [f"holdfast: this commit is refused: it is unknown what others hold: {what}"]
     if hint:
         lines.append(f"  -> {hint}")
-    lines.append("  -> holdfast doctor looks into it; a person can use git commit --no-verify")
+    lines.append("  -> run holdfast doctor; a person can use git commit --no-verify")
     return "\n".join(lines)
 
 

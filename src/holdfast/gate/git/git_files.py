@@ -68,8 +68,8 @@ def git(folder: str, *words: str, env: Mapping[str, str], input: bytes = b"") ->
     code, answer, said = call(folder, *words, env=env, input=input)
     if code != 0:
         raise GitError(
-            f"git {words[0]} failed in {folder}: {said or f'it ended with {code}'}",
-            hint="try it by hand there; git says what it needs",
+            f"git {words[0]} failed in {folder}: {said or f'exit code {code}'}",
+            hint="run it there by hand; git says what it needs",
             folder=folder,
         )
     return answer
@@ -87,11 +87,11 @@ def call(
             capture_output=True, check=False, timeout=GIT_SECONDS_MAX,
         )  # fmt: skip
     except FileNotFoundError as error:
-        raise GitError("there is no git", hint="install git, or repair PATH") from error
+        raise GitError("git was not found", hint="install git, or repair PATH") from error
     except subprocess.TimeoutExpired as error:
         raise GitError(
             f"git {words[0]} did not answer within {GIT_SECONDS_MAX:g} s",
-            hint="try it by hand",
+            hint="run it by hand",
             folder=folder,
         ) from error
     said = done.stderr.decode("utf-8", "backslashreplace").strip().splitlines()
@@ -229,7 +229,7 @@ def exists(repo: str, name: str) -> bool:
     )
     if code not in (0, 1):
         raise GitError(
-            f"git rev-parse failed in {repo}: {said}", hint="try it by hand there", folder=repo
+            f"git rev-parse failed in {repo}: {said}", hint="run it there by hand", folder=repo
         )
     return code == 0
 

@@ -147,7 +147,7 @@ def to_install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
     at = folders(repo)
     if os.path.lexists(at.theirs) and not os.path.isdir(at.theirs):
         raise GitHookError(
-            f"hooks are switched off here: {at.theirs} is no folder",
+            f"hooks are switched off here: {at.theirs} is not a folder",
             hint="git config --show-origin core.hooksPath says where that is set",
             folder=at.theirs,
         )
@@ -226,22 +226,22 @@ def _hook(folder: str, name: str, words: Sequence[str]) -> Hook:
     if not os.path.lexists(path):
         return hook(ABSENT)
     if not os.path.isfile(path):
-        return hook(BLOCKED, "it is no file, or a link that leads nowhere")
+        return hook(BLOCKED, "it is not a file, or is a dangling link")
     text = read(path)
     overtaken = is_made_by_pre_commit(text) and hook_scripts.is_ours(read(f"{path}{LEGACY}"))
     ours = read(f"{path}{LEGACY}") if overtaken else text
     if hook_scripts.is_ours(ours) and not hook_scripts.is_whole(ours):
-        return hook(EDITED, "somebody has changed Holdfast's hook")
+        return hook(EDITED, "Holdfast's hook was edited")
     if overtaken:
         return hook(OVERTAKEN)
     if hook_scripts.is_ours(text):
         if kept and not os.path.isfile(before):
-            return hook(BLOCKED, f"{before} is no file")
+            return hook(BLOCKED, f"{before} is not a file")
         wanted = _text(name, words, before, made=hook_scripts.made_its_folder(text))
         return hook(INSTALLED if text == wanted and os.access(path, os.X_OK) else OUTDATED)
     if kept and not _same(path, before) and not _is_renewed(path, before):
         return hook(
-            BLOCKED, f"it was written anew since Holdfast kept the one before as {name}{BEFORE}"
+            BLOCKED, f"it was rewritten after Holdfast kept the previous one as {name}{BEFORE}"
         )
     why = hook_scripts.cannot_be_chained(text)
     return hook(BLOCKED, why) if why else hook(FOREIGN)
@@ -278,7 +278,7 @@ def _cannot(hook: Hook) -> GitHookError:
     return GitHookError(
         f"{hook.path} cannot be handled safely: {hook.why}",
         hint=(
-            f"look at it and at {hook.name}{BEFORE} beside it; keep one of them as {hook.name}"
+            f"compare it with {hook.name}{BEFORE} beside it, and keep one of them as {hook.name}"
             if hook.state == EDITED or hook.before
             else "remove it, or let it call Holdfast itself as its first step: "
             + " ".join(map(quoted, (*command(), "git", hook.name)))

@@ -82,7 +82,7 @@ def folders(repo: str) -> Folders:
     code, answer, said_so = call(root, *words, env=env)
     if code not in (0, 1):
         raise GitError(
-            f"git cannot say where its hooks are: {said_so}",
+            f"git cannot report where its hooks are: {said_so}",
             hint="git config --show-origin --get-all core.hooksPath",
             folder=root,
         )
@@ -102,7 +102,7 @@ def turn_to_ours(repo: str) -> None:
     if folders(repo).now != at.ours:
         turn_back(at)
         raise GitError(
-            "core.hooksPath is set where it counts for more than the repository's own settings",
+            "core.hooksPath is set in a place that overrides the repository's own settings",
             hint="git config --show-origin --get-all core.hooksPath says where",
             folder=at.root,
         )
@@ -226,7 +226,7 @@ def _locked(lock: str) -> int:
         except FileExistsError:
             if monotonic() > end:
                 raise GitError(
-                    f"another process is writing git's settings: {lock} is there",
+                    f"another process is writing git's settings: {lock} exists",
                     hint="remove it if no git is running",
                     path=lock,
                 ) from None

@@ -84,7 +84,7 @@ def look(root: str) -> str:
             _write(root, hook_folder.folders(root), Known(logs, words, problem))
         except (GitError, OSError) as error:
             what = error.message if isinstance(error, GitError) else str(error)
-            return f"holdfast: git's hooks cannot be looked at: {what}"
+            return f"holdfast: git's hooks cannot be checked: {what}"
     return f"holdfast: {told or problem}" if told or problem else ""
 
 
@@ -122,7 +122,7 @@ def _put_right(root: str, words: Sequence[str]) -> tuple[str, str]:
         what, then = str(error), ""
         if isinstance(error, GitError):
             what, then = error.message, f" -> {error.hint}." if error.hint else ""
-        why = f"git's hooks were changed, and cannot be put right: {what}.{then}"
+        why = f"git's hooks were changed, and cannot be repaired: {what}.{then}"
         return "", f"{why} Until then commits are not checked."
     listed = "; ".join(wrong[:3]) + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
     return f"git's hooks were changed, and are in place again: {listed}", ""

@@ -95,7 +95,7 @@ def made_its_folder(text: bytes) -> bool:
 def cannot_be_chained(text: bytes) -> str:
     """Why a hook cannot run under another name, if it cannot."""
     if _interpreter(text) is None and _reads_its_name(text):
-        return "it decides by its own file name what to run, and cannot run under another one"
+        return "it chooses what to run by its own file name, and cannot run under another name"
     return ""
 
 

@@ -51,14 +51,14 @@ _INSTEAD = {
     "checkout": "Name your own files, or use another folder: git worktree add ../NAME BRANCH",
     "switch": "Work on the other branch in another folder: git worktree add ../NAME BRANCH",
     "restore": "Name your own files: git restore YOUR FILES",
-    "clean": "Name what is yours: git clean -f -- YOUR FILES",
+    "clean": "Name your own files: git clean -f -- YOUR FILES",
 }
 #: What to do instead of clearing away what the gate needs.
 _SPARING = {
-    "clean": "Spare it: git clean … -e '/{0}', with -X: -e '!/{0}' -e '!/{0}/**'. ",
-    "stash": "Spare it: -u instead of --all, or name your own files after `--`. ",
+    "clean": "Exclude it: git clean … -e '/{0}', with -X: -e '!/{0}' -e '!/{0}/**'. ",
+    "stash": "Exclude it: -u instead of --all, or name your own files after `--`. ",
 }
-_WAIT = "Do it when they have committed, or in another folder: git worktree add ../NAME BRANCH"
+_WAIT = "Wait until they have committed, or use another folder: git worktree add ../NAME BRANCH"
 LISTED_MAX = 10
 
 
@@ -307,7 +307,7 @@ def _said(verb: TreeVerb, lost: Sequence[Held], now: int) -> str:
     if len(lost) > LISTED_MAX:
         lines.append(f"  and {len(lost) - LISTED_MAX} more")
     return (
-        f"Refused: `git {_line(verb)}` would change what others are working on:\n"
+        f"Refused: `git {_line(verb)}` would change files that others are working on:\n"
         + "\n".join(lines)
         + f"\nNothing was changed. {_INSTEAD.get(verb.verb, _WAIT)}"
     )

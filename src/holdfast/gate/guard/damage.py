@@ -109,8 +109,8 @@ def to_user(undo: str, damage: Damage) -> str:
     who = ", ".join(sorted({file.owner for file in damage.files}))
     what = listed([file.path for file in damage.files])
     return (
-        f"holdfast: while a command of {damage.by} ran, what {who} holds was changed: {what}. "
-        f"If the command did it, undo it with: {undo}"
+        f"holdfast: while a command of {damage.by} ran, files that {who} holds were changed: "
+        f"{what}. If the command changed them, undo it with: {undo}"
     )
 
 
@@ -122,18 +122,18 @@ def with_owners(damage: Damage) -> list[str]:
 def to_agent(undo: str, files: Sequence[str]) -> str:
     """For the agent whose command ran."""
     return (
-        f"While your command ran, files were changed that others hold: {listed(files)}. "
-        f"If your command did it, put them back now with: {undo}\n"
-        "Then do it again in a way that touches only your own files. If it did not, leave them: "
-        "somebody else changed them."
+        f"While your command ran, files that others hold were changed: {listed(files)}. "
+        f"If your command changed them, restore them now with: {undo}\n"
+        "Then run it again in a way that touches only your own files. If it did not change them, "
+        "leave them alone."
     )
 
 
 def _to_owner(record: Told, undo: str) -> str:
     return (
-        f"While {record.by} ran `{record.command}`, what you hold was changed: "
-        f"{listed(record.paths)}. Whether that command did it is not known. Look at it before you "
-        "edit it again. What was there before comes back, unless it has changed again since, with: "
+        f"While {record.by} ran `{record.command}`, files that you hold were changed: "
+        f"{listed(record.paths)}. It is not known whether that command changed them. Read them "
+        "before you edit them again. To restore those that have not changed again since, run: "
         f"{undo}"
     )
 
@@ -204,7 +204,7 @@ def undo(manager: Ledger, id: str) -> Undone:
     if event is None or manager.tree is None:
         raise NoSuchDamage(
             f"there is no damage {id[:40]!r} to undo",
-            hint="it was undone already, or is more than a week old; see: holdfast log",
+            hint="it was already undone, or is more than a week old; see: holdfast log",
             id=id[:40],
         )
     damage = Damage.of(event)
@@ -230,15 +230,15 @@ def _put_back(root: str, id: str, one: DamagedFile) -> str:
         return (
             "its content was too large to be kept"
             if one.was == kept_files.FILE
-            else "it was no file"
+            else "it was not a regular file"
         )
     now = kept_files.name_of(file)
     if now == one.before or (now == kept_files.ABSENT == one.was):
         return ""
     if now != one.after:
-        return "it has been changed again since"
+        return "it has changed again since"
     if now == kept_files.OTHER:
-        return "something is there now that is no file"
+        return "it is no longer a regular file"
     try:
         _save_present(root, id, one.number, file)
         if one.was == kept_files.ABSENT:
@@ -248,7 +248,7 @@ def _put_back(root: str, id: str, one: DamagedFile) -> str:
             content = stream.read()
         _replace(root, file, content, one.mode)
     except FileNotFoundError:
-        return "what was kept of it is gone"
+        return "its saved content is gone"
     except OSError as error:
         return f"it cannot be written: {error.strerror or type(error).__name__}"
     return ""
@@ -273,7 +273,7 @@ def _replace(root: str, file: str, content: bytes, mode: int) -> None:
         one.commit()
         one.settle()
     except Moved as error:
-        raise NotADirectoryError(20, "its folder is not what it was") from error
+        raise NotADirectoryError(20, "its folder was replaced") from error
     finally:
         one.close()
     if stat.S_IMODE(os.lstat(file).st_mode) != mode:

@@ -53,10 +53,10 @@ EDIT_REFUSED = "edit_refused"
 BY_EDITING = "Your edit tool may change everything else in it. "
 
 _TEXT_BYTES_MAX = 1 << 20
-_LEDGER = "it is Holdfast's own, and all leases would go with it"
-_HOOKS = "the hooks stand there that keep agents apart"
+_LEDGER = "it belongs to Holdfast, and all leases would be lost with it"
+_HOOKS = "it contains the hooks that keep agents apart"
 _GIT_HOOK = "it is the hook that keeps agents from committing each other's work"
-_SETTINGS = "it says how the gate works, which is for people to decide"
+_SETTINGS = "it configures the gate, which only people may change"
 #: How the names of git's hooks start, as far as any of them are ours.
 _GIT_NAMES = ("pre-", "post-")
 _GIT_FOLDER = ".git/hooks"
@@ -163,9 +163,9 @@ def kept_from(
     write_down(gate, event, {**what, "paths": [path]})
     return Answer(
         DENY,
-        f"Refused: {path} is not for agents to change like this: {why}. {instead}If it has to be "
-        "done, ask your user: a person can do it, or switch the gate off with: holdfast off",
-        user=f"holdfast: {gate.introduce().id} wanted to write {path}; it was refused, for {why}.",
+        f"Refused: agents may not change {path} like this: {why}. {instead}If it is necessary, "
+        "ask your user: a person can do it, or switch the gate off with: holdfast off",
+        user=f"holdfast: {gate.introduce().id} tried to write {path}; it was refused: {why}.",
     )
 
 
@@ -228,7 +228,7 @@ def _missing(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> str:
     gone = dict.fromkeys(str(one[0]) for one in old if (one[0], *one[3:]) not in there)
     names = ", ".join(gone)
     return (
-        f"the hook for {names} would be gone or changed, which keeps agents apart" if gone else ""
+        f"it would remove or change the hook for {names}, which keeps agents apart" if gone else ""
     )
 
 
@@ -238,9 +238,9 @@ def _claude(_root: str, old: str, new: str | None) -> str:
         return _HOOKS if our_hooks(before) else ""
     after = object_in(new)
     if after.get("disableAllHooks") and not before.get("disableAllHooks"):
-        return "it would switch all hooks off, also those that keep agents apart"
+        return "it would switch off all hooks, including those that keep agents apart"
     if our_prefix(before) and our_prefix(before) != our_prefix(after):
-        return "the program would be gone that leases what shell commands write"
+        return "it would remove the program that leases what shell commands write"
     return _missing(our_hooks(before), our_hooks(after))
 
 
@@ -250,10 +250,10 @@ def _codex(_root: str, old: str, new: str | None) -> str:
         return _HOOKS if before else ""
     after = object_in(new)
     if not CODEX_KEYS.issuperset(after):
-        return "Codex would not read the hooks that keep agents apart, for it knows no such key"
+        return "Codex knows no such key, and would not read the hooks that keep agents apart"
     why = _missing(before, our_hooks(after))
     if not why and [one for one in before if one not in our_hooks(after)]:
-        return "the user has trusted our hooks by their place, and they would move"
+        return "the user trusted Holdfast's hooks at their position, and they would move"
     return why
 
 
@@ -261,7 +261,7 @@ def _codex_config(root: str, old: str, new: str | None) -> str:
     if not our_hooks(object_in(_text(f"{root}/.codex/hooks.json"))):
         return ""
     if new is None:
-        return "hooks can be switched off there"
+        return "hooks can be switched off in it"
     if has_hooks_off(new) and not has_hooks_off(old):
         return "it would switch off the hooks that keep agents apart"
     return ""

@@ -103,8 +103,10 @@ def told(paths: Sequence[str]) -> str:
     """For the agent whose command ran."""
     more = len(paths) - NAMED_MAX
     names = ", ".join(paths[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-    count, them = ("1 file", "it") if len(paths) == 1 else (f"{len(paths)} files", "them")
+    one = len(paths) == 1
+    count, them = ("1 unleased file", "it") if one else (f"{len(paths)} unleased files", "them")
     return (
-        f"While your command ran, {count} changed that nobody holds: {names}. If you changed "
-        f"{them} and still work on {them}, your next edit takes {them}; if not, somebody else did."
+        f"While your command ran, {count} changed: {names}. If you changed "
+        f"{them} and are still working on {them}, your next edit leases {them}; if you did not, "
+        f"leave {them} alone."
     )
