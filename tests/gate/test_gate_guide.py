@@ -13,7 +13,8 @@ from holdfast.gate.rulebook import file_states
 from holdfast.manager import transactions
 from stage import Stage
 
-GUIDE = (Path(__file__).parents[2] / "docs/gate.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -40,12 +41,14 @@ def test_the_diagram_is_the_table_of_the_source() -> None:
     assert shown.rstrip("\n") == file_states.diagram()
 
 
-def test_the_refusal_is_what_an_agent_reads(stage: Stage) -> None:
+@pytest.mark.parametrize("page", ["docs/gate.md", "README.md"])
+def test_the_refusal_is_what_an_agent_reads(stage: Stage, page: str) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     stage.clock.advance(180)
     said = bob.edit("app/x.rb").reason
-    [shown] = re.findall(r"^```\n(Refused: .*?)^```$", GUIDE, re.M | re.S)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    [shown] = re.findall(r"^```\n(Refused: .*?)^```$", text, re.M | re.S)
     assert alike(shown) == alike(said)
     assert "number 1 in line" in shown
 

@@ -37,7 +37,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="types into a te
 
 #: Pages whose commands other tests type, since they need agents, git or a dispatcher around them.
 ELSEWHERE = {
-    "README.md": "tests/test_readme.py",
     "docs/tasks.md": "tests/tasks/test_task_guide.py",
     "docs/dispatch.md": "tests/work/test_dispatch_guide.py",
     "docs/init.md": "tests/install/test_init_guide.py",
@@ -69,6 +68,11 @@ def follow(reader: Reader, shown: list[Shown], **before: Callable[[], object]) -
 
 
 # Page by page
+
+
+@NEEDS_BROKER
+def test_the_readme(terminal: Terminal) -> None:
+    follow(Reader(terminal), transcripts("README.md"))
 
 
 def test_the_command_line(terminal: Terminal) -> None:
