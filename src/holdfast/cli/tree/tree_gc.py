@@ -39,7 +39,7 @@ def gc_plan(call: Call) -> int:
             out(f"and {len(made.remove) - _SHOWN_MAX:,} more")
         out(f"{counted(len(made.remove), 'snapshot')} to remove, up to {size(made.bytes)}")
     kept = Counter(_reason(why) for why in made.kept.values())
-    for why, count in kept.most_common():
+    for why, count in sorted(kept.items(), key=lambda one: (-one[1], one[0])):
         talk(f"  kept: {count:,} by {plain(why)}")
     if made.remove:
         talk(f"  -> holdfast tree gc run {made.id}")
