@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 import holdfast.cli as cli
-from holdfast.cli.commands import GLOBALS, VARIABLES, Command, everything
+from holdfast.cli.commands import (
+    COMMANDS,
+    FAMILIES,
+    GLOBALS,
+    GROUPS,
+    VARIABLES,
+    Command,
+    everything,
+)
 from holdfast.cli.help import EXIT_CODES, command_line
 from holdfast.cli.parser import UsageError, duration
 from holdfast.core import errors
@@ -22,6 +30,25 @@ GUIDE = (Path(__file__).parents[2] / "docs/commands.md").read_text()
 def test_the_guide_shows_every_command_as_its_help_does(command: Command) -> None:
     line = command_line(command)
     assert f"`{line}`".replace("|", "\\|") in GUIDE
+
+
+def tables() -> dict[str, list[str]]:
+    """The lines of commands in the guide, by the heading above them."""
+    sections = GUIDE.partition("\n## Commands\n")[2].partition("\n## ")[0].split("\n### ")[1:]
+    return {
+        heading: re.findall(r"^\| `(holdfast .*?)` \| ", rest, re.M)
+        for heading, _, rest in (section.partition("\n") for section in sections)
+    }
+
+
+def test_the_guide_has_the_groups_of_the_help_and_no_other_command() -> None:
+    found = tables()
+    for title in GROUPS:
+        listed = [command_line(command) for command in COMMANDS if command.group == title]
+        assert found.pop(title.capitalize()) == [line.replace("|", "\\|") for line in listed]
+    listed = [command_line(command) for family in FAMILIES for command in family.commands]
+    assert found.pop("Families of commands") == [line.replace("|", "\\|") for line in listed]
+    assert list(found) == ["Options of every command"]
 
 
 def test_the_guide_knows_every_global_option_and_variable() -> None:
