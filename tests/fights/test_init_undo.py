@@ -45,7 +45,7 @@ def test_undo_restores_every_byte(here: Installation) -> None:
     assert tree(here.root) == before
     assert not here.codex.parent.exists()
     assert not (here.root / ".holdfast/init.json").exists()
-    assert here.undo().out == "nothing to do: there are no hooks of ours here\n"
+    assert here.undo().out == "nothing to do: Holdfast has no hooks here\n"
 
 
 def test_undo_after_several_runs_restores_what_was_before_the_first(here: Installation) -> None:
@@ -149,12 +149,12 @@ def test_check_is_content_with_what_init_wrote(here: Installation) -> None:
     here.init(*BOTH)
     answer = here.hold("init", "--check")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out == "all hooks are as they should be: Claude Code, Codex\n"
+    assert answer.out == "all hooks are in place: Claude Code, Codex\n"
     assert here.hold("init", "--check", "--json").json["ok"] is True
 
 
 def test_check_where_nothing_is_installed_fails(here: Installation) -> None:
-    assert drifted(here) == "init: there are no hooks here\n"
+    assert drifted(here) == "init: no hooks are installed here\n"
     here.init("--client", "claude")
     assert drifted(here, "--client", "codex") == (
         "codex: there is no .codex/hooks.json: Codex has no hooks\n"

@@ -24,7 +24,7 @@ from helpers_init import (
     git,
     tree,
 )
-from holdfast.gate.clients import adapter
+from holdfast.gate.clients import adapter, codex
 from holdfast.gate.config.settings import Settings
 from holdfast.gate.install import hook_entries
 from holdfast.gate.install import install_plan as plans
@@ -125,11 +125,38 @@ def test_what_is_there_stays_to_the_byte_around_what_is_added(here: Installation
     assert f"+\t\t\t{THEIR_HOOK}," in answer.out
 
 
+def test_it_prints_what_was_written_what_to_do_and_how_to_undo(here: Installation) -> None:
+    answer = here.init("--client", "claude,codex", "--git")
+    assert answer.out.splitlines()[-4:] == [
+        "wrote .claude/settings.local.json (the hooks of Claude Code)",
+        "wrote .codex/hooks.json (the hooks of Codex)",
+        "changed .git/info/exclude (keeps git from listing these files)",
+        "wrote .git/hooks/pre-commit and 6 more (the hooks of git)",
+    ]
+    steps = answer.err.splitlines()
+    assert steps[0].startswith("  -> backup of what changed: .holdfast/backup/")
+    assert (here.root / steps[0].rpartition(" ")[2] / ".git/info/exclude").is_file()
+    assert steps[1:] == [
+        "  -> restart agents that are running: they read their hooks when they start",
+        f"  -> Codex: {codex.TO_DO}",
+        "  -> check the hooks: holdfast init --check; undo: holdfast init --undo",
+    ]
+    dry = here.hold("init", "--undo", "--dry-run", "--diff")
+    assert "post-checkout" in dry.out, "the diff names all"
+
+
+def test_a_dry_run_says_that_nothing_was_written(here: Installation) -> None:
+    assert here.init(*BOTH, "--dry-run").err == (
+        "  -> nothing was written; --diff shows every line\n"
+    )
+    assert here.init(*BOTH, "--dry-run", "--diff").err == "  -> nothing was written\n"
+
+
 def test_the_second_time_there_is_nothing_to_do(here: Installation) -> None:
     here.init(*BOTH)
     before, times = tree(here.root), here.claude.stat().st_mtime_ns
     answer = here.init(*BOTH)
-    assert answer.out == "nothing to do: all hooks are installed\n"
+    assert answer.out == "nothing to do: all hooks are in place\n"
     assert answer.err == ""
     assert here.init(*BOTH, "--json").json["changed"] is False
     assert tree(here.root) == before
@@ -282,7 +309,7 @@ def test_from_a_subfolder_the_whole_repository_is_guarded(here: Installation) ->
 def test_codex_must_be_told_to_trust_the_hooks(here: Installation) -> None:
     answer = here.init(*BOTH)
     assert "/hooks" in answer.err
-    assert "restart agents" in answer.err
+    assert "restart agents that are running" in answer.err
     assert "/hooks" not in here.init("--client", "claude").err
 
 
@@ -306,7 +333,7 @@ def test_a_file_that_is_in_git_is_not_to_be_committed(here: Installation) -> Non
     here.codex.write_text('{"hooks": {}}\n')
     git(here, "add", "-A")
     answer = here.init("--client", "codex")
-    assert ".codex/hooks.json is in git" in answer.err
+    assert "git tracks .codex/hooks.json" in answer.err
 
 
 @pytest.mark.parametrize(

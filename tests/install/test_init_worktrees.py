@@ -73,7 +73,7 @@ def test_init_in_a_worktree_is_init_of_the_repository(project: Project) -> None:
     assert (feature / CODEX).exists()
     assert not (feature / ".holdfast").exists()
     for place in (project.main, feature):
-        assert "as they should be" in project.hold("init", "--check", at=place)
+        assert "all hooks are in place" in project.hold("init", "--check", at=place)
         assert project.git("status", "--porcelain", at=place) == ""
 
 
@@ -82,7 +82,7 @@ def test_a_worktree_that_comes_later_has_its_hooks_at_once(project: Project) -> 
     later = project.add("later")
     assert (later / CODEX).read_text() == (project.main / CODEX).read_text()
     assert "Codex has its hooks here" in project.said
-    assert "as they should be" in project.hold("init", "--check")
+    assert "all hooks are in place" in project.hold("init", "--check")
     assert project.git("status", "--porcelain", at=later) == ""
 
 
@@ -167,7 +167,7 @@ def test_a_bare_repository_has_its_hooks_in_its_worktrees(project: Project, name
         assert (place / CODEX).exists()
         assert (place / CLAUDE).exists()
         assert project.git("status", "--porcelain", at=place) == ""
-        assert "as they should be" in project.hold("init", "--check", at=place)
+        assert "all hooks are in place" in project.hold("init", "--check", at=place)
     assert (bare.parent / CODEX).exists() == (
         name == ".git"
     )  # Codex takes it for the main checkout
@@ -197,7 +197,7 @@ def test_the_ledger_of_a_worktree_is_taken_over_with_its_agents_leases(project: 
     assert ann.edit("x.txt", "app/y.txt").kind == "allow"
     old.close()
     said = project.hold("init", *CLIENTS)
-    assert "the ledger of ../feature is part of this one now (2 leases taken over)" in said
+    assert "the ledger of ../feature is now part of this one (2 leases taken over)" in said
     assert not (feature / ".holdfast").exists()
     assert held(feature).keys() == {"../feature/x.txt", "../feature/app/y.txt"}
     with LockManager.open(project.main) as manager:

@@ -1,4 +1,4 @@
-"""init: hooks for the agents' clients and for git, put in, looked at, and taken out."""
+"""init: installs, checks and removes the hooks of the agents' clients and of git."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from holdfast.cli import DONE, FAILED
 from holdfast.cli.command_context import CommandContext
 from holdfast.cli.parser import UsageError
-from holdfast.cli.printing import document, out, plain, quoted, talk
+from holdfast.cli.printing import document, listed, out, plain, quoted, talk
 from holdfast.gate.config import seals
 from holdfast.gate.config.off_switch import switched_off
 from holdfast.gate.config.settings import Settings, SettingsError
@@ -19,6 +19,7 @@ from holdfast.gate.install import (
     install_plan,
     ledger_takeover,
 )
+from holdfast.gate.install.client_files import Change
 from holdfast.gate.install.git_part import Touched
 from holdfast.gate.install.hook_command import InstallError, own_command, probe
 from holdfast.gate.install.install_record import load
@@ -54,7 +55,7 @@ _PAST = {"written": "wrote", "put back": "restored"}
 
 
 def init(call: Call) -> int:
-    """Do what the options say; without any, put the hooks in."""
+    """Do what the options say; without any, install the hooks."""
     _reject_both(call, "check", "undo", "dry-run")
     _reject_both(call, "git", "no-git")
     _reject_both(call, "check", "diff", "yes")
@@ -67,7 +68,9 @@ def init(call: Call) -> int:
 def _reject_both(call: Call, first: str, *others: str) -> None:
     for other in others:
         if call.flag(first) and call.flag(other):
-            raise UsageError(f"--{first} and --{other} do not go together", hint="leave out one")
+            raise UsageError(
+                f"--{first} and --{other} exclude each other", hint="leave one of them out"
+            )
 
 
 def _root(context: CommandContext) -> str:
@@ -76,14 +79,14 @@ def _root(context: CommandContext) -> str:
     is_known = has_git(root) or os.path.isdir(f"{root}/{LEDGER_FOLDER}")
     if not is_known and root in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(
-            f"{root} is not a repository, and hooks there would apply to everything below it",
-            hint="go to the repository first, or name it: holdfast -C FOLDER init",
+            f"{root} is not a repository, and hooks here would apply to everything below it",
+            hint="change to the repository first, or name it: holdfast -C FOLDER init",
         )
     return root
 
 
 def _reject_bare(folder: str) -> None:
-    """Nobody edits in a bare repository; its worktrees have clients and hooks."""
+    """No agent edits in a bare repository; its worktrees have clients and hooks."""
     if git(folder, "rev-parse", "--is-bare-repository") != "true":
         return
     common = git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir") or folder
@@ -94,7 +97,7 @@ def _reject_bare(folder: str) -> None:
         hint = f"run it in one of its worktrees: holdfast -C {quoted([works[0]])} init"
     else:
         make = f"git -C {quoted([common])} worktree add FOLDER"
-        hint = f"make a worktree and run it there: {make}"
+        hint = f"add a worktree and run it there: {make}"
     raise UsageError(f"{common} is a bare repository, in which no agent edits anything", hint=hint)
 
 
@@ -112,7 +115,7 @@ def _named(call: Call) -> list[Client] | None:
         if one is None:
             raise UsageError(
                 f"there is no client {name!r}",
-                hint=f"there is {', '.join(known.name for known in CLIENTS)}",
+                hint=f"choose from {', '.join(known.name for known in CLIENTS)}",
             )
         found.append(one)
     if not found:
@@ -127,11 +130,11 @@ def _wants_git(call: Call, root: str) -> bool:
         raise UsageError(
             f"{root} is not a git work tree", hint="leave out --git, or make it one: git init"
         )
-    # Who names the clients has said what is wanted.
+    # A person who names the clients has said what is wanted.
     return has_git(root) and (call.flag("git") or not call.flag("client"))
 
 
-# Putting in
+# Installing
 
 
 def _install(call: Call, root: str) -> int:
@@ -143,7 +146,7 @@ def _install(call: Call, root: str) -> int:
     if not clients and not with_git:
         raise UsageError(
             "no client was found, neither here nor on this machine",
-            hint="name those that you use: holdfast init --client claude,codex",
+            hint="name the clients that you use: holdfast init --client claude,codex",
         )
     command = own_command()
     owned = ledger_takeover.to_take_over(root)
@@ -192,18 +195,18 @@ def _install(call: Call, root: str) -> int:
 
 
 def _take_over(root: str, owned: list[str]) -> list[str]:
-    """Ledgers that worktrees had of their own become part of this one. Raises InstallError."""
+    """The ledgers of worktrees become part of this one. Raises InstallError."""
     told = []
     for checkout in owned:
         count = ledger_takeover.take_over(root, checkout)
         leases = "1 lease" if count == 1 else f"{count} leases"
         where = os.path.relpath(checkout, root)
-        told.append(f"the ledger of {where} is part of this one now ({leases} taken over)")
+        told.append(f"the ledger of {where} is now part of this one ({leases} taken over)")
     return told
 
 
 def _asks(call: Call) -> bool:
-    """Whether a person is asked first: only at a terminal. Without one nobody can answer, and a
+    """Whether to ask for confirmation: only at a terminal. Without one no person can answer, and a
     script that runs `init` means it."""
     has_said = any(call.flag(name) for name in ("yes", "dry-run", "json"))
     return not has_said and os.isatty(0) and os.isatty(2)
@@ -217,8 +220,8 @@ def _agrees() -> bool:
 
 
 def _tried(clients: list[Client]) -> list[str]:
-    """What to know of clients that do not obey the form of their hooks. Raises InstallError if no
-    hook would run at all."""
+    """Warnings about a client that does not support the form of its hooks. Raises InstallError if
+    no hook would run at all."""
     obeyed = (
         exec_form_check.tried(os.environ) if any(one.adapter.EXEC_FORM for one in clients) else None
     )
@@ -226,7 +229,7 @@ def _tried(clients: list[Client]) -> list[str]:
         return []
     if obeyed.problem and not obeyed.exec_form:
         raise InstallError(
-            obeyed.problem, hint=f"{obeyed.fix}, or leave it out with --client",
+            obeyed.problem, hint=f"{obeyed.fix}, or name only other clients with --client",
             path=obeyed.program,
         )  # fmt: skip
     if obeyed.why:
@@ -235,8 +238,8 @@ def _tried(clients: list[Client]) -> list[str]:
 
 
 def _write(root: str, made: Plan, git_words: list[str] | None) -> None:
-    """Carry it out, all or nothing."""
-    with LockManager.open(root):  # the hooks' ledger; what cannot have one is told here
+    """Carry out the plan, all or nothing."""
+    with LockManager.open(root):  # the hooks' ledger; a root that cannot have one fails here
         if git_words is not None:
             git_part.install(git_folder(root), git_words)
         try:
@@ -251,19 +254,19 @@ def _write(root: str, made: Plan, git_words: list[str] | None) -> None:
 def _steps(
     root: str, clients: list[Client], made: Plan, changed: bool, with_git: bool
 ) -> list[str]:
-    """What the person still has to do or to know."""
+    """What the person still has to do, and to know."""
     steps: list[str] = []
     if not clients:
-        steps.append("no agent's client was found: name it, holdfast init --client claude,codex")
+        steps.append("no agent's client was found; name yours: holdfast init --client claude,codex")
     written = {change.client for change in made.to_do}
     if written & {one.name for one in clients}:
-        steps.append("restart agents that are running now: they read their hooks when they start")
+        steps.append("restart agents that are running: they read their hooks when they start")
     for one in clients:
         if one.adapter.TO_DO and one.name in written:
             steps.append(f"{one.title}: {one.adapter.TO_DO}")
         if has_git(root) and is_tracked(git_folder(root), one.file):
             steps.append(
-                f"{one.file} is in git, but the hooks are valid on this machine only: "
+                f"git tracks {one.file}, and the hooks work on this machine only: "
                 "do not commit them"
             )
         steps += [f"{one.title}: {told}" for told in obstacles(one, root, os.environ)]
@@ -272,11 +275,11 @@ def _steps(
     if off is not None:
         steps.append(f"{off.sentence()}; switch it on: holdfast on")
     if changed:
-        steps.append("holdfast init --check verifies the hooks, --undo removes them")
+        steps.append("check the hooks: holdfast init --check; undo: holdfast init --undo")
     return steps
 
 
-# Taking out
+# Removing
 
 
 def _undo(call: Call, root: str) -> int:
@@ -302,12 +305,12 @@ def _undo(call: Call, root: str) -> int:
             else:
                 seals.seal_all(root)
     changed = bool(made.to_do or git_done)
-    steps = ["agents that are running now may keep their hooks until they end"] if changed else []
+    steps = ["agents that are running may keep their hooks until they end"] if changed else []
     _tell(call, "undo", made, git_done, steps, {})
     return DONE
 
 
-# Telling
+# Printing
 
 
 def _tell(
@@ -344,39 +347,64 @@ def _tell(
         )
         return
     _show(call, made, git_done, what, dry=dry)
-    for step in steps:
+    if dry and (made.to_do or git_done):
+        more = "" if call.flag("diff") else "; --diff shows every line"
+        steps = [f"nothing was written{more}"]
+    for step in [*_kept(made), *steps]:
         talk(f"  -> {plain(step)}")
+
+
+def _kept(made: Plan) -> list[str]:
+    """Where the earlier versions of the files are."""
+    kept = [path.removesuffix(f"/{name}") for name, path in made.backups.items() if path]
+    return [f"backup of what changed: {os.path.relpath(kept[0], made.root)}"] if kept else []
 
 
 def _show(call: Call, made: Plan, git_done: list[Touched], what: str, *, dry: bool) -> None:
     for change in made.to_do if call.flag("diff") else ():
         for line in change.diff().split("\n")[:-1]:
             out("\t".join(map(plain, line.split("\t"))))
-    for line in _sentences(made, git_done, what, dry):
+    for line in _sentences(made, git_done, what, dry=dry, whole=call.flag("diff")):
         out(plain(line))
 
 
-def _sentences(made: Plan, git_done: list[Touched], what: str, dry: bool) -> list[str]:
+def _sentences(
+    made: Plan, git_done: list[Touched], what: str, *, dry: bool, whole: bool
+) -> list[str]:
+    """A line for each file; git's hooks are one line, with all names if it is to be `whole`."""
     done: list[Touched] = []
     for change in made.to_do:
         verb = "written" if change.old is None else "removed" if change.new is None else "changed"
-        kept = made.backups.get(change.name, "").removeprefix(f"{made.root}/")
-        done.append(Touched(verb, change.name, f"backup: {kept}" if kept else ""))
-    lines = [_sentence(one, dry) for one in (*done, *_together(git_done))]
+        done.append(Touched(verb, change.name, "" if made.undo else _purpose(change)))
+    most = len(git_done) if whole else 1
+    for one in _together(git_done, most):
+        is_new = one.verb == "written" and not one.note
+        done.append(Touched(one.verb, one.name, "the hooks of git") if is_new else one)
+    lines = [_sentence(one, dry) for one in done]
     if not lines:
-        there = "there are no hooks of ours here" if what == "undo" else "all hooks are installed"
+        there = "Holdfast has no hooks here" if what == "undo" else "all hooks are in place"
         lines.append(f"nothing to do: {there}")
     return lines
 
 
-def _together(touched: list[Touched]) -> list[Touched]:
-    """What was done in the same way in one folder, as one."""
+def _purpose(change: Change) -> str:
+    """What a file that was written is for."""
+    if change.client == install_plan.COMMANDS:
+        return "runs the shell commands of agents"
+    if change.client == install_plan.EXCLUDE:
+        return "keeps git from listing these files"
+    named = client(change.client)
+    return f"the hooks of {change.client if named is None else named.title}"
+
+
+def _together(touched: list[Touched], most: int) -> list[Touched]:
+    """Those that were treated alike in one folder as one, of which the first `most` are named."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for one in touched:
         folder, name = os.path.split(one.name)
         groups.setdefault((one.verb, folder, one.note), []).append(name)
     return [
-        Touched(verb, f"{folder}/{', '.join(names)}" if folder else ", ".join(names), note)
+        Touched(verb, os.path.join(folder, listed(names, most)), note)
         for (verb, folder, note), names in groups.items()
     ]
 
@@ -386,7 +414,7 @@ def _sentence(one: Touched, dry: bool) -> str:
     return f"{verb} {one.name} ({one.note})" if one.note else f"{verb} {one.name}"
 
 
-# Looking
+# Checking
 
 
 def _check(call: Call, root: str) -> int:
@@ -400,7 +428,7 @@ def _check(call: Call, root: str) -> int:
     with_git = _wants_git(call, root) if call.flag("git") else known.git and not named
     with_git = with_git and not call.flag("no-git")
     if not clients and not with_git:
-        add("init", ["there are no hooks here"])
+        add("init", ["no hooks are installed here"])
     try:
         settings = Settings.load(root)
     except SettingsError as error:
@@ -439,7 +467,7 @@ def _tell_check(call: Call, root: str, looked: list[str], problems: list[dict[st
                   "off": None if off is None else {"by": off.by, "at": off.at,
                                                    "reason": off.reason}})  # fmt: skip
     elif not problems:
-        out(f"all hooks are as they should be: {', '.join(looked)}")
+        out(f"all hooks are in place: {', '.join(looked)}")
     else:
         for one in problems:
             out(plain(f"{one['who']}: {one['problem']}"))

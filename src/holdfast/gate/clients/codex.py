@@ -85,7 +85,7 @@ EXEC_FORM = False
 STATUS = dict.fromkeys(("PreToolUse", "Stop", "SubagentStop"), WAITING)
 MARK = "CODEX_SESSION_ID"
 HOME = ""
-TO_DO = "Start codex in this repository and trust the hooks with /hooks: until then it skips them."
+TO_DO = "start codex in this repository and trust the hooks with /hooks; until then it skips them"
 
 _LIVES = {
     "UserPromptSubmit": PROMPT,

@@ -49,7 +49,7 @@ def to_install(root: str, words: Sequence[str]) -> list[Touched]:
     found = []
     for hook in git_hooks.to_install(root, words=words):
         kept = hook.before or hook.state in (FOREIGN, OVERTAKEN)
-        note = "what was there still runs" if kept else ""
+        note = "the hook that was there still runs" if kept else ""
         found.append(Touched("written", _short(root, hook.path), note))
     return found
 

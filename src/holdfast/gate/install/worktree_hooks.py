@@ -39,7 +39,7 @@ def furnish(checkout: str) -> list[str]:
     written = {change.client for change in made.to_do}
     has_own = os.path.basename(root) != checkouts.GIT and checkouts.is_bare(root)
     return [
-        f"{one.title} has its hooks here. {one.adapter.TO_DO if has_own else ''}".strip()
+        f"{one.title} has its hooks here{f'; {one.adapter.TO_DO}' if has_own else ''}"
         for one in clients
         if one.name in written
     ]
