@@ -69,7 +69,7 @@ class Site:
         return self.holdfast("run", "--lease", *options, "--", sys.executable, "-c", text)
 
     def begin(self, line: str, *options: str) -> subprocess.Popen[str]:
-        """A shell line below a broker that goes on while other things are done."""
+        """A shell line below a broker, which runs in the background."""
         return subprocess.Popen(
             [*COMMAND, "run", "--lease", *options, "--", "sh", "-c", line], cwd=self.root,
             env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -94,7 +94,7 @@ class Site:
         return found
 
     def held(self) -> list[str]:
-        """What is held, by path."""
+        """The paths that are held."""
         return sorted({path for grant in self.grants() for path in grant["write_paths"]})
 
     def text(self, name: str) -> str:
@@ -104,7 +104,7 @@ class Site:
 def until(is_so: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
-        assert time.monotonic() < end, f"in vain waited for {what}"
+        assert time.monotonic() < end, f"timed out waiting for {what}"
         time.sleep(0.02)
 
 

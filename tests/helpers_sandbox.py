@@ -1,4 +1,4 @@
-"""What the tests of the sandbox share."""
+"""Helpers of the sandbox tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEEDS_LANDLOCK = pytest.mark.skipif(
     not landlock.support().is_enough, reason=f"needs Landlock: {landlock.support().lacks}"
 )
 
-#: Makes a system call look as if this kernel did not have it, then runs the rest of the line.
+#: Makes a system call fail with a given error, then runs the rest of the line.
 WITHOUT_CALL = """
 import ctypes, os, struct, sys
 number, said, *command = sys.argv[1:]
@@ -30,8 +30,8 @@ def step(code, jump_true, jump_false, k):
 program = (
     step(0x20, 0, 0, 0)                                # load the number of the call
     + step(0x15, 0, 1, int(number))                    # is it this one?
-    + step(0x06, 0, 0, 0x00050000 | int(said))         # then say so
-    + step(0x06, 0, 0, 0x7FFF0000)                     # else let it through
+    + step(0x06, 0, 0, 0x00050000 | int(said))         # then return the error
+    + step(0x06, 0, 0, 0x7FFF0000)                     # otherwise let it pass
 )
 held = ctypes.create_string_buffer(program)
 class Program(ctypes.Structure):
@@ -54,7 +54,7 @@ sys.exit(main(sys.argv[2:]))
 
 
 class Room:
-    """A repository, and a place for temporary files that is its own."""
+    """A repository with its own folder for temporary files."""
 
     def __init__(self, folder: Path) -> None:
         self.repo = Repository(folder / "repo")
@@ -64,15 +64,15 @@ class Room:
 
     @property
     def env(self) -> dict[str, str]:
-        """Where its temporary files are."""
+        """The folder for temporary files."""
         return {"TMPDIR": str(self.tmp)}
 
     def run(self, *words: object, write: Sequence[str] = ("app/x.rb",)) -> Answer:
-        """A command in a sandbox, to its end."""
+        """Run a command in a sandbox, to its end."""
         return self.repo.hold(*self.line(*words, write=write), env=self.env)
 
     def shell(self, script: str, *options: str, write: Sequence[str] = ("app/x.rb",)) -> Answer:
-        """A script in a sandbox, to its end."""
+        """Run a script in a sandbox, to its end."""
         return self.run(*options, "--", "sh", "-c", script, write=write)
 
     def line(self, *words: object, write: Sequence[str] = ("app/x.rb",)) -> list[str]:
@@ -81,7 +81,7 @@ class Room:
         return ["run", "--sandbox", *paths, *map(str, words)]
 
     def plainly(self, *command: object) -> Answer:
-        """Any program, with the same environment and no sandbox."""
+        """Run any program, with the same environment and without a sandbox."""
         done = subprocess.run(
             [*map(str, command)], cwd=self.root, env=environment(**self.env),
             capture_output=True, text=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL,
@@ -90,23 +90,23 @@ class Room:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def text(self, path: str) -> str:
-        """What is in a file."""
+        """The content of a file."""
         return (self.root / path).read_text()
 
     def set(self, *write: str) -> None:
-        """The settings."""
+        """Write the settings."""
         (self.root / "holdfast.toml").write_text(f"[sandbox]\nwrite = {json.dumps(list(write))}\n")
 
     def held(self) -> list[GrantSnapshot]:
-        """What is held."""
+        """The grants that are held."""
         with LockManager.open(self.root) as manager:
             return list(manager.active_grants())
 
     def left_over(self) -> list[str]:
-        """What is in the place for temporary files."""
+        """The entries of the folder for temporary files."""
         return sorted(os.listdir(self.tmp))
 
 
 def without_call(number: int, said: int, *command: str) -> list[str]:
-    """A command line under which one system call answers with an error."""
+    """A command line under which one system call fails with an error."""
     return [sys.executable, "-c", WITHOUT_CALL, str(number), str(said), *command]

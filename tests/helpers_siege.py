@@ -1,4 +1,4 @@
-"""A repository in which another holds files, and programs below `run --lease` that want them."""
+"""A repository in which another holder has files, and programs below `run --lease` attack them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give up
 X86_64 = pytest.mark.skipif(
     not hasattr(os, "uname") or os.uname().machine != "x86_64", reason="this is for x86_64"
 )
-#: Who holds what is held.
+#: The holder of the held files.
 OTHER = "other"
 
 
 class Siege:
-    """Leave it with `close`."""
+    """The repository. Call `close` at the end."""
 
     def __init__(self) -> None:
-        # Short, for there are sockets whose path may not be long, and open to other users.
+        # Short, because socket paths have a limit, and accessible to other users.
         self.folder = Path(tempfile.mkdtemp(prefix="hf"))
         self.folder.chmod(0o755)
         self.repo = Repository(self.folder / "repo")
@@ -42,7 +42,7 @@ class Siege:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def hold(self, *paths: str) -> None:
-        """Another takes files."""
+        """Let the other holder take files."""
         answer = self.repo.hold("lock", "--holder", OTHER, "--ttl", "1h", *paths)
         assert answer.code == 0, answer
 
@@ -56,7 +56,7 @@ class Siege:
         env: dict[str, str] | None = None,
         seconds: float = 10 * PATIENCE_SECONDS,
     ) -> Answer:
-        """Run a program below the command, to its end."""
+        """Run a program below `run --lease`, to its end."""
         line = self.line(*command, options=options)
         return self.plainly(*line, env=env, seconds=seconds)
 
@@ -74,14 +74,14 @@ class Siege:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def start(self, *command: object, options: Sequence[str] = (), **more: Any) -> Below:
-        """Start a program below the command."""
+        """Start a program below `run --lease`."""
         return Below(self, self.line(*command, options=options), more)
 
     def shell(self, script: str, *words: object, options: Sequence[str] = ()) -> Answer:
         return self.run("sh", "-c", script, "sh", *words, options=options)
 
     def stands(self) -> None:
-        """What is held is what it was."""
+        """Assert that the held files are unchanged."""
         assert state(self.root) == self.before
 
     def text(self, path: str) -> str:
@@ -89,7 +89,7 @@ class Siege:
 
 
 class Below:
-    """A program that runs below the command."""
+    """A program that runs below `run --lease`."""
 
     def __init__(self, siege: Siege, line: list[str], more: dict[str, Any]) -> None:
         self.process = subprocess.Popen(
@@ -99,18 +99,18 @@ class Below:
 
     @property
     def broker(self) -> int:
-        """The process that has the listener."""
+        """The broker's process, which has the listener."""
         until(lambda: _listening(self.process.pid), "there is a broker")
         return _listening(self.process.pid)[0]
 
     def says(self, line: str) -> None:
-        """Wait for the next line that it says."""
+        """Wait for the next line that it prints."""
         assert self.process.stdout is not None
         found = self.process.stdout.readline().strip()
         assert found == line, (found, self.process.poll())
 
     def tell(self, text: str = "") -> None:
-        """Let it go on from a `read`."""
+        """Let it continue after a `read`."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{text}\n")
         self.process.stdin.flush()

@@ -1,7 +1,7 @@
-"""Ways to change a file that another holds.
+"""Ways to change a file that another holder has.
 
-In the working folder of each, `held.txt` and `sub/held.txt` are held, and `free.txt`,
-`sub/free.txt` and `sub2/held.txt` are not. `lease_attacks_more` has the rest, and tries them.
+In the working folder of each attack, `held.txt` and `sub/held.txt` are held, and `free.txt`,
+`sub/free.txt` and `sub2/held.txt` are not. `lease_attacks_more` has the rest, and runs them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOBODY = 65534
 PATIENCE_SECONDS = 20
 
 ATTACKS: dict[str, Callable[[], object]] = {}
-#: These change nothing outside of a sandbox either, on some machines or at all.
+#: These change nothing outside a sandbox either, on some machines or on any.
 MAY_FAIL = set[str]()
 
 
@@ -33,7 +33,7 @@ def attack(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def rarely(function: Callable[[], object]) -> Callable[[], object]:
-    """An attack for which not every kernel, file system or user is good."""
+    """An attack that does not work on every kernel or file system, or for every user."""
     MAY_FAIL.add(function.__name__)
     return attack(function)
 
@@ -50,7 +50,7 @@ def make(folder: Path) -> None:
 
 
 def state(folder: Path) -> list[object]:
-    """All about the held files that must stay."""
+    """Everything about the held files that must not change."""
     found: list[object] = []
     for name in HELD:
         path = folder / name
@@ -81,7 +81,7 @@ def must(result: int) -> int:
 
 
 def change(path: str | int, flags: int = os.O_WRONLY) -> None:
-    """Write into what a path or a descriptor names."""
+    """Write to the file of a path or a descriptor."""
     fd = os.open(path, flags) if isinstance(path, str) else path
     os.write(fd, b"changed")
     os.close(fd)
@@ -282,7 +282,7 @@ def dangling_until_it_is_written() -> None:
     change("link", os.O_WRONLY | os.O_CREAT)
 
 
-# By what is open, and through /proc
+# By an open descriptor, and through /proc
 
 
 @attack

@@ -1,9 +1,9 @@
-"""The rest of the attacks: by who the caller becomes first, and on more than the bytes of a file.
+"""The rest of the attacks: after the caller's identity changed, and on more than a file's bytes.
 
     python lease_attacks_more.py FOLDER NAME...
 
-Each attack is tried by a process of its own in `FOLDER/NAME`. One line of JSON: for each what came
-of it, what the held files are then, and whether a free file can still be written.
+Each attack is tried by a process of its own in `FOLDER/NAME`. Prints one line of JSON: for each
+attack its result, the state of the held files then, and whether a free file can still be written.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def by_the_accounting_of_the_kernel() -> None:
         kernel(163, None)
 
 
-# What it is, beside its bytes
+# Attributes other than the bytes
 
 
 @attack
@@ -262,7 +262,7 @@ def version_of_a_reader_in_another_way() -> None:
 
 @rarely
 def sealed_for_ever() -> None:
-    """fs-verity, after which it cannot be written any more."""
+    """fs-verity, after which the file can no longer be written."""
     asked = struct.pack("=4I2Q2Q11Q", 1, 1, 4096, *[0] * 16)
     fcntl.ioctl(of("held.txt"), 0x40806685, asked)
 
@@ -302,7 +302,7 @@ def _try(name: str) -> tuple[str, int]:
 
 
 def _served() -> str:
-    """Whether the broker is still there for others."""
+    """Whether the broker still serves others."""
     try:
         Path("served.txt").write_text("served\n")
         os.unlink("served.txt")

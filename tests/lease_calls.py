@@ -37,14 +37,14 @@ def kernel(number: int, *arguments: Argument) -> int:
 
 
 def edge() -> int:
-    """The address behind a page, where nothing is."""
+    """The address after a page, where nothing is mapped."""
     at = int(_libc.mmap(None, 2 * mmap.PAGESIZE, 3, 0x22, -1, 0))
     _libc.munmap(at + mmap.PAGESIZE, mmap.PAGESIZE)
     return at + mmap.PAGESIZE
 
 
 def shown(argument: Argument) -> str:
-    """An argument, in a record that is to be the same each time."""
+    """An argument, for a record that must be the same each time."""
     if isinstance(argument, bytes) and len(argument) > 400:
         return f"{argument[:30]!r}...{argument[-30:]!r} ({len(argument)} bytes)"
     if isinstance(argument, int) and argument > 1 << 40:

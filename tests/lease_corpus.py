@@ -1,8 +1,8 @@
 """Tools and ways to write, as people and agents use them: each with the file that it changes.
 
 A case runs in a folder of its own with the files of `WORLD` in it, or, if it is about git, in a
-repository of its own (`lease_corpus_git.py`). The rows stand in the modules beside this one, by
-what they drive; `lease_world.py` says how one is written.
+repository of its own (`lease_corpus_git.py`). The rows are in the modules beside this one, by the
+tools that they run; `lease_world.py` describes the format of a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The programs of coreutils and their neighbours, editors, archives."""
+"""The programs of coreutils and similar ones, editors, archives."""
 
 from __future__ import annotations
 

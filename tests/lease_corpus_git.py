@@ -1,8 +1,8 @@
-"""What git does, each verb in a repository of its own.
+"""Git's verbs, each in a repository of its own.
 
 The repository has the files of the world; the branch `side`, which changed a.txt and d/one.txt and
-made side.txt; the branch `away`, which moved on from `side`; a tag; and `../far.git`, from which it
-was cloned and in which `main` has one commit more.
+created side.txt; the branch `away`, which has commits after `side`; a tag; and `../far.git`, from
+which it was cloned and in which `main` has one more commit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lease_world import Rows
 ROWS = Rows()
 _sh = ROWS.sh
 
-#: How such a repository comes to be, in an empty folder with the files of the world in it.
+#: Creates such a repository, in a folder that contains only the files of the world.
 REPOSITORY = """
 git init -q -b main .
 printf '*.log\\nbuild/\\n' >.gitignore

@@ -26,7 +26,7 @@ def _perl(name: str, script: str, victim: str = "", **more: Unpack[More]) -> Non
     ROWS.add(f"perl-{name}", ("perl", "-we", script), victim, more)
 
 
-# Node: what blocks, what calls back, what promises
+# Node: blocking calls, callbacks, promises
 
 _node("write", "fs.writeFileSync('a.txt', 'new')", "a.txt")
 _node("append", "fs.appendFileSync('a.txt', 'new')", "a.txt")

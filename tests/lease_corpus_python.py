@@ -1,4 +1,4 @@
-"""The ways in which Python writes, from the library's to those of programs that know better."""
+"""Ways in which Python writes files, from those of the library to those of careful programs."""
 
 from __future__ import annotations
 

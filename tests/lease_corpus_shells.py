@@ -6,7 +6,7 @@ from lease_world import Rows
 
 ROWS = Rows()
 
-#: In every shell that has the syntax of sh: what it writes, and to which file.
+#: In every shell with the syntax of sh: the line, and the file that it writes.
 REDIRECTIONS = {
     "write": "echo new >a.txt",
     "append": "echo new >>a.txt",
@@ -54,7 +54,7 @@ ROWS.program("bash-loop", "bash", "-c", "for i in {1..40}; do echo $i >>a.txt; d
              victim="a.txt")  # fmt: skip
 ROWS.program("zsh-many", "zsh", "-c", "echo new >a.txt >made", victim="a.txt")
 
-# Places that are no files
+# Paths that are not files
 
 ROWS.sh("devices", "echo gone >/dev/null; echo out >/dev/stdout; echo err >/dev/stderr")
 ROWS.sh("dev-fd", "exec 4>a.txt; echo new >/dev/fd/4", "a.txt")
@@ -89,7 +89,7 @@ ROWS.sh("xargs", "ls d/*.txt | xargs -n1 -P4 sh -c 'echo new >>$0'", "d/one.txt"
 ROWS.sh("xargs-many", "seq 60 | xargs -P4 -I{} sh -c 'echo {} >made-{}'")
 ROWS.sh("background-jobs", "for i in 1 2 3 4 5 6; do echo $i >made-$i & done; wait")
 
-# Reading what another holder has
+# Reading files that another holder has
 
 ROWS.sh("cat", "cat a.txt link", beside="a.txt")
 ROWS.sh("grep", "grep -rn a . --include='*.txt' | sort", beside="a.txt")

@@ -1,7 +1,7 @@
-"""System calls that few programs make by themselves, the flags of those that all make, and errors.
+"""System calls that few programs make directly, the flags of common ones, and errors.
 
-What a program can see of a call is compared: the number of the descriptor that it gets, its flags,
-the name behind it, and which error it gets if there is one.
+The tests compare what a program can see of a call: the number of the descriptor that it gets, its
+flags, the name behind it, and the error, if there is one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lease_world import More, Rows
 
 ROWS = Rows()
 
-#: What the scripts below share: calls by their numbers on x86_64.
+#: Shared by the scripts below: calls by their numbers on x86_64.
 PRELUDE = """
 import ctypes, errno, fcntl, mmap, os, socket, struct, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)
@@ -118,7 +118,7 @@ print(os.read(r, 9))
 _py("chmod-through-proc", "f = os.open('a.txt', os.O_PATH); os.chmod(f'/proc/self/fd/{f}', 0o600)",
     "a.txt")  # fmt: skip
 
-# Where a name begins
+# Where a path begins
 
 _py("relative-to-descriptor", """
 d = os.open('d', os.O_RDONLY | os.O_DIRECTORY)
@@ -178,7 +178,7 @@ print(told(call(OPENAT2, AT, b'a.txt', struct.pack('QQQQ', os.O_WRONLY, 0, 0, 1)
 print(told(call(OPENAT2, AT, b'a.txt', struct.pack('QQQ', os.O_WRONLY, 0, 0), 8)))
 """)  # fmt: skip
 
-# Writing what is open already
+# Writing to files that are already open
 
 _py("mapped", "f = open('a.txt', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[:5] = b'ALPHA'; m.flush()",
     "a.txt")  # fmt: skip
@@ -209,9 +209,9 @@ _py("socket", """
 s = socket.socket(socket.AF_UNIX); s.bind('made'); s.listen()
 c = socket.socket(socket.AF_UNIX); c.connect('made'); print(oct(os.stat('made').st_mode))
 os.unlink('made')
-""", gap="Landlock lets no name for a socket be made")  # fmt: skip
+""", gap="Landlock refuses to create a name for a socket")  # fmt: skip
 
-# What a descriptor looks like
+# Properties of a descriptor
 
 _py("descriptors", """
 for flags in (os.O_WRONLY, os.O_RDWR, os.O_RDWR | os.O_APPEND, os.O_WRONLY | os.O_NONBLOCK,

@@ -1,9 +1,9 @@
-"""Runs the commands of a plan one after the other, each in its folder, and notes what came of each.
+"""Runs the commands of a plan one after the other, each in its folder, and records each result.
 
     python lease_driver.py FOLDER
 
-The plan is FOLDER/plan, the notes go to FOLDER/notes, a line for each command. At the end it makes
-FOLDER/done and waits for FOLDER/go, so that what is held then can be seen.
+The plan is FOLDER/plan, the results go to FOLDER/notes, a line for each command. At the end it
+creates FOLDER/done and waits for FOLDER/go, so that a test can see what is held then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CASE_SECONDS = 60.0
 
 
 def run(words: list[str], folder: str) -> tuple[int, str, str]:
-    """What a command ended with and what it said."""
+    """The exit code and the output of a command."""
     process = subprocess.Popen(
         words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, start_new_session=True,

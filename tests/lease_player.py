@@ -1,16 +1,16 @@
-"""Plays random sequences of file calls, and says what came of each call.
+"""Plays random sequences of file calls, and prints the result of each call.
 
     python lease_player.py ROOT FIRST COUNT --prepare
     python lease_player.py ROOT FIRST COUNT [--calls N] [--threads N]
 
-One sequence per seed, each in its own folder `ROOT/s<seed>`, which the first line makes; it plays
-some levels below, so that `..` does not lead to another sequence. Which call comes next depends on
-the seed and on what came of the calls before. So two players say the same as long as the kernel
-answers them the same, and the first difference is the first call that was answered differently.
-One line of JSON per sequence: the calls with their results (an error as a negative number), and
-what is open in the end.
+One sequence per seed, each in its own folder `ROOT/s<seed>`, which the first line creates; it plays
+some levels below, so that `..` does not lead to another sequence. The next call depends on the seed
+and on the results of the calls before. So two players print the same as long as the kernel answers
+them alike, and the first difference is the first call that was answered differently. One line of
+JSON per sequence: the calls with their results (an error as a negative number), and the descriptors
+that are open at the end.
 
-The calls are made by number, for the C library would hide bad pointers and rare flags. With
+The calls are made by number, because the C library would hide bad pointers and rare flags. With
 threads, each has its own working folder, umask and descriptors.
 """
 
@@ -42,7 +42,7 @@ O_TMPFILE = 0o20200000
 CLONE_FS, CLONE_FILES = 0x200, 0x400
 UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
 
-#: How often a call is repeated that the kernel wants made again.
+#: How often a call is repeated if the kernel asks for it.
 AGAIN_MAX = 8
 
 MODES = [0, 0o600, 0o644, 0o666, 0o777, 0o444, 0o755, 0o1777, 0o4755, 0o2755, 0o7777, 0o100644]
@@ -54,7 +54,7 @@ class Sequence:
     def __init__(self, folder: bytes, seed: int, *, alone: bool, edge: int) -> None:
         self.folder = folder
         self.chance = random.Random(seed)
-        #: Whether limits of the process and its first thread are this sequence's own.
+        #: Whether this sequence has the process's limits and its first thread to itself.
         self.alone = alone
         self.edge = edge
         self.open: list[int] = []
@@ -95,7 +95,7 @@ class Sequence:
     def call(self, name: str, *arguments: Argument) -> int:
         result = kernel(NUMBERS[name], *arguments)
         for _ in range(AGAIN_MAX if name == "openat2" else 0):
-            # Below a root: something was renamed on this machine meanwhile, by whatever process.
+            # Below a root: some process renamed something on this machine meanwhile.
             if result != -errno.EAGAIN:
                 break
             result = kernel(NUMBERS[name], *arguments)
@@ -116,7 +116,7 @@ class Sequence:
         if self.maybe(0.6):
             return name
         fd = str(self.descriptor()).encode()
-        # Other threads are to be seen as little as other sequences.
+        # Other threads must be as invisible as other sequences.
         me = b"/proc/self" if self.alone else b"/proc/thread-self"
         return chance.choice([
             b"./" + name, name.replace(b"/", b"//"), b"d/../" + name, b"ld/../" + name,
@@ -206,10 +206,10 @@ class Sequence:
         chance = self.chance
         if not flags & (os.O_CREAT | O_TMPFILE & ~os.O_DIRECTORY) and self.maybe(0.95):
             mode = 0
-        # NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT, and some that are not there
+        # NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT, and some that do not exist
         resolve = chance.choice([0, 1, 2, 4, 8, 8, 16, 16, 5, 12, 18, 24, 1 << 40])
         if flags & os.O_CREAT and self.maybe(0.05):
-            resolve |= 32  # CACHED, which is refused for whatever makes something
+            resolve |= 32  # CACHED, which is refused for calls that create something
         flags |= os.O_NONBLOCK
         if self.maybe(0.9):
             flags &= ~(3 if flags & 3 == 3 else 0)
@@ -230,7 +230,7 @@ class Sequence:
         self.call("write", fd, b"temporary", 9)
         name = self.path()
         if self.maybe(0.3) and self.chance.random() < 0.5:
-            # Below /proc the kernel asks first who opened the descriptor: here it is the broker.
+            # Below /proc the kernel checks which process opened the descriptor: the broker here.
             name = self.chance.choice(FILES + LINKS + MADE_UP)
             self.call("linkat", fd, b"", HERE, name, AT_EMPTY_PATH)
         else:

@@ -1,8 +1,8 @@
-"""Programs below `run --lease` that become something else, or go for the broker.
+"""Programs below `run --lease` that change their identity, or attack the broker.
 
     python lease_siege_programs.py NAME [WORD...]
 
-They say what came of it, one line per try: `ok`, or the name of the error.
+They print the result of each attempt, one per line: `ok`, or the name of the error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def say(word: str) -> None:
 
 
 def tell(what: Callable[..., object], *given: object) -> None:
-    """Try something, and say what came of it."""
+    """Try something, and print the result."""
     try:
         found = what(*given)
     except OSError as error:
@@ -51,8 +51,8 @@ def write(path: str) -> None:
 
 
 def changes(path: str) -> None:
-    """All kinds of changes of a file, none of which may be done for a caller that is not what the
-    command began as."""
+    """All kinds of changes to a file, none of which the broker may make for a caller whose identity
+    is not that of the command at its start."""
     tell(write, path)
     tell(os.truncate, path, 0)
     tell(os.chmod, path, 0o600)
@@ -63,7 +63,7 @@ def changes(path: str) -> None:
     tell(os.mkdir, "new")
 
 
-# Who became something else
+# Programs that change their identity
 
 
 @program
@@ -102,7 +102,7 @@ def other_groups() -> None:
 
 @program
 def fewer_capabilities() -> None:
-    """Without what lets root write a file of another that is read-only."""
+    """Without the capabilities with which root writes another user's read-only file."""
     head = struct.pack("=Ii", 0x20080522, 0)
     room = ctypes.create_string_buffer(24)
     assert kernel(125, head, room) == 0  # capget
@@ -133,7 +133,7 @@ def another_root() -> None:
 
 
 def restrict() -> None:
-    """From here on this process may write nothing, by its own will."""
+    """From here on this process has forbidden itself all writes."""
     ruleset = kernel(444, struct.pack("=Q", 0x7FFF & ~0b1101), 8, 0)
     assert ruleset >= 0
     assert kernel(157, 38, 1, 0, 0, 0) == 0
@@ -205,7 +205,7 @@ def plain() -> None:
 
 @program
 def unlike_others() -> None:
-    """While one became another user, the rest of the command is served."""
+    """After one process became another user, the rest of the command is still served."""
     if os.fork() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
@@ -216,7 +216,7 @@ def unlike_others() -> None:
     tell(write, "free.txt")
 
 
-# Who goes for the broker
+# Programs that attack the broker
 
 
 @program
@@ -241,7 +241,7 @@ def at_the_broker(*pids: str) -> None:
 
 @program
 def second_listener() -> None:
-    """It would be asked first, and could let everything go on."""
+    """Its listener would get the calls first, and could let all of them continue."""
     held = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000), 8)
     filter = struct.pack("=H6xQ", 1, ctypes.addressof(held))
     assert kernel(157, 38, 1, 0, 0, 0) == 0
@@ -252,7 +252,7 @@ def second_listener() -> None:
 
 @program
 def own_filter_that_allows() -> None:
-    """What a filter on top allows is still told to the broker."""
+    """Calls that a second filter allows are still reported to the broker."""
     held = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000), 8)
     filter = struct.pack("=H6xQ", 1, ctypes.addressof(held))
     assert kernel(317, 1, 0, filter) == 0
@@ -267,7 +267,7 @@ def unix_socket() -> None:
         tell(one.bind, "sub/socket")
 
 
-# Who makes it wait
+# Programs that make it wait
 
 
 @program
@@ -298,7 +298,7 @@ def pipes() -> None:
 
 @program
 def leased_by_the_kernel() -> None:
-    """A file with a lease of the kernel: to open it takes until the lease is given back."""
+    """A file with a kernel lease: an open waits until the lease is released."""
     import fcntl
 
     signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -322,7 +322,7 @@ def leased_by_the_kernel() -> None:
 
 @program
 def many_waiters(count: str) -> None:
-    """So many threads want what is held; this one goes on."""
+    """Many threads wait for a held file; this one continues."""
     came: list[str] = []
 
     def do(name: str) -> None:
@@ -346,7 +346,7 @@ def many_waiters(count: str) -> None:
 
 @program
 def killed_in_mid_call(count: str) -> None:
-    """Children that are killed while their calls are under way."""
+    """Children that are killed during their calls."""
     for _ in range(int(count)):
         child = os.fork()
         if child == 0:

@@ -1,4 +1,4 @@
-"""The folders in which `lease_player` plays: made before, and looked at afterwards."""
+"""The folders in which `lease_player` plays: created before, and compared afterwards."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MADE_UP = [b"n0", b"n1", b"n2", b"d/n3", b"d/e/n4", b"f/n5", b"ld/n6", b"shut/n7
 
 
 def inner(root: Path, seed: int) -> bytes:
-    """Where a sequence plays."""
+    """The folder in which a sequence plays."""
     return os.fsencode(root) + b"/s%d/1/2/3/it" % seed
 
 
 def prepare(root: Path, seed: int) -> None:
-    """Make the folder of a sequence, outside of all restrictions."""
+    """Create the folder of a sequence, without any restrictions."""
     folder = inner(root, seed)
     os.makedirs(os.path.dirname(folder))
     chance = random.Random(-seed - 1)
@@ -41,8 +41,8 @@ def prepare(root: Path, seed: int) -> None:
 
 
 def picture(folder: bytes) -> list[tuple[object, ...]]:
-    """All that is in a folder: names, kinds, modes, bytes, targets, names of the same file,
-    attributes, and the times that a call has set. Folders are opened on the way."""
+    """Everything in a folder: names, kinds, modes, bytes, targets, names of the same file,
+    attributes, and the times that a call has set. Makes the folders accessible as it goes."""
     found: list[tuple[object, ...]] = []
     same: dict[int, bytes] = {}
     waiting = [folder]

@@ -1,4 +1,4 @@
-"""How a row of the corpus of writing tools is written, and the small world in which it runs."""
+"""The format of a row in the corpus of writing tools, and the small world in which it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORLD = {
     "d/sub/three.txt": "three\n",
 }
 
-#: What tools leave and make anew, as patterns: it takes no lease unless git tracks it.
+#: Patterns for caches of tools, which take no lease unless git tracks them.
 CACHES = (
     "*~", "*.o", "*.log", "*.tmp", "*.swp", "*.pyc", "*node_modules/*", "*__pycache__/*",
     "*.mypy_cache/*", "*.pytest_cache/*", "*.ruff_cache/*",
@@ -67,7 +67,7 @@ class Case(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """What has to be installed for it; empty if everything is there."""
+        """The packages to install for it; empty if everything is installed."""
         lacking = [one for one in self.needs if shutil.which(one) is None]
         packages = sorted({PACKAGES[one] for one in lacking})
         if not lacking:
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
 
 class More(TypedDict, total=False):
-    """What a row may say of its case besides its command and its victim."""
+    """The fields of a row besides its command and its victim."""
 
     beside: str
     before: str
@@ -90,7 +90,7 @@ class More(TypedDict, total=False):
 
 
 class Rows(list[Case]):
-    """A table of cases, no two of the same name."""
+    """A table of cases with unique names."""
 
     def add(self, name: str, command: tuple[str, ...], victim: str, more: More) -> None:
         """A program with its words."""
@@ -113,6 +113,6 @@ class Rows(list[Case]):
 
 
 def needing(case: Case) -> None:
-    """Skip a test whose programs are not there."""
+    """Skip a test whose programs are not installed."""
     if case.missing:
         pytest.skip(case.missing)

@@ -1,4 +1,4 @@
-"""Leases that are taken before the write, many at once, for a git that changes a tree."""
+"""Leases that are taken ahead of the write, many in one decision, for a git that changes a tree."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def write(site: Site, text: str) -> None:
 
 
 def grants(site: Site) -> list[dict[str, Any]]:
-    """All events that began a lease, oldest first."""
+    """All events that started a lease, oldest first."""
     lines = site.holdfast("log", "--json").stdout.splitlines()
     found = [json.loads(line) for line in lines]
     return [one for one in found if one["type"] == "lock_acquired"]
 
 
 def moments(site: Site) -> int:
-    """In how many decisions the leases were taken: all of one have the same time."""
+    """The number of decisions that took the leases: those of one decision have the same time."""
     return len({one["timestamp"] for one in grants(site)})
 
 
@@ -103,7 +103,7 @@ def test_a_git_of_a_command_that_waits_takes_its_leases_singly(site: Site) -> No
     assert moments(site) >= FILES
 
 
-def test_what_another_holds_is_left_and_refused_at_its_write(site: Site) -> None:
+def test_a_file_that_another_holder_has_is_skipped_and_refused_at_its_write(site: Site) -> None:
     site.holdfast("lock", "--holder", "other", LAST)
     done = site.lease("git checkout -q other")
     assert f"{LAST} has been locked for writing by other" in done.stderr
@@ -114,7 +114,7 @@ def test_what_another_holds_is_left_and_refused_at_its_write(site: Site) -> None
 
 
 def stop_in_the_middle(site: Site, line: str = ":") -> str:
-    """Let a checkout wait for the flag `go` in the middle, and fail then. The file at which."""
+    """Make a checkout wait for the flag `go` in the middle, then fail. Returns the middle file."""
     program = site.flags / "filter"
     program.write_text(
         f"#!/bin/sh\n{line}; touch {site.flag('waits')}; {site.wait_for('go')}; exit 1\n"
@@ -127,7 +127,7 @@ def stop_in_the_middle(site: Site, line: str = ":") -> str:
     return middle
 
 
-def test_what_was_never_written_is_given_back_when_git_ends(site: Site) -> None:
+def test_a_lease_whose_write_never_came_is_released_when_git_ends(site: Site) -> None:
     middle = stop_in_the_middle(site)
     process = site.begin(
         f"git checkout -q other; touch {site.flag('ended')}; {site.wait_for('end')}"
@@ -139,15 +139,15 @@ def test_what_was_never_written_is_given_back_when_git_ends(site: Site) -> None:
     assert "has been locked for writing by run-" in refused.stderr
     site.raise_flag("go")
     site.until_flag("ended")
-    until(lambda: LAST not in site.held(), "the lease that was taken in vain has ended")
-    assert min(NAMES) in site.held(), "what was written is held on"
+    until(lambda: LAST not in site.held(), "the lease that was not needed has ended")
+    assert min(NAMES) in site.held(), "the lease of a written file stays"
     assert site.lease(f"echo mine >{LAST}").returncode == 0
     site.raise_flag("end")
     ended(process)
 
 
 def test_a_lease_that_was_taken_before_is_as_good_as_one_at_the_write(site: Site) -> None:
-    """A stale write is refused once, also where the lease was there before."""
+    """A stale write is refused once, even if the lease was taken ahead."""
     process = site.begin(
         f"sh -c 'touch {site.flag('begun')}; {site.wait_for('changed')}; "
         "exec git checkout -q other'"
@@ -163,7 +163,7 @@ def test_a_lease_that_was_taken_before_is_as_good_as_one_at_the_write(site: Site
 
 
 def test_a_file_that_the_command_writes_itself_keeps_its_lease(site: Site) -> None:
-    """Another process of the command writes what git has taken ahead: that is a lease like any."""
+    """Another process of the command writes a file that was leased ahead for git."""
     stop_in_the_middle(site, f"echo own >{LAST}")
     process = site.begin(
         f"git checkout -q other; touch {site.flag('ended')}; {site.wait_for('end')}"
@@ -177,8 +177,8 @@ def test_a_file_that_the_command_writes_itself_keeps_its_lease(site: Site) -> No
     ended(process)
 
 
-def test_git_is_never_started_in_a_repository_whose_settings_are_not_judged(site: Site) -> None:
-    """Its settings would be obeyed outside of all walls."""
+def test_git_is_never_started_in_a_repository_whose_settings_are_not_checked(site: Site) -> None:
+    """Git would obey these settings without any restrictions."""
     nested = site.root / "nested"
     nested.mkdir()
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=nested, check=True)
@@ -202,9 +202,7 @@ def test_git_is_never_started_in_a_repository_whose_settings_are_not_judged(site
     "words",
     ["restore --source=--output={} -- .", "checkout --output={} other", "reset --output={}"],
 )
-def test_words_of_a_program_that_calls_itself_git_are_no_options_of_the_brokers_git(
-    site: Site, words: str
-) -> None:
+def test_arguments_of_a_fake_git_are_not_passed_to_the_brokers_git(site: Site, words: str) -> None:
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("bash is not installed")

@@ -1,4 +1,4 @@
-"""Control files below a broker: never handed out writable, judged by what would change."""
+"""Control files below a broker: never handed out writable, and checked before a change."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_git_cannot_be_told_to_execute_something(site: Site, name: str) -> None:
     assert name.lower() in done.stderr
 
 
-def test_git_s_settings_written_in_place_are_judged_too(site: Site) -> None:
+def test_git_s_settings_written_in_place_are_checked_too(site: Site) -> None:
     before = site.text(".git/config")
     done = site.lease("printf '[core]\\n\\thooksPath = /evil\\n' >>.git/config")
     assert "hookspath" in done.stderr
@@ -162,13 +162,13 @@ def test_git_submodule_add_works(site: Site, tmp_path: Path) -> None:
     assert "sub" in site.git("submodule", "status")
 
 
-def test_git_init_inside_finds_out_what_it_finds_out_without_us(site: Site) -> None:
+def test_git_init_inside_detects_the_same_as_without_holdfast(site: Site) -> None:
     site.lease("git init -q one")
     site.git("init", "-q", "two")
     assert site.text("one/.git/config") == site.text("two/.git/config")
 
 
-def test_settings_of_a_client_that_say_the_same_may_be_written_anew(site: Site) -> None:
+def test_a_client_s_settings_may_be_rewritten_with_the_same_meaning(site: Site) -> None:
     (site.root / ".claude").mkdir()
     settings = site.root / ".claude" / "settings.json"
     settings.write_text('{"model": "x"}')
@@ -189,7 +189,7 @@ def test_settings_that_another_holds_are_not_written_in_place(site: Site) -> Non
     assert settings.read_text() == '{"model": "x"}'
 
 
-def test_what_was_written_aside_is_not_published_through_a_link(site: Site) -> None:
+def test_a_staged_copy_is_not_published_through_a_link(site: Site) -> None:
     before = site.text(".git/config")
     done = site.lease(
         "mkdir -p n; git init -q n; exec 3>>n/.git/config; mv n gone; ln -s . n; "

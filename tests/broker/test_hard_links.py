@@ -1,4 +1,4 @@
-"""A file with several names: below `run --lease` none of them leads around a lease."""
+"""A file with several names: below `run --lease` no name bypasses a lease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = "app/x.rb"
 
 
 class Room(Repository):
-    """A repository in which a tool works by leases while another holder locks files."""
+    """A repository in which a tool runs below a broker while another holder locks files."""
 
     @property
     def outside(self) -> Path:
@@ -92,7 +92,7 @@ def test_no_file_has_names_inside_and_outside(room: Room, script: str) -> None:
 
 
 def test_the_same_links_are_made_without_us(room: Room) -> None:
-    # Else the test above would prove nothing.
+    # Otherwise the test above would prove nothing.
     for name, script in ACROSS.items():
         (room.outside / "in").write_text("in\n")
         subprocess.run(["sh", "-c", f"{RENAME}{script}"], cwd=room.root, check=True)
@@ -100,7 +100,7 @@ def test_the_same_links_are_made_without_us(room: Room) -> None:
         assert room.text() == "old\n", name
 
 
-def test_mv_copies_what_has_another_name(room: Room) -> None:
+def test_mv_copies_a_file_that_has_another_name(room: Room) -> None:
     assert room.tool("ln app/x.rb b && mv b ../out") == 0
     assert not (room.root / "b").exists()
     assert (room.outside / "out").read_text() == "old\n"

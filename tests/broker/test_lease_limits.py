@@ -1,6 +1,6 @@
-"""What docs/leases-at-the-write.md says of the limits: what does not work, and what is not covered.
+"""The limits in docs/leases-at-the-write.md: operations that do not work, or are not covered.
 
-Each case also shows that the same works without `run --lease`, or that nothing is claimed for it.
+Each case also shows that the same works without `run --lease`, or that the page claims nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def python(site: Site, text: str, *words: object, leased: bool) -> list[str]:
 
 
 def test_no_socket_is_bound_in_the_repository_or_right_above_it(site: Site) -> None:
-    # Not by whole paths, which may be too long for a socket.
+    # Relative paths, because absolute ones may be too long for a socket.
     places = ("s", "../s", "../flags/s")
     assert python(site, _BIND, *places, leased=True) == ["PermissionError"] * 2 + ["done"]
     for place in places:
@@ -69,7 +69,7 @@ def test_no_socket_is_bound_in_the_repository_or_right_above_it(site: Site) -> N
     assert python(site, _BIND, *places, leased=False) == ["done"] * 3
 
 
-def test_other_ways_round_are_as_if_the_kernel_had_none(site: Site) -> None:
+def test_ways_around_fail_as_on_a_kernel_without_them(site: Site) -> None:
     said = python(site, _CALLS, *IO_URING, FILE_SETATTR, leased=True)
     assert said == ["ENOSYS"] * 4
     assert python(site, _CALLS, BY_HANDLE, USERFAULTFD, leased=True) == ["EPERM"] * 2
@@ -90,7 +90,7 @@ def test_a_file_of_an_inner_ledger_is_refused(site: Site) -> None:
     assert (inner / "i.txt").read_text() == "kept\n"
 
 
-def test_a_ledger_inside_is_only_looked_at(site: Site) -> None:
+def test_the_ledger_is_read_only_inside(site: Site) -> None:
     here = f"{sys.executable} -m holdfast"
     done = site.lease(f"{here} status; {here} check a.txt; {here} lock --json b.txt")
     assert "nothing is locked" in done.stdout

@@ -1,4 +1,4 @@
-"""Whether a repository can be reached by another mount."""
+"""Detection of a repository that can be reached through another mount."""
 
 from __future__ import annotations
 

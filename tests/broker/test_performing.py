@@ -1,4 +1,4 @@
-"""What the calls share: a lease is for the file that the name leads to when it was taken."""
+"""What all calls share: a lease is for the file that the name leads to when the lease is taken."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_file_that_its_last_holder_changed_before_the_lease_is_looked_up_again
     performing, leases = _performing(lambda: change(path))
     with pytest.raises(Blocks):
         performing.lease(cast(Any, None), found)
-    assert leases.mine[found.path].moved_at > 0  # so its first write is an old one
+    assert leases.mine[found.path].moved_at > 0  # so the first write to it is stale
     found.close()
 
 
@@ -129,7 +129,7 @@ def test_a_file_that_stayed_as_it_was_is_leased(tmp_path: Path) -> None:
 def test_a_name_in_a_folder_that_moved_before_the_lease_is_looked_up_again(
     tmp_path: Path, is_there: bool
 ) -> None:
-    """What is leased is a path; the folder that is open is the one that moved."""
+    """The lease is on the path, but the open folder has moved."""
     path = tmp_path / "folder" / "file"
     path.parent.mkdir()
     if is_there:
@@ -187,7 +187,7 @@ class _FolderLeases:
 def test_while_a_folder_is_renamed_it_is_held_so_no_other_holder_is_granted_a_file_in_it(
     tmp_path: Path,
 ) -> None:
-    """That one would make it in the folder that is open, wherever that is by then."""
+    """Otherwise that holder would create it in the open folder, wherever that is by then."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").touch()
     leases = _FolderLeases()

@@ -18,7 +18,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-# Free, mine, held
+# Free, own and held files
 
 
 def test_a_free_file_is_leased_at_the_write_and_written(site: Site) -> None:
@@ -47,14 +47,14 @@ def test_each_file_has_a_grant_of_its_own(site: Site) -> None:
     ended(process)
 
 
-def test_what_is_mine_is_written_again_without_a_look_into_the_ledger(site: Site) -> None:
+def test_a_leased_file_is_written_again_without_reading_the_ledger(site: Site) -> None:
     site.lease("for i in 1 2 3 4 5; do echo $i >a.txt; done")
     log = site.holdfast("log").stdout
     assert log.count("locked a.txt") == 1
     assert log.count("released a.txt") == 1
 
 
-def test_what_another_holds_is_refused_at_once_and_the_reason_is_told(site: Site) -> None:
+def test_a_file_that_another_holder_has_is_refused_with_the_reason(site: Site) -> None:
     site.holdfast("lock", "--holder", "other", "a.txt")
     done = site.lease("echo new >a.txt")
     assert done.returncode != 0
@@ -64,7 +64,7 @@ def test_what_another_holds_is_refused_at_once_and_the_reason_is_told(site: Site
     assert "refused" in site.holdfast("log").stdout
 
 
-def test_whoami_inside_says_again_what_was_refused(site: Site) -> None:
+def test_whoami_inside_repeats_the_refusals(site: Site) -> None:
     site.holdfast("lock", "--holder", "other", "a.txt")
     done = site.python(
         "import subprocess, sys\n"
@@ -147,7 +147,7 @@ def test_a_circle_of_waits_is_a_deadlock_error(site: Site) -> None:
     assert said == ["True", "written"]
 
 
-# What is old
+# Stale writes
 
 
 _STALE = (
@@ -206,10 +206,10 @@ _ANNOUNCED = (
 @pytest.mark.parametrize(
     ("when", "said"), [("after", "written"), ("before", "ESTALE"), ("other", "ESTALE")]
 )
-def test_an_edit_that_was_announced_after_the_change_is_no_stale_one(
+def test_an_edit_that_was_announced_after_the_change_is_not_stale(
     site: Site, when: str, said: str
 ) -> None:
-    """What the hook of a client tells: the client knows what is in the file from then on."""
+    """The announcement by a client's hook: from then on the client knows the file's content."""
     import sys
 
     (site.flags / "announced.py").write_text(_ANNOUNCED)
@@ -221,7 +221,7 @@ def test_an_edit_that_was_announced_after_the_change_is_no_stale_one(
     assert out.split() == [said], err
 
 
-def test_a_process_that_began_later_writes_at_once(site: Site) -> None:
+def test_a_process_that_started_later_is_not_refused(site: Site) -> None:
     process = site.begin(
         f"touch {site.flag('begun')}; {site.wait_for('changed')}; sleep 0.1; "
         "sed -i s/alpha/omega/ a.txt"
@@ -331,7 +331,7 @@ def test_rm_r_stops_at_the_file_that_is_held(site: Site) -> None:
 # The end
 
 
-def test_what_is_left_running_keeps_what_it_has_open(site: Site) -> None:
+def test_a_process_left_running_keeps_the_files_that_it_has_open(site: Site) -> None:
     done = site.lease(
         f"exec 3>>a.txt; echo x >b.txt; ({site.wait_for('end')}; echo y >b.txt; echo late >&3; "
         f"touch {site.flag('over')}) >/dev/null 2>&1 &"
@@ -343,12 +343,12 @@ def test_what_is_left_running_keeps_what_it_has_open(site: Site) -> None:
     assert "left running by run-" in site.grants()[0]["reason"]
     site.raise_flag("end")
     site.until_flag("over")
-    until(lambda: site.held() == [], "the end of what was left")
+    until(lambda: site.held() == [], "the end of the process that was left running")
     assert site.text("a.txt") == "alpha\nlate\n"
-    assert site.text("b.txt") == "x\n"  # given back, so it is not written any more
+    assert site.text("b.txt") == "x\n"  # the lease was released, so the process cannot write it
 
 
-def test_run_does_not_wait_for_what_is_left_running(site: Site) -> None:
+def test_run_does_not_wait_for_processes_left_running(site: Site) -> None:
     process = site.begin(f"({site.wait_for('end')}) & exit 4")
     until(lambda: process.poll() is not None, "the runner")
     site.raise_flag("end")
@@ -434,7 +434,7 @@ def test_a_commit_inside_works_and_names_what_others_hold(site: Site) -> None:
     assert site.git("log", "--format=%s").split("\n")[0] == "mine"
 
 
-# Where it cannot be
+# Where it cannot run
 
 
 @pytest.mark.parametrize("abi", [0, 1, 2])

@@ -14,7 +14,7 @@ from helpers_guard import made_repository, sh
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every test has a copy of."""
+    """The repository of which every test gets a copy."""
     made = made_repository(tmp_path_factory.mktemp("model") / "repo")
     sh(made, "echo a > a.txt && git add a.txt && git commit -qm a")
     return leased(made)

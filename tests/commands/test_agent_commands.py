@@ -1,4 +1,4 @@
-"""An agent's shell command: what it writes is leased to the agent, at the write."""
+"""An agent's shell command: each file that it writes is leased to the agent, at the write."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_seed002_01_what_a_program_writes_is_leased_to_its_agent(
     assert (root / "new.txt").read_text() == "program"
 
 
-def test_it_ends_as_an_edit_does(root: Path, ann: ClaudeLike) -> None:
+def test_the_lease_ends_as_that_of_an_edit_does(root: Path, ann: ClaudeLike) -> None:
     git_hooks.install(str(root))
     ann.run(writer("new.txt"))
     ann.run("git add new.txt && git commit -qm new")
@@ -120,7 +120,7 @@ def test_a_lease_that_has_ended_meanwhile_is_asked_for_again(
     assert (root / "x").read_text() == "bob's\n"
 
 
-# What is left running
+# Processes left running
 
 
 def test_what_an_agent_leaves_running_does_not_wake_it(
@@ -132,11 +132,11 @@ def test_what_an_agent_leaves_running_does_not_wake_it(
     ann.stop()
     (root / "go").touch()
     until(lambda: (root / "done").exists(), "it has written")
-    until(lambda: "late.txt" not in held(root), "it holds nothing that is not open")
+    until(lambda: "late.txt" not in held(root), "it holds only files that it has open")
     assert bob.edit("late.txt", "bob's\n") == ""
 
 
-def test_what_is_left_running_cannot_write_what_another_holds(
+def test_a_process_left_running_cannot_write_a_file_that_another_holds(
     root: Path, ann: ClaudeLike, bob: ClaudeLike
 ) -> None:
     ann.run(
@@ -163,7 +163,7 @@ def test_the_killed_client_s_command_goes_on_and_keeps_its_files(
     assert (root / "x").read_text() == "2\n"
 
 
-# The shell is as it was
+# The shell behaves as usual
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_line_without_a_slip_runs_as_it_is(root: Path, ann: ClaudeLike, bob: C
     assert (root / "a.txt").read_text() == "by-hand\n", "a person may"
 
 
-def test_a_hook_of_others_runs_at_once(root: Path, ann: ClaudeLike) -> None:
+def test_another_hook_runs_directly(root: Path, ann: ClaudeLike) -> None:
     ann.before("echo hook")
     env = {**ann.environment, "CLAUDE_PROJECT_DIR": str(root), "SHELL": "/bin/false"}
     words = [prefix_script.path_of(str(root)), "echo hook; readlink /proc/$$/exe"]
@@ -259,7 +259,7 @@ def test_an_mcp_server_is_the_session_s(root: Path, ann: ClaudeLike, bob: Claude
     done = subprocess.run(words, cwd=root, env=env, capture_output=True, text=True, check=False)
     assert "Refused: a.txt" in done.stderr
     assert (root / "a.txt").read_text() == "mine\n"
-    assert (root / "sub.txt").read_text() == "for-s1\n", "the hook of the call has decided that"
+    assert (root / "sub.txt").read_text() == "for-s1\n", "the hook of the call permitted that"
     assert held(root)["new.txt"] == "@claude/ann/"
 
 
@@ -290,7 +290,7 @@ def test_other_settings_leave_no_slip(root: Path, ann: ClaudeLike, setting: str)
     assert held(root) == {}
 
 
-def test_enforce_is_another_word_for_lease(root: Path, ann: ClaudeLike) -> None:
+def test_enforce_means_the_same_as_lease(root: Path, ann: ClaudeLike) -> None:
     (root / "holdfast.toml").write_text('[gate]\nshell = "enforce"\n')
     ann.run(writer("new.txt"))
     assert held(root) == {"new.txt": "@claude/ann/"}
@@ -321,7 +321,7 @@ def test_in_that_sandbox_a_leased_command_is_not_run(root: Path, ann: ClaudeLike
     assert not (root / "new.txt").exists()
 
 
-# Refused early, with good words
+# Refused early and clearly
 
 
 def test_what_the_line_plainly_writes_and_another_holds_is_refused_before_it_runs(
@@ -382,7 +382,7 @@ def test_a_commit_frees_what_the_agent_has_edited_before(root: Path, ann: Claude
     running.communicate(timeout=60)
 
 
-# What switches the gate is closed to programs
+# Programs cannot change the files that switch the gate
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Commands of a Codex that runs as a whole below a broker: which lines tell that broker whose
-they are."""
+"""Commands of a Codex that runs as a whole below a broker: which lines tell that broker for which
+agent they run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def said(root: Path, tool: str, **fields: str) -> Any:
-    """What the hook answers before a tool is called; no broker listens."""
+    """The hook's answer before a tool call; no broker listens."""
     told = {
         "session_id": "ann", "cwd": str(root), "hook_event_name": "PreToolUse",
         "tool_name": tool, "tool_use_id": "1", "tool_input": fields,

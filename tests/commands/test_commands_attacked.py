@@ -1,4 +1,4 @@
-"""Agents' shell commands under attack: odd texts, odd folders, races, and what is killed."""
+"""Agents' shell commands under attack: odd texts, odd folders, races, and kills."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [
 
 
 def brokers(root: Path) -> list[int]:
-    """The processes of ours that serve commands in a repository."""
+    """Our processes that serve commands in a repository."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -40,7 +40,7 @@ def brokers(root: Path) -> list[int]:
     return found
 
 
-# Which command is it
+# Which command runs
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_command_of_a_line_is_found(command: str) -> None:
         ("echo \ud800 x", "echo \ufffd x"),
     ],
 )
-def test_a_client_that_mends_a_text_runs_the_same_command(
+def test_a_client_that_repairs_a_text_runs_the_same_command(
     root: Path, ann: ClaudeLike, written: str, run: str
 ) -> None:
     ann.before(written)
@@ -97,7 +97,7 @@ def test_a_client_that_mends_a_text_runs_the_same_command(
 def test_a_command_that_the_user_first_refused_is_leased_when_it_is_run_again(
     root: Path, ann: ClaudeLike
 ) -> None:
-    ann.before("echo x > new.txt")  # the user says no
+    ann.before("echo x > new.txt")  # the user refuses it
     ann.before("echo x > new.txt")
     ann.start("echo x > new.txt").communicate(timeout=60)
     assert "systemMessage" not in ann.after("echo x > new.txt", 0)
@@ -270,7 +270,7 @@ def test_a_command_whose_folder_is_gone_still_runs(root: Path, ann: ClaudeLike) 
     assert held(root) == {"new.txt": "@claude/ann/"}
 
 
-def test_names_that_are_no_utf_8(root: Path, ann: ClaudeLike, bob: ClaudeLike) -> None:
+def test_names_that_are_not_utf_8(root: Path, ann: ClaudeLike, bob: ClaudeLike) -> None:
     line = "echo x > $'b\\xff'; mkdir $'d\\xfe'; echo y > $'d\\xfe/f'; mv $'b\\xff' $'c\\xff'"
     assert ann.run(f"{line}; git add -A; git commit -qm odd; git checkout -q -b odd HEAD~1") == (
         0, "",
@@ -280,7 +280,7 @@ def test_names_that_are_no_utf_8(root: Path, ann: ClaudeLike, bob: ClaudeLike) -
 
 
 def test_a_hook_of_git_that_writes_files_works(root: Path, ann: ClaudeLike) -> None:
-    """As those of the pre-commit framework do: it mends what is staged, and stages it again."""
+    """As with the pre-commit framework: the hook repairs staged files and stages them again."""
     hook = root / ".git/hooks/pre-commit"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(
@@ -314,7 +314,7 @@ def test_a_line_that_also_calls_holdfast_can_look(
     assert "a.txt" in out, (code, out)
 
 
-# What git tracks and ignores
+# Tracked and ignored files
 
 
 def leased_by(root: Path, ann: ClaudeLike, *paths: str) -> set[str]:
@@ -332,13 +332,13 @@ def test_what_git_tracks_is_leased_whatever_ignores_it(root: Path, ann: ClaudeLi
     assert leased_by(root, ann, *names, *passing) == set(names)
 
 
-def test_a_submodule_says_itself_what_is_ignored(root: Path, ann: ClaudeLike) -> None:
+def test_a_submodule_has_its_own_ignore_rules(root: Path, ann: ClaudeLike) -> None:
     made_repository(root.parent / "other")
     sh(root, "git -c protocol.file.allow=always submodule --quiet add ../other sub")
     assert leased_by(root, ann, "sub/build/new.c", "build/new.c") == {"sub/build/new.c"}
 
 
-def test_of_an_ordinary_file_git_s_index_is_not_read(root: Path, ann: ClaudeLike) -> None:
+def test_git_s_index_is_not_read_for_an_ordinary_file(root: Path, ann: ClaudeLike) -> None:
     tools = root.parent / "tools"
     tools.mkdir()
     (tools / "git").write_text(f'#!/bin/sh\necho "$*" >> {tools}/asked\nexec /usr/bin/git "$@"\n')

@@ -29,7 +29,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
     assert made.held() == [], "the lock is given back"
 
 
-# What is locked can be written
+# Locked files can be written
 
 
 @NEEDS_LANDLOCK
@@ -94,7 +94,7 @@ FORBIDDEN = {
 }
 
 
-#: Tries them one after the other, each with an empty place for temporary files.
+#: Tries them one after the other, each with an empty folder for temporary files.
 TRIES = """
 import json, subprocess, sys
 told = {}
@@ -109,7 +109,7 @@ print(json.dumps(told))
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, dict[str, object]]]:
-    """For each of them its exit code, and what there was afterwards; without a name, before."""
+    """For each of them its exit code and the files afterwards; without a name, the files before."""
     made = Room(tmp_path_factory.mktemp("tried"))
     before = _tree(made.root.parent)
     text = f"import os\nfrom pathlib import Path\n\n\n{inspect.getsource(_tree)}{TRIES}"
@@ -133,7 +133,7 @@ def test_what_is_not_locked_cannot_be_written(
 
 @NEEDS_LANDLOCK
 def test_the_same_commands_work_without_the_sandbox(room: Room) -> None:
-    # Else the test above would prove nothing.
+    # Otherwise the test above would prove nothing.
     for name in ("redirection", "rm", "mv away", "a new file", "truncating by its name"):
         (room.root / "app/y.rb").write_text("old\n")
         before = _tree(room.root)
@@ -143,7 +143,7 @@ def test_the_same_commands_work_without_the_sandbox(room: Room) -> None:
 
 
 def _tree(root: Path) -> dict[str, object]:
-    """All that is below a folder, except what belongs to git and to the ledger."""
+    """Everything below a folder, except the files of git and of the ledger."""
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if name not in (".git", ".holdfast", "t")]
@@ -214,7 +214,7 @@ def test_resources_are_locked_beside_files(room: Room) -> None:
     assert room.text("app/x.rb") == "new\n"
 
 
-# Files that are not there yet
+# Files that do not exist yet
 
 
 @NEEDS_LANDLOCK
@@ -232,13 +232,13 @@ def test_a_new_file_in_new_folders_can_be_written(room: Room) -> None:
     answer = room.shell("echo new >a/b/new.rb; mkdir a/c", write=["a/b/new.rb", "a/d/other.rb"])
     assert room.text("a/b/new.rb") == "new\n"
     assert "a/c" in answer.err
-    assert os.listdir(room.root / "a") == ["b"], "what nobody needed is gone again"
+    assert os.listdir(room.root / "a") == ["b"], "folders that were not needed are removed again"
 
 
 @NEEDS_LANDLOCK
-def test_a_new_file_that_nobody_wrote_is_gone_again(room: Room) -> None:
+def test_a_new_file_that_was_not_written_is_removed_again(room: Room) -> None:
     answer = room.shell("test -e app/new.rb && exit 9", write=["app/new.rb", "lib/other.rb"])
-    assert answer.code == 9, "it is there while the command runs"
+    assert answer.code == 9, "it exists while the command runs"
     assert not (room.root / "app/new.rb").exists()
     assert not (room.root / "lib/other.rb").exists()
 
@@ -280,7 +280,7 @@ def test_only_the_command_s_own_part_of_the_scratch_folder_is_open(room: Room) -
 
 
 @NEEDS_LANDLOCK
-def test_devices_that_keep_nothing_are_open(room: Room) -> None:
+def test_devices_that_store_nothing_are_open(room: Room) -> None:
     answer = room.shell("echo x >/dev/null && echo said >/dev/stdout && echo err >/dev/stderr")
     assert (answer.code, answer.out, answer.err) == (0, "said\n", "err\n")
 
@@ -365,17 +365,17 @@ def test_git_is_closed_unless_it_is_asked_for(room: Room, linked: bool) -> None:
 
 
 @NEEDS_LANDLOCK
-def test_git_where_there_is_none_is_an_error(room: Room, tmp_path: Path) -> None:
+def test_git_without_a_repository_is_an_error(room: Room, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     answer = room.repo.hold(
         "run", "--sandbox", "--git", "--json", "--write", "x", "--", "true",
         cwd=tmp_path / "plain", env=room.env,
     )  # fmt: skip
     assert (answer.code, answer.error["code"]) == (1, "E_SANDBOX")
-    assert os.listdir(tmp_path / "plain") == [".holdfast"], "what was made is gone again"
+    assert os.listdir(tmp_path / "plain") == [".holdfast"], "created files are removed again"
 
 
-# Where the kernel cannot
+# Kernels that cannot do this
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_a_kernel_that_refuses_half_way_starts_nothing(room: Room, number: int) 
     assert not (room.root / "app/new.rb").exists()
 
 
-def test_what_means_nothing_is_a_usage_error(room: Room) -> None:
+def test_invalid_sandbox_options_are_usage_errors(room: Room) -> None:
     for words in (["--sandbox=maybe"], ["--git"], ["--sandbox="]):
         answer = room.repo.hold("run", *words, "--json", "--write", "app/x.rb", "--", "true")
         assert (answer.code, answer.error["code"]) == (2, "E_USAGE"), words
@@ -461,7 +461,7 @@ SIGNALS = "sleep 600 & kill $! && wait $!; echo $? >app/x.rb; kill -0 $PPID && e
 
 
 @NEEDS_SCOPES
-def test_a_signal_reaches_what_is_inside_and_nothing_else(room: Room) -> None:
+def test_a_signal_reaches_processes_inside_and_no_others(room: Room) -> None:
     room.shell(SIGNALS)
     assert room.text("app/x.rb") == "143\n", "its child was ended, and its runner not signalled"
 
@@ -493,4 +493,4 @@ def test_no_secret_and_no_store_of_ours_is_inherited(room: Room) -> None:
         "HOLDFAST_GRANT", "HOLDFAST_HOLDER", "HOLDFAST_OWNER", "HOLDFAST_SOCKET", "HOLDFAST_TOKEN",
     ]  # fmt: skip
     assert found["OPENAI_API_KEY"] == "a-key", "what is the user's stays"
-    assert "seen" not in answer.out, "nor can what the runner has open be used"
+    assert "seen" not in answer.out, "nor can the runner's open descriptors be used"

@@ -1,4 +1,4 @@
-"""run --sandbox on every way out, and the ledger from inside."""
+"""run --sandbox: every way in which a command ends, and the ledger from inside."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
 
 @pytest.fixture
 def started() -> Iterator[list[int]]:
-    """Processes to end when the test is over."""
+    """Processes to end after the test."""
     pids: list[int] = []
     yield pids
     for pid in pids:
@@ -145,10 +145,10 @@ def test_a_killed_runner_leaves_a_command_that_is_still_kept_in(
     assert room.text("app/y.rb") == "old\n", "and is still kept in"
     assert room.repo.hold("check", "app/x.rb").code == 3, "and still has its lock"
     assert room.shell("true", write=["app/y.rb"]).code == 0
-    assert room.left_over() == [left], "its scratch folder is its own as long as it lives"
+    assert room.left_over() == [left], "its scratch folder stays as long as it lives"
     os.kill(child, signal.SIGKILL)
     until(lambda: is_gone(child), "the orphan is gone")
-    assert (room.root / "app/new.rb").exists(), "nobody was there to clean up"
+    assert (room.root / "app/new.rb").exists(), "no process has cleaned up yet"
     assert room.shell("true", write=["app/y.rb"]).code == 0
     assert room.left_over() == [], "the next one does"
     assert not (room.root / "app/new.rb").exists()
@@ -156,7 +156,7 @@ def test_a_killed_runner_leaves_a_command_that_is_still_kept_in(
 
 
 @NEEDS_LANDLOCK
-def test_a_conflict_is_3_and_nothing_was_made(room: Room) -> None:
+def test_a_conflict_exits_with_3_and_nothing_is_created(room: Room) -> None:
     room.repo.hold("lock", "app/new.rb", "--holder", "bob")
     answer = room.shell("touch app/new.rb", write=["app/new.rb"])
     assert answer.code == 3
@@ -231,7 +231,7 @@ def test_the_ledger_itself_is_closed_inside(room: Room) -> None:
 
 
 @NEEDS_LANDLOCK
-def test_a_killed_runner_answers_nobody(room: Room, started: list[int]) -> None:
+def test_a_killed_runner_does_not_answer(room: Room, started: list[int]) -> None:
     script = "import os; from holdfast.gate.sandbox import runner_client\n"
     script += "note = open('note', 'w', buffering=1)\n"
     script += "print(os.getpid(), file=note)\n"
@@ -263,13 +263,11 @@ def test_a_place_for_temporary_files_with_a_very_long_name_will_do(
     assert os.listdir(deep) == []
 
 
-# Beside others
+# Several runs
 
 
 @NEEDS_LANDLOCK
-def test_something_that_is_left_running_does_not_keep_the_runner(
-    room: Room, started: list[int]
-) -> None:
+def test_a_process_left_running_does_not_delay_the_runner(room: Room, started: list[int]) -> None:
     script = "sleep 600 >/dev/null 2>&1 & echo $! >app/x.rb"
     assert room.shell(script).code == 0
     started.append(int(room.text("app/x.rb")))

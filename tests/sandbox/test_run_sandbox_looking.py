@@ -1,4 +1,4 @@
-"""Commands that only look from inside run --sandbox, and hooks there: both ask the runner."""
+"""Read-only commands and hooks inside run --sandbox: both ask the runner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def room(tmp_path: Path) -> Room:
     return made
 
 
-# Looking
+# Read-only commands
 
 
 @NEEDS_LANDLOCK
@@ -47,7 +47,7 @@ def room(tmp_path: Path) -> Room:
      ["blockers"], ["blockers", "--json"], ["whoami", "--json"]],
     ids=" ".join,
 )  # fmt: skip
-def test_inside_and_outside_the_same_is_shown(room: Room, words: list[str]) -> None:
+def test_the_same_is_shown_inside_and_outside(room: Room, words: list[str]) -> None:
     (room.root / "both").write_text(f"{' '.join([*COMMAND, *words])} >$1 2>&1; echo code $? >>$1\n")
     inside = room.run("--", "sh", "both", "app/x.rb", write=["app/x.rb", "out"])
     assert inside.code == 0, inside
@@ -60,7 +60,7 @@ def test_inside_and_outside_the_same_is_shown(room: Room, words: list[str]) -> N
 
 
 def _shape(text: str) -> Any:
-    """What is shown, without what differs from run to run."""
+    """The output, without the parts that differ from run to run."""
     first, _, code = text.rpartition("code ")
     try:
         return _kinds(json.loads(first)), code
@@ -79,11 +79,11 @@ def _kinds(value: Any, name: str = "") -> Any:
 
 
 @NEEDS_LANDLOCK
-def test_who_waits_is_shown_inside(room: Room) -> None:
+def test_waiting_holders_are_shown_inside(room: Room) -> None:
     waiter = room.repo.start("lock", "app/y.rb", "--holder", "eve", "--wait", "60")
     try:
         with LockManager.open(room.root) as manager:
-            until(lambda: bool(manager.queue()), "somebody waits")
+            until(lambda: bool(manager.queue()), "a request waits")
         (seen,) = room.run("--", *COMMAND, "status", "--json").json["waiting"]
         assert (seen["holder"], seen["behind"][0]["holder"]) == ("eve", "bob")
         shown = room.run("--", *COMMAND, "status").out
@@ -94,7 +94,7 @@ def test_who_waits_is_shown_inside(room: Room) -> None:
 
 
 @NEEDS_LANDLOCK
-def test_how_agents_stand_is_shown_inside(room: Room) -> None:
+def test_the_states_of_agents_are_shown_inside(room: Room) -> None:
     with LockManager.open(room.root) as manager:
         ann = Agent(manager, "ann")
         ann.edit("app/z.rb")
@@ -111,7 +111,7 @@ def test_how_agents_stand_is_shown_inside(room: Room) -> None:
 
 
 @NEEDS_LANDLOCK
-def test_of_another_ledger_the_runner_knows_nothing(room: Room, tmp_path: Path) -> None:
+def test_the_runner_knows_nothing_of_another_ledger(room: Room, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     subprocess.run(["git", "init", "-q", other], check=True)
@@ -121,7 +121,7 @@ def test_of_another_ledger_the_runner_knows_nothing(room: Room, tmp_path: Path) 
 
 
 @NEEDS_LANDLOCK
-def test_what_is_no_such_question_is_an_error_and_changes_nothing(room: Room) -> None:
+def test_an_unknown_request_is_an_error_and_changes_nothing(room: Room) -> None:
     script = """
 import json, os
 from holdfast.gate.sandbox import SandboxError, runner_client
@@ -161,7 +161,7 @@ def told(room: Room, event: str, tool: str, **fields: str) -> str:
 
 
 def refused(room: Room, *data: str) -> list[str]:
-    """What a hook inside says to those of some calls that it refuses."""
+    """The refusals of a hook inside, for some calls."""
     script = f'while read -r line; do echo "$line" | {sys.executable} -I -S {HOOK} claude; done'
     lines = [json.loads(line) for line in _fed(room, script, data).splitlines()]
     return [line["hookSpecificOutput"]["permissionDecisionReason"] for line in lines]
@@ -262,7 +262,7 @@ def test_a_git_verb_on_what_the_grant_covers_passes(room: Room) -> None:
     assert gaps_of(room) == []
 
 
-# The question
+# The request
 
 
 def test_a_loop_inside_does_not_fill_the_ledger(

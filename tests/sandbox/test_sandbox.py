@@ -1,4 +1,4 @@
-"""What the sandbox is made of: the kernel's rules, places, scratch folders."""
+"""The parts of the sandbox: the kernel's rules, opened paths, scratch folders."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_command_that_cannot_be_restricted_is_never_started(tmp_path: Path) ->
     assert os.listdir(tmp_path) == []
 
 
-def test_trouble_of_any_kind_before_the_start_ends_the_child(tmp_path: Path) -> None:
+def test_any_error_before_the_start_ends_the_child(tmp_path: Path) -> None:
     def restrict() -> None:
         raise RuntimeError("no")
 
@@ -106,13 +106,13 @@ def test_a_command_that_cannot_be_executed_is_told(
     command: list[str], error: type[Exception]
 ) -> None:
     before = children_of(os.getpid())
-    # A folder that may not be entered would hide that there is no such command.
+    # A folder in PATH without access would hide that there is no such command.
     with pytest.raises(error):
         start(command, {"PATH": os.defpath}, lambda: None)
     assert children_of(os.getpid()) == before
 
 
-def test_the_parent_stays_as_free_as_it_was(tmp_path: Path) -> None:
+def test_the_parent_stays_unrestricted(tmp_path: Path) -> None:
     if not landlock.support().is_enough:
         pytest.skip(landlock.support().lacks)
     ruleset = landlock.Ruleset(landlock.support().abi)
@@ -129,7 +129,7 @@ def ignore(_fd: int, _rights: int) -> None:
     pass
 
 
-def test_what_was_made_is_unmade_unless_somebody_used_it(tmp_path: Path) -> None:
+def test_created_files_are_removed_unless_they_were_used(tmp_path: Path) -> None:
     places = Places(ignore)
     places.add_targets(str(tmp_path), ["a/b/new", "a/kept", "written", "emptied", "replaced"])
     (tmp_path / "written").write_text("x")
@@ -154,7 +154,7 @@ def test_a_folder_that_was_exchanged_for_a_link_opens_nothing(tmp_path: Path) ->
             places.add_targets(str(tmp_path / "tree"), [path])
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_a_target_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     places = Places(ignore)
     with pytest.raises(SandboxError, match="not a regular file"):
@@ -230,13 +230,13 @@ def test_only_what_a_dead_runner_left_is_swept(
         child.kill()
     assert scratch_folder.sweep(str(tmp_path / "t")) == [folder]
     assert not (tmp_path / "new").exists()
-    assert len(os.listdir(tmp_path / "t")) == 3, "what is not ours, or not finished, stays"
+    assert len(os.listdir(tmp_path / "t")) == 3, "folders of others, or unfinished ones, stay"
     assert scratch_folder.sweep(str(tmp_path / "absent")) == []
 
 
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary files in which nothing has changed for long."""
+    """A folder for temporary files that has not changed for a long time."""
     place = tmp_path / "t"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
@@ -250,7 +250,7 @@ def _age(place: Path, seconds: float = 3600) -> None:
     os.utime(place, (moment, moment))
 
 
-def test_a_folder_that_was_never_anybody_s_is_swept_when_it_is_old_and_empty(old: Path) -> None:
+def test_a_folder_without_an_owner_is_swept_when_it_is_old_and_empty(old: Path) -> None:
     names = ("empty", "full", "open", "new")
     places = {name: old / f"holdfast-run-{name}" for name in names}
     for name, place in places.items():
@@ -266,7 +266,7 @@ def test_a_folder_that_was_never_anybody_s_is_swept_when_it_is_old_and_empty(old
     )
 
 
-def test_what_happens_is_noticed_though_the_folder_is_not_listed_again(
+def test_changes_are_noticed_though_the_folder_is_not_listed_again(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists: list[str] = []
@@ -292,7 +292,7 @@ def test_what_happens_is_noticed_though_the_folder_is_not_listed_again(
         assert scratch_folder.sweep(str(old)) == [two], "it was new"
 
 
-def test_what_changes_twice_in_one_tick_of_the_clock_is_noticed(old: Path, tmp_path: Path) -> None:
+def test_a_second_change_in_one_tick_of_the_clock_is_noticed(old: Path, tmp_path: Path) -> None:
     with Crowd(tmp_path) as crowd:
         moment = time.time_ns()
         os.utime(old, ns=(moment, moment))
@@ -332,7 +332,7 @@ def test_closed_folders_are_emptied_as_well(old: Path, tmp_path: Path) -> None:
     assert os.listdir(old) == []
 
 
-#: Too deep for a function that calls itself, and for a path.
+#: Too deep for a recursive function, and for a path.
 DEEP = 1100
 
 
@@ -361,7 +361,7 @@ def test_a_folder_that_is_gone_cannot_be_emptied(old: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a folder of somebody else")
-def test_a_folder_of_somebody_else_is_never_believed(tmp_path: Path) -> None:
+def test_another_user_s_folder_is_never_trusted(tmp_path: Path) -> None:
     # Its owner could name any empty file of ours.
     witness = runner_holder("one")[0].witness
     assert witness is not None

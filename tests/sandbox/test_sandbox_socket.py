@@ -1,4 +1,4 @@
-"""The socket through which those inside ask the runner."""
+"""The socket through which processes inside ask the runner."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def served(manager: LockManager, tmp_path: Path) -> Iterator[str]:
 
 
 def raw(path: str, data: bytes) -> bytes:
-    """Send anything, and hear whatever comes until the other side hangs up."""
+    """Send anything, and read until the other side closes the connection."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(30)
         line.connect(path)
@@ -85,11 +85,13 @@ def test_a_grant_is_verified_through_the_socket(manager: LockManager, served: st
         b"[" * 60_000 + b"\n", b"x" * 70_000, b"x" * 5_000_000 + b"\n",
     ],
 )  # fmt: skip
-def test_whatever_cannot_be_answered_is_an_error_and_the_next_is_answered(
+def test_an_invalid_request_is_an_error_and_the_next_is_answered(
     served: str, request_: bytes
 ) -> None:
     heard = raw(served, request_)
-    if len(request_) < 1_000_000:  # who says too much may be cut off before it hears that
+    if (
+        len(request_) < 1_000_000
+    ):  # a client that sends too much may be cut off before it reads that
         assert set(json.loads(heard)) == {"error"}
         assert set(json.loads(heard)["error"]) == {"code", "message", "hint"}
     assert runner_client.status(where=served)["cut"] is False
@@ -104,7 +106,7 @@ def test_a_refused_question_raises_inside(served: str) -> None:
     )
 
 
-def test_who_says_nothing_does_not_keep_others_waiting_and_is_dropped(
+def test_a_silent_client_does_not_delay_others_and_is_dropped(
     served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_socket, "TALK_SECONDS", 0.3)
@@ -118,7 +120,7 @@ def test_who_says_nothing_does_not_keep_others_waiting_and_is_dropped(
         assert half.recv(1) == b""
 
 
-def test_who_does_not_listen_does_not_keep_others_waiting(served: str) -> None:
+def test_a_client_that_does_not_read_does_not_delay_others(served: str) -> None:
     text = "x" * 50_000
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
@@ -127,7 +129,7 @@ def test_who_does_not_listen_does_not_keep_others_waiting(served: str) -> None:
         assert runner_client.ask({"ask": "echo", "text": text}, where=served)["text"] == text
 
 
-def test_more_than_can_be_answered_at_once_are_sent_away(served: str) -> None:
+def test_clients_over_the_limit_are_sent_away(served: str) -> None:
     lines = []
     try:
         for _ in range(ledger_socket.TALKING_MAX):
@@ -175,7 +177,7 @@ def test_an_answer_that_does_not_come_in_time_is_an_error(tmp_path: Path) -> Non
         runner_client.status(where=str(tmp_path / "absent"))
 
 
-def test_outside_of_a_sandbox_there_is_nobody_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_a_sandbox_there_is_no_runner_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOLDFAST_SOCKET", raising=False)
     with pytest.raises(SandboxError, match="HOLDFAST_SOCKET is not set"):
         runner_client.status()
@@ -201,7 +203,7 @@ def test_another_user_is_not_answered(manager: LockManager) -> None:
     made = ledger_socket.Service(str(folder / "socket"))
     try:
         made.start(manager)
-        folder.chmod(0o755)  # as if the modes alone kept nobody out
+        folder.chmod(0o755)  # as if the modes alone did not keep other users out
         os.chmod(made.path, 0o777)
         done = subprocess.run(
             [sys.executable, "-c", AS_NOBODY, made.path], capture_output=True, text=True, check=True
@@ -226,21 +228,21 @@ def test_it_is_the_user_s_own_and_ends_at_once(manager: LockManager, tmp_path: P
         runner_client.status(where=path)
 
 
-def test_it_answers_again_after_a_rest_but_nobody_who_came_before(
+def test_it_answers_again_after_a_rest_but_not_earlier_clients(
     manager: LockManager, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "socket")
     made = ledger_socket.Service(path)
     asked = b'{"ask": "status"}\n'
     with socket.socket(socket.AF_UNIX) as waiting, socket.socket(socket.AF_UNIX) as talking:
-        waiting.connect(path)  # and nobody takes notice
+        waiting.connect(path)  # and is not answered
         waiting.sendall(asked)
         assert made.knock >= 0
         assert made.rest()
         made.start(manager)
         assert made.knock == -1
         assert json.loads(raw(path, asked))["root"], "the next one is answered"
-        assert _rest_of(waiting) == b"", "the first one was hung up on"
+        assert _rest_of(waiting) == b"", "the first connection was closed"
         talking.connect(path)
         talking.sendall(b'{"ask"')
         until(lambda: made._talks, "it is heard")
@@ -256,7 +258,7 @@ def _rest_of(line: socket.socket) -> bytes:
     line.settimeout(30)
     try:
         return line.recv(65536)
-    except ConnectionResetError:  # it had said something that nobody read
+    except ConnectionResetError:  # it had sent something that was never read
         return b""
 
 
@@ -279,13 +281,13 @@ def test_an_answer_that_does_not_end_is_waited_for_once(
         assert begun.wait(60)
         assert not made.rest()
         monkeypatch.setattr(ledger_socket, "END_SECONDS", 600.0)
-        assert not made.rest(), "and at once: it was told to end before"
+        assert not made.rest(), "without waiting, since it was told to end before"
         go_on.set()
         until(made.rest, "it has ended")
     made.close()
 
 
-def test_who_cannot_be_turned_away_keeps_it_from_starting_again(
+def test_a_client_that_cannot_be_turned_away_keeps_it_from_restarting(
     manager: LockManager, tmp_path: Path
 ) -> None:
     made = ledger_socket.Service(str(tmp_path / "socket"))

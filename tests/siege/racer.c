@@ -1,13 +1,13 @@
-/* Makes one call again and again while what it names changes under it.
+/* Repeats one call while its arguments change.
 
-     racer buffer OP COUNT         a thread writes free.txt and held.txt into the path by turns
+     racer buffer OP COUNT         a thread alternates the path between free.txt and held.txt
      racer flags open COUNT        the path is held.txt; a thread changes the flags of an openat2
-     racer PATH OP COUNT           the path stays; who runs this changes where it leads
-     racer flip LINK ONE TWO       lets a link lead to one and the other by turns, until killed
+     racer PATH OP COUNT           the path stays; the caller changes where it leads
+     racer flip LINK ONE TWO       alternates a link between two targets, until killed
 
-   What is opened is written to. One line at the end: calls that were done, that were refused
-   (EACCES) and that failed otherwise. The code is 3 if what was opened to write is held.txt or
-   sub/held.txt. */
+   Writes to every file that it opens. Prints one line at the end: the numbers of calls that
+   succeeded, were refused (EACCES) and failed otherwise. The exit code is 3 if held.txt or
+   sub/held.txt was opened for writing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static long opened(long fd) {
     return 0;
 }
 
-/* The call, by its number: what the C library does before it might hide the race. */
+/* The call, by its number: the C library's own work before it might hide the race. */
 static long call(const char *op) {
     static const struct timespec times[2] = {{1, 0}, {2, 0}};
     static struct open_how writing = {.flags = O_WRONLY | O_TRUNC};
@@ -91,7 +91,7 @@ static void make(const char *name) {
     if (fd >= 0) close(fd);
 }
 
-/* What the last call may have taken away is there again. */
+/* Restores what the last call may have removed. */
 static void restore(const char *op, const char *free_name) {
     if (!strcmp(op, "unlink")) make(free_name);
     if (!strcmp(op, "rename to") || !strcmp(op, "exchange")) make("source");

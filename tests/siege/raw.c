@@ -1,11 +1,11 @@
-/* Calls that go past the C library, and past a filter that knows only one way of calling.
+/* Calls that bypass the C library, and a filter that knows only one calling convention.
 
-     raw int80 OP PATH     as a program of 32 bits would call: open, creat, truncate, unlink, rename,
+     raw int80 OP PATH     as a 32-bit program makes calls: open, creat, truncate, unlink, rename,
                            chmod, mkdir, symlink, link
-     raw x32 PATH          the third way of calling that some kernels have
-     raw uring             asks for an io_uring
-     raw fault             calls with a path in memory that never comes: one thread waits for ever
-     raw memory PATH       a path that begins in one page and ends where no memory is, and others
+     raw x32 PATH          a third calling convention, which some kernels have
+     raw uring             sets up an io_uring
+     raw fault             a path in memory that never becomes readable: one thread waits forever
+     raw memory PATH       paths at page boundaries: across two pages, before unmapped memory, ...
 
    The results, one number per call: an error is negative. */
 #define _GNU_SOURCE
@@ -65,7 +65,7 @@ static int fault(void) {
     usleep(300000);
     printf("0\n");
     fflush(stdout);
-    /* While that thread waits, and what it named will never be known, others go on. */
+    /* While that thread waits, and its path can never be read, other threads continue. */
     int served = open("served while waiting.txt", O_WRONLY | O_CREAT, 0644);
     printf("%d\n", served < 0 ? -errno : 0);
     fflush(stdout);
@@ -77,10 +77,10 @@ static void memory(const char *name) {
     char *at = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(at + 2 * page, page);
     char *places[] = {
-        at + 2 * page - length,      /* ends with the last byte there is */
+        at + 2 * page - length,      /* ends with the last mapped byte */
         at + page - length / 2,      /* is in two pages */
-        at + 2 * page - length + 1,  /* has no end */
-        at + 2 * page,               /* is not there at all */
+        at + 2 * page - length + 1,  /* has no terminating zero */
+        at + 2 * page,               /* is not mapped at all */
         (char *)1, NULL, (char *)-1, (char *)0xffff800000000000,
     };
     for (unsigned which = 0; which < sizeof places / sizeof *places; which++) {

@@ -171,7 +171,7 @@ class Noticing:
             self._listener.close()
             self._listener = None
 
-    # Before a call goes on: what it is about
+    # Before a call continues: read what it is about
 
     def _read(self, call: Call) -> Iterator[Attempt]:
         """What a call is about to do. Raises OSError if its caller cannot be read."""
@@ -193,7 +193,7 @@ class Noticing:
                 beside = _open_files(call.thread)
             yield Attempt(what, text, flags, beside)
 
-    # Afterwards: what became of it
+    # After the call: was it refused?
 
     def _new(self, attempts: list[Attempt]) -> list[str]:
         found: list[str] = []
@@ -300,7 +300,7 @@ def _real(path: str, *, follow: bool) -> str:
     return os.path.realpath(found) if follow and os.path.islink(found) else found
 
 
-# Looking into a thread that waits for its call
+# Reading a thread that waits for its call
 
 
 def _text(thread: int, at: int) -> bytes:

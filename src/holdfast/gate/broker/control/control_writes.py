@@ -1,7 +1,7 @@
 """Control files: never handed out writable, and checked before a change is published.
 
-Programs outside the sandbox execute or obey the content of such a file (`manager.control_files`). A
-tool changes one in two ways:
+Programs outside the sandbox execute or obey such a file (`manager.files.control_files`). A tool
+changes one in two ways:
 
 - it renames a new file over it, as git does: then the new bytes are copied and checked, and the
   copy gets the name; the tool's own file, which it may still have open, is removed;
