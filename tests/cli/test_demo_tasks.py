@@ -76,13 +76,13 @@ def test_what_it_keeps_is_what_it_told_on_80_columns(tmp_path: Path) -> None:
     told = " ".join(answer.out.split())
     for words in (
         "gift-cards is about to write CHANGELOG.md, which discounts is changing: the write waits",
-        "s, as discounts has left it",
+        "s, as discounts left it",
         "cents is about to write shop/orders.py, which dates is changing: the write waits",
-        "dates is in a circle: dates waits for cents (shop/prices.py), cents waits for dates (shop",
-        "The younger yields: its files are put back as they were",
+        "dates is in a deadlock: dates waits for cents (shop/prices.py), cents waits for dates (shop",
+        "The younger yields: its files are restored",
         "s, as it was before dates",
         "dates begins again, with shop/orders.py, shop/prices.py from the start",
-        "receipts its agent is killed in the middle of an edit: its files are put back",
+        "receipts its agent is killed in the middle of an edit: its files are restored",
         "the dispatcher is killed (kill -9), with half a line written in texts/en.toml, docs/",
         "the dispatcher is gone, and every file is as last committed: git status is clean",
         "the dispatcher is started again: holdfast dispatch --resume",

@@ -76,7 +76,7 @@ def test_a_failed_task_is_told_with_its_last_lines_and_the_file_with_the_rest(sh
     assert re.search(r"^one +failed +0 s +1 +the agent failed with code 9$", answer.out, re.M)
     (log,) = set(re.findall(r"full output: (\S+)", answer.out))
     assert (shop.root / log).read_text().startswith("line 1\n")
-    assert f"to try again: holdfast dispatch {name} --retry-failed\n" in answer.out
+    assert f"to retry: holdfast dispatch {name} --retry-failed\n" in answer.out
 
 
 def test_a_missing_command_is_named_in_the_reason(shop: Shop) -> None:
@@ -164,7 +164,7 @@ def test_a_wrong_option_is_told_beside_a_wrong_list(shop: Shop) -> None:
         (["dispatch", "--resume"], "there is nothing to resume"),
         (["decide", "x"], "there is no task 'x'"),
         (["decide", "x", "approve"], "there is no task 'x'"),
-        (["decide", "x", "perhaps"], "decide needs the name of a task"),
+        (["decide", "x", "perhaps"], "decide takes the name of a task"),
     ],
 )
 def test_nothing_that_is_said_of_tasks_speaks_of_screens(
@@ -182,7 +182,7 @@ def test_the_help_speaks_of_tasks_and_at_its_end_of_screens(shop: Shop, command:
     assert "Markdown checklist" in tasks
     assert not re.search("manifest|merge|controller", tasks)
     assert "manifest (.json)" in screens
-    assert "\n\n" not in screens
+    assert re.fullmatch(r"[^\n]+(\n[^\n]+)*\n\nexamples:\n(  holdfast .+\n)+", screens)
 
 
 def test_a_file_of_another_kind_is_refused_without_a_word_of_screens(shop: Shop) -> None:
@@ -291,7 +291,7 @@ def test_a_task_that_waits_for_a_person_is_told_once_with_what_to_do(shop: Shop)
         (line,) = (line for line in waits if f"  {task}: " in line)
         assert re.fullmatch(
             rf" +[5-9]\.\d s  \.\.  waiting   {task}: app/x\.rb has been locked for writing by "
-            r"alice for \d+ s, until (\w+ )?\d\d:\d\d; to free it: "
+            r"alice for \d+ s, until (\w+ )?\d\d:\d\d; to release it: "
             r"holdfast unlock app/x\.rb \(as alice\), or wait\n",
             line,
         ), line
@@ -391,7 +391,7 @@ def test_a_task_in_review_is_told_with_its_files_and_the_command(
     with reviewing(shop, *words) as process:
         assert process.stderr is not None
         said = ""
-        while "all that is left" not in said or "holdfast decide shows" not in said:
+        while "all remaining tasks" not in said or "holdfast decide shows" not in said:
             line = process.stderr.readline()
             assert line, said
             said += line
@@ -462,13 +462,13 @@ def test_what_was_in_review_when_its_dispatcher_ended_is_not_decided_on(shop: Sh
         )
         process.send_signal(signal.SIGINT)
         _out, err = process.communicate(timeout=PATIENCE_SECONDS)
-    assert "put back, and to be done again: rename it" in err
+    assert "undone while in review, to be done again: rename it" in err
     until(lambda: (shop.root / "app/x.rb").read_text() == "old\n", "its changes are put back")
     answer = shop.hold("decide", "rename it", "approve")
     assert answer.code == 3
     assert "its dispatcher is gone, and its changes have been undone" in answer.err
-    assert "go on with: holdfast dispatch tasks.toml" in answer.err
-    assert "go on with: holdfast dispatch tasks.toml" in shop.hold("decide", "rename it").err
+    assert "continue: holdfast dispatch tasks.toml" in answer.err
+    assert "continue: holdfast dispatch tasks.toml" in shop.hold("decide", "rename it").err
     assert shop.hold("decide").out == "no task waits for a decision\n"
     assert "to decide" not in shop.hold("top").out
 
