@@ -367,11 +367,13 @@ class Terminal:
         """Run a command to its end. It writes to files and reads from the terminal."""
         return self.do(" ".join([*COMMAND, *words]))
 
-    def do(self, line: str) -> Answer:
-        """Run a line of the shell."""
+    def do(self, line: str, answer: str = "") -> Answer:
+        """Run a line of the shell; what it asks gets that answer."""
         self._count += 1
         out, err, code = (self._folder / f"{self._count}.{name}" for name in ("out", "err", "code"))
-        self.type(f"{{ {line}\n}} >{out} 2>{err}; echo $? >{code}.new; mv {code}.new {code}\n")
+        self.type(
+            f"{{ {line}\n}} >{out} 2>{err}; echo $? >{code}.new; mv {code}.new {code}\n{answer}"
+        )
         until(lambda: bool(self.read() or True) and code.exists(), f"{line} ends")
         assert "Traceback" not in err.read_text(), err.read_text()
         return Answer(int(code.read_text()), out.read_text(), err.read_text())

@@ -17,6 +17,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 #: What differs from run to run: who, when, where, and how wide columns are.
 _DIFFERS = (
     (r"\b\w[\w.-]*@[\w./:-]+:\d+", "WHO"),
+    (r"\bclaude@[\w./:-]*\w", "WHO"),
     (r"\bvm(:\w+){3}\b|\b[\w.-]+:\w+:\d+:\d+\b", "WHO"),
     (r"\b(?:run|hold)-[0-9a-f]{8,12}\b", "RUN"),
     (r"\b\d{16}\b", "TOKEN"),
@@ -112,10 +113,10 @@ class Reader:
         self._folders = [(str(real), shown) for real, shown in folders]
         self._ids: dict[str, str] = {}
 
-    def follow(self, shown: Shown) -> Answer:
-        """Do what is shown."""
+    def follow(self, shown: Shown, *, says: str = "") -> Answer:
+        """Do what is shown. What it asks is answered with what the reader says."""
         command = self._translated(shown.command)
-        answer = self.terminal.do(f"{{ {command}\n}} 2>&1")  # in the order of a terminal
+        answer = self.terminal.do(f"{{ {command}\n}} 2>&1", says)  # in the order of a terminal
         said = answer.out
         for real, name in self._folders:
             said = said.replace(real, name)

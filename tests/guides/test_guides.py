@@ -39,7 +39,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="types into a te
 ELSEWHERE = {
     "docs/tasks.md": "tests/tasks/test_task_guide.py",
     "docs/dispatch.md": "tests/work/test_dispatch_guide.py",
-    "docs/init.md": "tests/install/test_init_guide.py",
     "docs/shell.md": "tests/commands/test_shell_guide.py",
 }
 
@@ -77,6 +76,19 @@ def test_the_readme(terminal: Terminal) -> None:
 
 def test_the_command_line(terminal: Terminal) -> None:
     follow(Reader(terminal), transcripts("docs/commands.md"))
+
+
+def test_guarding_a_repository(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "home/.claude").mkdir()
+    project, reader = tmp_path / "project", Reader(terminal)
+    dry_run, init, check, undo = transcripts("docs/init.md")
+    reader.follow(dry_run)
+    assert not (project / ".claude").exists()
+    reader.follow(init, says="y\n")
+    assert (project / ".claude/settings.local.json").exists()
+    reader.follow(check)
+    reader.follow(undo, says="y\n")
+    assert not (project / ".claude").exists()
 
 
 @NEEDS_LANDLOCK

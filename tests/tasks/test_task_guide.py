@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -161,3 +162,66 @@ def test_what_the_guide_shows_of_a_review_is_what_is_printed(shop: TypedCheckout
     printed = likened(answer.err)
     at = printed.index(shown_lines[0])
     assert printed[at : at + len(shown_lines)] == shown_lines
+
+
+#: What answers to `claude`: it does what the guide's prompts ask for, in the guide's order.
+CLAUDE = r"""#!/bin/sh
+case "$(cat)" in
+    *"Rename the class"*) sleep 0.5; echo Account > docs/user.md
+        until echo 'class Account: ...' > app/user.py; do cat app/user.py; done ;;  # it has changed
+    *"Add type hints"*) echo 'class User: "typed"' > app/user.py; sleep 1 ;;
+    *"Write docs/guide.md"*) echo guide > docs/guide.md ;;
+    *"Make the seed data"*) sleep 1; echo 'NAMES = ["Ann"]' > app/seed.py ;;
+esac
+"""
+
+
+@needs_broker
+def test_what_the_guide_shows_of_a_run_is_what_is_printed(
+    shop: TypedCheckout, tmp_path: Path
+) -> None:
+    bin = tmp_path / "home/.local/bin"
+    bin.mkdir(parents=True)
+    (bin / "claude").write_text(CLAUDE)
+    (bin / "claude").chmod(0o755)
+    shop.write({"app/user.py": "class User: ...\n", "docs/user.md": "User\n",
+                "tasks.toml": block("toml", "# tasks.toml")})  # fmt: skip
+    shop.git("add", "app", "docs")
+    shop.git("commit", "-q", "-m", "users")
+    answer = shop.type("dispatch", "tasks.toml", PATH=f"{bin}:{os.environ['PATH']}")
+    assert answer.code == 0, answer
+    _command, _, shown = block("text", "$ holdfast dispatch tasks.toml\n4 tasks").partition("\n")
+
+    def lines(text: str, home: str) -> list[str]:
+        text = re.sub(r"\b(?=[0-9a-f]*\d)[0-9a-f]{10}\b", "COMMIT", text.replace(home, "HOME"))
+        return sorted(likened(text))  # two tasks that do not meet may end in another order
+
+    said = lines(answer.err + answer.out, str(tmp_path / "home"))
+    wanted = lines(shown, "/home/ann")
+    assert said == wanted, "\n".join(["said", *said, "shown", *wanted])
+
+
+def test_an_agent_that_is_not_installed_is_told_as_shown(shop: TypedCheckout) -> None:
+    listed = '[[task]]\nname = "rename User"\nprompt = "x"\n'
+    shop.write({"tasks.toml": f'command = ["aider", "{{prompt}}"]\n{listed}'})
+    answer = shop.type("dispatch", "tasks.toml")
+    shown = block("text", "$ holdfast dispatch tasks.toml\nholdfast: rename User: there is no")
+    assert answer.err == shown.partition("\n")[2]
+
+
+@needs_broker
+def test_a_changed_prompt_is_refused_as_shown(shop: TypedCheckout) -> None:
+    for prompt in ("true", "true; true"):
+        shop.list(**{"seed data": prompt})
+        answer = shop.type("dispatch", "tasks.toml")
+    shown = block("text", "$ holdfast dispatch tasks.toml\nholdfast: seed data")
+    assert answer.err == shown.partition("\n")[2]
+
+
+@needs_broker
+def test_gaps_are_listed_as_shown(shop: TypedCheckout) -> None:
+    script = "mkdir -p docs; echo x > docs/guide.md || true; echo x > app/user.py"
+    shop.list(**{"rename User": {"prompt": script, "writes": ["app/user.py"]}})
+    shop.type("dispatch", "tasks.toml")
+    answer = shop.type("gaps")
+    assert answer.out + answer.err == block("text", "$ holdfast gaps").partition("\n")[2]
