@@ -14,7 +14,7 @@ import pytest
 from helpers_cli import Answer, Repository, environment
 from helpers_processes import PATIENCE_SECONDS
 from holdfast import LockManager
-from holdfast.gate.sandbox import landlock
+from holdfast.gate.sandbox.kernel import landlock
 from holdfast.manager.grants import GrantSnapshot
 
 NEEDS_LANDLOCK = pytest.mark.skipif(
@@ -46,7 +46,7 @@ os.execvp(command[0], command)
 #: The command as it would be on a kernel with an older Landlock.
 OLD_KERNEL = """
 import sys
-from holdfast.gate.sandbox import landlock
+from holdfast.gate.sandbox.kernel import landlock
 landlock.support = lambda: landlock.Support(int(sys.argv[1]))
 from holdfast.cli import main
 sys.exit(main(sys.argv[2:]))

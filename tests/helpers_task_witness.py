@@ -12,7 +12,7 @@ from itertools import pairwise
 from helpers_task_fights import Arena, until_no_process_is_left
 from helpers_task_scripts import CHECKLIST, CIRCLE, JOURNAL, SHARED, names_in
 from helpers_tasks import picture
-from holdfast.gate.sandbox.scratch_folder import sweep
+from holdfast.gate.sandbox.runner.scratch_folder import sweep
 from holdfast.manager import transactions
 from holdfast.work.engine.item_store import YIELD_NOTES
 from holdfast.work.tasks import task_states

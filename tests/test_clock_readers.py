@@ -57,7 +57,7 @@ ALLOWED = (
         gate/checked_write gate/door/client_events gate/door/hook_process gate/door/ledger_answer
         gate/git/commit_check gate/guard/before_command gate/guard/git_queries
         gate/guard/tree_verbs gate/guard/unclaimed_changes gate/lease_gate
-        gate/people/ledger_picture gate/sandbox/gap_records
+        gate/people/ledger_picture gate/sandbox/gaps/gap_records
         """,
     ),
     (
@@ -69,7 +69,7 @@ ALLOWED = (
         gate/broker/calls/outside_calls gate/client_keeper gate/doctor/codex_trust
         gate/git/commit_index gate/git/hook_folder gate/git/hook_repair
         gate/install/exec_form_check gate/install/hook_command gate/people/lookout
-        gate/sandbox/ledger_socket gate/sandbox/runner_client
+        gate/sandbox/runner/ledger_socket gate/sandbox/runner_client
         proof/event_ledger proof/ledger_lock specs/lockfile specs/spec_files specs/spec_locks
         trees/locking/operation_guard work/engine/orphan_cleanup work/screens/assignment
         work/tasks/landing
@@ -103,7 +103,7 @@ ALLOWED = (
         gate/broker/calls/call_answers gate/broker/leasing/command_leases gate/file_stamps
         gate/git/commit_index gate/git/hook_repair gate/guard/file_watch gate/guard/kept_files
         gate/guard/other_ledgers gate/guard/unclaimed_changes gate/pending_writes
-        gate/sandbox/scratch_folder
+        gate/sandbox/runner/scratch_folder
         proof/health/proof_repair proof/health/unknown_files specs/spec_files
         trees/payload/payload_copy
         """,
@@ -128,10 +128,10 @@ ALLOWED = (
         "a name that no other process has: of a temporary file, a run, a snapshot, a machine",
         "chance",
         """
-        cli/locking/run_command cli/tree/tree_running gate/replacing gate/sandbox/scratch_folder
-        proof/ledger_lock proof/proof_folder specs/machine store/wake_ups trees/engines/__init__
-        trees/locking/worktree_locks trees/snapshots/descriptors
-        trees/snapshots/garbage_collection trees/snapshots/restoring
+        cli/locking/run_command cli/tree/tree_running gate/replacing
+        gate/sandbox/runner/scratch_folder proof/ledger_lock proof/proof_folder specs/machine
+        store/wake_ups trees/engines/__init__ trees/locking/worktree_locks
+        trees/snapshots/descriptors trees/snapshots/garbage_collection trees/snapshots/restoring
         """,
     ),
     ("a mark by which the gate's holder knows its own entry again", "chance", "store/sqlite"),

@@ -27,7 +27,7 @@ from helpers_init import Installation, Site, tree
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.core.model import Holder, agent_key
 from holdfast.gate.doctor import inspection
-from holdfast.gate.sandbox import landlock
+from holdfast.gate.sandbox.kernel import landlock
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import witness_of
 

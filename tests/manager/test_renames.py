@@ -24,7 +24,7 @@ RENAMES_ITSELF = {
     "gate/guard/edit_marks.py": "moves a mark away to examine it, and back",
     "gate/git/git_hooks.py": "moves hooks of others out of the way and back",
     "gate/git/hook_folder.py": "git's own lock file, config.lock, is the temporary file",
-    "gate/sandbox/scratch_folder.py": "moves a deep folder up, to remove it",
+    "gate/sandbox/runner/scratch_folder.py": "moves a deep folder up, to remove it",
     "gate/install/ledger_takeover.py": "moves a whole ledger to where it is kept",
     "specs/spec_files.py": "moves a file that is no lock out of the way, for its user",
     "proof/health/proof_repair.py": "moves a damaged event aside",

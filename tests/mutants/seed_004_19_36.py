@@ -637,7 +637,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-35",
         "what the kernel refuses is recorded only if the grant covers it",
-        "gate/sandbox/gap_records.py",
+        "gate/sandbox/gaps/gap_records.py",
         "        if not verdict:\n",
         "        if verdict:\n",
         (f"{IN_PIPELINE}35_an_undeclared_file_is_refused_and_the_agent_completes_what_it_can",),

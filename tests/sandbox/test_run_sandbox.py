@@ -14,7 +14,7 @@ import pytest
 
 from helpers_cli import COMMAND, Terminal
 from helpers_sandbox import NEEDS_LANDLOCK, OLD_KERNEL, Room, without_call
-from holdfast.gate.sandbox import landlock
+from holdfast.gate.sandbox.kernel import landlock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
 

@@ -291,7 +291,7 @@ def test_two_at_once_do_not_disturb_each_other(room: Room, started: list[int]) -
 
 
 def test_the_guide_s_requests_are_the_ones_that_are_answered() -> None:
-    from holdfast.gate.sandbox.ledger_socket import QUESTIONS
+    from holdfast.gate.sandbox.runner.ledger_socket import QUESTIONS
 
     guide = (Path(__file__).parents[2] / "docs/sandbox.md").read_text()
     for name in QUESTIONS:

@@ -16,12 +16,9 @@ from helpers_cli import COMMAND, environment
 from helpers_processes import until
 from helpers_sandbox import NEEDS_LANDLOCK, Room
 from holdfast.gate import hook
-from holdfast.gate.sandbox import (
-    SandboxError,
-    gap_records,
-    ledger_socket,
-    runner_client,
-)
+from holdfast.gate.sandbox import SandboxError, runner_client
+from holdfast.gate.sandbox.gaps import gap_records
+from holdfast.gate.sandbox.runner import ledger_socket
 from holdfast.manager.manager import LockManager
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")

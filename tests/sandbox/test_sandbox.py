@@ -20,15 +20,11 @@ from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Witness
-from holdfast.gate.sandbox import (
-    SandboxError,
-    box,
-    landlock,
-    runner_client,
-    scratch_folder,
-)
-from holdfast.gate.sandbox.open_places import Places, git_folders, unmake
-from holdfast.gate.sandbox.restricted_start import start
+from holdfast.gate.sandbox import SandboxError, box, runner_client
+from holdfast.gate.sandbox.kernel import landlock
+from holdfast.gate.sandbox.kernel.open_places import Places, git_folders, unmake
+from holdfast.gate.sandbox.runner import scratch_folder
+from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.identity import runner_holder
 
@@ -200,8 +196,8 @@ def test_git_s_folders_are_found_in_worktrees_and_submodules(tmp_path: Path) -> 
 
 OWNER = """
 import sys
-from holdfast.gate.sandbox.open_places import Places
-from holdfast.gate.sandbox.scratch_folder import Scratch
+from holdfast.gate.sandbox.kernel.open_places import Places
+from holdfast.gate.sandbox.runner.scratch_folder import Scratch
 ignore = lambda fd, rights: None
 from holdfast.manager.owners.identity import runner_holder
 holder, _variables = runner_holder("one")
@@ -305,7 +301,7 @@ def test_a_second_change_in_one_tick_of_the_clock_is_noticed(old: Path, tmp_path
 
 
 EMPTIES = """
-from holdfast.gate.sandbox.scratch_folder import Scratch
+from holdfast.gate.sandbox.runner.scratch_folder import Scratch
 from holdfast.manager.owners.identity import runner_holder
 made = Scratch(runner_holder("one")[0])
 os.makedirs(f"{made.tmp}/a/b/c")

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from helpers_processes import until
-from holdfast.gate.sandbox import SandboxError, ledger_socket, runner_client
+from holdfast.gate.sandbox import SandboxError, runner_client
+from holdfast.gate.sandbox.runner import ledger_socket
 from holdfast.manager.manager import LockManager
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")

@@ -22,7 +22,7 @@ from helpers_sandbox import without_call
 from helpers_task_commands import TypedCheckout, why_no_broker
 from helpers_tasks import picture, shell
 from holdfast.gate.door.delegated_calls import GAP
-from holdfast.gate.sandbox import landlock
+from holdfast.gate.sandbox.kernel import landlock
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.variables import NOT_FOR_AGENTS
 from holdfast.work.tasks import task_states

@@ -17,7 +17,7 @@ from helpers_cli import COMMAND, environment
 from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK, without_call
 from helpers_work import Desk, states
-from holdfast.gate.sandbox import seccomp
+from holdfast.gate.sandbox.kernel import seccomp
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="launchers need Linux: subreaper, pidfd, Landlock"

@@ -19,7 +19,7 @@ from helpers_cli import COMMAND, Answer, environment
 from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK, OLD_KERNEL, without_call
 from helpers_work import Desk, states
-from holdfast.gate.sandbox import landlock
+from holdfast.gate.sandbox.kernel import landlock
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="launchers need Linux: subreaper, pidfd, Landlock"

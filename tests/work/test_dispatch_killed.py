@@ -21,7 +21,7 @@ from helpers_processes import LINUX_ONLY, until
 from helpers_work import manifest
 from holdfast.core.codec import grant_of
 from holdfast.core.model import Event
-from holdfast.gate.sandbox.scratch_folder import sweep
+from holdfast.gate.sandbox.runner.scratch_folder import sweep
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import carriers
 from holdfast.work.screens.workflow_records import Flows

@@ -241,7 +241,7 @@ def test_what_cannot_be_cleared_is_left_for_new_quarters(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resists: str
 ) -> None:
     module = resists.partition(".")[0]
-    code = f"from holdfast.gate.sandbox import {module}; {resists} = lambda self: False"
+    code = f"from holdfast.gate.sandbox.runner import {module}; {resists} = lambda self: False"
     before_launchers(code, tmp_path, monkeypatch)
     bench = Bench(repository)
     places = [bench.shell('echo "$TMPDIR"').strip() for _ in range(3)]

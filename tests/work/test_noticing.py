@@ -20,8 +20,9 @@ import pytest
 from conftest import furnish, until
 from helpers_launcher import PYTHON, Bench
 from helpers_sandbox import NEEDS_LANDLOCK, WITHOUT_CALL
-from holdfast.gate.sandbox import denied_writes, seccomp
-from holdfast.gate.sandbox.temp_names import is_temporary, stands_in_for
+from holdfast.gate.sandbox.gaps import denied_writes
+from holdfast.gate.sandbox.gaps.temp_names import is_temporary, stands_in_for
+from holdfast.gate.sandbox.kernel import seccomp
 from holdfast.work.engine.callbacks import Again
 from holdfast.work.launching.slots import Ended
 
@@ -340,7 +341,7 @@ def test_an_agent_within_an_agent_does_without(bench: Bench) -> None:
     """There can be one listener only: the inner one is not noticed by an inner launcher, and the
     outer one sees both."""
     said = bench.python(
-        "from holdfast.gate.sandbox import seccomp\nprint(seccomp.lacks())\n"
+        "from holdfast.gate.sandbox.kernel import seccomp\nprint(seccomp.lacks())\n"
         "try:\n    seccomp.Filter().put_on()\nexcept OSError as error:\n    print(error.errno)\n"
         "try:\n    open('lib/y.rb', 'w')\nexcept OSError as error:\n    print(error.errno)\n"
     )
@@ -474,8 +475,8 @@ def test_without_a_listener_all_else_is_as_before() -> None:
     """In a world without seccomp the filter is left out, and it is said why."""
     number = seccomp.MACHINES[os.uname().machine].seccomp
     script = (
-        "from holdfast.gate.sandbox import seccomp\nprint(seccomp.lacks())\n"
-        "import os, sys\nfrom holdfast.gate.sandbox.denied_writes import Noticing\n"
+        "from holdfast.gate.sandbox.kernel import seccomp\nprint(seccomp.lacks())\n"
+        "import os, sys\nfrom holdfast.gate.sandbox.gaps.denied_writes import Noticing\n"
         "made = Noticing('/', {}, [])\nmade.enter()\nmade.begin()\nprint(made.ears)\n"
         "open(os.devnull, 'w').write('x')\nmade.close()\nprint('on')\n"
     )

@@ -20,13 +20,10 @@ from helpers_processes import Crowd, state_of
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.gate.broker import heard_calls
 from holdfast.gate.broker.command_start import demand
-from holdfast.gate.sandbox import (
-    SandboxError,
-    denied_writes,
-    fork_client,
-    landlock,
-    seccomp,
-)
+from holdfast.gate.sandbox import SandboxError
+from holdfast.gate.sandbox.gaps import denied_writes
+from holdfast.gate.sandbox.kernel import landlock, seccomp
+from holdfast.gate.sandbox.starting import fork_client
 from holdfast.work.launching.run_folders import Run
 from holdfast.work.launching.slots import AgentError, Ended
 
@@ -35,15 +32,18 @@ pytestmark = pytest.mark.skipif(
     reason="not known how a process is made for somebody else here",
 )
 
-WITHOUT = "from holdfast.gate.sandbox import fork_client; fork_client.is_possible = lambda: False"
+WITHOUT = (
+    "from holdfast.gate.sandbox.starting import fork_client\n"
+    "fork_client.is_possible = lambda: False"
+)
 
 #: The nursery, with another way to call the kernel.
 OTHER_KERNEL = """
-from holdfast.gate.sandbox import fork_client
+from holdfast.gate.sandbox.starting import fork_client
 fork_client._PROGRAM = '''
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from holdfast.gate.sandbox import fork_server
+from holdfast.gate.sandbox.starting import fork_server
 real = fork_server.kernel()
 def call(number, *arguments):
     {0}
@@ -281,7 +281,7 @@ def test_where_a_nursery_may_make_nothing_the_launcher_does_it(
 
 
 SPARED = """
-from holdfast.gate.sandbox.fork_client import Nursery
+from holdfast.gate.sandbox.starting.fork_client import Nursery
 from holdfast.work.launching.descendants import kill_all
 nursery = Nursery()
 pid = nursery.pid
@@ -309,7 +309,7 @@ def test_only_the_nursery_itself_is_spared_and_not_who_has_its_pid_next(tmp_path
 @pytest.mark.skipif(bool(seccomp.lacks()), reason=f"needs a listener: {seccomp.lacks()}")
 def test_what_needs_a_filter_is_not_started_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Below another listener the kernel refuses a second one."""
-    below = "from holdfast.gate.sandbox.seccomp import Filter; Filter().put_on(); main()"
+    below = "from holdfast.gate.sandbox.kernel.seccomp import Filter; Filter().put_on(); main()"
     monkeypatch.setattr(fork_client, "_PROGRAM", fork_client._PROGRAM.replace("main()", below))
     nursery = fork_client.Nursery()
     ours, theirs = socket.socketpair()

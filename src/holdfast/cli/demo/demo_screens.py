@@ -34,8 +34,8 @@ from holdfast.cli.demo.demo_show import Show
 from holdfast.cli.printing import document, quoted
 from holdfast.cli.terminal.tables import RED
 from holdfast.core.model import SECOND
-from holdfast.gate.sandbox import seccomp
-from holdfast.gate.sandbox.landlock import support
+from holdfast.gate.sandbox.kernel import seccomp
+from holdfast.gate.sandbox.kernel.landlock import support
 from holdfast.manager.manager import LockManager
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import colours, document, out, plain, talk, talk_at_once
 from holdfast.cli.terminal.tables import Cell, Column, render, terminal_width
 from holdfast.core.sentences import duration
-from holdfast.gate.sandbox import seccomp
+from holdfast.gate.sandbox.kernel import seccomp
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine import stop_requests

@@ -22,7 +22,7 @@ from holdfast.cli.locking.sandbox_option import is_best_effort, version
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.sandbox.signal_relay import Signals, can_pass_signals
+from holdfast.gate.sandbox.starting.signal_relay import Signals, can_pass_signals
 from holdfast.manager.owners.identity import (
     HOLDER_VARIABLE,
     OWNER_VARIABLE,

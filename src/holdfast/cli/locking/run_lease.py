@@ -21,7 +21,7 @@ from holdfast.cli.locking.run_command import (
     runner,
 )
 from holdfast.cli.printing import complain, plain, talk
-from holdfast.gate.sandbox.signal_relay import Signals
+from holdfast.gate.sandbox.starting.signal_relay import Signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from holdfast.cli.parser import Call
     from holdfast.core.model import Holder
     from holdfast.gate.broker.runner import Link
-    from holdfast.gate.sandbox.open_places import Places
-    from holdfast.gate.sandbox.runner_folders import Quarters
+    from holdfast.gate.sandbox.kernel.open_places import Places
+    from holdfast.gate.sandbox.runner.runner_folders import Quarters
     from holdfast.manager.grants import LockGrant
     from holdfast.manager.manager import LockManager
 
@@ -58,7 +58,7 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
     from holdfast.gate.broker.runner import Watch
     from holdfast.gate.people.ledger_picture import QUESTIONS
     from holdfast.gate.sandbox import SOCKET_VARIABLE
-    from holdfast.gate.sandbox.ledger_socket import Service
+    from holdfast.gate.sandbox.runner.ledger_socket import Service
 
     context = CommandContext(call)
     writes, reads = context.places(call.many("write")), context.places(call.many("read"))
@@ -125,7 +125,7 @@ def _quarters(manager: LockManager, holder: Holder) -> tuple[Quarters, Callable[
     """What is open outside of the repository in a sandbox."""
     from holdfast.gate.config.settings import Settings
     from holdfast.gate.git.git_control_files import controls_of
-    from holdfast.gate.sandbox.runner_folders import Quarters
+    from holdfast.gate.sandbox.runner.runner_folders import Quarters
 
     root = tree_of(manager).root
     quarters = Quarters(holder)

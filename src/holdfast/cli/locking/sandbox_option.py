@@ -26,7 +26,8 @@ def version(call: Call, who: str, instead: str = "") -> int:
     """The version of the sandbox that the kernel has, for `who` runs in it; 0 if there is none and
     the caller takes that. Raises SandboxError if it must be whole and cannot. `instead` is what
     else could be done."""
-    from holdfast.gate.sandbox import box, landlock
+    from holdfast.gate.sandbox import box
+    from holdfast.gate.sandbox.kernel import landlock
 
     if not is_best_effort(call):
         return box.demand(instead).abi

@@ -22,7 +22,7 @@ from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.cli.tree.tree_context import TOKEN_VARIABLE, TreeContext
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.sandbox.signal_relay import Signals, can_pass_signals
+from holdfast.gate.sandbox.starting.signal_relay import Signals, can_pass_signals
 from holdfast.manager.owners.identity import runner_holder
 from holdfast.trees.locking import worktree_locks
 from holdfast.trees.locking.lock_records import LockRecord

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.leasing.command_leases import Leases
     from holdfast.gate.broker.leasing.committed_files import Committed
     from holdfast.gate.broker.places.path_zones import Where
-    from holdfast.gate.sandbox.ledger_socket import Question
+    from holdfast.gate.sandbox.runner.ledger_socket import Question
     from holdfast.manager.manager import LockManager
 
 

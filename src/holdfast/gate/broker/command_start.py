@@ -1,8 +1,9 @@
 """Starts one command below a broker: what is closed to it, and how it is started.
 
 All checkouts of the repository, git's folder, and the ledger are closed. Everything else stays open
-(`sandbox.complement`), except the folders above those: there the command can create something only
-through the broker, which takes no lease for it. With `--sandbox` the outside is closed too.
+(`kernel.complement` in the sandbox), except the folders above those: there the command can create
+something only through the broker, which takes no lease for it. With `--sandbox` the outside is
+closed too.
 """
 
 from __future__ import annotations
@@ -14,15 +15,11 @@ import sys
 from holdfast.gate.broker import heard_calls
 from holdfast.gate.broker.calling_thread import Trust
 from holdfast.gate.broker.places.path_zones import Where
-from holdfast.gate.sandbox import (
-    SandboxError,
-    complement,
-    runner_client,
-    seccomp,
-)
-from holdfast.gate.sandbox.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
-from holdfast.gate.sandbox.open_places import Places, git_folders
-from holdfast.gate.sandbox.restricted_start import start
+from holdfast.gate.sandbox import SandboxError, runner_client
+from holdfast.gate.sandbox.kernel import complement, seccomp
+from holdfast.gate.sandbox.kernel.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
+from holdfast.gate.sandbox.kernel.open_places import Places, git_folders
+from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.files.checkouts import checkouts, is_bare
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.files.realpath import plain
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.calls.outside_calls import Outside
     from holdfast.gate.broker.leasing.command_leases import Leases
     from holdfast.gate.broker.leasing.committed_files import Committed
-    from holdfast.gate.sandbox.fork_client import Nursery
+    from holdfast.gate.sandbox.starting.fork_client import Nursery
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
@@ -136,7 +133,7 @@ class Enclosure:
         default: Iterable[int] = (),
     ) -> int:
         """Start the command; its pid. `prepare` is called in the child before it is restricted.
-        Raises as `sandbox.restricted_start.start`."""
+        Raises as `sandbox.starting.restricted_start.start`."""
 
         def enter() -> None:
             prepare()

@@ -22,7 +22,7 @@ import os
 import struct
 from fcntl import ioctl
 
-from holdfast.gate.sandbox.seccomp import WRITING, Machine
+from holdfast.gate.sandbox.kernel.seccomp import WRITING, Machine
 
 MACHINE_NAME = "x86_64"
 

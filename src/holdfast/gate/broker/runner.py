@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.gate.broker.broker_loop import Broker
-    from holdfast.gate.sandbox.signal_relay import Signals
+    from holdfast.gate.sandbox.starting.signal_relay import Signals
 
     #: Prints a line for people.
     Say = Callable[[str], None]

@@ -15,7 +15,7 @@ from holdfast.gate.broker.command_start import Enclosure, demand, socket_path
 from holdfast.gate.broker.heard_calls import keep_own_umask
 from holdfast.gate.broker.runner import Watch, run_below
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
-from holdfast.gate.sandbox.signal_relay import Signals
+from holdfast.gate.sandbox.starting.signal_relay import Signals
 from holdfast.manager.ledger_location import ledger_of
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.leasing.agent_leases import AgentLeases
     from holdfast.gate.broker.runner import Link
     from holdfast.gate.commands.slips import Slip
-    from holdfast.gate.sandbox.ledger_socket import Service
+    from holdfast.gate.sandbox.runner.ledger_socket import Service
     from holdfast.manager.manager import LockManager
 
 CANNOT_EXECUTE = 126
@@ -121,7 +121,7 @@ class _Serving:
         """The socket for requests from below; none if this process may not have a socket, as in the
         sandbox of Codex. `runner_client` waits a moment for it; a command's writes do not."""
         from holdfast.gate.commands.inside_broker import questions
-        from holdfast.gate.sandbox.ledger_socket import Service
+        from holdfast.gate.sandbox.runner.ledger_socket import Service
 
         try:
             service = Service(socket_path(self._root), questions(leases))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Grant, Holder
     from holdfast.gate.broker.leasing.agent_leases import AgentLeases
-    from holdfast.gate.sandbox.ledger_socket import Question
+    from holdfast.gate.sandbox.runner.ledger_socket import Question
     from holdfast.manager.manager import LockManager
 
 

@@ -96,6 +96,6 @@ def _reap(root: str) -> list[Repair]:
 def _sweep() -> list[Repair]:
     if os.name != "posix":
         return []
-    from holdfast.gate.sandbox.scratch_folder import sweep
+    from holdfast.gate.sandbox.runner.scratch_folder import sweep
 
     return [Repair(f"removed what a killed sandbox had left: {path}") for path in sweep()]

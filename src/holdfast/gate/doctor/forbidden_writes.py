@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.gate.doctor.trial_repository import Scene
     from holdfast.gate.git.git_hooks import Hook
     from holdfast.gate.install.installed_clients import Client
-    from holdfast.gate.sandbox.landlock import Support
+    from holdfast.gate.sandbox.kernel.landlock import Support
 
 EDIT = "a forbidden edit"
 SHELL = "a forbidden shell write"
@@ -265,7 +265,7 @@ _RUN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from holdfast.cli impor
 
 def sandbox(scene: Scene) -> list[Finding]:
     """Write what was not locked, and signal this process, from inside of a sandbox."""
-    from holdfast.gate.sandbox.landlock import support
+    from holdfast.gate.sandbox.kernel.landlock import support
 
     able = support()
     if not able.is_enough:

@@ -51,7 +51,8 @@ ROOMS = {
     HOOK: _ROOMS,
     PREFIXED: (
         *_ROOMS, "gate/broker", "gate/broker/calls", "gate/broker/control", "gate/broker/leasing",
-        "gate/broker/places", "gate/sandbox",
+        "gate/broker/places", "gate/sandbox", "gate/sandbox/gaps", "gate/sandbox/kernel",
+        "gate/sandbox/runner", "gate/sandbox/starting",
     ),
 }  # fmt: skip
 #: At the beginning of the file, in digits: how much of it has to be read at once.

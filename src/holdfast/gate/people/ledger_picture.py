@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Grant, Ticket
     from holdfast.core.view import View
-    from holdfast.gate.sandbox.ledger_socket import Question
+    from holdfast.gate.sandbox.runner.ledger_socket import Question
     from holdfast.manager.manager import LockManager
     from holdfast.specs.results import LockStatus
 

@@ -7,13 +7,13 @@ import os
 from holdfast.core.keys import kind
 from holdfast.gate.git.git_control_files import controls_of
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
-from holdfast.gate.sandbox.denied_writes import Noticing
-from holdfast.gate.sandbox.gap_records import Gaps
-from holdfast.gate.sandbox.landlock import SCOPE_SIGNAL, Ruleset, support
-from holdfast.gate.sandbox.open_places import Places, unmake
-from holdfast.gate.sandbox.restricted_start import start
-from holdfast.gate.sandbox.runner_folders import Quarters
-from holdfast.gate.sandbox.scratch_folder import sweep
+from holdfast.gate.sandbox.gaps.denied_writes import Noticing
+from holdfast.gate.sandbox.gaps.gap_records import Gaps
+from holdfast.gate.sandbox.kernel.landlock import SCOPE_SIGNAL, Ruleset, support
+from holdfast.gate.sandbox.kernel.open_places import Places, unmake
+from holdfast.gate.sandbox.runner.runner_folders import Quarters
+from holdfast.gate.sandbox.runner.scratch_folder import sweep
+from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.files.control_files import ControlFileError
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.files.realpath import plain
@@ -22,8 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from holdfast.gate.sandbox.landlock import Support
-    from holdfast.gate.sandbox.ledger_socket import Question
+    from holdfast.gate.sandbox.kernel.landlock import Support
+    from holdfast.gate.sandbox.runner.ledger_socket import Question
     from holdfast.manager.grants import LockGrant
     from holdfast.manager.manager import LockManager
 

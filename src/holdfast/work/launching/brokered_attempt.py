@@ -29,8 +29,8 @@ from holdfast.manager.manager import LockManager
 if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.gate.broker.broker_loop import Broker
-    from holdfast.gate.sandbox.open_places import Places
-    from holdfast.gate.sandbox.runner_folders import Quarters
+    from holdfast.gate.sandbox.kernel.open_places import Places
+    from holdfast.gate.sandbox.runner.runner_folders import Quarters
 
 #: A call waits for the files of another task for as long as that takes: every task ends.
 WAIT_SECONDS = 366 * 86400.0

@@ -11,11 +11,11 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.gate.sandbox.fork_server import SET_DEATH_SIGNAL
-from holdfast.gate.sandbox.landlock import prctl
+from holdfast.gate.sandbox.kernel.landlock import prctl
+from holdfast.gate.sandbox.starting.fork_server import SET_DEATH_SIGNAL
 
 if TYPE_CHECKING:
-    from holdfast.gate.sandbox.fork_client import Nursery
+    from holdfast.gate.sandbox.starting.fork_client import Nursery
 
 PR_SET_CHILD_SUBREAPER = 36
 

@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.errors import HoldfastError, LockNotHeldError
 from holdfast.core.model import Grant, Holder
 from holdfast.gate.sandbox.box import Sandbox
-from holdfast.gate.sandbox.fork_client import Nursery, is_possible
-from holdfast.gate.sandbox.fork_server import IGNORED_BY_PYTHON
-from holdfast.gate.sandbox.landlock import support
-from holdfast.gate.sandbox.restricted_start import start
-from holdfast.gate.sandbox.runner_folders import Quarters
+from holdfast.gate.sandbox.kernel.landlock import support
+from holdfast.gate.sandbox.runner.runner_folders import Quarters
+from holdfast.gate.sandbox.starting.fork_client import Nursery, is_possible
+from holdfast.gate.sandbox.starting.fork_server import IGNORED_BY_PYTHON
+from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager import transactions
 from holdfast.manager.files.keepsakes import Keepsake, is_held_by
 from holdfast.manager.files.unfinished_edits import FOLDER

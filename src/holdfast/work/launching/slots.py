@@ -20,7 +20,7 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.model import Holder
-from holdfast.gate.sandbox import gap_records
+from holdfast.gate.sandbox.gaps import gap_records
 from holdfast.manager.files.keepsakes import marked
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.identity import runner_holder

@@ -28,7 +28,7 @@ from holdfast.core.model import Decision
 from holdfast.gate import checked_write
 from holdfast.gate.config.settings import FILE, Settings, text_of
 from holdfast.gate.sandbox.box import demand
-from holdfast.gate.sandbox.landlock import support
+from holdfast.gate.sandbox.kernel.landlock import support
 from holdfast.manager.files.control_files import ControlFileError, control_of
 from holdfast.manager.files.paths import Tree
 from holdfast.manager.grants import LockGrant

@@ -17,7 +17,7 @@ from holdfast.gate.broker.places.path_lookup import (
     find,
     is_proc,
 )
-from holdfast.gate.sandbox.seccomp import WRITING
+from holdfast.gate.sandbox.kernel.seccomp import WRITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

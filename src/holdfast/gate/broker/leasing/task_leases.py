@@ -49,7 +49,7 @@ from holdfast.gate.broker.leasing.command_leases import (
 )
 from holdfast.gate.broker.places.path_zones import PASSING
 from holdfast.gate.git.git_control_files import controls_of
-from holdfast.gate.sandbox.temp_names import has_random_name, named_after
+from holdfast.gate.sandbox.gaps.temp_names import has_random_name, named_after
 from holdfast.manager.files.realpath import plain
 from holdfast.manager.request_limits import to_write
 

@@ -30,14 +30,14 @@ from _signal import (  # type: ignore[import-not-found]
 )
 from _socket import AF_UNIX, SOCK_STREAM, socket
 
-from holdfast.gate.sandbox.landlock import kernel, prctl, restrict
-from holdfast.gate.sandbox.restricted_start import (
+from holdfast.gate.sandbox.kernel.landlock import kernel, prctl, restrict
+from holdfast.gate.sandbox.kernel.seccomp import Filter, hand_over
+from holdfast.gate.sandbox.starting.restricted_start import (
     EXECUTING,
     NOT_STARTED,
     RESTRICTING,
     execute,
 )
-from holdfast.gate.sandbox.seccomp import Filter, hand_over
 from holdfast.manager.helper_process import hear
 
 TYPE_CHECKING = False

@@ -19,7 +19,7 @@ from _signal import (  # type: ignore[import-not-found]
     signal,
 )
 
-from holdfast.gate.sandbox.landlock import trouble
+from holdfast.gate.sandbox.kernel.landlock import trouble
 from holdfast.manager.owners.variables import for_agents
 
 TYPE_CHECKING = False

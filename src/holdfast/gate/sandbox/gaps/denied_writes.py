@@ -35,15 +35,15 @@ import stat
 import struct
 
 from holdfast.gate.guard.tool_caches import is_cache
-from holdfast.gate.sandbox.landlock import MAKE_REG, REMOVE_FILE, TRUNCATE, WRITE_FILE
-from holdfast.gate.sandbox.seccomp import Filter, Listener, hand_over
-from holdfast.gate.sandbox.temp_names import is_temporary, stands_in_for
+from holdfast.gate.sandbox.gaps.temp_names import is_temporary, stands_in_for
+from holdfast.gate.sandbox.kernel.landlock import MAKE_REG, REMOVE_FILE, TRUNCATE, WRITE_FILE
+from holdfast.gate.sandbox.kernel.seccomp import Filter, Listener, hand_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from holdfast.gate.sandbox.seccomp import Call
+    from holdfast.gate.sandbox.kernel.seccomp import Call
 
 #: How many gaps of one command are reported.
 NOTICED_MAX = 500

@@ -26,7 +26,7 @@ import struct
 import sys
 
 from holdfast.core.model import Value
-from holdfast.gate.sandbox.landlock import SET_NO_NEW_PRIVS, kernel, prctl
+from holdfast.gate.sandbox.kernel.landlock import SET_NO_NEW_PRIVS, kernel, prctl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ import os
 import stat
 
 from holdfast.gate.sandbox import SandboxError
-from holdfast.gate.sandbox.landlock import CONTENT, MUTATING
+from holdfast.gate.sandbox.kernel.landlock import CONTENT, MUTATING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 
-from holdfast.gate.sandbox.ledger_socket import Service
-from holdfast.gate.sandbox.scratch_folder import Scratch
+from holdfast.gate.sandbox.runner.ledger_socket import Service
+from holdfast.gate.sandbox.runner.scratch_folder import Scratch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from holdfast.core.model import Holder
-    from holdfast.gate.sandbox.ledger_socket import Question
-    from holdfast.gate.sandbox.open_places import Made
+    from holdfast.gate.sandbox.kernel.open_places import Made
+    from holdfast.gate.sandbox.runner.ledger_socket import Question
     from holdfast.manager.manager import LockManager
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast.gate.sandbox import fork_server
-from holdfast.gate.sandbox.restricted_start import (
+from holdfast.gate.sandbox.starting import fork_server
+from holdfast.gate.sandbox.starting.restricted_start import (
     grief,
     likely_program,
     read_note,
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.gate.sandbox.seccomp import Filter
+    from holdfast.gate.sandbox.kernel.seccomp import Filter
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from {0} import main; main()"
 

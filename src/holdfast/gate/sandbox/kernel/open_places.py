@@ -17,7 +17,7 @@ import stat
 from holdfast.core.keys import kind
 from holdfast.core.model import Value
 from holdfast.gate.sandbox import SandboxError
-from holdfast.gate.sandbox.landlock import CONTENT, MUTATING, WRITE_FILE
+from holdfast.gate.sandbox.kernel.landlock import CONTENT, MUTATING, WRITE_FILE
 from holdfast.manager.files.realpath import plain
 
 TYPE_CHECKING = False

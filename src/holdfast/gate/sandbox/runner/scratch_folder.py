@@ -23,7 +23,7 @@ import time
 from holdfast.core import codec
 from holdfast.core.file_times import is_settled
 from holdfast.gate.sandbox import SandboxError
-from holdfast.gate.sandbox.open_places import Made, unmake
+from holdfast.gate.sandbox.kernel.open_places import Made, unmake
 from holdfast.manager.files.replace_file import replace_file
 from holdfast.manager.owners.liveness import is_dead
 
