@@ -1,6 +1,6 @@
-"""What services need beyond one grant at a time: many at once, changing hands, coming to rest.
+"""Rules for services: several grants in one decision, grants that move, leases of idle agents.
 
-The same kind of functions as in `rules`: a view and a command in, a decision out.
+Like those in `rules`, they take a view and a command, and return a decision.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def take_each(draft: Draft, requests: Sequence[Request]) -> list[Grant] | Conflicts:
-    """A part of a decision: a grant for each of these requests of one holder, or none at all and
-    what stands in the way. Those that it has are kept, the others are new. Grants of their own can
-    be given back one by one."""
+    """A part of a decision: a separate grant for each of these requests of one holder, or none and
+    the conflicts. Grants that the holder already has are kept. Separate grants can be released one
+    by one."""
     have = [covering(draft, request) for request in requests]
     missing = [request for request, grant in zip(requests, have, strict=True) if grant is None]
     conflicts = _all_in_the_way(draft, missing)
     while draft.freed:
-        hand_over(draft)  # those who have waited for what was just reaped come first
+        hand_over(draft)  # requests that waited for a reaped grant come first
         conflicts = _all_in_the_way(draft, missing)
     if conflicts:
         return conflicts
@@ -40,9 +40,9 @@ def take_each(draft: Draft, requests: Sequence[Request]) -> list[Grant] | Confli
 
 
 def take_free(view: View, requests: Sequence[Request]) -> Decision[list[Grant]]:
-    """A grant for each of these requests of one holder that is free and that no reservation is
-    for. The others are left: no refusal, no ticket, and nothing is reaped for them. For what the
-    holder is about to ask for one by one, where `rules.acquire` decides about the rest."""
+    """A grant for each of these requests of one holder whose keys are free and not reserved. The
+    others are skipped: no refusal, no ticket, and nothing is reaped for them. It serves a holder
+    that is about to request them one by one; `rules.acquire` then decides on the skipped ones."""
     grants: list[Grant] = []
     token = view.last_token
     for request in _free(view, requests):
@@ -58,8 +58,8 @@ def take_free(view: View, requests: Sequence[Request]) -> Decision[list[Grant]]:
 
 
 def _free(view: View, requests: Sequence[Request]) -> list[Request]:
-    """Those of some requests of one holder that can start now. Mostly all of them can, which is
-    one question; only else each of them is one."""
+    """The requests, all of one holder, that can start now. Usually all of them can, so they are
+    checked together first, and one by one only if that fails."""
     everything = tuple([key for request in requests for key in looked_up(request)])
     if not view.grace_over and view.is_free(*reach(everything)):
         return list(requests)
@@ -78,7 +78,7 @@ def _pairs(
 
 
 def together(requests: Sequence[Request]) -> Request:
-    """One request for all that these ask for."""
+    """One request for everything that these want."""
     first = requests[0]
     return Request(
         first.id,
@@ -98,7 +98,7 @@ def together(requests: Sequence[Request]) -> Request:
 
 
 def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> Conflicts:
-    """All of it by name: a caller that asks for many files must know which of them are free."""
+    """All conflicts by name: the caller of a large request must learn which files are free."""
     found = Conflicts()
     for request in requests:
         conflicts = in_the_way(draft, request)
@@ -108,7 +108,7 @@ def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> Conflicts:
 
 
 def covering(draft: Draft, request: Request) -> Grant | None:
-    """A live grant of the same holder that gives all that a request wants."""
+    """A live grant of the same holder that covers the whole request."""
     at, _below = reach(looked_up(request))
     for id in sorted({id for _key, _mode, id in draft.scopes(at, [])}):
         grant = draft.live_grant(id)
@@ -131,8 +131,8 @@ def heir(
     *,
     for_life: bool = False,
 ) -> Request:
-    """The request with which a grant, or some keys of it, goes to a holder; with `for_life` it has
-    no end any more but its owner's."""
+    """The request by which a grant, or some of its keys, passes to a holder; with `for_life` only
+    the owner's death ends the new grant."""
     only = None if keys is None else set(keys)
     kept = [
         (key, mode, path)
@@ -154,9 +154,9 @@ def heir(
 def exchange(
     view: View, moves: Sequence[tuple[str, Request]], *, leaves: str = ""
 ) -> Decision[list[Grant] | Refusal]:
-    """Grants change hands without coming free: each ends, and what the requests beside its id
-    want of it begins, with new tokens. All or nothing; what nobody takes over is given back. The
-    holder with the key `leaves` stands in no line any more."""
+    """Move grants to other holders without freeing them in between: each ends, and the requests
+    listed with its id begin, with new tokens. All or nothing; keys that no request takes over are
+    released. The holder with the key `leaves` leaves the queue."""
     from holdfast.core import rules
 
     draft = Draft(view)
@@ -189,16 +189,16 @@ def exchange(
 
 
 def move(draft: Draft, grant: Grant, heirs: Sequence[Request]) -> list[Grant]:
-    """A grant ends, and what these want of it begins. The caller sees to it that they want no more
-    than that, and hands over what is left."""
+    """End a grant and grant these requests in its place. The caller ensures that they want no more
+    than the grant covers, and hands over the rest."""
     to = [{"holder": request.holder.id, "grant": request.id} for request in heirs]
     draft.end(grant, events.LOCK_MOVED, to=to)
     return [draft.admit(request, ticket=False) for request in heirs]
 
 
 def release_each(view: View, ids: Sequence[str], *, leaves: str = "") -> Decision[list[Grant]]:
-    """Give several grants back at once. Those that have ended already are no error. The holder with
-    the key `leaves` stands in no line any more."""
+    """Release several grants in one decision. A grant that has already ended is not an error. The
+    holder with the key `leaves` leaves the queue."""
     draft = Draft(view)
     ended = []
     for id in ids:
@@ -212,16 +212,16 @@ def release_each(view: View, ids: Sequence[str], *, leaves: str = "") -> Decisio
 
 
 def _leave_line(draft: Draft, holder_key: str) -> None:
-    """Nobody waits for this holder any more, although its process may not be known to be gone."""
+    """Drop the tickets of a holder, although its process may not be known to be dead."""
     if holder_key and draft.view.has_tickets:
         for ticket in list(draft.waiting(holder_key)):
             draft.drop(ticket, "cancelled")
 
 
 def come_to_rest(draft: Draft, holder_key: str, length: int | None) -> list[Grant]:
-    """A part of a decision: all that a holder has ends so long from now; with None it is held on.
+    """A part of a decision: all grants of a holder end after `length`; with None they stay held.
 
-    What has ended already stays ended: nobody wakes up a lease that others may have seen free.
+    A lease that has already expired is not revived: another holder may have seen it free.
     """
     idle_at = None if length is None else draft.now + length
     left = []
@@ -245,7 +245,7 @@ def with_note(
     name: str = "",
     over: bool = False,
 ) -> Decision[T]:
-    """Another decision and a note, both or neither."""
+    """A decision together with an event of a service, both or neither."""
     seq = view.head + len(decision.events) + 1
     event = Event(seq=seq, type=type, at=view.now, data=_said(data, name, over))
     events = (*decision.events, event)
@@ -255,7 +255,7 @@ def with_note(
 def note(
     view: View, type: str, data: Mapping[str, Any], *, name: str = "", over: bool = False
 ) -> Decision[Event]:
-    """An event of a service; with a name it is the last word on something, until it is over."""
+    """An event of a service; with a name it is a note, kept with the state until it is over."""
     event = Event(seq=view.head + 1, type=type, at=view.now, data=_said(data, name, over))
     return Decision(event, (event,))
 

@@ -1,7 +1,7 @@
 """Values to JSON and back, in one compact form for the ledger.
 
-Uses the C parts of the standard library's json directly where they are there: importing the
-package itself would cost every hook as much as a whole transaction.
+It uses the C parts of the standard library's json directly where they exist: importing the
+package would cost every hook as much as a whole transaction.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ try:
         """The value of a text that `dumps` wrote. Raises ValueError for anything else."""
         try:
             value, end = _scan(text, 0)
-        # Without the package around it the C part cannot even say what is wrong: SystemError.
+        # Without the package, the C part cannot describe the problem: SystemError.
         except (StopIteration, SystemError):
             raise ValueError("not JSON") from None
         if end != len(text):
@@ -85,7 +85,7 @@ def witness_from_list(fields: list[Any] | None) -> Witness | None:
 
 
 def holder_to_dict(holder: Holder) -> dict[str, Any]:
-    """Only what is known about the holder."""
+    """The holder as plain data, without empty fields."""
     found: dict[str, Any] = {"id": holder.id}
     if holder.key != holder.id:
         found["key"] = holder.key
@@ -123,8 +123,7 @@ def grant_from_dict(fields: Mapping[str, Any]) -> Grant:
 
 
 def paths_of(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """The spellings that keys have unless others were given: a file's identity stands behind
-    the file."""
+    """The default paths of keys: each key itself, and for a file's inode the path before it."""
     if len(keys) == 1:
         return keys
     if len(keys) == 2 and keys[1].startswith("inode:"):
@@ -136,7 +135,7 @@ def paths_of(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def spelled(type: str, grant: Grant, more: Mapping[str, Any]) -> dict[str, Any]:
-    """What an event about a grant says: all of it when it begins, what names it when it ends."""
+    """The data of an event about a grant: the whole grant when it begins, its id when it ends."""
     if type != "lock_acquired":
         paths = tuple(dict.fromkeys(grant.paths))
         return {
@@ -165,8 +164,8 @@ def spelled(type: str, grant: Grant, more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(event: Event) -> str:
-    """What an event says, as JSON. The two that make up nearly all of a ledger are spelled out
-    here, because building them from dictionaries costs as much as writing them to disk."""
+    """The data of an event as JSON. The two commonest types are formatted directly, because
+    building them from dictionaries costs as much as writing them to disk."""
     grant = event.subject
     if grant is None or event._data:
         return dumps(event.data)
@@ -197,12 +196,12 @@ def written(event: Event) -> str:
 
 _lists: dict[tuple[str, ...], str] = {}
 LISTS_MAX = 1024
-#: A longer list would keep the memory that it took.
+#: Longer lists are not cached: they would take too much memory.
 LISTED_MAX = 64
 
 
 def _listed(texts: tuple[str, ...]) -> str:
-    """Texts as a JSON list. Remembered: who takes some files gives the same ones back."""
+    """Texts as a JSON list, cached: a holder releases the same files that it acquired."""
     if len(texts) > LISTED_MAX:
         return f"[{','.join(map(quoted, texts))}]"
     known = _lists.get(texts)

@@ -1,8 +1,8 @@
-"""What stands in the way of a request: grants of others, and reservations of others.
+"""The conflicts of a request: grants and reservations of other holders.
 
-Two requests conflict when they overlap and at least one of the two wants to write. Whoever
-looks at a grant also finds out whether it still lives; one that does not is reaped on the
-spot, so no daemon is needed for a lock to come free.
+Two requests conflict when they overlap and at least one of them writes. A decision that examines
+a grant also checks whether it is still live, and reaps it if not, so locks come free without a
+daemon.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     #: Key, mode and grant id of something that is held.
     Row = tuple[str, str, str]
 
-#: So many rows behind those that are named are counted without a look at each grant.
+#: Beyond the named conflicts, this many rows or more are counted without examining each grant.
 CROWD = 20
 
 EXPIRED = "expired"
@@ -39,7 +39,7 @@ OWNER_DEAD = "owner dead"
 
 
 def fate(draft: Draft, grant: Grant) -> str:
-    """Why a grant is no longer live, or nothing if it is."""
+    """Why a grant is no longer live; empty if it is."""
     expires_at = expiry(draft, grant)
     if expires_at is not None and draft.now >= expires_at:
         return EXPIRED
@@ -51,7 +51,7 @@ def fate(draft: Draft, grant: Grant) -> str:
 
 
 def expiry(draft: Draft, grant: Grant) -> int | None:
-    """When a lease ends. What the machine slept is added if its owner, a process, slept too."""
+    """When a lease ends. If its owner is a process, the time that the machine slept is added."""
     if grant.expires_at is None:
         return None
     if grant.holder.witness is None:
@@ -60,7 +60,7 @@ def expiry(draft: Draft, grant: Grant) -> int | None:
 
 
 def looked_up(request: Request) -> tuple[str, ...]:
-    """The keys by which a request meets others."""
+    """The keys of a request that are checked for conflicts."""
     silent, wanted = request.silent, request.keys
     if not silent:
         return wanted
@@ -71,7 +71,7 @@ def looked_up(request: Request) -> tuple[str, ...]:
 
 
 def covers(grant: Grant, request: Request) -> bool:
-    """Whether a grant already gives all that a request wants."""
+    """Whether a grant covers the whole request."""
     silent, held = set(request.silent), set(grant.keys)
     written = {key for key, mode in zip(grant.keys, grant.modes, strict=True) if mode == WRITE}
     for key, mode in zip(request.keys, request.modes, strict=True):
@@ -86,7 +86,7 @@ def covers(grant: Grant, request: Request) -> bool:
 
 
 def overlaps(request: Request) -> Overlaps:
-    """Which of the keys by which a request meets others overlap another key."""
+    """An index of the checked keys of a request, to find those that overlap another key."""
     if not request.silent:
         return Overlaps(request.keys)
     unsaid = set(request.silent)
@@ -101,9 +101,9 @@ def steal_only(grant: Grant) -> bool:
 def grants_in_the_way(draft: Draft, request: Request) -> Conflicts:
     """The live grants of others that conflict with a request. Reaps those that are not live.
 
-    What a refusal costs does not depend on how much is held: of a crowd only the first are looked
-    at. The others are counted as they stand in the ledger, and some of them may have ended, or
-    belong to the holder itself.
+    The cost of a refusal does not grow with the number of grants: only the first conflicts are
+    examined. The others are counted as they are in the ledger, and some of them may have ended, or
+    belong to the requesting holder.
     """
     wanted = looked_up(request)
     rows = draft.scopes(*reach(wanted))
@@ -137,7 +137,7 @@ def grants_in_the_way(draft: Draft, request: Request) -> Conflicts:
 
 
 class Meeting:
-    """What a request meets of others, row by row of what is held."""
+    """Compares a request with the held keys, row by row."""
 
     __slots__ = ("_draft", "_known", "_request", "_seen", "_wanted")
 
@@ -149,7 +149,7 @@ class Meeting:
         self._seen: set[tuple[str, str]] = set()
 
     def look_at(self, row: Row, found: Conflicts) -> None:
-        """Add what a row keeps the request from, if its grant is live."""
+        """Add the conflicts of the request with a row, if the row's grant is live."""
         held_key, held_mode, id = row
         grant, places = self.clash(row)
         if grant is None:
@@ -166,7 +166,7 @@ class Meeting:
                 found.and_more(1)
 
     def count(self, row: Row, found: Conflicts) -> None:
-        """Count what a row keeps the request from, without a look at its grant."""
+        """Count the conflicts of the request with a row, without examining its grant."""
         id = row[2]
         if self._known.get(id, self) is None:
             return
@@ -177,8 +177,8 @@ class Meeting:
                 found.and_more(1)
 
     def clash(self, row: Row) -> tuple[Grant | None, list[int]]:
-        """The live grant of another holder that a row belongs to, and the positions of what it
-        keeps the request from; None if there is nothing of the kind."""
+        """The row's grant, if it is live and of another holder, and the positions of the
+        request's keys that conflict with it; otherwise None."""
         id = row[2]
         if self._known.get(id, self) is None:
             return None, []
@@ -207,8 +207,8 @@ class Meeting:
 
 
 def clashes(draft: Draft, request: Request) -> Iterator[tuple[Grant, Row, int]]:
-    """All live grants of others that conflict with a request: what each of them holds, and the
-    position of what is wanted."""
+    """All live grants of others that conflict with a request, each with the row that it holds
+    and the position of the requested key."""
     met = Meeting(draft, request)
     for row in draft.scopes(*reach(looked_up(request))):
         grant, places = met.clash(row)
@@ -220,7 +220,7 @@ def clashes(draft: Draft, request: Request) -> Iterator[tuple[Grant, Row, int]]:
 def held_conflict(
     draft: Draft, grant: Grant, held_key: str, held_mode: str, path: str, mode: str
 ) -> ConflictInfo:
-    """The facts about one grant in the way."""
+    """The details of a conflict with one grant."""
     limits = [at for at in (expiry(draft, grant), grant.idle_at) if at is not None]
     return ConflictInfo(
         path=path,
@@ -239,7 +239,7 @@ def held_conflict(
 def reservations_in_the_way(
     draft: Draft, request: Request, arrival: int = LAST
 ) -> list[ConflictInfo]:
-    """The reservations of others, made earlier, that a request may not pass."""
+    """The earlier reservations of others that a request may not overtake."""
     return [
         _reserved_conflict(ticket, request, clash)
         for ticket, clash in _reservations_ahead(draft, request, arrival)
@@ -250,7 +250,7 @@ def reservations_in_the_way(
 def _reservations_ahead(
     draft: Draft, request: Request, arrival: int
 ) -> list[tuple[Ticket, tuple[int, int]]]:
-    """The reservations of others, made earlier, that clash with a request, and where."""
+    """The earlier reservations of others that conflict with a request, and where."""
     if not draft.view.grace_over:
         return []
     found = []
@@ -300,17 +300,17 @@ def waiter_is_dead(draft: Draft, ticket: Ticket) -> bool:
     """Whether no process waits with this ticket any more."""
     request, holder = ticket.request, ticket.request.holder
     if request.wake and draft.view.deserted(request.wake):
-        return True  # it gave up, and could not say so in the ledger
+        return True  # it gave up, and could not write that to the ledger
     if draft.is_dead(request.waiter):
         return True
     return draft.is_dead(holder.witness, holder.marks) is True
 
 
 def awaited(draft: Draft, reservation: Ticket) -> set[str]:
-    """The holders that a reservation waits for, directly or through others that wait.
+    """The holders that a reservation waits for, directly or through other waiting holders.
 
-    They may pass it: if they could not get what they need to finish, it would never come to its
-    turn.
+    They may overtake it: if they could not get the locks that they need to finish, its turn would
+    never come.
     """
     found: set[str] = set()
     pending = [reservation]
@@ -330,7 +330,7 @@ def awaited(draft: Draft, reservation: Ticket) -> set[str]:
 
 
 def in_the_way(draft: Draft, request: Request, arrival: int = LAST) -> Conflicts:
-    """What keeps a request from starting now: the first of it by name, the rest by number."""
+    """The conflicts that keep a request from starting now: the first by name, the rest counted."""
     found = grants_in_the_way(draft, request)
     reserved = reservations_in_the_way(draft, request, arrival)
     room = CONFLICTS_NAMED_MAX - len(found)
@@ -342,8 +342,8 @@ def in_the_way(draft: Draft, request: Request, arrival: int = LAST) -> Conflicts
 def of_those_who_wait(
     draft: Draft, request: Request, arrival: int, about_to_wait: str
 ) -> list[ConflictInfo]:
-    """One conflict with each holder in the way of a request that waits itself, or is about to,
-    however many others there are: those who wait are few beside all that may be held."""
+    """One conflict with each conflicting holder that is itself waiting, or about to wait. There
+    are few waiting holders, even where a request conflicts with very many grants."""
     waiting = {ticket.request.holder.key for ticket in draft.view.queue()}
     waiting.add(about_to_wait)
     waiting.discard(request.holder.key)

@@ -1,7 +1,7 @@
-"""A draft: a view that does not change, plus what one decision has changed so far.
+"""A draft: an immutable view together with the changes of one decision so far.
 
-It keeps the rules pure: they read through it and write into it, and in the end it is a list of
-events. The store applies them, or throws them away, all at once.
+It keeps the rules pure: they read through it and write into it, and the result is a list of
+events, which the store commits or discards as a whole.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 NOTHING: dict[str, Any] = {}
-SERVED: dict[str, Any] = {"ticket": True}  # said of a grant whose request had waited
-#: To wake somebody costs little beside a hold of this length.
+SERVED: dict[str, Any] = {"ticket": True}  # in the event of a grant whose request had waited
+#: Waking a process costs little compared with a hold of this length.
 LONG = SECOND // 100
-#: However many wait: after this long they are served in order, not by turns.
+#: However many requests wait, their graces end after this time, and they are served in order.
 TURNS_MAX = SECOND
-LAST = 1 << 61  # the arrival of somebody who has no ticket yet: behind all who have one
+LAST = 1 << 61  # the arrival of a request without a ticket: after all that have one
 
 
 _reached: dict[tuple[str, ...], tuple[list[str], list[tuple[str, str]]]] = {}
 REACHED_MAX = 4096
-#: A request of more keys is hardly ever repeated, and would keep the memory that it took.
+#: Larger requests are not cached: they are rarely repeated, and would take too much memory.
 REMEMBERED_KEYS_MAX = 64
 
 
 def reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Where to look for all that overlaps these keys: exact keys (those of inodes come last), and
-    ranges below them.
+    """Where to look for everything that overlaps these keys: exact keys (those of inodes last),
+    and the ranges below them.
 
-    Remembered, because whoever asks for some keys gives the same ones back. Not to be changed.
+    Cached, because a holder releases the keys that it acquired. Callers must not change it.
     """
     if len(wanted) > REMEMBERED_KEYS_MAX:
         return _reach(wanted)
@@ -65,13 +65,13 @@ def _reach(wanted: tuple[str, ...]) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def folders_of(below: list[tuple[str, str]]) -> set[str]:
-    """The folders whose insides these ranges are."""
+    """The folders whose contents these ranges cover."""
     return {low[:-1] or keys.ROOT for low, _high in below}
 
 
 def in_order(at: list[str], below: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    """The keys and the folders to look into, each in order, and nothing that is inside another of
-    these folders: so all that is found comes in the order of its keys, and only once."""
+    """The keys and the folders to search, each sorted, without those inside another of the folders:
+    so every match is found once, and in the order of its key."""
     folders = folders_of(below)
     if not folders:
         return sorted(at), []
@@ -103,7 +103,7 @@ def granted(view: View, request: Request, last_token: int) -> Grant:
 
 
 class Draft:
-    """What a decision has learnt and changed. Not for use after `done`."""
+    """The changes of one decision so far. Not for use after `done`."""
 
     __slots__ = (
         "_dead", "_dropped", "_ended", "_granted", "_notes", "_queued",
@@ -117,7 +117,7 @@ class Draft:
         self.wake: list[str] = []
         self.hint: list[str] = []
         self.freed: list[str] = []
-        self.after_long = False  # whether something that came free had been held for long
+        self.after_long = False  # whether a key that came free had been held for long
         self._token = 0
         self._ended: dict[str, Event] = {}
         self._granted: dict[str, Grant] = {}
@@ -130,7 +130,7 @@ class Draft:
         """The decision."""
         return Decision(outcome, tuple(self.events), tuple(self.wake), tuple(self.hint))
 
-    # What is true, with the changes so far
+    # The state, with the changes so far
 
     def grant(self, id: str) -> Grant | Ending | None:
         """A grant, or how it ended."""
@@ -146,7 +146,7 @@ class Draft:
         return found if isinstance(found, Grant) else None
 
     def scopes(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-        """(key, mode, grant id) of all that is held there: first what this decision has granted."""
+        """(key, mode, grant id) of all keys held there, those granted by this decision first."""
         rows = self.view.scopes(at, below)
         if self._ended or self._granted:
             return self._changed(rows, self._new_scopes(at, below))
@@ -155,7 +155,7 @@ class Draft:
     def _changed(
         self, rows: Iterator[tuple[str, str, str]], new: list[tuple[str, str, str]]
     ) -> Iterator[tuple[str, str, str]]:
-        # What is ended while its rows are being read must not be shown any more.
+        # A grant that ends while its rows are being read must not appear any more.
         yield from new
         for row in rows:
             if row[2] not in self._ended and row[2] not in self._granted:
@@ -176,7 +176,7 @@ class Draft:
         return sorted(found)
 
     def rows_of(self, holder_key: str) -> list[tuple[str, str, str]]:
-        """(key, mode, grant id) of all that one holder has."""
+        """(key, mode, grant id) of all keys of one holder."""
         grants = [grant for grant in self.view.held_by(holder_key) if grant.id not in self._ended]
         grants += [new for new in self._granted.values() if new.holder.key == holder_key]
         return sorted(
@@ -188,20 +188,20 @@ class Draft:
         )
 
     def ticket(self, id: str) -> Ticket | None:
-        """A ticket that still waits."""
+        """A ticket that is still in the queue."""
         if id in self._dropped or not (self._queued or self.view.has_tickets):
             return None
         return self._queued.get(id) or self.view.ticket(id)
 
     def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
-        """The tickets that want something there, by rank as it was when the decision began."""
+        """The tickets that overlap there, by their rank when the decision began."""
         for ticket in self.view.tickets(at, below):
             current = self._current(ticket)
             if current is not None:
                 yield current
 
     def ripe(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
-        """Those of them that are, or are due to become, reservations."""
+        """Those of them that are reservations, or are due to become one."""
         for ticket in self.view.ripe(at, below):
             current = self._current(ticket)
             if current is not None:
@@ -220,13 +220,13 @@ class Draft:
         return self._queued.get(ticket.id, ticket)
 
     def held_by(self, holder_key: str) -> list[Grant]:
-        """What one holder has."""
+        """The grants of one holder."""
         return self._with_changes(
             self.view.held_by(holder_key), lambda grant: grant.holder.key == holder_key
         )
 
     def held_within(self, start: str) -> list[Grant]:
-        """What all those agents have whose keys start like this."""
+        """The grants of all agents whose keys begin with `start`."""
         return self._with_changes(
             self.view.held_within(start), lambda grant: grant.holder.key.startswith(start)
         )
@@ -239,7 +239,7 @@ class Draft:
         return list(kept.values())
 
     def came_free(self) -> list[str]:
-        """The paths that grants had which this decision has ended, and that it gave to nobody."""
+        """The paths of the grants that this decision has ended, unless it granted them again."""
         if not self._ended:
             return []
         held = {path for grant in self._granted.values() for path in grant.paths}
@@ -248,11 +248,11 @@ class Draft:
         return [path for path in dict.fromkeys(paths) if path not in held]
 
     def note(self, name: str) -> Event | None:
-        """The last word on something."""
+        """The current note of this name."""
         return self._notes[name] if name in self._notes else self.view.note(name)
 
     def notes(self, start: str) -> list[Event]:
-        """All notes whose names start like this, oldest first."""
+        """All notes whose names begin with `start`, oldest first."""
         known = self.view.notes(start)
         if not self._notes:
             return known
@@ -265,10 +265,11 @@ class Draft:
         return kept + sorted(new, key=lambda event: event.seq)
 
     def is_dead(self, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool | None:
-        """Whether a process, and all that carry its marks, are proven to be gone; None if that
-        cannot be judged from here, which counts as alive.
+        """Whether a process, and every process with one of its marks, is known to be dead; None if
+        that cannot be determined from here, which counts as alive.
 
-        Asked once per decision for each: one process may be several holders, whose marks differ.
+        Checked once per decision for each pair: one process may be several holders with different
+        marks.
         """
         if witness is None:
             return False
@@ -278,12 +279,12 @@ class Draft:
             known = self._dead[witness, marks] = self.view.dead(witness, marks)
             return known
 
-    # What changes
+    # Changes
 
     def emit(
         self, type: str, data: Mapping[str, Any], *, once: str = "", subject: Grant | None = None
     ) -> None:
-        """Add an event. One that says `once` must be the last of its decision."""
+        """Add an event. One with `once` must be the last of its decision."""
         seq = self.view.head + len(self.events) + 1
         event = Event(seq=seq, type=type, at=self.now, data=data, once=once, subject=subject)
         self.events.append(event)
@@ -297,8 +298,7 @@ class Draft:
         over: bool = False,
         version: int = 1,
     ) -> Event:
-        """Add an event of a service; with a name it is the last word on something, until it is
-        over."""
+        """Add an event of a service; with a name it is a note, kept until replaced or over."""
         said = dict(data)
         if name:
             said["note"] = name
@@ -312,7 +312,7 @@ class Draft:
         return event
 
     def admit(self, request: Request, *, ticket: bool) -> Grant:
-        """Give a request what it wants."""
+        """Turn a request into a grant."""
         grant = granted(self.view, request, self._token or self.view.last_token)
         self._token = grant.token
         if ticket:
@@ -326,7 +326,7 @@ class Draft:
         return grant
 
     def extend(self, grant: Grant, *, expires_at: int | None, idle_at: int | None) -> Grant:
-        """Move the limits of a grant."""
+        """Change when a grant ends."""
         extended = grant.extended(expires_at=expires_at, idle_at=idle_at, slept=self.view.slept)
         data = {
             "grant": grant.id,
@@ -340,7 +340,7 @@ class Draft:
         return extended
 
     def end(self, grant: Grant, type: str, **facts: Any) -> Event:
-        """End a grant, and remember what came free."""
+        """End a grant, and record which keys came free."""
         self.emit(type, facts, subject=grant)
         self._granted.pop(grant.id, None)
         self._ended[grant.id] = event = self.events[-1]
@@ -350,8 +350,8 @@ class Draft:
         return event
 
     def enqueue(self, request: Request) -> Ticket:
-        """Let a request wait. What had one name when it came may have two when its turn comes, so
-        from now on nothing of it is silent."""
+        """Add a ticket for a request. A file that has one name now may have two when its turn
+        comes, so none of its keys is silent any more."""
         if request.silent:
             request = request.without_silent()
         if request.grace:
@@ -362,14 +362,14 @@ class Draft:
         return ticket
 
     def _turns_ahead(self, request: Request) -> int:
-        """How long the graces of those ahead still last. They end one after the other, so that
-        in a crowd each has a turn of its own, and all turns are equally long."""
+        """How long the graces of the tickets ahead still last. They end one after another, so that
+        in a crowd each ticket has a turn, and all turns are equally long."""
         mine = Overlaps(request.keys)
         ends = [
             ticket.grace_ends_at
             for ticket in self.tickets(*reach(request.keys))
             if ticket.request.priority >= request.priority
-            # whoever looks for everything below the root may be shown resources as well
+            # a search of everything below the root may return resources as well
             and any(map(mine.of, ticket.request.keys))
         ]
         return min(max(0, max(ends, default=0) - self.now), TURNS_MAX)
@@ -382,7 +382,7 @@ class Draft:
         return reserved
 
     def drop(self, ticket: Ticket, why: str) -> None:
-        """Take a ticket out of the queue. If it was a reservation, others may start now."""
+        """Remove a ticket from the queue. If it was a reservation, other requests may start now."""
         self.emit(
             events.TICKET_DROPPED,
             {"ticket": ticket.id, "holder": ticket.request.holder.id, "why": why},

@@ -1,12 +1,12 @@
-"""What can go wrong. Each error has a stable code, its facts as fields, and a next step.
+"""The errors. Each has a stable code, its details as fields, and a hint.
 
-The tree says whose turn it is:
+The class tells the caller what to do:
 
     HoldfastError
-      Refused        the rules said no; an ordinary outcome, try another time
-      Lost           you were superseded; stop writing
-      InvalidInput   the request itself cannot be right
-      StoreError     the storage is in trouble
+      Refused        the rules do not allow it now; an ordinary outcome, try again later
+      Lost           another holder has superseded the caller; stop writing
+      InvalidInput   the request itself is invalid
+      StoreError     the storage failed
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ __all__ = [
 
 
 class Refused(HoldfastError):
-    """The rules said no."""
+    """The rules do not allow it now."""
 
 
 class LockConflictError(Refused):
-    """Somebody else holds, or has reserved, something that overlaps."""
+    """Another holder has locked, or reserved, an overlapping key."""
 
     code = "E_LOCK_CONFLICT"
 
 
 class LockTimeoutError(Refused):
-    """It did not come free within the time that was given."""
+    """The lock was not released within the given time."""
 
     code = "E_LOCK_TIMEOUT"
 
 
 class LockCycleError(Refused):
-    """Waiting would have closed a circle of holders that wait for each other."""
+    """Waiting would have deadlocked."""
 
     code = "E_LOCK_CYCLE"
 
@@ -57,23 +57,23 @@ class LockViolationError(Refused):
 
 
 class Lost(HoldfastError):
-    """What the caller believed to hold is not, or no longer, its own."""
+    """The caller does not hold, or no longer holds, the lock that it relies on."""
 
 
 class LockExpiredError(Lost):
-    """The lease ran out."""
+    """The lease has expired."""
 
     code = "E_LOCK_EXPIRED"
 
 
 class LockNotHeldError(Lost):
-    """The caller does not hold this."""
+    """The caller does not hold this lock."""
 
     code = "E_LOCK_NOT_HELD"
 
 
 class FencingError(Lost):
-    """The token has been superseded: somebody else took over since."""
+    """The token has been superseded: another holder has taken over since."""
 
     code = "E_FENCING_MISMATCH"
 
@@ -103,19 +103,19 @@ class RecordVersionError(StoreError):
 
 
 class StoreReadonlyError(StoreError):
-    """The ledger may not be written."""
+    """The ledger is not writable."""
 
     code = "E_STORE_READONLY"
 
 
 class StoreFullError(StoreError):
-    """There is no room left where the ledger lives."""
+    """The disk that the ledger is on is full."""
 
     code = "E_STORE_FULL"
 
 
 class StoreNetworkError(StoreError):
-    """The ledger is on a network file system, where its locks do not hold."""
+    """The ledger is on a network file system, where its locks are not reliable."""
 
     code = "E_STORE_NETWORK"
 
@@ -135,5 +135,5 @@ _BY_CODE = {
 
 
 def error_of(code: str) -> type[HoldfastError]:
-    """The class of a rule's refusal."""
+    """The class of the error for the code of a refusal."""
     return _BY_CODE[code]

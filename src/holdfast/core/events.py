@@ -1,24 +1,25 @@
 """The vocabulary of the ledger, version 1, and what each event changes.
 
-| event           | says                                             | changes                  |
+| event           | data                                             | changes                  |
 |-----------------|--------------------------------------------------|--------------------------|
 | lock_acquired   | the whole grant; `ticket` if it had waited       | a grant, a ticket less   |
 | lock_renewed    | grant, holder, expires_at, idle_at, slept        | the grant's limits       |
 | lock_released   | grant, holder, token, paths                      | the grant ends           |
 | lock_reaped     | the same, `why`: expired, idle or owner dead     | the grant ends           |
-| lock_stolen     | the same, `by`: who took it, with which grant    | the grant ends           |
+| lock_stolen     | the same, `by`: the new holder and its grant     | the grant ends           |
 | lock_forced     | the same, `by` and `reason`                      | the grant ends           |
-| lock_moved      | the same, `to`: who has it now, with which grant | the grant ends           |
+| lock_moved      | the same, `to`: the new holders and their grants | the grant ends           |
 | lock_refused    | holder, paths, modes, code, the blockers' grants | nothing                  |
 | ticket_added    | the whole request                                | a ticket                 |
 | ticket_reserved | ticket, holder                                   | the ticket reserves      |
 | ticket_dropped  | ticket, holder, `why`: timeout, cancelled, …     | a ticket less            |
 
-Services add events of their own types. Such an event may say `note`, a name: then it is the last
-word on something, and can be asked for by that name until one that also says `over` ends it.
+Services add events of their own types. Such an event may have the field `note`, a name: it is then
+a note, which can be looked up by that name until another event with the same name replaces it, or
+ends it with `over`.
 
-The state is the fold of the events: nothing changes any other way. A reader that meets an
-unknown type skips it; a change of meaning gets a new version number.
+The state is the fold of the events: nothing else changes it. A reader skips a type that it does not
+know; a change of meaning gets a new version number.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ TICKET_ADDED = "ticket_added"
 TICKET_RESERVED = "ticket_reserved"
 TICKET_DROPPED = "ticket_dropped"
 
-#: How a grant ends, by the event that ends it. A reaped one says why itself.
+#: How a grant ended, by the type of the event; a `lock_reaped` event has the reason itself.
 ENDINGS = {
     LOCK_RELEASED: "released",
     LOCK_REAPED: "",
@@ -63,8 +64,8 @@ DROP_NOTE = "drop note"
 
 
 def changes(event: Event) -> tuple[tuple[str, str], ...]:
-    """What an event does to the state, as (operation, id). Stores execute it and know nothing of
-    what it means; what they need to know more is in the event."""
+    """The changes of an event to the state, as (operation, id). Stores execute them without knowing
+    their meaning; further details are in the event."""
     kind = event.type
     if kind == LOCK_ACQUIRED:
         if event.subject is not None:
@@ -91,7 +92,7 @@ def changes(event: Event) -> tuple[tuple[str, str], ...]:
 
 
 def ending(event: Event) -> Ending:
-    """How the grant that an event is about has ended."""
+    """How the grant of an event has ended."""
     data = event.data
     by = data.get("by") or {}
     return Ending(

@@ -1,12 +1,12 @@
-"""Keys: the canonical text of one thing that can be held.
+"""Keys: the canonical text of one thing that can be locked.
 
 A key is a plain string. A path is relative to the root of its tree, with `/` between
 components and none at the end (`app/x.rb`); the root itself is `.`. A path in another checkout
-of the repository, a linked worktree, begins with `../` and is not inside the root, wherever that
-checkout lies. A named resource is `kind:name` (`port:5432`). A path whose first component would
-read as a resource is written with a leading `./`, so that every text means one thing.
+of the repository, a linked worktree, begins with `../` and counts as outside the root, wherever
+that checkout is. A named resource is `kind:name` (`port:5432`). A path that would read as a
+resource is written with a leading `./`, so every text has one meaning.
 
-Keys know nothing of disks: symbolic links, case and `..` are settled before a text becomes
+Keys do not depend on the disk: symbolic links, case and `..` are resolved before a text becomes
 a key (see `holdfast.manager.files.paths`).
 """
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ROOT = "."
-#: How the path of a checkout begins that lies outside of the root.
+#: The prefix of paths in a checkout outside the root.
 OUTSIDE = "../"
 
-#: Resources that anybody may lock by name.
+#: Resources that any holder may lock by name.
 GENERIC_KINDS = ("port", "db", "git", "res")
 
-#: Kinds that belong to a service, and the command that looks after them.
+#: Kinds that belong to a service, and the command for them.
 SERVICE_KINDS = {
     "spec": "holdfast spec lock NAME",
     "node": "holdfast proof claim NODE",
     "worktree": "holdfast tree lock acquire",
 }
 
-#: A file by its identity on disk, so that two names of one file are one thing.
+#: A file by its inode, so that two names of one file are the same thing.
 INODE = "inode"
 
 #: A file by the path that it has in every checkout of its repository.
 REPO = "repo"
 
-#: Nothing that can be locked: under this kind a store may keep what it knows of grants.
+#: Not lockable: a store may keep rows about grants under this kind.
 GRANT = "grant"
 
-#: Kinds whose expired leases are taken over by an explicit steal only.
+#: Kinds whose expired leases only an explicit steal takes over.
 STEAL_ONLY_KINDS = ("worktree",)
 
 KINDS = frozenset((*GENERIC_KINDS, *SERVICE_KINDS, INODE, REPO, GRANT))
@@ -52,7 +52,7 @@ NAME_CHARACTERS_MAX = 200
 
 
 def kind(key: str) -> str:
-    """The kind of a key: `path`, or what stands before its colon."""
+    """The kind of a key: `path`, or the text before its colon."""
     if ":" in key:
         before = key[: key.index(":")]
         if before in KINDS:
@@ -99,7 +99,7 @@ def _is_port(name: str) -> bool:
 
 
 def path(components: Iterable[str]) -> str:
-    """The key of a path that is given by its components, already folded."""
+    """The key of a path, from its components, which are already case-folded."""
     joined = "/".join(components)
     if not joined:
         return ROOT
@@ -107,7 +107,7 @@ def path(components: Iterable[str]) -> str:
 
 
 def lexical(text: str) -> str:
-    """The key of a path by its text alone, for stores that have no disk under them."""
+    """The key of a path from its text alone, for stores without a disk."""
     reject_unprintable(text, text)
     if text.startswith("/"):
         raise BadKeyError(
@@ -130,7 +130,7 @@ def lexical(text: str) -> str:
 
 
 def reject_unprintable(part: str, text: str) -> None:
-    """Refuse what could not be stored or would forge a line of the log."""
+    """Refuse characters that could not be stored, or could forge a line of the log."""
     if part.isascii() and part.isprintable():
         return
     for character in part:
@@ -144,7 +144,7 @@ def reject_unprintable(part: str, text: str) -> None:
 
 
 def reject_oversized(components: Iterable[str], text: str) -> None:
-    """Refuse a name that no file system would take."""
+    """Refuse a name that is too long for any file system."""
     total = 0
     for component in components:
         size = len(component.encode())
@@ -159,7 +159,7 @@ def reject_oversized(components: Iterable[str], text: str) -> None:
 
 
 def normal(text: str) -> str:
-    """The text in Unicode's composed form: one spelling for what looks the same."""
+    """The text in Unicode's composed form (NFC): one spelling for texts that look the same."""
     if text.isascii():
         return text
     import unicodedata
@@ -168,8 +168,8 @@ def normal(text: str) -> str:
 
 
 def ancestors(key: str) -> list[str]:
-    """The folders that contain a key, nearest first, the root last; for what lies outside of the
-    root, the folders below the last `..`."""
+    """The folders that contain a key, nearest first and the root last; for a path outside the
+    root, only the folders below the last `..`."""
     if kind(key) != "path" or key == ROOT:
         return []
     found: list[str] = []
@@ -186,14 +186,14 @@ def ancestors(key: str) -> list[str]:
 
 
 def is_outside(key: str) -> bool:
-    """Whether a path lies outside of the root, in another checkout of the repository."""
+    """Whether a path is outside the root, in another checkout of the repository."""
     return key.startswith(OUTSIDE)
 
 
 def below(key: str) -> tuple[str, str] | None:
-    """The open range of texts in which everything inside a path sorts; None for a resource.
+    """The open range that contains every key inside a path; None for a resource.
 
-    The root's range is that of all texts: `overlap` leaves out what is not inside the root.
+    The root's range contains all texts: `overlap` excludes those that are not inside the root.
     """
     if kind(key) != "path":
         return None
@@ -203,7 +203,7 @@ def below(key: str) -> tuple[str, str] | None:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one key is the other, or contains it."""
+    """Whether two keys are the same, or one contains the other."""
     if one == other:
         return True
     if one == ROOT:

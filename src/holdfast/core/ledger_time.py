@@ -1,15 +1,15 @@
 """Ledger time: a clock that many processes share, that never goes back and never jumps.
 
-The wall clock may be set by anybody at any moment, so it decides nothing while the machine
-runs. The ledger keeps an anchor: at this uptime of this boot it was that time. From there on
-time is what the machine's uptime says (which counts sleep). After a reboot the anchor is made
-anew, at the later of the wall clock and of what the ledger has seen.
+The wall clock may be set at any moment, so nothing depends on it while the machine runs. The ledger
+keeps an anchor, which pairs an uptime of one boot with a ledger time. From there on, ledger time
+follows the machine's uptime (which includes sleep). After a reboot a new anchor starts at the wall
+clock or at the ledger's last event, whichever is later.
 
-What this does not promise: that ledger time is the right time of day. It starts with the wall
-clock and keeps whatever error that had. On systems that have no boot id (macOS and Windows)
-ledger time is the wall clock, held back from going back: there a step forward does count.
+Ledger time may differ from the time of day: it starts with the wall clock and keeps whatever error
+that had. On systems without a boot id (macOS and Windows) ledger time is the wall clock, kept from
+going back; there a step forward does count.
 
-All of it is arithmetic. Clocks are read in `holdfast.manager.clock`; take the reading inside
+All of this is arithmetic. Clocks are read in `holdfast.manager.clock`; take the reading inside
 the transaction that uses it, or it may be older than the last event.
 """
 
@@ -23,19 +23,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final, Protocol
 
-#: Two clocks cannot be read at one moment; a difference below this is the gap between them.
+#: Two clocks cannot be read at the same moment; a smaller difference is the time between reads.
 SLEEP_NOTICED = SECOND // 100
 
-#: An uptime this far behind the last event did not come from a late reading: the machine was
-#: put back to a snapshot that has the same boot id.
+#: An uptime this far behind the last event cannot come from a late reading: the machine was
+#: restored from a snapshot with the same boot id.
 SET_BACK = 60 * SECOND
 
 
 class Reading(Value):
-    """What the clocks of one machine say, in microseconds.
+    """The clocks of one machine at one moment, in microseconds.
 
-    `uptime` counts the time asleep, `slept` is that part of it; `boot` names the boot that both
-    belong to and is empty where that cannot be known.
+    `uptime` includes the time asleep, and `slept` is that part of it; `boot` is the id of the boot
+    that both belong to, and is empty where the system has none.
     """
 
     __slots__ = ("boot", "slept", "uptime", "wall")
@@ -48,8 +48,8 @@ class Reading(Value):
 
 
 class Anchor(Value):
-    """At `uptime` of this boot the ledger's time was `ledger`, and the machine had slept `slept`
-    in all that the ledger has seen, of which the clocks of this boot showed `asleep`."""
+    """At `uptime` of this boot, ledger time was `ledger`, and the machine had slept for `slept`
+    over the whole history of the ledger, of which `asleep` belongs to this boot."""
 
     __slots__ = ("asleep", "boot", "ledger", "slept", "uptime")
 
@@ -64,22 +64,22 @@ class Anchor(Value):
 if TYPE_CHECKING:
 
     class Clock(Protocol):
-        """Where time comes from. There is one, handed in at the edge."""
+        """The source of time. There is one, which the outermost caller hands in."""
 
         def read(self) -> Reading:
-            """What the clocks say now, once per transaction."""
+            """All clocks now; called once per transaction."""
 
         def monotonic(self) -> float:
-            """Seconds for the deadlines of this process; means nothing to any other."""
+            """Seconds, for the deadlines of this process; meaningless to any other."""
 
 
 def ledger_time(
     anchor: Anchor | None, reading: Reading, last_event_at: int
 ) -> tuple[int, int, Anchor | None]:
-    """The ledger's time, how long the machine has slept in all, and a new anchor to store.
+    """Ledger time, the machine's total sleep, and a new anchor to store.
 
-    The new anchor is None when the given one still holds. A new one is made after a reboot, and
-    after a sleep so that a later reboot cannot lose it. Not stored, nothing breaks but that.
+    The new anchor is None while the given one is still valid. There is a new one after a reboot,
+    and after a sleep, so that a later reboot cannot lose the sleep. Not storing it loses only that.
     """
     if anchor is not None and anchor.boot == reading.boot != "":  # the same boot, as nearly always
         now = anchor.ledger + reading.uptime - anchor.uptime
@@ -94,8 +94,8 @@ def ledger_time(
         return _anchored(reading, max(reading.wall, last_event_at, anchor.ledger), anchor.slept)
     now = anchor.ledger + reading.uptime - anchor.uptime
     if now < last_event_at:
-        # The wall clock's word is needed too: a reading that was taken long before it is used
-        # has an old wall time as well, and anchoring there would throw everybody forward.
+        # The wall clock must agree: a reading taken long before its use has an old wall time too,
+        # and an anchor there would move all processes forward.
         if now + SET_BACK < last_event_at < reading.wall:
             return _anchored(reading, reading.wall, anchor.slept)
         now = last_event_at
@@ -113,7 +113,7 @@ def _anchored(reading: Reading, now: int, slept: int) -> tuple[int, int, Anchor]
 
 
 def iso(microseconds: int) -> str:
-    """The moment as UTC in ISO 8601, always with microseconds so that texts sort like times."""
+    """A time as ISO 8601 in UTC, always with microseconds, so that texts sort like times."""
     seconds, fraction = divmod(microseconds, SECOND)
     at = gmtime(seconds)
     return (

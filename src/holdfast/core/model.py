@@ -1,8 +1,7 @@
-"""The values that everything else passes around. None of them is ever changed.
+"""The values that all other modules exchange. They are immutable.
 
-Plain slotted classes on purpose: they cost the start-up of a hook nothing, where the
-standard library's generated classes would double it. `Final` lets the type checker refuse
-an assignment from outside.
+They are plain slotted classes because dataclasses would double the start-up time of a hook.
+`Final` lets the type checker refuse an assignment from outside.
 
 Times are whole microseconds of ledger time, in UTC since 1970.
 """
@@ -19,18 +18,18 @@ else:  # `class Decision(Generic[T])` without the cost of importing typing
     T = None
     Generic = {T: object}
 
-#: How the keys of agents begin: they hold many things, and are asked again and again for all.
+#: The prefix of agents' holder keys. Agents have many grants, which are often listed together.
 AGENT = "@"
 
 
 def agent_key(client: str, session: str, agent: str = "") -> str:
-    """What makes two events, or a command and an event, come from the same agent. What an id has in
-    it of the marks that keys and the names of notes are put together with is spelled otherwise."""
+    """The holder key of an agent: events and commands with the same key come from the same agent.
+    Characters in ids that separate the parts of keys and of notes' names are escaped."""
     return f"{AGENT}{client}/{_spelled(session)}/{_spelled(agent)}"
 
 
 def ids_of(key: str) -> tuple[str, str]:
-    """The session, and the agent of it, that a key was made of."""
+    """The session and the agent in a holder key."""
     session, _, agent = key.partition("/")[2].rpartition("/")
     return _read(session), _read(agent)
 
@@ -56,8 +55,8 @@ WRITE = "w"
 
 SECOND = 1_000_000
 
-#: A refusal names the first conflicts, and counts the others up to a limit: one more than that
-#: stands for any larger number.
+#: A refusal names the first conflicts and counts the others up to a limit; a count of one more
+#: means any larger number.
 CONFLICTS_NAMED_MAX = 20
 CONFLICTS_COUNTED_MAX = 1000
 TTL_DEFAULT_SECONDS = 30 * 60
@@ -65,7 +64,7 @@ PATIENCE_DEFAULT_SECONDS = 10 * 60
 
 
 class Value:
-    """Equality and a readable form for slotted values. What begins with `_` is not part of it."""
+    """Equality and `repr` for slotted values, over the fields that do not begin with `_`."""
 
     __slots__ = ()
 
@@ -87,7 +86,7 @@ class Value:
 
 
 class Witness(Value):
-    """One process on one machine since one boot: what a holder's life hangs on."""
+    """One process of one boot of one machine: a holder's owner."""
 
     __slots__ = ("boot", "host", "namespace", "pid", "start")
 
@@ -98,7 +97,7 @@ class Witness(Value):
         self.pid: Final = pid
         self.start: Final = start
 
-    def __hash__(self) -> int:  # asked for every owner that a decision meets
+    def __hash__(self) -> int:  # called for every owner that a decision examines
         return hash((self.pid, self.start))
 
 
@@ -135,21 +134,21 @@ class Holder(Value):
         self.session: Final = session
         self.agent: Final = agent
         self.parent: Final = parent
-        self._json: str | None = None  # what the ledger says of it, once somebody wrote that
+        self._json: str | None = None  # its form in the ledger, cached at the first write
 
 
 class Request(Value):
-    """What somebody wants, all or nothing.
+    """The keys that a holder wants, all or nothing.
 
-    `keys`, `modes` and `paths` belong together by position: the key to hold, `r` or `w`, and the
-    spelling that was given, for people. `silent` are keys that the grant will carry but that are
-    not looked up (the identity of a file that has only one name). During the first `grace` of a
-    wait it is woken when its turn comes; after that it is served whether awake or not. `stamp` is
-    what the requester saw of the file, in words of its own: the grant carries it, and so does
-    whatever the grant becomes when it changes hands.
+    `keys`, `modes` and `paths` correspond by position: the key to lock, `r` or `w`, and the
+    spelling given by the caller, for people. `silent` are keys that the grant will have but that
+    are not checked for conflicts (the inode of a file that has only one name). During the first
+    `grace` of a wait, the waiter is woken when its turn comes; after that it is granted its keys
+    whether it is awake or not. `stamp` is the requester's own description of the file's state; it
+    stays with the grant, also when the grant moves to another holder.
 
-    The id is made by the caller and becomes that of the ticket and of the grant, so a request
-    that is repeated because its answer was lost finds what it made the first time.
+    The caller creates the id, which the ticket and the grant share. So a request that is repeated
+    because its answer was lost finds the result of the first attempt.
     """
 
     __slots__ = (
@@ -190,15 +189,15 @@ class Request(Value):
         self.stamp: Final = stamp
 
     def but(self, **changes: Any) -> Request:
-        """The same request with other words in some places."""
+        """The same request with some fields changed."""
         return Request(**{**self._fields(), **changes})
 
     def without_silent(self) -> Request:
-        """The same request with all of its keys looked up."""
+        """The same request with all of its keys checked."""
         return self.but(silent=())
 
     def as_reservation(self, ttl: int | None) -> Request:
-        """The same request as a reservation from the first moment on, for a lease of a length."""
+        """The same request as a reservation from the start, for a lease of this length."""
         return self.but(ttl=ttl, patience=0, grace=0)
 
     def named(self, id: str) -> Request:
@@ -206,20 +205,20 @@ class Request(Value):
         return self.but(id=id)
 
     def after(self, turns: int) -> Request:
-        """The same request with a grace that is longer by the turns of those ahead."""
+        """The same request with its grace extended by the turns of the tickets ahead."""
         return self.but(grace=self.grace + turns)
 
     def waiting(self, *, waiter: Witness | None, wake: str, grace: int) -> Request:
-        """The same request by somebody who stands in line."""
+        """The same request, with a process that waits for it."""
         return self.but(waiter=waiter, wake=wake, grace=grace)
 
 
 class Grant(Value):
-    """What somebody has. It never grows; `token` is what later writes are fenced with.
+    """The record of a lock. It never grows; `token` fences later writes.
 
-    It ends at `expires_at` unless it is renewed, or at `idle_at` if its owner came to rest.
-    `slept` is how long the machine had slept when the lease was last extended: a sleep does not
-    use up the lease of a process that slept as well.
+    It ends at `expires_at` unless it is renewed, or at `idle_at` if its owner stops working.
+    `slept` is the machine's total sleep when the lease was last extended: sleep does not use up the
+    lease of a process that slept as well.
     """
 
     __slots__ = (
@@ -258,7 +257,7 @@ class Grant(Value):
         self.stamp: Final = stamp
 
     def extended(self, *, expires_at: int | None, idle_at: int | None, slept: int) -> Grant:
-        """The same grant with other limits."""
+        """The same grant with other end times."""
         return Grant(
             id=self.id, holder=self.holder, keys=self.keys, modes=self.modes, paths=self.paths,
             token=self.token, acquired_at=self.acquired_at, ttl=self.ttl, expires_at=expires_at,
@@ -267,9 +266,9 @@ class Grant(Value):
 
 
 class Ticket(Value):
-    """A wait. `arrival` is the sequence number of its event: the place in the queue.
+    """A waiting request. `arrival` is the sequence number of its event.
 
-    Past its patience it is a reservation that no later overlapping request passes.
+    Past its patience it is a reservation: no later overlapping request may overtake it.
     """
 
     __slots__ = ("added_at", "arrival", "request", "reserved")
@@ -290,7 +289,7 @@ class Ticket(Value):
 
     @property
     def id(self) -> str:
-        """The id of the request, and of the grant it will become."""
+        """The id of the request, and of its future grant."""
         return self.request.id
 
     @property
@@ -302,19 +301,19 @@ class Ticket(Value):
 
     @property
     def ripe_at(self) -> int:
-        """When its patience ends and it becomes a reservation."""
+        """When its patience ends, and it becomes a reservation."""
         return self.added_at + self.request.patience
 
     @property
     def grace_ends_at(self) -> int:
-        """When its grace ends and others have to serve it."""
+        """When its grace ends, and other decisions must serve it."""
         return self.added_at + self.request.grace
 
 
 class Ending(Value):
-    """How a grant was lost, kept with the history so that a late user is told the exact reason.
+    """How a grant was lost, kept with the history so that a late caller learns the exact reason.
 
-    One that was given back leaves none: that is what everybody assumes of a grant that is gone.
+    A released grant leaves none: a release is the default assumption for a missing grant.
     """
 
     __slots__ = ("at", "by", "holder", "id", "token", "why")
@@ -329,11 +328,10 @@ class Ending(Value):
 
 
 class Event(Value):
-    """One line of the ledger. `data` is what it says.
+    """One event of the ledger.
 
-    An event that says `once` is written only if no event said the same before; otherwise that
-    one's `repeats` is counted up, so that somebody who tries again and again does not fill the
-    ledger.
+    An event with `once` is written only if there is no event with the same text yet; otherwise
+    that one's `repeats` is incremented, so that a caller that retries does not fill the ledger.
     """
 
     __slots__ = ("_data", "at", "once", "repeats", "seq", "subject", "type", "version")
@@ -349,7 +347,7 @@ class Event(Value):
         once: str = "",
         subject: Grant | None = None,
     ) -> None:
-        """With a `subject`, `data` is only what there is to say beyond that grant."""
+        """With a `subject`, `data` has only the fields beyond that grant."""
         self.seq: Final = seq
         self.type: Final = type
         self.at: Final = at
@@ -361,7 +359,7 @@ class Event(Value):
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """Everything that it says, as plain data."""
+        """All of its fields, as plain data."""
         if self.subject is None:
             return self._data
         from holdfast.core.codec import spelled
@@ -382,7 +380,7 @@ class Event(Value):
 
 
 class ConflictInfo(Value):
-    """One reason why a request cannot start: who has what, since when, until when, and why."""
+    """One reason why a request cannot start: the holder, path, start, end and reason of a lock."""
 
     __slots__ = (
         "grant_id", "held_mode", "held_path", "holder", "holder_key", "kind",
@@ -428,16 +426,16 @@ class Conflicts(list[ConflictInfo]):
 
     @property
     def are_enough(self) -> bool:
-        """Whether nothing would be told of another one."""
+        """Whether a further conflict would change nothing in the refusal."""
         return self.more > CONFLICTS_COUNTED_MAX
 
     def and_more(self, count: int) -> None:
-        """Count some that are not named."""
+        """Count conflicts that are not named."""
         self.more = min(self.more + count, CONFLICTS_COUNTED_MAX + 1)
 
 
 class Verdict(Value):
-    """May this write proceed? If not: the code of the error and the reason in words."""
+    """Whether a write may proceed; if not, the code of the error and the reason in words."""
 
     __slots__ = ("allowed", "code", "reason")
 
@@ -451,8 +449,8 @@ class Verdict(Value):
 
 
 class Refusal(Value):
-    """A rule's no. It is an outcome, not an exception: what was learnt on the way is committed
-    with it, and the manager raises afterwards."""
+    """A refusal, as an outcome and not an exception: the changes made on the way (a reaped grant)
+    are committed with it, and the manager raises the error afterwards."""
 
     __slots__ = ("circle", "code", "conflicts", "ending", "message", "more")
 
@@ -466,7 +464,7 @@ class Refusal(Value):
         ending: Ending | None = None,
         more: int = 0,
     ) -> None:
-        """`more` conflicts than are named; see CONFLICTS_COUNTED_MAX."""
+        """`more` is the number of further conflicts; see CONFLICTS_COUNTED_MAX."""
         self.code: Final = code
         self.message: Final = message
         self.conflicts: Final = conflicts
@@ -476,8 +474,8 @@ class Refusal(Value):
 
 
 class Waiting(Value):
-    """A request that has been queued: what stands in its way, and in how long something may
-    change by the mere passing of time."""
+    """A queued request: its conflicts, and the time after which to check again, because a lease
+    or a patience will have ended."""
 
     __slots__ = ("conflicts", "look_in", "more", "ticket")
 
@@ -496,10 +494,10 @@ class Waiting(Value):
 
 
 class Decision(Generic[T]):
-    """What a rule decided: the events to commit, the outcome to return, whom to wake afterwards.
+    """The result of a rule: the events to commit, the outcome to return, the waiters to wake.
 
-    Those in `wake` have been served. Whoever wants one of the keys in `hint` may try its luck: to
-    tell them once in a while is enough.
+    The waiters in `wake` have their grants. The keys in `hint` came free, and a waiter for one of
+    them may try again; waking such a waiter only now and then is enough.
     """
 
     __slots__ = ("events", "hint", "outcome", "wake")

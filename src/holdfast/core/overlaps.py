@@ -1,7 +1,7 @@
-"""Which of many keys overlap another key, without comparing it with each of them.
+"""An index of many keys, to find those that overlap another key.
 
-Two keys overlap when they are the same, or one contains the other. So it is enough to look up the
-key itself, the folders that contain it, and the keys that it contains.
+Two keys overlap when they are the same or one contains the other. So a look-up needs only the key
+itself, the folders that contain it, and the keys that it contains.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Up to so many keys are compared one by one: that is quicker than to build an index of them.
+#: Up to this many keys are compared one by one, which is faster than building an index.
 FEW = 4
 
 
 class Overlaps:
-    """Keys by position. Those that are left out (as `None`) overlap nothing."""
+    """Keys by position. A `None` in place of a key overlaps nothing."""
 
     __slots__ = ("_at", "_few", "_inside")
 
@@ -33,7 +33,7 @@ class Overlaps:
                     self._inside.setdefault(folder, []).append(place)
 
     def of(self, key: str) -> list[int]:
-        """The positions of the keys that overlap this one, in order. Not to be changed."""
+        """The positions of the keys that overlap this one, in order. Callers must not change it."""
         if self._few is not None:
             return [place for place, other in self._few if keys.overlap(other, key)]
         met = [places for places in (self._at.get(key), self._inside.get(key)) if places]

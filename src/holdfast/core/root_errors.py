@@ -1,8 +1,8 @@
-"""The root of everything that can go wrong, and what of it every hook may have to raise.
+"""The root of the errors, and the few that every hook may have to raise.
 
-The whole tree is in `holdfast.core.errors`. Making a class takes time, and most of these are made
-for nobody when a process is as short as a hook: so what an edit needs imports them from here, and
-the others where they are raised.
+The whole tree is in `holdfast.core.errors`. Creating a class takes time, which a process as short
+as a hook would spend on classes that it rarely needs. So the modules on an edit's path import these
+few from here, and the others only where they raise them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class HoldfastError(Exception):
-    """The root of the tree. `str()` is the sentence, `hint` says what to do next."""
+    """The root of the tree. `str()` is the message, `hint` the next step."""
 
     code: ClassVar[str] = "E_HOLDFAST"
 
@@ -37,17 +37,17 @@ def _plain(value: Any) -> Any:
 
 
 class InvalidInput(HoldfastError):
-    """The request cannot be right, whoever holds what."""
+    """The request is invalid, whatever locks are held."""
 
 
 class BadKeyError(InvalidInput):
-    """A text that does not name anything that can be locked here."""
+    """A text that does not name anything lockable here."""
 
     code = "E_BAD_KEY"
 
 
 class StoreError(HoldfastError):
-    """The storage is in trouble. Nothing that was promised has been taken back."""
+    """The storage failed. Grants made before stay valid."""
 
     code = "E_STORE"
 

@@ -1,7 +1,7 @@
-"""The rules: take, hold, give back. Each is a pure function of a view and a command.
+"""The rules: acquire, renew, release. Each is a pure function of a view and a command.
 
-A refusal is an outcome, not an exception: what was learnt on the way (a dead owner, a ticket
-whose time has come) is committed together with it.
+A refusal is an outcome, not an exception: other changes of the decision (a reaped grant, a new
+reservation) are committed with it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NOT_HELD = "E_LOCK_NOT_HELD"
 FENCED = "E_FENCING_MISMATCH"
 VIOLATION = "E_LOCK_VIOLATION"
 
-#: What a late user is told, by how its grant ended.
+#: The code of the error for a late caller, by how its grant ended.
 _ENDED_CODES = {
     "expired": EXPIRED_CODE, "idle": EXPIRED_CODE,
     "stolen": FENCED, "forced": FENCED, "moved": FENCED,
@@ -61,12 +61,12 @@ _ENDED_CODES = {
 def acquire(
     view: View, request: Request, *, wait: bool, again: bool = True
 ) -> Decision[Grant | Waiting | Refusal]:
-    """Take all of it, or nothing; if that cannot be now, queue (with `wait`) or refuse.
+    """Grant the whole request; if that is not possible now, queue it (with `wait`) or refuse it.
 
-    Repeating a request is harmless; `again=False` says that it is certainly the first time.
+    Repeating a request is harmless; `again=False` asserts that this is the first attempt.
     """
     known = view.grant(request.id) if again else None
-    if known is not None:  # an answer that was lost, or a waiter that has been served
+    if known is not None:  # its answer was lost, or it waited and has been granted
         return _already_decided(Draft(view), known)
     if not again:
         short = acquire_if_free(view, request)
@@ -79,7 +79,7 @@ def acquire(
         request = request.without_silent()
     conflicts = in_the_way(draft, request, ticket.arrival if ticket else LAST)
     while draft.freed:
-        # Those who have waited for what was just reaped come first.
+        # Requests that waited for a reaped grant come first.
         hand_over(draft)
         known = draft.grant(request.id)
         if known is not None:
@@ -94,9 +94,9 @@ def acquire(
 
 
 def acquire_if_free(view: View, request: Request) -> Decision[Grant | None]:
-    """The short way to the usual answer: nobody is to be served first, nothing is held there.
+    """The fast path for the usual case: the keys are free, and no ticket has to be served first.
 
-    None is no refusal: it says that only `acquire` can tell. Not for repeating a request.
+    None is not a refusal: only `acquire` can decide. Not for repeated requests.
     """
     if view.grace_over or not view.is_free(*reach(looked_up(request))):
         return Decision(None)
@@ -135,7 +135,7 @@ def _expired_and_not_stolen(draft: Draft, conflict: ConflictInfo) -> bool:
 def record_refusal(
     draft: Draft, request: Request, ticket: Ticket | None, refusal: Refusal
 ) -> Decision[Grant | Waiting | Refusal]:
-    """Write a refusal down, once however often it is repeated."""
+    """Record a refusal, once however often it is repeated."""
     if ticket is not None:
         draft.drop(ticket, "refused")
     hand_over(draft)
@@ -144,14 +144,14 @@ def record_refusal(
 
 
 def note_refusal(draft: Draft, request: Request, refusal: Refusal) -> None:
-    """The event of a refusal, as the last of its decision."""
+    """Add the event of a refusal, as the last of its decision."""
     data, once = _told(request, refusal)
     draft.emit(events.LOCK_REFUSED, data, once=once)
 
 
 def _told(request: Request, refusal: Refusal) -> tuple[dict[str, Any], str]:
-    """What the ledger is told of a refusal, and the text by which a repeat of it is known. Neither
-    grows with what was asked for."""
+    """The data of a refusal's event, and the text that identifies its repetitions. Neither grows
+    with the size of the request."""
     blockers = sorted({one.grant_id for one in refusal.conflicts[:CONFLICTS_NAMED_MAX]})
     told: dict[str, Any] = {
         "holder": request.holder.id,
@@ -189,7 +189,7 @@ def _wait(
         )
         return record_refusal(draft, request, ticket, refusal)
     steps = circle(draft, request, ticket.arrival if ticket else LAST, conflicts)
-    ticket = draft.ticket(request.id)  # on the way round, others may have met it and reserved it
+    ticket = draft.ticket(request.id)  # the search may have made it a reservation
     if steps:
         refusal = Refusal(code=CYCLE, conflicts=tuple(conflicts), circle=steps, more=conflicts.more)
         return record_refusal(draft, request, ticket, refusal)
@@ -213,9 +213,10 @@ def _wait(
 
 
 def _is_upgrade(draft: Draft, request: Request, conflicts: Conflicts) -> bool:
-    """Whether the requester reads what it now wants to write, and others read it too.
+    """Whether the holder already reads the keys that it now wants to write, and others read them
+    too.
 
-    Two of those would wait for each other for ever.
+    Two such requests would wait for each other forever.
     """
     if WRITE not in request.modes:
         return False
@@ -239,7 +240,7 @@ def _is_upgrade(draft: Draft, request: Request, conflicts: Conflicts) -> bool:
 
 
 def ensure(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
-    """Reuse a live grant of the same holder that covers the request already, or acquire."""
+    """Reuse a live grant of the same holder that already covers the request, or acquire."""
     draft = Draft(view)
     at, _below = reach(request.keys)
     for id in sorted({id for _key, _mode, id in draft.scopes(at, [])}):
@@ -252,7 +253,7 @@ def ensure(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
 
 
 def cancel(view: View, id: str, why: str) -> Decision[Grant | None]:
-    """Stop waiting. If the request was served in the meantime, here is its grant."""
+    """Stop waiting. If the request has been granted meanwhile, the outcome is its grant."""
     draft = Draft(view)
     grant = draft.live_grant(id)
     if grant is not None and not fate(draft, grant):
@@ -265,7 +266,7 @@ def cancel(view: View, id: str, why: str) -> Decision[Grant | None]:
 
 
 def release(view: View, id: str, holder_key: str | None) -> Decision[bool | Refusal]:
-    """Give back. Giving back what has ended is no error; giving back another's grant is."""
+    """Release a grant. It is not an error if it has ended, but it is if it is another holder's."""
     grant = view.grant(id)
     if not isinstance(grant, Grant):
         return Decision(False)
@@ -287,8 +288,9 @@ def release(view: View, id: str, holder_key: str | None) -> Decision[bool | Refu
 
 
 def _only_heir(view: View, grant: Grant) -> Request | None:
-    """The short way to the usual hand-over: the request of the only one who waits there, if it
-    wants exactly what is given back and nobody else has any of it. None says nothing."""
+    """The fast path for the usual hand-over: the only request that waits there, if it wants exactly
+    the released keys and no other grant has any of them. None means only that this path is not
+    possible."""
     there = reach(grant.keys)
     tickets = list(view.tickets(*there))
     if len(tickets) != 1 or tickets[0].request.keys != grant.keys:
@@ -314,8 +316,8 @@ def renew(
 ) -> Decision[Grant | Refusal]:
     """Extend a lease, by its own ttl if none is given; it is never shortened.
 
-    The caller is the holder by its key, or by being the process that the holder's life hangs on.
-    With `rest` the grant also ends that long from now, unless it is renewed before.
+    The caller proves to be the holder by its key, or by being the owner's process. With `rest` the
+    grant also ends after that time, unless it is renewed first.
     """
     draft = Draft(view)
     grant = draft.grant(id)
@@ -332,7 +334,7 @@ def renew(
         ended = draft.end(grant, events.LOCK_REAPED, why=why)
         hand_over(draft)
         return draft.done(lost(events.ending(ended)))
-    expires_at = expiry(draft, grant)  # with what the machine slept: that is counted anew from now
+    expires_at = expiry(draft, grant)  # includes sleep so far; sleep is counted from now on
     if expires_at is not None:
         expires_at = max(expires_at, draft.now + (ttl or grant.ttl or 0))
     idle_at = None if rest is None else draft.now + rest
@@ -340,7 +342,7 @@ def renew(
 
 
 def steal(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
-    """Take over what has expired, and only that. Of many who try, one wins."""
+    """Take over expired locks, and only those. Of several contenders exactly one succeeds."""
     draft = Draft(view)
     known = draft.grant(request.id)
     if known is not None:
@@ -381,7 +383,7 @@ def _refuse_steal(draft: Draft, request: Request) -> Decision[Grant | Waiting | 
 
 
 def force(view: View, id: str, *, by: Holder, reason: str) -> Decision[Grant | Refusal]:
-    """Take a grant away from its holder, whoever it is. Both parties are recorded, and why."""
+    """Take a grant away from its holder. The event has both parties and the reason."""
     draft = Draft(view)
     grant = draft.grant(id)
     if not isinstance(grant, Grant):
@@ -392,9 +394,9 @@ def force(view: View, id: str, *, by: Holder, reason: str) -> Decision[Grant | R
 
 
 def reap(view: View, ids: Iterable[str]) -> Decision[list[Ending]]:
-    """End those of these grants that are not live, and the tickets with which nobody waits.
+    """End those of these grants that are not live, and the tickets whose waiters are dead.
 
-    Nobody depends on its being called: whoever meets one does it.
+    Nothing depends on this: every decision reaps the grants that it examines.
     """
     draft = Draft(view)
     endings = []
@@ -411,23 +413,23 @@ def reap(view: View, ids: Iterable[str]) -> Decision[list[Ending]]:
 
 
 def look(view: View, request: Request) -> Conflicts:
-    """What would conflict, without asking for anything: nothing is written."""
+    """The conflicts that a request would meet now. Nothing is written."""
     return in_the_way(Draft(view), request)
 
 
 def is_live(view: View, grant: Grant) -> bool:
-    """Whether a grant still counts."""
+    """Whether a grant is still in force."""
     draft = Draft(view)
     return not fate(draft, grant) or steal_only(grant)
 
 
 def is_waited_with(view: View, ticket: Ticket) -> bool:
-    """Whether somebody still waits with a ticket."""
+    """Whether the process that waits with a ticket is alive."""
     return not waiter_is_dead(Draft(view), ticket)
 
 
 def verify(view: View, id: str, key: str | None, token: int) -> Verdict:
-    """May a write proceed? The grant lives, the token is its own, the path is covered."""
+    """Whether a write may proceed: the grant is live, the token is its own, it covers the path."""
     draft = Draft(view)
     grant = draft.grant(id)
     if not isinstance(grant, Grant):
@@ -448,7 +450,7 @@ def verify(view: View, id: str, key: str | None, token: int) -> Verdict:
 
 
 def lost(ending: Ending | None, id: str = "") -> Refusal:
-    """What somebody is told whose grant has ended."""
+    """The refusal for a caller whose grant has ended."""
     if ending is None:
         message = f"there is no grant {id}: it was released, or never existed"
         return Refusal(code=NOT_HELD, message=message)

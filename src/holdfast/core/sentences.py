@@ -1,4 +1,4 @@
-"""A refusal in words: who holds it, since when, until when, and what to do next."""
+"""A refusal in words: the holder, for how long, when the lease ends, and what to do next."""
 
 from __future__ import annotations
 

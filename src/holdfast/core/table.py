@@ -1,7 +1,7 @@
-"""The state on dictionaries: the reference model, and the whole of the memory store.
+"""The state in dictionaries: the reference model, and the whole of the memory store.
 
-Answers in the time of a few look-ups however much is held: one dictionary from a key to the
-grants that hold it, one from a folder to what is directly inside it.
+Every answer takes a few look-ups, however many locks there are: one dictionary maps a key to its
+grants, another maps a folder to the keys directly inside it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Event
 
-#: What is in a smaller folder is sorted whenever it is asked for.
+#: The contents of a smaller folder are sorted at each query.
 SORTED_MIN = 64
 
 
 class Shelf:
-    """Which ids stand at which keys, with the keys below a folder in reach.
+    """An index from keys to ids that can also list the keys below a folder.
 
-    A key with a single id, by far the most common, costs no container of its own.
+    A key with a single id, by far the commonest, needs no container of its own.
     """
 
     __slots__ = ("_changed", "_sorted", "ids", "inside")
@@ -37,7 +37,7 @@ class Shelf:
     def __init__(self) -> None:
         self.ids: dict[str, str | dict[str, None]] = {}
         self.inside: dict[str, dict[str, None]] = {}
-        #: What is inside a folder in order, once it was asked for, and what changed there since.
+        #: The sorted contents of a folder, once queried, and the changes there since.
         self._sorted: dict[str, list[str]] = {}
         self._changed: dict[str, dict[str, None]] = {}
 
@@ -54,7 +54,7 @@ class Shelf:
             there[id] = None
 
     def remove(self, key: str, id: str) -> None:
-        """Take an id from a key."""
+        """Remove an id from a key."""
         there = self.ids.get(key)
         if isinstance(there, dict):
             there.pop(id, None)
@@ -102,10 +102,10 @@ class Shelf:
         return (there,) if isinstance(there, str) else sorted(there)
 
     def below(self, folder: str) -> Iterator[tuple[str, str]]:
-        """(key, id) of all inside a folder, in the order of the keys.
+        """(key, id) of everything inside a folder, in the order of the keys.
 
-        What is inside `a` comes after `a-b`, which comes after `a`: so it has to wait until all
-        before it was shown.
+        The contents of `a` sort after `a-b`, which sorts after `a`, so they must wait until all
+        keys before them have been yielded.
         """
         open_folders: list[tuple[Iterator[str], list[str]]] = []
         names = iter(self._in_order(folder))
@@ -128,8 +128,8 @@ class Shelf:
             name = next(names, None)
 
     def _in_order(self, folder: str) -> list[str]:
-        """What is directly inside a folder. To sort it each time would cost the more, the more is
-        held, so it is kept, and put in order where it has changed."""
+        """The keys directly inside a folder, sorted. Sorting a large folder at each query would be
+        slow, so the sorted list is kept, and corrected where it has changed."""
         inside = self.inside.get(folder)
         if inside is None:
             return []
@@ -180,7 +180,7 @@ class LockTable:
         self._waiting: dict[str, dict[str, None]] = {}
         self._wanted = Shelf()
 
-    # Change
+    # Changes
 
     def apply(self, event: Event) -> None:
         """Let an event change the state."""
@@ -188,7 +188,7 @@ class LockTable:
         if event.at > self.last_at:
             self.last_at = event.at
         grant = event.subject
-        if grant is not None and not event._data:  # two kinds of event are nearly all there are
+        if grant is not None and not event._data:  # nearly all events are of two types
             if event.type == events.LOCK_ACQUIRED:
                 self._put_grant(grant)
                 return
@@ -254,10 +254,10 @@ class LockTable:
             self._wanted.remove(key, id)
 
     def forget(self, before: int) -> None:
-        """Forget how grants were lost before an event. State is not touched."""
+        """Forget how grants were lost before an event. The state does not change."""
         self._endings = {id: end for id, end in self._endings.items() if end.seq >= before}
 
-    # Ask
+    # Queries
 
     def grant(self, id: str) -> Grant | Ending | None:
         """A grant, or how it ended."""
@@ -268,16 +268,16 @@ class LockTable:
         return None if ended is None else events.ending(ended)
 
     def scopes(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-        """(key, mode, grant id) of all that is held there, in order, read as it is asked for."""
+        """(key, mode, grant id) of all keys held there, in order, read on demand."""
         return iter(()) if self.is_free(at, below) else self._scopes(at, below)
 
     def is_free(self, at: list[str], below: list[tuple[str, str]]) -> bool:
-        """Whether nothing is held there."""
+        """Whether no key is held there."""
         ids, inside = self._shelf.ids, self._shelf.inside
         for key in at:
             if key in ids:
                 return False
-        for low, _high in below:  # noqa: SIM110  a generator would cost more than the look-ups
+        for low, _high in below:  # noqa: SIM110  a generator would be slower than the look-ups
             if (low[:-1] or keys.ROOT) in inside:
                 return False
         return True
@@ -300,7 +300,7 @@ class LockTable:
             last = next(held, None)
 
     def count(self, at: list[str], below: list[tuple[str, str]], *, writes: bool, most: int) -> int:
-        """How many rows there are, counted up to a limit; with `writes` only those to write."""
+        """The number of rows, counted up to a limit; with `writes` only those for writing."""
         rows = self.scopes(at, below)
         return sum(1 for _ in islice((r for r in rows if not writes or r[1] == WRITE), most))
 
@@ -318,11 +318,11 @@ class LockTable:
         return modes[key]
 
     def held_by(self, holder_key: str) -> list[Grant]:
-        """What one holder has."""
+        """The grants of one holder."""
         return [self._grants[id] for id in self._held_by.get(holder_key, ())]
 
     def held_within(self, start: str) -> list[Grant]:
-        """What all those agents have whose keys start like this."""
+        """The grants of all agents whose keys begin with `start`."""
         found = [ids for key, ids in self._held_by.items() if key.startswith(start)]
         return [self._grants[id] for ids in found for id in ids]
 
@@ -336,11 +336,11 @@ class LockTable:
         return list(self._grants.values())
 
     def ticket(self, id: str) -> Ticket | None:
-        """A ticket that still waits."""
+        """A ticket that is still in the queue."""
         return self._tickets.get(id)
 
     def tickets(self, at: list[str], below: list[tuple[str, str]]) -> list[Ticket]:
-        """The tickets that want something there, by rank."""
+        """The tickets that overlap there, by rank."""
         if not self._tickets:
             return []
         ids: dict[str, None] = {}
@@ -352,11 +352,11 @@ class LockTable:
         return self._by_rank(ids)
 
     def note(self, name: str) -> Event | None:
-        """The last word on something."""
+        """The current note of this name."""
         return self._notes.get(name)
 
     def notes(self, start: str) -> list[Event]:
-        """All notes whose names start like this, oldest first."""
+        """All notes whose names begin with `start`, oldest first."""
         found = [event for name, event in self._notes.items() if name.startswith(start)]
         return sorted(found, key=lambda event: event.seq)
 
@@ -380,7 +380,7 @@ def _discard(index: dict[str, dict[str, None]], key: str, id: str) -> None:
 
 
 def fold(history: Iterable[Event]) -> LockTable:
-    """The state that a history leads to."""
+    """The state that results from a history."""
     table = LockTable()
     for event in history:
         table.apply(event)

@@ -1,4 +1,4 @@
-"""What a decision may ask of a store. Types only: nothing here runs."""
+"""The questions that a decision may ask a store. Types only: nothing here runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from holdfast.core.model import Ending, Event, Grant, Ticket, Witness
 
     class View(Protocol):
-        """What a decision may ask. Answers come from indexes and hold for the whole transaction."""
+        """The state as a decision sees it. Answers come from indexes, and are valid for the whole
+        transaction."""
 
         @property
         def now(self) -> int:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
         @property
         def slept(self) -> int:
-            """How long the machine has slept, in all that the ledger has seen."""
+            """The machine's total sleep over the history of the ledger."""
 
         @property
         def wall(self) -> int:
@@ -30,32 +31,32 @@ if TYPE_CHECKING:
 
         @property
         def has_tickets(self) -> bool:
-            """Whether there is any ticket at all."""
+            """Whether there are any tickets."""
 
         @property
         def grace_over(self) -> bool:
-            """Whether any ticket has waited out its grace. Until then none concerns others."""
+            """Whether any ticket's grace is over. Until then, tickets affect no other request."""
 
         @property
         def last_token(self) -> int:
-            """The largest token that was ever issued."""
+            """The largest token issued so far."""
 
         def dead(self, witness: Witness, marks: tuple[str, ...]) -> bool | None:
-            """Whether the process and all that carry its marks are proven to be gone; None if that
-            cannot be judged from here, which counts as alive."""
+            """Whether the process, and every process with one of its marks, is known to be dead;
+            None if that cannot be determined from here, which counts as alive."""
 
         def deserted(self, address: str) -> bool:
-            """Whether the process that was to be woken at this address has given up waiting."""
+            """Whether the process with this address has stopped waiting."""
 
         def grant(self, id: str) -> Grant | Ending | None:
-            """A grant, or how it was lost, as long as history remembers."""
+            """A grant, or how it was lost, while the history still has that."""
 
         def scopes(
             self, at: list[str], below: list[tuple[str, str]]
         ) -> Iterator[tuple[str, str, str]]:
-            """(key, mode, grant id) of all that is held at these keys or inside these ranges, each
-            once, by key and then by id. No more is read than is asked for. The keys of inodes come
-            last in `at`; no resource is inside the root."""
+            """(key, mode, grant id) of everything held at these keys or inside these ranges, each
+            once, by key and then by id, read on demand. The keys of inodes come last in `at`; no
+            resource is inside the root."""
 
         def is_free(self, at: list[str], below: list[tuple[str, str]]) -> bool:
             """Whether `scopes` has no rows there."""
@@ -63,39 +64,41 @@ if TYPE_CHECKING:
         def count(
             self, at: list[str], below: list[tuple[str, str]], *, writes: bool, most: int
         ) -> int:
-            """How many rows `scopes` has for one key, counted up to `most`, which is much quicker
-            than to read them; with `writes` only those to write. Not for keys of inodes."""
+            """The number of rows that `scopes` has for one key, counted up to `most`, which is much
+            faster than reading them; with `writes` only those for writing. Not for keys of
+            inodes."""
 
         def held_by(self, holder_key: str) -> list[Grant]:
-            """What one holder has."""
+            """The grants of one holder."""
 
         def held_within(self, start: str) -> list[Grant]:
-            """What all those agents have whose keys start like this."""
+            """The grants of all agents whose keys begin with `start`."""
 
         def some_grants(self, after: int, count: int) -> list[tuple[int, str]]:
-            """(number, id) of grants that have not ended, oldest first: the first `count` whose
-            numbers, which only the store understands, are larger. For people, like `grants`."""
+            """(number, id) of grants that have not ended, oldest first: the first `count` with
+            numbers above `after`. The numbers are internal to the store. For listings, like
+            `grants`."""
 
         def grants(self) -> list[Grant]:
-            """All grants that have not ended, oldest first. For people; no rule asks for it."""
+            """All grants that have not ended, oldest first. For listings; no rule uses it."""
 
         def note(self, name: str) -> Event | None:
-            """The last event that said this name, unless it said that it is over."""
+            """The last event with this note's name, unless that event ended the note."""
 
         def notes(self, start: str) -> list[Event]:
-            """All notes whose names start like this, oldest first."""
+            """All notes whose names begin with `start`, oldest first."""
 
         def ticket(self, id: str) -> Ticket | None:
-            """A ticket that still waits."""
+            """A ticket that is still in the queue."""
 
         def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
-            """The tickets that want these keys or something inside these ranges, by rank."""
+            """The tickets that want one of these keys or a key inside these ranges, by rank."""
 
         def ripe(self, at: list[str], below: list[tuple[str, str]]) -> list[Ticket]:
-            """Those of them that are reservations, or have waited long enough to be, by rank."""
+            """Those of them that are reservations, or due to become one, by rank."""
 
         def waiting(self, holder_key: str) -> list[Ticket]:
             """The tickets of one holder, by rank."""
 
         def queue(self) -> list[Ticket]:
-            """All tickets, by rank. For people; a rule asks for it only if very much is held."""
+            """All tickets, by rank. For listings; a rule uses it only for very large conflicts."""

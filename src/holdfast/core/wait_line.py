@@ -1,17 +1,18 @@
-"""Waiting: who gets what came free, and who may not wait at all.
+"""The queue: which ticket gets a key that came free, and which requests may not wait.
 
-Tickets stand in order: reservations by arrival, then priority, then arrival. Who can start may
-pass who cannot. When something comes free, the decision that freed it also hands it over: the
-first ticket that can start becomes a grant in the same transaction, whether its process is
-awake or not, so nobody barges in between.
+Tickets are ordered (`Ticket.rank`): reservations by arrival, then by priority, then by arrival. A
+request that can start may overtake one that cannot. The decision that frees a key also hands it
+over: the first ticket that can start becomes a grant in the same transaction, whether its process
+is awake or not, so no other request can come in between.
 
-Handing over to a sleeping process costs its waking up, many times what a short hold costs. So a
-ticket may ask for a grace: while it has not waited that long, and what came free was held only
-for a moment, it is woken but not served, and whoever is awake may take it first. Crowds that hold
-for microseconds stay fast that way, and no wait gets longer than the grace.
+Handing over to a sleeping process costs the time to wake it, many times the length of a short hold.
+So a ticket may have a grace: until it has waited that long, and if the key was held only briefly,
+its process is woken but not granted the key, and a process that is already running may overtake it.
+This keeps crowds fast that hold locks for microseconds, and delays no ticket by more than its
+grace.
 
-A ticket that has waited out its patience is a reservation: no later overlapping request passes
-it, except those of holders that it waits for. So nothing starves as long as grants end.
+A ticket past its patience is a reservation: no later overlapping request overtakes it, except those
+of holders that it waits for. So no request starves as long as grants end.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def hand_over(draft: Draft) -> None:
-    """Give all that came free in this decision to those who wait for it, in order."""
+    """Grant the keys that came free in this decision to the waiting requests, in order."""
     if not draft.view.has_tickets:
         draft.freed.clear()
         return
@@ -48,15 +49,15 @@ def hand_over(draft: Draft) -> None:
 
 
 def _serve(draft: Draft, freed: dict[str, None], served: dict[str, None]) -> bool:
-    """Go through the queue once. False if a look has found still more that is free (a dead owner,
-    an expired lease): somebody further ahead may have waited for that, so begin again."""
+    """Go through the queue once. False if further keys came free on the way (a dead owner, an
+    expired lease): a ticket further ahead may have waited for those, so the caller starts again."""
     taken: dict[str, str] = {}
     came_free = Overlaps(freed)
-    hinted: dict[str, str] = {}  # keeps nobody but the young from it: a hint may go unheard
+    hinted: dict[str, str] = {}  # blocks only young tickets: a hint may be missed
     for ticket in draft.tickets(*reach(tuple(freed))):
         if freed.keys() <= taken.keys():
-            break  # all of it is written by others now: nobody behind can start
-        # A store may find more: the root's range is everything.
+            break  # all of it is locked for writing now: no later ticket can start
+        # A store may return more: the root's range contains everything.
         if not any(map(came_free.of, ticket.request.keys)):
             continue
         if _lost_to_another(ticket, taken):
@@ -72,7 +73,7 @@ def _serve(draft: Draft, freed: dict[str, None], served: dict[str, None]) -> boo
         if draft.freed:
             return False
     for holder_key in served:
-        # A holder is not refused by its own grants, so its other tickets may start with it.
+        # A holder's own grants do not conflict with it, so its other tickets may start too.
         for ticket in list(draft.waiting(holder_key)):
             if draft.after_long or not is_young(draft, ticket):
                 admit_if_free(draft, ticket)
@@ -90,7 +91,7 @@ def _hint(draft: Draft, ticket: Ticket, hinted: dict[str, str]) -> None:
 
 
 def is_young(draft: Draft, ticket: Ticket) -> bool:
-    """Whether a ticket has not waited out its grace."""
+    """Whether a ticket is still within its grace."""
     return draft.now < ticket.grace_ends_at
 
 
@@ -106,7 +107,7 @@ def _note_taken(ticket: Ticket, taken: dict[str, str]) -> None:
 
 
 def admit_if_free(draft: Draft, ticket: Ticket) -> bool:
-    """Turn a ticket into a grant if nothing stands in its way and somebody still waits with it."""
+    """Turn a ticket into a grant if it has no conflict and its waiter is alive."""
     if in_the_way(draft, ticket.request, ticket.arrival) or draft.freed:
         return False
     if waiter_is_dead(draft, ticket):
@@ -119,7 +120,7 @@ def admit_if_free(draft: Draft, ticket: Ticket) -> bool:
 def circle(
     draft: Draft, request: Request, arrival: int, conflicts: Conflicts
 ) -> tuple[ConflictInfo, ...]:
-    """The circle that a wait would close, as the steps from the requester back to itself."""
+    """The cycle that a wait would close, as the steps from the requester back to itself."""
     if not draft.view.has_tickets:
         return ()
     asked: set[str] = set()
@@ -147,7 +148,7 @@ def circle(
 def _all(
     draft: Draft, request: Request, arrival: int, conflicts: Conflicts, about_to_wait: str
 ) -> Sequence[ConflictInfo]:
-    """What may not be left out: each holder in the way that waits may be part of a circle."""
+    """The conflicts to follow: each conflicting holder that waits may be part of a cycle."""
     if not conflicts.more:
         return conflicts
     return of_those_who_wait(draft, request, arrival, about_to_wait)
