@@ -52,7 +52,7 @@ def test_bash_offers_the_commands(repo: Repository) -> None:
     assert completed(repo, "") == NAMES
     assert completed(repo, "lo") == ["lock", "log"]
     assert completed(repo, "--json", "unl") == ["unlock"]
-    assert completed(repo, "-C", "app", "sta") == ["status"]
+    assert completed(repo, "-C", "app", "sta") == ["status", "statusline"]
 
 
 @pytest.mark.parametrize("command", everything(), ids=lambda command: command.name)

@@ -52,7 +52,7 @@ def holdfast_words(line: str) -> list[list[str]]:
         if word == "holdfast" and (not found or found[-1][-1:] == [";"]):
             found.append([])
         elif found and found[-1][-1:] != [";"]:
-            found[-1].append(";" if word in ("<", ">", "|", "&&", ")") else word)
+            found[-1].append(";" if word in ("<", ">", ">>", "|", "&&", ")") else word)
     return [[word for word in words if word != ";"] for words in found]
 
 

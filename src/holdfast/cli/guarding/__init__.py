@@ -6,4 +6,5 @@ off_and_on      off, on
 gate_commands   hook, blockers, resume, undo
 person          whether a person is asking
 agent_words     the gate's events, as sentences
+agent_lines     snippet, statusline
 """
