@@ -31,7 +31,7 @@ from holdfast.core.model import SECOND, Event
 from holdfast.work.tasks.lists.list_reader import read_tasks
 
 RESUMED = "the killed dispatcher left no half edit, even before another was started"
-WAITED = "gift-cards waited for CHANGELOG.md, and went on with what discounts had made of it"
+WAITED = "gift-cards waited for CHANGELOG.md, and continued from what discounts had written"
 YIELDED = "dates yielded to cents in a deadlock, was undone, and was done after it"
 CRASHED = "receipts crashed in shop/mail.py, and the next attempt found it restored"
 ONCE = "every task was done exactly once"
@@ -78,7 +78,7 @@ def test_what_it_keeps_is_what_it_told_on_80_columns(tmp_path: Path) -> None:
         "gift-cards is about to write CHANGELOG.md, which discounts is changing: the write waits",
         "s, as discounts left it",
         "cents is about to write shop/orders.py, which dates is changing: the write waits",
-        "dates is in a deadlock: dates waits for cents (shop/prices.py), cents waits for dates (shop",
+        "dates is in a deadlock: dates waits for cents (shop/prices.py), cents waits for dates",
         "The younger yields: its files are restored",
         "s, as it was before dates",
         "dates begins again, with shop/orders.py, shop/prices.py from the start",
@@ -238,7 +238,7 @@ def test_a_task_gets_a_file_after_it_was_told_how_the_other_ended() -> None:
     told = story.read([changed(9, "one", "done", 4, files=["a"], commit="1234567890")])
     assert [(one.who, one.text) for one in told] == [
         ("one", "is done, commit 1234567: a"),
-        ("two", "gets a after 2.0 s, as one has left it"),
+        ("two", "gets a after 2.0 s, as one left it"),
     ]
     assert [(one.waiter, one.holder, one.seconds) for one in story.waits] == [("two", "one", 2.0)]
 
@@ -252,7 +252,7 @@ def test_a_circle_is_told_with_the_names_of_the_tasks() -> None:
     shown = "two waits for one (a), one waits for two (b)"
     put_back = "its files are restored, and it will be done again later"
     assert [(one.who, one.text) for one in told] == [
-        ("one", f"is in a circle: {shown}. The younger yields: {put_back}"),
+        ("one", f"is in a deadlock: {shown}. The younger yields: {put_back}"),
         ("two", "gets a after 2.0 s, as it was before one"),
     ]
 
@@ -337,7 +337,7 @@ def test_the_audit_passes_what_is_right() -> None:
 def test_the_audit_sees_edits_that_are_lost_doubled_half_or_strange(
     files: dict[str, bytes], questions: set[str]
 ) -> None:
-    named = {"waited": "two waited for a, and went on with what one had made of it"}
+    named = {"waited": "two waited for a, and continued from what one had written"}
     expected = {named.get(one, one) for one in questions}
     assert failures(files=files, commits=None) == expected
     assert failures(files=files) == {*expected, WHOLE}  # for git has something else
@@ -380,7 +380,7 @@ def test_the_audit_sees_two_that_had_one_file() -> None:
 
 def test_the_audit_sees_what_never_came_to_pass() -> None:
     fresh = [line for line in AGAIN if " stale " not in line]
-    wait = "two waited for a, and went on with what one had made of it"
+    wait = "two waited for a, and continued from what one had written"
     assert failures(diaries=[FIRST, CRASH, fresh]) == {wait}
     assert failures(events=EVENTS[1:]) == {wait}
     calm = [line for line in CRASH if " crashes " not in line]

@@ -136,7 +136,7 @@ def test_running_a_list_again_does_nothing_twice(checkout: Checkout) -> None:
 
 def test_a_changed_prompt_of_a_finished_task_is_refused_with_what_to_do(checkout: Checkout) -> None:
     checkout.dispatch(checkout.task("one", "echo x >> a.txt"))
-    with pytest.raises(WorkError, match="done before, and the prompt has changed") as caught:
+    with pytest.raises(WorkError, match="already done, and the prompt has changed") as caught:
         checkout.dispatch(checkout.task("one", "echo y >> a.txt"))
     assert "holdfast dispatch tasks.toml --forget --only one" in caught.value.hint
     assert checkout.read("a.txt") == "a0\nx\n"

@@ -116,6 +116,19 @@ def test_work_that_was_never_begun_is_forgotten_with_whoever_wanted_it(
         assert present(manager).review
 
 
+def test_work_that_another_dispatcher_has_taken_up_is_not_abandoned(
+    repository: Path, tmp_path: Path
+) -> None:
+    with Crowd(tmp_path) as crowd, LockManager.open(repository) as manager:
+        child = crowd.start(ASSIGNER, repository, TEXT.decode())
+        child.wait_for("begun")
+        child.kill()
+        assignment.take_up(manager)
+        assert unfinished(manager) == ["blog/posts", "blog/users"]
+        with pytest.raises(WorkError, match="there is unfinished work"):
+            assign(manager, manifest(), review=False)
+
+
 def test_work_that_is_done_or_rejected_makes_room_for_the_next(repository: Path) -> None:
     with LockManager.open(repository) as manager:
         assign(manager, manifest(), review=False)

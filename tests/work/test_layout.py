@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from holdfast.cli import exit_code
 from holdfast.gate.config.settings import SettingsError
-from holdfast.work.engine.work_items import LockRequest
+from holdfast.work.engine.work_items import PHASES, LockRequest
 from holdfast.work.screens.layout import Layout
 from holdfast.work.screens.manifest import Screen, ScreenManifest
 from holdfast.work.screens.phases import (
     MERGE_WORDS,
-    PHASES,
     SCREEN_WORDS,
     Phase,
     default_phases,

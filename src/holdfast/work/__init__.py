@@ -4,6 +4,7 @@ engine        work items, their queue, the slots; it does not know what its item
 launching     the process of each slot, and everything that an agent starts
 tasks         lists of tasks
 screens       manifests of screens: analysis, then merge
+abandoned_work  whether any process is left that could continue some work
 errors        work that cannot be started, continued or forgotten in its present state
 input_checks  reads JSON and texts that people wrote, and collects every mistake in them
 

@@ -24,18 +24,18 @@ def left_behind(manager: LockManager | None) -> list[dict[str, Any]]:
     with view_of(manager) as view:
         if not any(True for _one in view.notes(_LISTS)):
             return []
-    from holdfast.manager.owners.liveness import is_dead
+    from holdfast.work import abandoned_work
     from holdfast.work.tasks import task_records
     from holdfast.work.tasks.list_progress import is_abandoned, tasks_of
 
     found = []
     with view_of(manager) as view:
         for one in task_records.lists_in(view):
-            # As long as a dispatcher lives, no task is read.
-            if not one.dispatchers or not all(is_dead(by, ()) for by in one.dispatchers):
+            # While a dispatcher is alive, no task is read.
+            if not abandoned_work.is_abandoned(one.dispatchers):
                 continue
             tasks = tasks_of(one, task_records.tasks_in(view, one.name))
-            if is_abandoned(one, tasks, lambda by: is_dead(by, ())):
+            if is_abandoned(one, tasks):
                 left = sum(not task.is_over for task in tasks)
                 found.append({"list": one.name, "left": left, "command": one.command})
     return found

@@ -25,7 +25,6 @@ from holdfast.work.tasks.list_progress import (
 from holdfast.work.tasks.lists.task import title_of
 
 if TYPE_CHECKING:
-    from holdfast.core.model import Witness
     from holdfast.core.view import View
     from holdfast.manager.manager import LockManager
     from holdfast.work.tasks.task_records import ListRecord, TaskRecord
@@ -70,7 +69,7 @@ def lists_of(manager: LockManager, state: dict[str, Any]) -> list[dict[str, Any]
             *_waits_of_calls(state, one.name), *_waits_for_locks(state, names), *waits_after(tasks)
         ]  # fmt: skip
         waits = first_waits(found_waits)
-        progress = progress_of(one, tasks, now, _is_dead)
+        progress = progress_of(one, tasks, now)
         told = [
             _task_data(task, now, waits, paused.get(task.item, 0), progress.is_abandoned)
             for task in tasks
@@ -114,12 +113,6 @@ def _outcome(record: TaskRecord) -> str:
     if record.state == task_states.FAILED and record.log:
         return f"its output: {record.log}"
     return ""
-
-
-def _is_dead(witness: Witness) -> bool | None:
-    from holdfast.manager.owners.liveness import is_dead
-
-    return is_dead(witness, ())
 
 
 def _waits_for_locks(state: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Wait]:

@@ -19,7 +19,7 @@ APPROVE, REJECT, AGAIN = "approve", "reject", "analyze"
 _SHOWN = (
     (states.AWAITING_DECISIONS,),
     (states.ERROR,),
-    (states.APPLYING, states.TESTING, states.FIXING, states.IN_CI, states.VERIFYING),
+    states.MERGING,
     (states.ANALYZING,),
     (states.QUEUED,),
     (states.IDLE,),

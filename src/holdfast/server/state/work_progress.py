@@ -1,26 +1,24 @@
 """How far all the work is: how much is done, for how long it has gone on, and when it will be done.
 
-How far a list of tasks is, `holdfast.work.tasks.list_progress` computes, for the page and for
-`top`. It
-is said when the end is not known: before a task has ended, while only people are waited for, and
-when no dispatcher is at work.
+`holdfast.work.tasks.list_progress` computes how far a list of tasks is, for the page and for `top`.
+The end is reported as unknown before a task has ended, while only people are waited for, and when
+no dispatcher is running.
 
-A dispatcher that was killed writes nothing, so its death is no event. It is judged by the process
-that recorded itself in the ledger; one of another machine or container cannot be judged from here
-and counts as alive.
+A killed dispatcher writes nothing, so its death is no event. It is judged by the process that it
+recorded in the ledger (`holdfast.work.abandoned_work`); a process of another machine or container
+cannot be judged from here and counts as alive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core import codec
 from holdfast.core.model import SECOND
 from holdfast.core.sentences import duration
-from holdfast.manager.owners.liveness import is_dead
 from holdfast.server.state.ledger_facts import Moment, task_of
 from holdfast.server.visible_text import visible
+from holdfast.work.abandoned_work import is_abandoned, is_proven_dead
 from holdfast.work.engine.work_items import DISPATCHED, HELD
 from holdfast.work.screens import assignment
 from holdfast.work.screens import workflow_states as flow_states
@@ -29,7 +27,7 @@ from holdfast.work.tasks.list_progress import Progress, progress_of, tasks_of
 from holdfast.work.tasks.lists.task import COMMAND_LINE
 
 if TYPE_CHECKING:
-    from holdfast.core.model import Event, Witness
+    from holdfast.core.model import Witness
     from holdfast.core.view import View
     from holdfast.work.engine.work_items import WorkItem
     from holdfast.work.tasks.task_records import ListRecord, TaskRecord
@@ -58,8 +56,8 @@ def gone(view: View) -> tuple[str, ...]:
     """The work whose dispatcher is gone: what a timer compares with its last look. As long as every
     dispatcher lives, or has ended with nothing left to do, only a few records are read for that."""
     begun = [witness for one in task_records.lists_in(view) for witness in one.dispatchers]
-    begun += _of_assignment(view.note(assignment.NOTE), view.note(assignment.DISPATCHER))
-    if not any(is_dead(one, ()) for one in begun):
+    begun += assignment.dispatchers_of(view.note(assignment.NOTE), view.note(assignment.DISPATCHER))
+    if not any(map(is_proven_dead, begun)):
         return ()
     return tuple(one["name"] for one in progress(Moment(view)) if one["gone"])
 
@@ -68,7 +66,7 @@ def gone(view: View) -> tuple[str, ...]:
 
 
 def _of_list(now: Moment, one: ListRecord) -> dict[str, Any]:
-    at = progress_of(one, now.tasks, now.now, lambda witness: is_dead(witness, ()))
+    at = progress_of(one, now.tasks, now.now)
     left = [task for task in tasks_of(one, now.tasks) if not task.is_over]
     is_gone = at.is_abandoned
     is_out = task_states.HOLDING if is_gone else task_states.OUT
@@ -128,7 +126,7 @@ def _of_screens(now: Moment) -> dict[str, Any] | None:
     rejected = sum(_is_rejected(now, name) for name in names)
     undecided = sum(state == flow_states.AWAITING_DECISIONS for state in state_of.values())
     left = len(names) - done - failed - rejected
-    by = _of_assignment(event, now.dispatcher)
+    by = assignment.dispatchers_of(event, now.dispatcher)
     items = [item for item in now.items.values() if task_of(item) is None]
     is_gone = left > 0 and _is_gone(now, by, lambda item: task_of(item) is None)
     out = sum(item.status == DISPATCHED for item in items)
@@ -145,13 +143,6 @@ def _of_screens(now: Moment) -> dict[str, Any] | None:
         "forecast_basis": "judged by the pace so far" if seconds else "",
         "gone": "The dispatcher is not running any more, and work is left." if is_gone else "",
     }  # fmt: skip
-
-
-def _of_assignment(event: Event | None, taken_up: Event | None) -> list[Witness]:
-    """The dispatcher that began with the screens, or the one that went on with them."""
-    newest = taken_up if taken_up is not None and event is not None else event
-    found = None if newest is None else codec.witness_from_list(newest.data.get("by"))
-    return [] if found is None else [found]
 
 
 def _is_rejected(now: Moment, name: str) -> bool:
@@ -183,11 +174,12 @@ def _last(items: Iterable[WorkItem], default: int) -> int:
 
 
 def _is_gone(now: Moment, by: list[Witness], is_own: Callable[[WorkItem], bool]) -> bool:
-    """Whether every process is proven dead that could go on with the work: the dispatchers that
-    recorded themselves, and the launchers of what is out."""
-    if not by or not all(is_dead(one, ()) is True for one in by):
-        return False
-    out = {item.id for item in now.items.values()
-           if item.status in (DISPATCHED, HELD) and is_own(item)}  # fmt: skip
-    owners = {grant.holder.witness for grant in now.grants if grant.holder.id in out}
-    return all(one is not None and is_dead(one, ()) is True for one in owners)
+    """Whether screens are abandoned: their dispatchers are dead, and so are the launchers of their
+    items in progress."""
+
+    def launchers() -> Iterator[Witness | None]:
+        out = {item.id for item in now.items.values()
+               if item.status in (DISPATCHED, HELD) and is_own(item)}  # fmt: skip
+        yield from {grant.holder.witness for grant in now.grants if grant.holder.id in out}
+
+    return is_abandoned(by, launchers())

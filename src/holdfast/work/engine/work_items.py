@@ -42,9 +42,19 @@ TEST = "test"
 FIX = "fix"
 CI = "ci"
 VERIFY = "verify"
-#: What is closest to its end comes first, so that as few as possible hold something at a time.
-_ORDER = {VERIFY: 0, CI: 0, TEST: 1, FIX: 1, APPLY: 2, "merge": 2, ANALYZE: 3}
-LAST = 4
+#: The order in which the phases of a screen run. Every other order is derived from this one; the
+#: phases of one stage are equally urgent.
+STAGES = ((ANALYZE,), (APPLY,), (TEST, FIX), (CI, VERIFY))
+PHASES = tuple(phase for stage in STAGES for phase in stage)
+#: The phases of a merge, which starts when all screens of its controller are analysed.
+MERGE_PHASES = PHASES[PHASES.index(APPLY) :]
+#: The phases that check an applied merge; a fix runs only after one of them has failed.
+CHECKS = tuple(phase for phase in MERGE_PHASES[1:] if phase != FIX)
+#: The item closest to its end comes first, so that as few as possible hold locks at a time; a phase
+#: that is not listed comes last.
+LAST = len(STAGES)
+_URGENCY = {phase: LAST - 1 - at for at, stage in enumerate(STAGES) for phase in stage}
+_URGENCY["merge"] = _URGENCY[APPLY]
 
 #: The place of an item among those that wait; the smallest comes first.
 Rank = tuple[bool, int, int, int]
@@ -135,7 +145,7 @@ class WorkItem:
     def rank(self) -> Rank:
         """Its place among those that wait: the escalated, then by priority, then by phase, then
         first come first served."""
-        order = _ORDER.get(self.phase, LAST)
+        order = _URGENCY.get(self.phase, LAST)
         return (not self.escalated, -self.priority, order, self.arrival)
 
     @property

@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from holdfast.core import codec
-from holdfast.core.model import Event
+from holdfast.core.model import Event, Witness
 from holdfast.manager import transactions
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.manager import LockManager
-from holdfast.manager.owners.liveness import is_dead, own_witness
+from holdfast.manager.owners.liveness import own_witness
+from holdfast.work.abandoned_work import is_abandoned
 from holdfast.work.engine.callbacks import Lost
 from holdfast.work.engine.item_store import Desk
 from holdfast.work.engine.work_items import WorkItem
@@ -119,7 +120,8 @@ def unfinished(manager: LockManager) -> list[str]:
     begun is of interest to nobody when whoever wanted to begin it is gone."""
     flows = Flows(manager).all()
     event = transactions.noted(manager, NOTE)
-    if event is not None and not _is_gone(event):
+    taken_up = transactions.noted(manager, DISPATCHER)
+    if event is not None and not is_abandoned(dispatchers_of(event, taken_up)):
         groups = _manifest(event).groups
         idle = [name for name in groups if flows.get(name, Flow(name)).is_untouched]
     else:
@@ -130,10 +132,12 @@ def unfinished(manager: LockManager) -> list[str]:
     ]
 
 
-def _is_gone(event: Event) -> bool:
-    """Whether whoever began is dead."""
-    witness = codec.witness_from_list(event.data.get("by"))
-    return witness is None or is_dead(witness, ()) is True
+def dispatchers_of(assigned: Event | None, taken_up: Event | None) -> list[Witness]:
+    """The dispatcher that has the work now: the one that took it up last, or else the one that
+    started it. Empty if no process is recorded."""
+    newest = taken_up if taken_up is not None and assigned is not None else assigned
+    found = None if newest is None else codec.witness_from_list(newest.data.get("by"))
+    return [] if found is None else [found]
 
 
 def forget(manager: LockManager) -> None:

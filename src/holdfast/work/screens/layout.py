@@ -42,13 +42,12 @@ from holdfast.gate.config.settings_file import (
     toml_tables,
     wrong,
 )
-from holdfast.work.engine.work_items import ANALYZE, FIX, LockRequest
+from holdfast.work.engine.work_items import ANALYZE, FIX, PHASES, LockRequest
 from holdfast.work.input_checks import folded, name_problem, path_problem, tidy
 from holdfast.work.screens.manifest import Screen, ScreenManifest
 from holdfast.work.screens.phases import (
     MERGE_WORDS,
     PATH_WORDS,
-    PHASES,
     SCREEN_WORDS,
     Phase,
     default_phases,

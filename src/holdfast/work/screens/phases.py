@@ -13,14 +13,10 @@ from holdfast.gate.config.settings import WORK, SettingsError
 from holdfast.work.engine.work_items import (
     ANALYZE,
     APPLY,
-    CI,
     FIX,
-    TEST,
-    VERIFY,
+    PHASES,
 )
 from holdfast.work.screens.templates import filled
-
-PHASES = (ANALYZE, APPLY, TEST, FIX, CI, VERIFY)
 
 #: What paths may be made of.
 PATH_WORDS = ("module", "controller", "screen", "model", "action")
@@ -134,11 +130,9 @@ class Phase:
 
 def default_phases() -> dict[str, Phase]:
     """The phases as they are where nothing is set."""
-    return {
+    found = {
         ANALYZE: Phase(ANALYZE, _CLAUDE, ANALYZE_PROMPT, outputs=("findings.json",)),
         APPLY: Phase(APPLY, _CLAUDE, APPLY_PROMPT),
-        TEST: Phase(TEST),
         FIX: Phase(FIX, prompt=FIX_PROMPT, rounds=3),
-        CI: Phase(CI),
-        VERIFY: Phase(VERIFY),
     }
+    return {name: found.get(name, Phase(name)) for name in PHASES}

@@ -38,10 +38,12 @@ from holdfast.work.engine.scheduler import Again, Failed, Next, Scheduler
 from holdfast.work.engine.work_items import (
     ANALYZE,
     APPLY,
+    CHECKS,
     CI,
     COMPLETED,
     DISPATCHED,
     FIX,
+    MERGE_PHASES,
     TEST,
     VERIFY,
     Order,
@@ -66,8 +68,6 @@ if TYPE_CHECKING:
     from holdfast.work.engine.item_store import Together
     from holdfast.work.engine.work_items import LockRequest
 
-#: What comes after a merge was applied.
-AFTER_APPLY = (TEST, CI, VERIFY)
 #: An agent that was killed has not said no: it gets another chance, but not for ever.
 CRASHES_MAX = 2
 MAKING_TRIES_MAX = 10
@@ -158,7 +158,7 @@ class Pipeline:
         self.scheduler = scheduler
         self.desk = scheduler.desk
         scheduler.handle(ANALYZE, self._analyze)
-        for phase in (APPLY, TEST, FIX, CI, VERIFY):
+        for phase in MERGE_PHASES:
             scheduler.handle(phase, self._merge)
 
     # Begin and end
@@ -557,13 +557,13 @@ class Pipeline:
             return None
         fix = self.layout.phase(FIX)
         round = item.data["round"] + 1
-        if item.phase in AFTER_APPLY and not fix.is_skipped and round <= fix.rounds:
+        if item.phase in CHECKS and not fix.is_skipped and round <= fix.rounds:
             log = Run(self.root, item.id).log(item.phase, item.data["round"])
             return Next(FIX, {"round": round, "failed": item.phase, "log": log})
         raise Failed(ended.sentence(item.phase))
 
     def _following(self, phase: str) -> str:
-        later = AFTER_APPLY if phase == APPLY else AFTER_APPLY[AFTER_APPLY.index(phase) + 1 :]
+        later = CHECKS if phase == APPLY else CHECKS[CHECKS.index(phase) + 1 :]
         return next((one for one in later if not self.layout.phase(one).is_skipped), "")
 
     # Small things

@@ -13,8 +13,10 @@ from holdfast.core.errors import Refused
 from holdfast.work.engine.work_items import (
     ANALYZE,
     APPLY,
+    CHECKS,
     CI,
     FIX,
+    MERGE_PHASES,
     TEST,
     VERIFY,
 )
@@ -31,29 +33,7 @@ VERIFYING = "verifying"
 COMPLETED = "completed"
 ERROR = "error"
 
-_AFTER_APPLY = (TESTING, IN_CI, VERIFYING, COMPLETED)
-_NEXT: dict[str, tuple[str, ...]] = {
-    # also right to the end, if an earlier run has done it
-    IDLE: (QUEUED, COMPLETED),
-    # also back to idle, if what was queued is called off before it began
-    QUEUED: (ANALYZING, APPLYING, IDLE),
-    ANALYZING: (AWAITING_DECISIONS, QUEUED),
-    # also right to the end, if there is nothing to write
-    AWAITING_DECISIONS: (QUEUED, IDLE, COMPLETED),
-    APPLYING: (*_AFTER_APPLY, QUEUED),
-    TESTING: (FIXING, IN_CI, VERIFYING, COMPLETED, QUEUED),
-    FIXING: (TESTING, IN_CI, VERIFYING, QUEUED),
-    IN_CI: (VERIFYING, COMPLETED, FIXING, QUEUED),
-    VERIFYING: (COMPLETED, FIXING, QUEUED),
-    COMPLETED: (QUEUED, IDLE),
-    ERROR: (QUEUED, IDLE),
-}
-
-STATES = tuple(_NEXT)
-#: Nothing more happens by itself.
-OVER = (IDLE, COMPLETED, ERROR)
-
-#: The state that a workflow is in while an item of a phase is worked on.
+#: The state of a workflow while an item of a phase is in progress.
 OF_PHASE = {
     ANALYZE: ANALYZING,
     APPLY: APPLYING,
@@ -62,6 +42,37 @@ OF_PHASE = {
     CI: IN_CI,
     VERIFY: VERIFYING,
 }
+#: The states of a merge in progress, in the order of its phases.
+MERGING = tuple(OF_PHASE[phase] for phase in MERGE_PHASES)
+_CHECKING = tuple(OF_PHASE[phase] for phase in CHECKS)
+
+
+def _after(phase: str) -> tuple[str, ...]:
+    """The states that may follow that of a phase of a merge."""
+    if phase == FIX:
+        return (*_CHECKING, QUEUED)
+    if phase == APPLY:
+        return (*_CHECKING, COMPLETED, QUEUED)
+    later = _CHECKING[CHECKS.index(phase) + 1 :]
+    return (FIXING, *later, COMPLETED, QUEUED)
+
+
+_NEXT: dict[str, tuple[str, ...]] = {
+    # also straight to the end, if an earlier run has done it
+    IDLE: (QUEUED, COMPLETED),
+    # also back to idle, if a queued workflow is cancelled before it starts
+    QUEUED: (ANALYZING, APPLYING, IDLE),
+    ANALYZING: (AWAITING_DECISIONS, QUEUED),
+    # also straight to the end, if there is nothing to write
+    AWAITING_DECISIONS: (QUEUED, IDLE, COMPLETED),
+    **{OF_PHASE[phase]: _after(phase) for phase in MERGE_PHASES},
+    COMPLETED: (QUEUED, IDLE),
+    ERROR: (QUEUED, IDLE),
+}
+
+STATES = tuple(_NEXT)
+#: Nothing more happens by itself.
+OVER = (IDLE, COMPLETED, ERROR)
 
 
 class TransitionError(Refused):

@@ -13,7 +13,6 @@ from holdfast.core import bulk_rules
 from holdfast.core.model import Decision, Grant
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.manager.owners.liveness import is_dead
 from holdfast.work.engine.item_store import (
     ITEM_FORGOTTEN,
     NOTES,
@@ -67,7 +66,7 @@ def _refuse_at_work(view: View, found: Sequence[TaskRecord]) -> None:
     gone = [
         one for one in out
         if one.list in begun
-        and is_abandoned(begun[one.list], [one], lambda witness: is_dead(witness, ()))
+        and is_abandoned(begun[one.list], [one])
     ]  # fmt: skip
     names = [one.name for one in out if one not in gone]
     if names:

@@ -11,20 +11,19 @@ another; a decision of a person cannot be forecast, so a list that waits only fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.model import SECOND
+from holdfast.work import abandoned_work
+from holdfast.work.abandoned_work import is_proven_dead
 from holdfast.work.tasks import task_states
 from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 
 if TYPE_CHECKING:
-    from holdfast.core.model import Witness
-
-    #: True if a process is proven to be gone, as `manager.liveness.is_dead` answers.
-    IsDead = Callable[[Witness], bool | None]
+    from holdfast.work.abandoned_work import IsDead
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,10 @@ class Progress:
 
 
 def progress_of(
-    tasklist: ListRecord, known: Iterable[TaskRecord], now: int, is_dead: IsDead
+    tasklist: ListRecord,
+    known: Iterable[TaskRecord],
+    now: int,
+    is_dead: IsDead = is_proven_dead,
 ) -> Progress:
     """How far a list is at one moment. Of the records, only those of its present tasks count."""
     tasks = tasks_of(tasklist, known)
@@ -84,11 +86,13 @@ def tasks_of(tasklist: ListRecord, known: Iterable[TaskRecord]) -> list[TaskReco
     return [found[name] for name in tasklist.tasks if name in found]
 
 
-def is_abandoned(tasklist: ListRecord, tasks: Iterable[TaskRecord], is_dead: IsDead) -> bool:
-    """Whether there is work left, and every process that was to do it is proven dead."""
+def is_abandoned(
+    tasklist: ListRecord, tasks: Iterable[TaskRecord], is_dead: IsDead = is_proven_dead
+) -> bool:
+    """Whether there is work left, and every dispatcher of the list is proven dead."""
     if all(one.is_over for one in tasks):
         return False
-    return bool(tasklist.dispatchers) and all(map(is_dead, tasklist.dispatchers))
+    return abandoned_work.is_abandoned(tasklist.dispatchers, is_dead=is_dead)
 
 
 def elapsed(

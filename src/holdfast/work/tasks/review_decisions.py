@@ -16,7 +16,6 @@ from holdfast.core import bulk_rules
 from holdfast.core.model import Decision, Event
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.manager.owners.liveness import is_dead
 from holdfast.work.engine.item_store import is_abandoned_in, known_item
 from holdfast.work.screens.workflow_states import TransitionError
 from holdfast.work.tasks import task_records, task_states
@@ -111,7 +110,7 @@ def is_cut_off(view: View, record: TaskRecord) -> bool:
     if item is None or is_abandoned_in(view, item):
         return True
     tasklist = task_records.list_in(view, record.list)
-    return tasklist is not None and is_abandoned(tasklist, [record], lambda one: is_dead(one, ()))
+    return tasklist is not None and is_abandoned(tasklist, [record])
 
 
 def refuse_cut_off(view: View, record: TaskRecord) -> None:
