@@ -1,23 +1,34 @@
 """The shell guard: what happens around a command that an agent runs.
 
-A hook sees a command line, not what it writes. So there are three nets, one behind the other:
+A hook sees a command line, not which files it writes. So there are three nets, one behind another:
 
-    before   what the line plainly writes is leased like an edit, and may be refused like one;
-             a git verb that changes the whole tree is refused if others would lose something
-    watched  what others hold is remembered, with its content
-    after    what of it was changed by nobody who may is damage: written down, told to both sides,
-             and put back by one command. What else changed and nobody holds is told, and left free
+    before   files that the line plainly writes are leased like an edit, and may be refused like
+             one; a git verb that changes the whole tree is refused if others would lose something
+    watched  files that others hold are recorded, with their content
+    after    a recorded file that its owner did not change is damage: noted in the ledger, reported
+             to both sides, and restored by one command. Other files that changed, and that no
+             holder has, are reported and left free
 
-    held       what others hold              trees, asking   what git verbs would change
-    aside      files kept beside the ledger  watching        before and after, compared
-    ending     one decision at the end       records         what is written into the ledger
-    damage     telling of it, and undoing it unclaimed       what changed and nobody holds
-    own        lines that always pass        switches        files that switch the gate off
-    abroad     several ledgers at once       caches          what nobody keeps
+before_command     before a command: whether it may run, and what has to be recorded
+after_command      after a command: what changed, and who has to be told
+own_commands       lines that only call Holdfast, which always pass
+held_by_others     what others hold, and the agent's own state
+tree_verbs         which files a git verb on the whole tree would change
+git_queries        questions to git with a time limit
+switch_files       files that switch the gate off
+tool_caches        files that tools leave behind, which no agent keeps
+file_watch         files of others before and after a command, compared
+kept_files         commands in progress and contents, kept beside the ledger
+edit_marks         marks between agents, as small files
+ended_commands     one decision at the end of a command
+guard_records      the guard's records in the ledger
+damage             reporting damage, and undoing it
+unclaimed_changes  unleased files that changed
+other_ledgers      several ledgers at once
 
-What this does not promise: a program that writes a file of another agent is not stopped, it is
-found out. And it is not found out if the owner did something with the file in the same time. Who
-changed something while a command ran is never guessed.
+What this does not promise: a program that writes a file of another agent is not stopped, only
+detected, and not even that if the owner was at work on the file at the same time. The gate never
+guesses who changed a file while a command ran.
 """
 
 from __future__ import annotations
@@ -49,7 +60,7 @@ def around(
     settings: Settings,
     line: Reading | None = None,
 ) -> Answer:
-    """What there is to say before a command, or after it. `line` is what was read of it, if it was
+    """The answer to a command that is about to run, or has ended. `line` is its reading, if it was
     read already."""
     before = intent.event == SHELL
     is_off = settings.shell == "off" and not intent.tool.startswith(MCP_PREFIX)
@@ -74,16 +85,16 @@ def around(
 
 
 def settle(intent: Intent, gate: LeaseGate, manager: Ledger) -> Callable[[], str]:
-    """What a person has to read of an agent's commands of whose end nobody heard, when the agent
-    rests, ends, or is spoken to: to be asked for when that event has been decided."""
+    """What to tell the user about an agent's commands whose end was not reported, when the agent
+    rests, ends, or gets a prompt: to be called when that event has been decided."""
     from holdfast.gate.guard.after_command import settle as looked
 
     return looked(intent, gate, manager)
 
 
 def read_line(intent: Intent) -> Reading:
-    """What a command line writes. Of a call of an MCP tool its arguments tell, as far as anything
-    does."""
+    """What a command line writes. For a call of an MCP tool only its arguments show it, if
+    anything does."""
     if intent.tool.startswith(MCP_PREFIX):
         from holdfast.gate.shell.line_writes import Reading
 
@@ -95,7 +106,7 @@ def read_line(intent: Intent) -> Reading:
 
 def plain_writes(intent: Intent, manager: Ledger, line: Reading | None = None) -> list[str]:
     """The files of this ledger that a command plainly writes, as absolute paths, and those that its
-    git verbs would change, as far as that is known."""
+    git verbs would change, as far as is known."""
     if manager.tree is None or is_own(intent.command):
         return []
     from holdfast.gate.guard.before_command import inside
@@ -112,7 +123,7 @@ def plain_writes(intent: Intent, manager: Ledger, line: Reading | None = None) -
 
 
 def edit_refused(intent: Intent, data: object, manager: Ledger, gate: LeaseGate) -> Answer | None:
-    """The refusal of an edit that would switch the gate off, by what its client said of it; None
+    """The refusal of an edit that would switch the gate off, judged by its client's data; None
     if it would not."""
     from holdfast.gate.guard.switch_files import edit_refused as refused
 
@@ -120,7 +131,7 @@ def edit_refused(intent: Intent, data: object, manager: Ledger, gate: LeaseGate)
 
 
 def is_own(command: str) -> bool:
-    """Whether a command line is nothing but calls of Holdfast itself: those always pass."""
+    """Whether a command line only calls Holdfast itself: such lines always pass."""
     if "holdfast" not in command:
         return False
     from holdfast.gate.guard.own_commands import is_own_line
@@ -129,9 +140,9 @@ def is_own(command: str) -> bool:
 
 
 def edited(manager: Ledger, holder: Holder, paths: Iterable[str]) -> None:
-    """An agent writes these files by itself, now or in a moment: that is no damage.
+    """Note that an agent writes these files itself, now or in a moment: that is no damage.
 
-    To be called around each edit. It costs one failed `open` unless somebody is watched.
+    To be called around each edit. It costs one failed `open` unless a command watches this agent.
     """
     if manager.tree is not None:
         from holdfast.gate.guard.edit_marks import sign
@@ -142,8 +153,8 @@ def edited(manager: Ledger, holder: Holder, paths: Iterable[str]) -> None:
 def pending(
     manager: Ledger, gate: LeaseGate, cwd: str = "", *, expected: bool = False
 ) -> Callable[[], str]:
-    """What an agent, who is in a folder now, has to be told of damage to its files, once: to be
-    asked for when the event has been decided. `expected`: what is decided before may add to it.
+    """What to tell an agent, which works in `cwd`, about damage to its files, once: to be called
+    when the event has been decided. `expected`: the decision itself may add to it.
 
     It costs one failed `stat` if there is nothing.
     """
@@ -159,9 +170,9 @@ def pending(
 
 
 def undo(manager: Ledger, id: str) -> Undone:
-    """Put back what a command damaged, but nothing that was changed again since.
+    """Restore the files that a command damaged, except those that have changed again since.
 
-    Raises NoSuchDamage if nothing of that id is known.
+    Raises NoSuchDamage if there is no damage with that id.
     """
     from holdfast.gate.guard.damage import undo as undone
 

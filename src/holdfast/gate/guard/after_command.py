@@ -1,6 +1,7 @@
-"""After a command ran: what others hold and was changed, and what changed that is nobody's.
+"""After a command ran: files of others that were changed, and changed files that no one holds.
 
-Nothing is refused here: it has happened. And nothing is taken: what a program changed nobody knows.
+Nothing is refused here, because it has happened. Nothing is leased either, because it is not known
+which files the program changed.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from holdfast.manager.ledger import Ledger
 
 
-#: In what is remembered of a command: its client said that it runs on.
+#: In the record of a command: its client reported that it runs on.
 BACKGROUND = "background"
 
 
 def after(intent: Intent, gate: LeaseGate, manager: Ledger) -> Answer:
-    """What is said when a command has ended, or was left running."""
+    """The answer when a command has ended, or was left running."""
     assert manager.tree is not None
     root, key = manager.tree.root, gate.holder.key
     if not intent.background:
@@ -44,7 +45,7 @@ def after(intent: Intent, gate: LeaseGate, manager: Ledger) -> Answer:
         return gate.live_on(is_tail=True)
     if intent.background:
         kept_files.save(one.file, {**one.data, BACKGROUND: True})
-        return gate.live_on(is_tail=True)  # it is looked at when its agent comes to rest
+        return gate.live_on(is_tail=True)  # it is checked when its agent comes to rest
     from holdfast.gate.guard import damage, ended_commands, unclaimed_changes
     from holdfast.gate.guard.git_queries import GIT_SECONDS
 
@@ -77,7 +78,7 @@ def after(intent: Intent, gate: LeaseGate, manager: Ledger) -> Answer:
 
 
 def _with_event(gate: LeaseGate, facts: Facts) -> list[Outcome]:
-    """Let it be decided with the event; the outcome stands in the list once it was."""
+    """Have it decided with the event; the outcome is in the list once that is done."""
     from holdfast.gate.guard.ended_commands import write_down
 
     found: list[Outcome] = []
@@ -90,11 +91,11 @@ def _with_event(gate: LeaseGate, facts: Facts) -> list[Outcome]:
 
 
 def settle(intent: Intent, gate: LeaseGate, manager: Ledger) -> Callable[[], str]:
-    """What a person reads of what changed during an agent's commands of whose end nobody heard:
-    they were broken off, or left running until now. The agent reads of it when it is told something
-    next.
+    """What the user is told about files that changed during an agent's commands whose end was not
+    reported: they were interrupted, or left running until now. The agent is told with its next
+    message.
 
-    What changed beside what others hold is no matter: it may be long since they began.
+    Changed files that no one holds do not matter here: the commands may have begun long ago.
     """
     assert manager.tree is not None
     root = manager.tree.root
@@ -108,7 +109,7 @@ def settle(intent: Intent, gate: LeaseGate, manager: Ledger) -> Callable[[], str
 
     ended = []
     for one in open_ones:
-        # Of a person nobody hears what it writes itself in so long a time.
+        # In so long a time a person may have written their own files, which no hook reports.
         changed = file_watch.hurt(manager, one, running)
         hurt = [file for file in changed if file.key.startswith(AGENT)]
         ended.append(_ended(manager, one, hurt))
@@ -134,7 +135,7 @@ def _ended(manager: Ledger, one: Running, found: list[Hurt]) -> Ended:
 
 
 def _close(root: str, ended: list[Running], running: list[Running]) -> None:
-    """Nobody has to know of these commands any more. If they were the last, nobody is watched."""
+    """Forget these commands. If they were the last, no owner is watched any more."""
     for one in ended:
         kept_files.remove(one.file)
     if len(ended) == len(running):

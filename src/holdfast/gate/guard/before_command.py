@@ -1,4 +1,4 @@
-"""Before a command runs: may it, and what has to be remembered."""
+"""Before a command runs: whether it may, and what has to be recorded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.manager.files.paths import Place, Tree
     from holdfast.manager.ledger import Ledger
 
-#: What to do instead of working on the whole tree.
+#: What to do instead of changing the whole tree.
 _INSTEAD = {
     "stash": "Stash your own files only: git stash push -- YOUR FILES",
     "reset": "Put your own files back only: git checkout HEAD -- YOUR FILES",
@@ -53,7 +53,7 @@ _INSTEAD = {
     "restore": "Name your own files: git restore YOUR FILES",
     "clean": "Name your own files: git clean -f -- YOUR FILES",
 }
-#: What to do instead of clearing away what the gate needs.
+#: What to do instead of removing files that the gate needs.
 _SPARING = {
     "clean": "Exclude it: git clean … -e '/{0}', with -X: -e '!/{0}' -e '!/{0}/**'. ",
     "stash": "Exclude it: -u instead of --all, or name your own files after `--`. ",
@@ -63,9 +63,9 @@ LISTED_MAX = 10
 
 
 class Inside(Value):
-    """What a command writes of one ledger's tree. All are absolute: `files`, `folders` with
-    everything below them, and `ours`, which switches the gate off and is nobody's to lock. `places`
-    is where each of the files lies."""
+    """What a command writes in one ledger's tree. All paths are absolute: `files`, `folders` with
+    everything below them, and `ours`, files that switch the gate off and that no one may lock.
+    `places` has the place of each file."""
 
     __slots__ = ("files", "folders", "ours", "places")
 
@@ -79,8 +79,8 @@ class Inside(Value):
 
 
 def inside(writes: Iterable[str], tree: Tree) -> Inside:
-    """Those of some paths that belong to a ledger. What no lease can name is nobody's: a path
-    elsewhere, a name that cannot be written down, what git keeps for itself."""
+    """Those of some paths that belong to a ledger. Paths that no lease can name are left out: a
+    path elsewhere, a name that cannot be encoded, git's own files."""
     files: list[str] = []
     folders: list[str] = []
     ours: list[str] = []
@@ -93,7 +93,7 @@ def inside(writes: Iterable[str], tree: Tree) -> Inside:
                 ours.append(text)
                 continue
             if text.endswith("/") and f"{tree.root}/".startswith(f"{real.rstrip('/')}/"):
-                folders.append(f"{real.rstrip('/')}/")  # the tree itself, or what it lies in
+                folders.append(f"{real.rstrip('/')}/")  # the tree itself, or a folder around it
                 continue
             place = tree.place(text)
         except HoldfastError:
@@ -113,7 +113,7 @@ def inside(writes: Iterable[str], tree: Tree) -> Inside:
 
 
 def before(intent: Intent, gate: LeaseGate, manager: Ledger, reading: Reading) -> Answer:
-    """What is said to a command that is about to run."""
+    """The answer to a command that is about to run."""
     assert manager.tree is not None
     writes = inside(reading.writes, manager.tree)
     gate.introduce()
@@ -139,9 +139,9 @@ def before(intent: Intent, gate: LeaseGate, manager: Ledger, reading: Reading) -
 
 
 def before_leased(intent: Intent, gate: LeaseGate, manager: Ledger, reading: Reading) -> Answer:
-    """What is said to a command that will run below a broker: nothing is leased here. What it
-    plainly writes and another holder has is refused before it begins, and so are git verbs with
-    which others would lose work, so that the command does not stop half-way."""
+    """The answer to a command that will run below a broker: nothing is leased here. If it plainly
+    writes a file that another holder has, or contains a git verb with which others would lose work,
+    it is refused before it begins, so that it does not fail half-way."""
     assert manager.tree is not None
     writes = inside(reading.writes, manager.tree)
     gate.introduce()
@@ -162,7 +162,7 @@ def before_leased(intent: Intent, gate: LeaseGate, manager: Ledger, reading: Rea
 def _refused(
     manager: Ledger, gate: LeaseGate, intent: Intent, reading: Reading, writes: Inside, sight: Sight
 ) -> Answer | None:
-    """The refusal of a command that may not run at all."""
+    """The refusal of a command that must not run at all; None if it may."""
     refused = (
         _blocked(gate, reading, sight)
         or _switching_off(manager, gate, intent, writes)
@@ -176,8 +176,8 @@ def _refused(
 
 
 def before_own(intent: Intent, gate: LeaseGate, manager: Ledger) -> Answer:
-    """What is said to a line that does nothing but call Holdfast: of an agent that was stopped only
-    what looks passes."""
+    """The answer to a line that only calls Holdfast: if the agent was stopped, only commands that
+    read pass."""
     halted = gate.blocked()
     if halted is not None:
         from holdfast.gate.guard.own_commands import only_looks
@@ -205,7 +205,7 @@ def _watched(
             manager.tree.root, gate.holder, intent.command, sight.others,
             unsure=unsure, fleeting=fleeting,
         )  # fmt: skip
-    except OSError as error:  # the command would be refused for what it may never do
+    except OSError as error:  # to refuse it would punish a command that may never do harm
         why = error.strerror or type(error).__name__
         told = f"holdfast: this command could not be watched: {why}. Run: holdfast doctor"
         return joined(answer, Answer(QUIET, user=told))
@@ -216,8 +216,8 @@ def _watched(
 
 
 def _blocked(gate: LeaseGate, reading: Reading, sight: Sight) -> Answer | None:
-    """The refusal of what is not proven to only read, to an agent that was stopped: nothing else
-    passes until a person tells it to go on."""
+    """The refusal, for an agent that was stopped, of a line that is not proven only to read; it
+    holds until a person tells the agent to go on."""
     if sight.blocked is None or reading.only_reads:
         return None
     return gate.blocked()
@@ -248,7 +248,7 @@ def _kept_from(
 
 
 def _in_specs(manager: Ledger, gate: LeaseGate, writes: Inside) -> Answer | None:
-    """The refusal of what lies in specs that others have locked, leased or not."""
+    """The refusal of files in specs that others have locked, leased or not."""
     assert manager.tree is not None
     root = manager.tree.root
     paths = [place.path for place in writes.places.values()]
@@ -262,7 +262,7 @@ def _in_specs(manager: Ledger, gate: LeaseGate, writes: Inside) -> Answer | None
 
 
 def _has_specs(folder: str) -> bool:
-    """Whether specs go with a folder: they lie in it, or it is the home of all."""
+    """Whether a folder contains specs, or is the home of all of them."""
     if folder.endswith(("/.kiro/", "/.sce/")):
         return True
     return any(os.path.isdir(folder + words) for words in SPEC_WORDS)
@@ -333,8 +333,9 @@ def _line(verb: TreeVerb) -> str:
 def _leased(
     gate: LeaseGate, manager: Ledger, writes: Inside, sight: Sight, absent: frozenset[str]
 ) -> Answer:
-    """Lease what is plainly written. Of what lies below a folder, what others hold decides. Nobody
-    keeps what is removed and was not there: a lease on it would only stand in others' way."""
+    """Lease the files that are plainly written. For a folder, the files that others hold below it
+    decide. No lease is kept on a file that is removed and did not exist: it would only block
+    others."""
     if not (writes.files or writes.folders):
         return gate.live_on()
     theirs = {one.path: one for one in sight.others}
@@ -353,14 +354,14 @@ def _leased(
 
 
 def _ignored(gate: LeaseGate, manager: Ledger, paths: list[str]) -> set[str]:
-    """Those that git ignores and nobody holds: build output and logs, which all agents write with
-    the same commands. Nobody gets them to keep, or the next test run would be refused."""
+    """Those that git ignores and no one holds: build output and logs, which all agents write with
+    the same commands. No agent keeps a lease on them, or the next test run would be refused."""
     if not paths:
         return set()
     from holdfast.gate.guard.git_queries import GIT_SECONDS, Git, ignored
 
     assert manager.tree is not None
-    # `build/` ignores a folder only, and what is not there yet may become one
+    # `build/` ignores a folder only, and a path that does not exist yet may become one
     asked = {path: path for path in paths}
     asked.update({f"{path}/": path for path in paths if not os.path.lexists(path)})
     end = monotonic() + gate.at_most(GIT_SECONDS)

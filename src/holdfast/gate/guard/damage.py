@@ -1,6 +1,6 @@
-"""Damage: what another holds was changed while a command ran. Both are told, and it can be undone.
+"""Damage: while a command ran, a file of another holder changed. Both are told; it can be undone.
 
-Whether the command did it nobody knows: a person may have saved the file in the same time.
+It is not known whether the command did it: a person may have saved the file at the same time.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ LISTED_MAX = 10
 
 
 class NoSuchDamage(HoldfastError):
-    """Nothing is known of damage with this id."""
+    """There is no damage with this id."""
 
     code = "E_NO_DAMAGE"
 
 
 class Undone(Value):
-    """What was put back, and what was left as it is, with the reason."""
+    """Which files were restored, and which were left as they are, with the reason."""
 
     __slots__ = ("id", "left", "restored")
 
@@ -60,7 +60,7 @@ class Undone(Value):
 
 
 def set_aside(root: str, command: str, found: Sequence[Hurt]) -> Ended:
-    """A command that ended, and what changed of others; what can be put back is kept."""
+    """A command that ended, and the files of others that changed; their old content is kept."""
     id = new_id()[-8:]
     files = []
     for number, one in enumerate(found):
@@ -86,7 +86,7 @@ def _kept(root: str, id: str, number: int, name: str) -> bool:
 
 
 def call(root: str, facts: Facts, outcome: Outcome) -> None:
-    """Call those who have to hear of it, and keep nothing for what is no damage after all."""
+    """Notify the agents concerned, and keep no content for changes that are no damage after all."""
     for key in outcome.called:
         edit_marks.call(root, key)
     damages = {one.id for one in outcome.damages}
@@ -96,7 +96,7 @@ def call(root: str, facts: Facts, outcome: Outcome) -> None:
 
 
 def undoing(id: str, root: str, cwd: str) -> str:
-    """The command that undoes it, as somebody types it who is in a folder."""
+    """The command that undoes it, as typed in `cwd`."""
     if not cwd or f"{cwd}/".startswith(f"{root}/"):
         return f"holdfast undo {id}"
     from shlex import quote
@@ -105,7 +105,7 @@ def undoing(id: str, root: str, cwd: str) -> str:
 
 
 def to_user(undo: str, damage: Damage) -> str:
-    """For the person whose agent's command it was."""
+    """For the user whose agent ran the command."""
     who = ", ".join(sorted({file.owner for file in damage.files}))
     what = listed([file.path for file in damage.files])
     return (
@@ -115,7 +115,7 @@ def to_user(undo: str, damage: Damage) -> str:
 
 
 def with_owners(damage: Damage) -> list[str]:
-    """The files, each with who holds it."""
+    """The files, each with its holder."""
     return [f"{file.path} ({file.owner})" for file in damage.files]
 
 
@@ -139,8 +139,8 @@ def _to_owner(record: Told, undo: str) -> str:
 
 
 def told(manager: Ledger, gate: LeaseGate, cwd: str) -> Callable[[], str]:
-    """What an agent, who is in a folder now, has not heard yet of damage: to what it holds, or by
-    what its own command may have done. It can be asked for when its event has been decided."""
+    """What to tell an agent, which works in `cwd`, about damage that it has not heard of yet: to
+    files that it holds, or perhaps by its own command. To be called when its event was decided."""
     assert manager.tree is not None
     root = manager.tree.root
     which = edit_marks.which_call(root, gate.holder.key)
@@ -152,7 +152,7 @@ def told(manager: Ledger, gate: LeaseGate, cwd: str) -> Callable[[], str]:
     gate.also(part)
 
     def said() -> str:
-        if not heard:  # nothing was decided: it is told another time
+        if not heard:  # nothing was decided: the agent is told another time
             return ""
         edit_marks.answer_call(root, gate.holder.key, which)
         texts = []
@@ -168,8 +168,8 @@ def told(manager: Ledger, gate: LeaseGate, cwd: str) -> Callable[[], str]:
 
 
 def _heard(draft: Draft, holder: Holder) -> list[tuple[Told | RecordVersionError, bool]]:
-    """All that an agent has not heard yet, and whether it is of its own command. From now on it has
-    heard of it, but of what only a newer version can read."""
+    """All that an agent has not heard yet, each with whether its own command was involved. Marks
+    these as heard, except records that only a newer version can read."""
     found: list[tuple[Told | RecordVersionError, bool]] = []
     for event in draft.notes(told_name(holder.key)):
         try:
@@ -185,7 +185,7 @@ def _heard(draft: Draft, holder: Holder) -> list[tuple[Told | RecordVersionError
 
 
 def _by_key(draft: Draft, id: str) -> str:
-    """Whose command it was, by the damage itself; empty if that was undone or forgotten."""
+    """Whose command it was, from the damage itself; empty if that was undone or forgotten."""
     event = draft.note(damage_name(id))
     return Damage.of(event).by_key if event is not None else ""
 
@@ -199,7 +199,7 @@ def listed(items: Sequence[str]) -> str:
 
 
 def undo(manager: Ledger, id: str) -> Undone:
-    """Put back what can be put back. What changed again is left, and can be tried again."""
+    """Restore the files that can be restored. The others are left, and can be tried again."""
     event = transactions.noted(manager, damage_name(id)) if id.isalnum() else None
     if event is None or manager.tree is None:
         raise NoSuchDamage(
@@ -224,7 +224,7 @@ def undo(manager: Ledger, id: str) -> Undone:
 
 
 def _put_back(root: str, id: str, one: DamagedFile) -> str:
-    """Put one file back; why it was not, if it was not."""
+    """Restore one file; the reason if that is not possible, else empty."""
     file = f"{root}/{one.path.removeprefix('./')}"
     if not one.kept:
         return (
@@ -255,7 +255,7 @@ def _put_back(root: str, id: str, one: DamagedFile) -> str:
 
 
 def _save_present(root: str, id: str, number: int, file: str) -> None:
-    """What is replaced is kept as well: the undoing may have been the mistake."""
+    """Keep the content that is about to be replaced: the undo itself may be the mistake."""
     content = kept_files.content_of(file)
     if content is not None and not os.path.islink(file):
         kept_files.put(edit_marks.aside(root, "undo", id, f"{number}.replaced"), content)

@@ -1,8 +1,8 @@
-"""Small signs between agents, as files beside the ledger: quick to find out that there are none.
+"""Small marks between agents, as files beside the ledger: it is cheap to find that there are none.
 
-A command in progress watches the owners of what it must not touch: one file for each of them, and
-whoever finds its own writes down there what it does itself. Where a line begins is all that the
-watcher has to remember, so no clocks are compared.
+A command in progress watches the owners of the files that it must not touch. Each watched owner has
+one file, and appends to it the paths that it writes itself. The watcher only remembers the size of
+that file, so no clocks are compared.
 
 Imported by every edit: nothing but what those need.
 """
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ASIDE = "aside"
-#: Instead of a path: it may have been any file.
+#: Instead of a path: the owner may have written any file.
 ANYTHING = "*"
 _APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
 
 def aside(root: str, *names: str) -> str:
-    """Where the guard of a repository keeps something."""
+    """A path in the folder where the guard of a repository keeps its files."""
     return "/".join((root, LEDGER_FOLDER, ASIDE, *names))
 
 
 def digest(text: str | bytes) -> str:
-    """A short name for anything."""
+    """A short name for a text or for data."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return blake2b(data, digest_size=16).hexdigest()
 
@@ -41,7 +41,7 @@ def _watched(root: str, key: str) -> str:
 
 
 def sign(root: str, key: str, paths: Iterable[str]) -> None:
-    """An owner says what it writes itself, if anybody watches it."""
+    """Note what an owner writes itself, if a command watches it."""
     try:
         file = os.open(_watched(root, key), _APPEND)
     except OSError:
@@ -54,7 +54,7 @@ def sign(root: str, key: str, paths: Iterable[str]) -> None:
 
 
 def watch(root: str, key: str) -> tuple[int, int]:
-    """Begin to watch an owner: which file, and where in it the new signs will begin."""
+    """Begin to watch an owner: the inode of its file, and the offset at which new marks begin."""
     name = _watched(root, key)
     flags = _APPEND | os.O_CREAT
     try:
@@ -71,7 +71,7 @@ def watch(root: str, key: str) -> tuple[int, int]:
 
 
 def seen(root: str, key: str, inode: int, start: int) -> list[str] | None:
-    """What an owner has written down since; None if that is not known any more."""
+    """The paths that an owner has noted since; None if that is no longer known."""
     try:
         with open(_watched(root, key), "rb") as stream:
             if os.fstat(stream.fileno()).st_ino != inode:
@@ -83,7 +83,7 @@ def seen(root: str, key: str, inode: int, start: int) -> list[str] | None:
         return None
 
 
-# Calling somebody to be told something
+# Calling an agent to be told something
 
 
 def _called(root: str, key: str) -> str:
@@ -91,7 +91,7 @@ def _called(root: str, key: str) -> str:
 
 
 def call(root: str, key: str) -> None:
-    """There is something to be told to an agent. Each call makes its sign longer."""
+    """Note that there is something to tell an agent. Each call makes its mark longer."""
     name = _called(root, key)
     os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)
     while True:
@@ -99,18 +99,18 @@ def call(root: str, key: str) -> None:
         try:
             os.write(file, b".")
             if which_call(root, key)[0] == os.fstat(file).st_ino:
-                return  # else the sign was taken away just now, by one who has not heard of this
+                return  # else a process that does not know of this call has just removed the mark
         finally:
             os.close(file)
 
 
 def is_called(root: str, key: str) -> bool:
-    """Whether there is."""
+    """Whether there is something to tell it."""
     return os.path.exists(_called(root, key))
 
 
 def which_call(root: str, key: str) -> tuple[int, int]:
-    """By what a call is told from later ones."""
+    """What distinguishes a call from later ones."""
     try:
         status = os.stat(_called(root, key))
     except OSError:
@@ -119,7 +119,7 @@ def which_call(root: str, key: str) -> tuple[int, int]:
 
 
 def answer_call(root: str, key: str, which: tuple[int, int]) -> None:
-    """It has been told, unless there is more since that call."""
+    """Note that the agent has been told, unless there was another call since."""
     name = _called(root, key)
     taken = f"{name}.{os.getpid()}"
     try:

@@ -1,9 +1,9 @@
-"""Commands that ended: one decision on all that there is to write down of them.
+"""Commands that ended: one decision on everything that has to be recorded about them.
 
-Facts come first: what changed of others, with the content set aside; what was made and removed
-again; what changed and is perhaps nobody's. Then one transaction in which the ledger says whose all
-of it is: leases on what is gone again are given back, what others hold still is damage and its
-owners have to hear of it, and what is left is nobody's.
+Facts come first: files of others that changed, with their old content kept; files that were made
+and removed again; other changed files. Then one transaction in which the ledger decides whose they
+are: leases on files that are gone again are released, files that others still hold are damage of
+which their owners must be told, and the rest belongs to no one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Ended(Value):
-    """A command that ended: what of others changed meanwhile, as it will be written down."""
+    """A command that ended, and the files of others that changed meanwhile, as recorded."""
 
     __slots__ = ("command", "files", "hurt", "id")
 
@@ -48,11 +48,11 @@ class Ended(Value):
 
 
 class Facts(Value):
-    """All that is known, without asking the ledger, when an agent's commands ended.
+    """Everything known, without reading the ledger, when an agent's commands ended.
 
-    `gone`: paths of what they made and removed again. `changed`: what changed beside that, the path
-    by its key. `forgotten`: ids of damage that cannot be undone any more. `is_heard`: whether what
-    is said now reaches the agent.
+    `gone`: paths of files that they made and removed again. `changed`: other changed files, each
+    path by its key. `forgotten`: ids of damage that can no longer be undone. `is_heard`: whether
+    the answer to this event reaches the agent.
     """
 
     __slots__ = ("changed", "ended", "forgotten", "gone", "is_heard")
@@ -74,8 +74,8 @@ class Facts(Value):
 
 
 class Outcome(Value):
-    """What was decided: the `damages`, the keys of agents that are `called` to hear of them, and
-    the paths that changed and are `free`."""
+    """What was decided: the `damages`, the keys of the agents that are `called` to be told, and
+    the changed paths that are `free`."""
 
     __slots__ = ("called", "damages", "free")
 
@@ -86,12 +86,12 @@ class Outcome(Value):
 
 
 def gone(tree: Tree, files: Iterable[str]) -> list[str]:
-    """The paths of those files that are not there any more."""
+    """The paths of those files that no longer exist."""
     return [tree.place(file).path for file in files if not os.path.lexists(file)]
 
 
 def write_down(draft: Draft, holder: Holder, facts: Facts) -> Outcome:
-    """What becomes of all that an agent's commands left behind: a part of the decision on the event
+    """Record everything that an agent's commands left behind: a part of the decision on the event
     with which they ended."""
     free = _free(draft, facts.changed)
     for grant in draft.held_by(holder.key) if facts.gone else ():
@@ -123,8 +123,8 @@ def write_down(draft: Draft, holder: Holder, facts: Facts) -> Outcome:
 
 
 def _told(damage: Damage, hurt: Sequence[Hurt], *, is_heard: bool) -> Iterable[tuple[str, Told]]:
-    """What each agent has to hear of damage: the owners; also the one whose command ran, unless it
-    hears of it at once."""
+    """What each agent has to be told about damage: the owners, and the agent whose command ran
+    unless the answer to this event tells it."""
     paths: dict[str, list[str]] = {}
     for one in hurt:
         for key in (one.key, one.parent):  # a sub-agent may be gone before it is asked anything
@@ -142,7 +142,7 @@ def _told(damage: Damage, hurt: Sequence[Hurt], *, is_heard: bool) -> Iterable[t
 
 
 def _free(draft: Draft, changed: Mapping[str, str]) -> list[str]:
-    """Those paths, by their keys, that nobody holds."""
+    """Those paths, by their keys, that no one holds."""
     if not changed:
         return []
     held = {key for key, _mode, id in draft.scopes(list(changed), []) if _is_live(draft, id)}

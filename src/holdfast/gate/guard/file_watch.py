@@ -1,9 +1,9 @@
-"""Before a command: what others hold is remembered. After it: what of that has changed.
+"""Before a command: record the files that others hold. After it: find those that have changed.
 
-A change counts as damage if the lease is still its owner's and the owner cannot have made it: it
-neither wrote this file meanwhile, nor ran a command of which nobody knows what it writes. Who made
-it is not known: it may have been the command, a person, or a program that was left running. What is
-changed while its owner is busy itself is no damage.
+A change counts as damage if the owner still has the lease and cannot have made the change: it
+neither wrote this file meanwhile, nor ran a command whose writes are unknown. It is not known what
+made the change: the command, a person, or a program that was left running. A file that changes
+while its owner is busy itself is not damaged.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 WATCHED_MAX = 500
 COMMAND_CHARACTERS_MAX = 200
-#: A command of which nothing was heard for so long has ended without a word.
+#: A command without any event for so long has ended without a report.
 SILENT_NS = 600 * 10**9
 
 
 def call_of(holder: Holder, command: str) -> str:
-    """What a command has in common before and after it ran."""
+    """What identifies a command both before and after it ran."""
     return edit_marks.digest(f"{holder.key}\0{command}")
 
 
@@ -45,7 +45,7 @@ def remember(
     unsure: bool,
     fleeting: Sequence[str] = (),
 ) -> None:
-    """A command is about to run. `fleeting` are files that it makes and removes again."""
+    """Record a command that is about to run. It makes and removes the files in `fleeting`."""
     data: dict[str, Any] = {
         "at": time_ns(), "agent": holder.key, "unsure": unsure, "command": shown(command),
         "fleeting": list(fleeting),
@@ -72,8 +72,8 @@ def remember(
 
 
 def this(running: list[Running], holder: Holder, command: str) -> Running | None:
-    """The last one of this agent with this command. Several may run at once, and of an earlier
-    one that was broken off nothing was ever heard."""
+    """The latest command of this agent with this text. Several may run at once, and the end of an
+    earlier one that was interrupted was never reported."""
     call = f"{call_of(holder, command)}-"
     for one in reversed(running):
         if one.file.rpartition("/")[2].startswith(call):
@@ -82,21 +82,21 @@ def this(running: list[Running], holder: Holder, command: str) -> Running | None
 
 
 def withdraw(root: str, holder: Holder, command: str) -> None:
-    """A command that was about to run will not."""
+    """Forget a command that was about to run and will not."""
     one = this(kept_files.all_running(root), holder, command)
     if one is not None:
         kept_files.remove(one.file)
 
 
 def shown(command: str) -> str:
-    """A command for people to recognise: one line, not too long."""
+    """A command as people can recognise it: one line, shortened."""
     line = " ".join("".join(c if c.isprintable() else " " for c in command).split())
     most = COMMAND_CHARACTERS_MAX
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 class Hurt(Value):
-    """A file that changed while a command ran and another held it; as it was, and as it is."""
+    """A file that changed while a command ran and another agent held it: before, and after."""
 
     __slots__ = ("after", "before", "file", "grant", "keeps", "key", "kind", "mode", "owner",
                  "parent", "path")  # fmt: skip
@@ -116,8 +116,8 @@ class Hurt(Value):
 
 
 def hurt(manager: Ledger, one: Running, running: Iterable[Running]) -> list[Hurt]:
-    """What of others has changed since a command began, and was not changed by its owner. Whether
-    it is still its owner's only the ledger knows."""
+    """Files of others that have changed since a command began, and not by their owner. Whether the
+    owner still holds them only the ledger knows."""
     changed = [
         entry
         for entry in one.data.get("files", ())
@@ -134,12 +134,12 @@ def hurt(manager: Ledger, one: Running, running: Iterable[Running]) -> list[Hurt
 
 
 def is_recent(one: Running) -> bool:
-    """Whether a command can be in progress still."""
+    """Whether a command may still be in progress."""
     return one.at > time_ns() - SILENT_NS
 
 
 def _is_its_own(manager: Ledger, entry: list[Any], one: Running, busy: set[str]) -> bool:
-    """Whether the owner of a file may have changed it itself. In doubt it did."""
+    """Whether the owner of a file may have changed it itself. If in doubt, yes."""
     path, key = entry[0], entry[4]
     assert manager.tree is not None
     root = manager.tree.root

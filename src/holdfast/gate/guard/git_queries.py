@@ -1,4 +1,4 @@
-"""Asking git, within a time: what it does not answer is not known, and that is no error here."""
+"""Questions to git with a time limit: no answer means that the result is unknown, not an error."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: All that is asked around one command takes no longer than this.
+#: All questions around one command together take no longer than this.
 GIT_SECONDS = 10.0
-#: More than this is not read: whoever prints so much speaks of no files that anybody holds.
+#: More than this is not read: so long an answer is not a list of files that agents hold.
 ANSWER_BYTES_MAX = 64 << 20
-#: What is sure to fit into a pipe.
+#: Input up to this size is sure to fit into a pipe.
 INPUT_BYTES_MAX = 1 << 16
 
 DIFF = (
@@ -26,7 +26,7 @@ DIFF = (
 
 
 class Git:
-    """git in one folder, until a moment."""
+    """git in one folder, up to a deadline."""
 
     __slots__ = ("_end", "_env", "folder")
 
@@ -36,11 +36,11 @@ class Git:
         self._env = {**outside(), "GIT_TERMINAL_PROMPT": "0"}
 
     def at(self, folder: str) -> Git:
-        """The same elsewhere."""
+        """The same for another folder."""
         return Git(folder, self._end)
 
     def ask(self, *words: str, input: bytes = b"", codes: tuple[int, ...] = (0,)) -> bytes | None:
-        """What it answers, or None if it fails, takes too long, or is not there."""
+        """Its answer, or None if it fails, takes too long, or is not installed."""
         argv = ["git", "-C", self.folder, "-c", "core.quotePath=false", *words]
         try:
             code, answer = _run(argv, self._env, input, self._end)
@@ -70,15 +70,15 @@ def names_of(answer: bytes) -> set[str]:
 
 
 def ignored(git: Git, paths: Iterable[str]) -> set[str]:
-    """Those of some paths that git ignores; none if it is not known."""
+    """Those of some paths that git ignores; none if that is unknown."""
     given = b"".join(os.fsencode(path) + b"\0" for path in paths)
     answer = git.ask("check-ignore", "-z", "--stdin", input=given, codes=(0, 1))
     return names_of(answer) if answer else set()
 
 
 def _run(argv: list[str], env: dict[str, str], input: bytes, end: float) -> tuple[int, bytes]:
-    """Exit code and output. Not with the standard library's module where it can be done without:
-    to import that takes longer than git."""
+    """Exit code and output. Avoids the standard library's `subprocess` where possible: importing
+    it takes longer than git."""
     if end <= monotonic():
         return -1, b""
     if sys.platform == "win32" or not hasattr(os, "posix_spawnp"):
@@ -127,7 +127,7 @@ def _spawned(argv: list[str], env: dict[str, str], input: bytes, end: float) -> 
 
 
 def _fed(input: bytes) -> int:
-    """A descriptor from which the input can be read. It must fit into a pipe."""
+    """A descriptor from which the input can be read. The input must fit into a pipe."""
     if not input:
         return os.open(os.devnull, os.O_RDONLY)
     source, into = os.pipe()
@@ -144,7 +144,7 @@ def _fed(input: bytes) -> int:
 
 
 def _read(descriptor: int, end: float) -> bytes | None:
-    """Everything until the other side closes it; None if that takes too long or is too much."""
+    """Everything up to the end of the pipe; None if that takes too long or is too much."""
     from select import POLLIN, poll
 
     ready = poll()

@@ -1,10 +1,10 @@
-"""What the guard writes into the ledger, as typed records: each has a version and one decoder.
+"""The guard's records in the ledger, as typed values: each has a version and one decoder.
 
-    Damage   what others hold was changed while a command ran, and how it can be put back
-    Told     an agent has to hear of it
+    Damage   files of others changed while a command ran, and how they can be restored
+    Told     an agent has to be told of it
 
-Version 1 had no `by_key` in `Told`: whose command it was could be told by a name only. A record of
-a newer version is not guessed at.
+Version 1 had no `by_key` in `Told`: only a name identified whose command it was. A record of a
+newer version is refused rather than guessed at.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def damage_name(id: str) -> str:
 
 
 def told_name(key: str, id: str = "") -> str:
-    """The name of the note that an agent has to hear of it; without an id, the start of all."""
+    """The name of the note that an agent has to be told; without an id, the prefix of all such."""
     return f"damage-for:{key}:{id}"
 
 
 class DamagedFile(Value):
     """A file that was changed while another held it.
 
-    `before` and `after` are digests of what was in it, `was` is what was there. What is `kept`
-    lies beside the ledger under `number`.
+    `before` and `after` are digests of its content, `was` is its kind before. If `kept`, the old
+    content is beside the ledger under `number`.
     """
 
     __slots__ = ("after", "before", "kept", "mode", "number", "owner", "owner_key", "path", "was")
@@ -84,8 +84,8 @@ class DamagedFile(Value):
 
 
 class Damage(Value):
-    """What others hold was changed while a command of `by` ran. Whether that command did it nobody
-    can know."""
+    """Files of others were changed while a command of `by` ran. Whether that command changed them
+    is not known."""
 
     __slots__ = ("by", "by_key", "command", "files", "id")
 
@@ -116,10 +116,10 @@ class Damage(Value):
 
 
 class Told(Value):
-    """What one agent has to hear of damage: that to its own files, or that of its own command.
+    """What one agent has to be told of damage: to its own files, or during its own command.
 
-    `by_key` is empty in a record of version 1: then only the damage itself says whose command it
-    was.
+    `by_key` is empty in a record of version 1: then only the damage itself has the key of the agent
+    whose command it was.
     """
 
     __slots__ = ("by", "by_key", "command", "id", "paths")
@@ -146,7 +146,7 @@ class Told(Value):
 
 
 def _readable(event: Event) -> Mapping[str, Any]:
-    """What an event says, if this version can know what that means."""
+    """An event's data, if this version can read it."""
     version = event.data.get("version", 1)
     if isinstance(version, int) and version <= VERSION:
         return event.data

@@ -1,4 +1,4 @@
-"""What others hold, and what there is to know of the asking agent, in one look at the ledger."""
+"""What others hold, and the asking agent's own state, in one read of the ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Held(Value):
-    """One path that somebody holds; `file` is absolute, a folder is held for reading only."""
+    """One path that another holder has; `file` is absolute, a folder is held for reading only."""
 
     __slots__ = ("file", "folder", "grant", "key", "keys", "owner", "parent", "path", "since",
                  "writes")  # fmt: skip
@@ -40,9 +40,9 @@ class Held(Value):
 
 
 class Sight(Value):
-    """What an agent's command meets: what `others` hold, what it has itself, how it stands.
+    """What an agent's command meets: what `others` hold, and which paths are `mine`.
 
-    `blocked` is the report if it, or one that it works for, waits for instruction.
+    `blocked` is the report if the agent, or one above it, waits for instruction.
     """
 
     __slots__ = ("blocked", "mine", "others")
@@ -62,7 +62,8 @@ class Sight(Value):
 def look(manager: Ledger, holder: Holder) -> Sight:
     """What a command of this agent meets now.
 
-    What is held above a sub-agent is not another's: it would come down to it with the first edit.
+    Files held by agents above a sub-agent do not count as others': the lease would move down to it
+    with its first edit.
     """
     root = manager.tree.root if manager.tree is not None else ""
 
@@ -82,8 +83,8 @@ def look(manager: Ledger, holder: Holder) -> Sight:
 
 
 def is_near(folder: str, root: str) -> bool:
-    """Whether what happens in a folder can concern the ledger at `root`: one lies in the other, or
-    the folder in a linked worktree."""
+    """Whether changes in a folder can concern the ledger at `root`: one is inside the other, or
+    the folder is in a linked worktree."""
     if f"{folder}/".startswith(f"{root}/") or f"{root}/".startswith(f"{folder}/"):
         return True
     return checkout_of(root, folder) != root

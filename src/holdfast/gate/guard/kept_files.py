@@ -1,12 +1,12 @@
 """Files that the guard keeps beside the ledger: commands in progress, and contents.
 
     aside/running/   one file for each command in progress
-    aside/kept/      contents by their digest, so what does not change is kept once
-    aside/undo/ID/   the contents that can be put back, for a week
-    aside/said/      what each agent was told of lately
+    aside/kept/      contents by their digest, so unchanged content is kept once
+    aside/undo/ID/   contents that can be restored, for a week
+    aside/said/      what each agent was told recently
 
-What is older than a day and not damage goes away by itself. Nothing here is needed for anybody's
-lease: whoever deletes it loses what could have been put back.
+Files older than a day that belong to no damage are removed. No lease depends on these files: to
+delete them only loses the contents that could have been restored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Stamp = list[int]
 
 KEPT_BYTES_MAX = 64 << 20
-#: More than this is not even read: then only size and times tell.
+#: A larger file is not read: then only its size and times are compared.
 HASHED_BYTES_MAX = 256 << 20
 DAY_SECONDS = 86_400
 UNDO_SECONDS = 7 * DAY_SECONDS
@@ -37,7 +37,7 @@ FILE, ABSENT, LINK, OTHER = "file", "absent", "link", "other"
 
 
 def glimpse(file: str) -> tuple[str, Stamp]:
-    """What is there, and by what a change of it can be seen without reading it."""
+    """The kind of file, and a stamp that reveals a change without reading it."""
     try:
         status = os.lstat(file)
     except OSError:
@@ -49,12 +49,12 @@ def glimpse(file: str) -> tuple[str, Stamp]:
 
 
 def is_settled(stamp: Stamp) -> bool:
-    """Whether the same stamp later means that nothing has changed."""
+    """Whether an equal stamp later proves that nothing has changed."""
     return bool(stamp) and file_times.is_settled(stamp[3], time_ns())
 
 
 def content_of(file: str, most: int = KEPT_BYTES_MAX) -> bytes | None:
-    """The content of an ordinary file that is not too large; of a link, where it leads."""
+    """The content of a regular file that is not too large; of a link, its target."""
     flags = os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0)
     try:
         if os.path.islink(file):
@@ -67,7 +67,7 @@ def content_of(file: str, most: int = KEPT_BYTES_MAX) -> bytes | None:
 
 
 class Kept:
-    """Remembers contents, and keeps them as far as there is room."""
+    """Records contents, and keeps copies as far as there is room."""
 
     __slots__ = ("_known", "_new", "_root", "_to_hash", "_to_keep")
 
@@ -79,8 +79,8 @@ class Kept:
         self._to_hash = HASHED_BYTES_MAX
 
     def remember(self, path: str, file: str) -> tuple[str, Stamp, str, bool]:
-        """What is there: its kind, its stamp, its digest (empty if it was not read), and whether
-        the content is kept."""
+        """A file's kind, stamp and digest (empty if it was not read), and whether its content is
+        kept."""
         kind, stamp = glimpse(file)
         if kind != FILE:
             return kind, stamp, "", False
@@ -111,11 +111,11 @@ class Kept:
         if settled and stamp == glimpse(file)[1]:
             self._new[path] = [stamp, name, keeps]
         if not settled:
-            stamp[3] = 0  # as no stamp ever is: the content will be compared
+            stamp[3] = 0  # never equal to a real stamp, so the content will be compared
         return kind, stamp, name, keeps
 
     def done(self) -> None:
-        """What was remembered now saves reading it the next time."""
+        """Save what was recorded, so that the files need not be read the next time."""
         if self._new != self._known:
             save(aside(self._root, "known.json"), self._new)
 
@@ -132,7 +132,7 @@ class Kept:
 
 
 def has_changed(file: str, kind: str, stamp: Stamp, name: str) -> bool:
-    """Whether something is not any more what was remembered of it."""
+    """Whether a file is no longer as it was recorded."""
     now, seen = glimpse(file)
     if now != kind:
         return True
@@ -146,7 +146,7 @@ def has_changed(file: str, kind: str, stamp: Stamp, name: str) -> bool:
 
 
 def name_of(file: str) -> str:
-    """The digest of what a file holds now; a word for what is no file."""
+    """The digest of a file's present content; its kind if it is not a file."""
     kind, _stamp = glimpse(file)
     if kind in (ABSENT, OTHER):
         return kind
@@ -158,7 +158,7 @@ def name_of(file: str) -> str:
 
 
 def put(name: str, data: bytes) -> None:
-    """Make a file, whole or not at all."""
+    """Write a file atomically, and its folder if it is missing."""
     try:
         replace_file(name, data, mode=0o600)
     except FileNotFoundError:
@@ -171,7 +171,7 @@ def save(name: str, value: Any) -> None:
 
 
 def loaded(name: str) -> dict[str, Any] | None:
-    """What was saved; None if it cannot be read."""
+    """What `save` wrote; None if it cannot be read."""
     try:
         with open(name, "rb") as stream:
             found = loads(stream.read().decode())
@@ -196,12 +196,12 @@ class Running:
 
 
 def begin(root: str, call: str, data: dict[str, Any]) -> None:
-    """A command begins."""
+    """Record a command that begins."""
     save(aside(root, "running", f"{call}-{data['at']}-{os.getpid()}.json"), data)
 
 
 def all_running(root: str) -> list[Running]:
-    """All commands that are written down, oldest first."""
+    """All recorded commands, oldest first."""
     folder = aside(root, "running")
     try:
         names = [name for name in os.listdir(folder) if name.endswith(".json")]
@@ -223,13 +223,13 @@ def remove(file: str) -> None:
 
 
 def clear(root: str, folder: str) -> None:
-    """Take all files of a folder away."""
+    """Remove all files of a folder."""
     for file in _older(aside(root, folder), float("inf")):
         remove(file)
 
 
 def sweep(root: str) -> list[str]:
-    """Take away what is too old, once an hour. The ids of damage that cannot be undone any more."""
+    """Remove old files, once an hour. The ids of damage that can no longer be undone."""
     mark = aside(root, "swept")
     now = time_ns() // 10**9
     try:
@@ -246,7 +246,7 @@ def sweep(root: str) -> list[str]:
 
 
 def discard(root: str, id: str) -> bool:
-    """Keep nothing of damage any more. False if that cannot be."""
+    """Remove what is kept for one damage. False if that fails."""
     folder = aside(root, "undo", id)
     for file in _older(folder, float("inf")):
         remove(file)

@@ -1,12 +1,12 @@
 """Several ledgers at once: an agent at work in more repositories than the one it was started in.
 
-What it writes is asked for where the file lies, all or nothing: if one ledger refuses, what the
-others had given just now is given back.
+Each file is requested in the ledger of its own repository, all or nothing: if one ledger refuses,
+the leases that the others have just granted are released.
 
-A client tells its hooks of a stop or an end in the folder that the session belongs to, its home.
-What its agents hold elsewhere would be held on until the client dies. So beside the ledger there a
-small file says which others have to hear of it too. Without a ledger at home nobody can say that;
-what is held elsewhere then ends with a commit or with the client.
+A client reports a stop or an end to its hooks in the folder that the session belongs to, its home.
+Leases of its agents elsewhere would otherwise last until the client dies. So a small file beside
+the ledger at home lists the other ledgers that have to be told. Without a ledger at home there is
+no such list; leases elsewhere then end with a commit or with the client.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from holdfast.gate.shell import Reading
 
 FOLDER = f"{LEDGER_FOLDER}/abroad"
-#: A session of which nothing was heard for so long has ended without a word.
+#: A session without any event for so long has ended without a report.
 OLD_SECONDS = 30 * 86_400.0
 
 
@@ -50,8 +50,8 @@ OLD_SECONDS = 30 * 86_400.0
 
 
 def ledgers(intent: Intent, here: str | None, home: str) -> tuple[list[str], Reading | None]:
-    """The roots of all ledgers that have to hear of something that is no edit, and what was read
-    of the command line, if that is what decides. `here` is the ledger where it happens."""
+    """The roots of all ledgers that have to be told of an event other than an edit, and the reading
+    of the command line, if that decides it. `here` is the ledger where the event happens."""
     base = root_of(_home(intent, home)) or here
     roots = {root: None for root in (base, here) if root is not None}
     session = agent_key(intent.client, intent.session)
@@ -71,15 +71,15 @@ def ledgers(intent: Intent, here: str | None, home: str) -> tuple[list[str], Rea
 
 
 def note_edit(intent: Intent, home: str, roots: Iterable[str]) -> None:
-    """An agent edits in these ledgers; that at home may not be among them."""
+    """Note that an agent edits in these ledgers; its home may not be among them."""
     base = root_of(home)
     if base is not None:
         _note(base, agent_key(intent.client, intent.session), roots)
 
 
 def blocked(intent: Intent, home: str, roots: Iterable[str]) -> list[str]:
-    """The ledgers of a session, beside these, in which its agent may write nothing. It may not
-    anywhere then: so they are asked as well."""
+    """The ledgers of a session, other than these, in which its agent is blocked. A blocked agent
+    must not write anywhere, so these ledgers are asked as well."""
     base = root_of(home)
     return [] if base is None else _where_blocked(intent, base, roots)
 
@@ -91,8 +91,8 @@ def _where_blocked(intent: Intent, base: str, roots: Iterable[str]) -> list[str]
 
 
 def _is_blocked(root: str, intent: Intent, *, is_home: bool) -> bool:
-    """Whether an agent is blocked in a ledger, or one above it was before it was heard of: that is
-    known at home only, where all agents of the session are heard of at once."""
+    """Whether an agent is blocked in a ledger, or one above it was before the agent was known
+    there. The latter is known only at home, where all agents of the session are recorded."""
     from holdfast.gate.agents import holder_of
     from holdfast.gate.rulebook import agent_family, agent_records
     from holdfast.manager import transactions
@@ -109,11 +109,11 @@ def _is_blocked(root: str, intent: Intent, *, is_home: bool) -> bool:
         with LockManager.open(root) as manager:
             return transactions.look(manager, look)
     except HoldfastError:
-        return False  # nothing of what lies there is written
+        return False  # nothing in that repository is written
 
 
 def _of_line(line: Reading) -> Iterable[str]:
-    """The ledgers of what a command line writes, and of where its programs may write."""
+    """The ledgers of the files that a command line writes, and of where its programs may write."""
     paths = [*line.writes, *(verb.folder for verb in line.trees if verb.folder)]
     for path in (*paths, *line.visits) if line.unsure else paths:
         root = root_of(path)
@@ -125,13 +125,13 @@ def root_of(path: str) -> str | None:
     """The root of the ledger that a path belongs to, if any."""
     try:
         return find_root(path)
-    except HoldfastError:  # nobody can tell, or it leads nowhere
+    except HoldfastError:  # it cannot be resolved, or leads nowhere
         return None
 
 
 def _home(intent: Intent, home: str) -> str:
-    """Where the session belongs to. A client whose hooks are not told runs there itself; the
-    folder of a command is only where that runs."""
+    """The folder that the session belongs to. A client that does not tell its hooks runs in that
+    folder itself; the folder of a command is only where the command runs."""
     adapter = clients.adapter(intent.client)
     if intent.event not in (SHELL, SHELLED) or adapter is None or adapter.HOME:
         return home
@@ -152,9 +152,9 @@ def _home(intent: Intent, home: str) -> str:
 def in_each(
     places: Mapping[str, Paths], call: Call, ask: Callable[[str, Paths, Call], Answer]
 ) -> Answer:
-    """What all ledgers say together. In the order of their names: two agents that want the same
-    files take them in the same order, and cannot wait for each other. Those without a file are
-    asked first: they have nothing to give, and may refuse."""
+    """The joint answer of all ledgers. They are asked in the order of their names: two agents that
+    want the same files take them in the same order, and cannot deadlock. Ledgers without a file are
+    asked first: they have nothing to grant, and may refuse."""
     said = Answer(QUIET)
     asked: list[str] = []
     for root in sorted(places, key=lambda root: (bool(places[root]), root)):
@@ -171,7 +171,7 @@ def in_each(
 
 
 def _give_back(call: Call, roots: Iterable[str]) -> None:
-    """What was newly taken in these ledgers is free again, and nothing begins."""
+    """Release what was newly taken in these ledgers, and forget the call."""
     from holdfast.gate.agents import holder_of
     from holdfast.gate.guard import file_watch
     from holdfast.manager import transactions
@@ -188,7 +188,7 @@ def _give_back(call: Call, roots: Iterable[str]) -> None:
         try:
             transactions.release_each(call.manager_of(root), call.taken[root])
         except HoldfastError:
-            continue  # it comes free at the next stop, for it was never written
+            continue  # the file was never written, so it comes free at the next stop
 
 
 # What is known of a session
@@ -199,7 +199,7 @@ def _file(home: str, session: str) -> str:
 
 
 def _known(home: str, session: str) -> list[str]:
-    """The roots of other ledgers, as far as they are still there."""
+    """The roots of other ledgers, as far as they still exist."""
     try:
         with open(_file(home, session), encoding="utf-8", errors="surrogateescape") as stream:
             lines = stream.read().splitlines()
@@ -209,7 +209,7 @@ def _known(home: str, session: str) -> list[str]:
 
 
 def _note(home: str, session: str, roots: Iterable[str]) -> None:
-    """Agents of this session go there. Never raises: their leases would only last longer."""
+    """Note where agents of this session go. Never raises: at worst their leases last longer."""
     known = (home, *_known(home, session))
     new = [root for root in roots if root not in known and "\n" not in root]
     if not new:
@@ -226,7 +226,9 @@ def _note(home: str, session: str, roots: Iterable[str]) -> None:
 def _forget(home: str, session: str) -> None:
     try:
         os.unlink(_file(home, session))
-        os.rmdir(f"{home}/{FOLDER}")  # unless it knows of others; without it hooks are quicker
+        os.rmdir(
+            f"{home}/{FOLDER}"
+        )  # fails if it lists other sessions; without the folder hooks are faster
     except OSError:
         pass
 

@@ -1,4 +1,4 @@
-"""Command lines that always pass: those that do nothing but call Holdfast."""
+"""Command lines that always pass: those that only call Holdfast."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from holdfast.gate.shell.parsing.syntax_nodes import Node, Word
 
 LENGTH_MAX = 10_000
-#: What may stand behind a pipe: it shows what it reads.
+#: Programs that may follow a pipe: they only show what they read.
 _SHOWING = frozenset(["cat", "grep", "head", "jq", "tail", "wc"])
-#: Commands of Holdfast that write no file and start nothing; `resume` itself asks for a person.
+#: Commands of Holdfast that write no file and start nothing; `resume` itself requires a person.
 _LOOKING = frozenset(
     ["blockers", "check", "gaps", "log", "resume", "status", "unlock", "whoami"],
 )
@@ -27,7 +27,7 @@ _WITH_VALUE = ("-C", "--store")
 
 
 def is_own_line(command: str) -> bool:
-    """Whether a line does nothing but call Holdfast, perhaps elsewhere, perhaps to show a part."""
+    """Whether a line only calls Holdfast, perhaps after `cd`, perhaps piped into a filter."""
     if len(command) > LENGTH_MAX:
         return False
     try:
@@ -48,7 +48,7 @@ def only_looks(command: str) -> bool:
 
 
 def _verb(node: Node) -> str:
-    """Which command of Holdfast is called."""
+    """The command of Holdfast that is called."""
     words = [_text(word) for word in node.words] if isinstance(node, Simple) else []
     words = words[3:] if words[1:3] == ["-m", "holdfast"] else words[1:]
     while words and words[0].startswith("-"):
@@ -57,7 +57,7 @@ def _verb(node: Node) -> str:
 
 
 def _name(node: Node) -> str:
-    """What is called; empty if it is more than that."""
+    """The program that is called; empty if the node is more than a plain call."""
     if isinstance(node, Pipeline):
         first, *rest = (_name(one) for one in node.commands)
         return first if all(name in _SHOWING for name in rest) else ""
@@ -75,6 +75,6 @@ def _name(node: Node) -> str:
 
 
 def _text(word: Word) -> str:
-    """A word that is known from its spelling alone; else nothing."""
+    """A word that is known from its spelling alone; else empty."""
     texts = [part.text for part in word.parts if isinstance(part, Text)]
     return "".join(texts) if len(texts) == len(word.parts) else ""

@@ -1,21 +1,19 @@
-"""Files that switch the gate off, and which changes of them are not for agents to make.
+"""Files that can switch the gate off, and which changes to them agents may make.
 
-    .holdfast/…                      none: the ledger is there, and whether the gate is on
-    git's hooks that are Holdfast's,
+    .holdfast/…                      none: it has the ledger and the switch
+    Holdfast's hooks of git,
     .git/holdfast/…                  none
     .claude/settings*.json,
-    .codex/hooks.json                those that leave our hooks as they are
+    .codex/hooks.json                those that leave Holdfast's hooks unchanged
     .codex/config.toml               those that leave hooks switched on
-    holdfast.toml                    those that leave all settings as they are
+    holdfast.toml                    those that leave all settings unchanged
 
-Which files these are is in the one table of `holdfast.manager.files.control_files`; here is how a
-change of
-one is judged. An edit tool says what the file will be, so what it may not change is compared and
-everything else passes. Of a command nobody knows that, so it is refused, and told to use the edit
-tool.
+The files are listed in the one table of `holdfast.manager.files.control_files`; this module judges
+a change to one. An edit tool states the new content, so the protected parts are compared and
+everything else passes. A command does not, so it is refused, and told to use the edit tool.
 
-It keeps an agent from doing it by the way, or as a quick way round a refusal. It is no protection
-from one that wants to: a program can write these files too.
+This keeps an agent from switching the gate off in passing, or as a quick workaround for a refusal.
+It does not stop one that is determined to: a program can write these files too.
 """
 
 from __future__ import annotations
@@ -42,10 +40,10 @@ if TYPE_CHECKING:
     from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.ledger import Ledger
 
-    #: Given the root, the old text and the new one (None if it is not known): why it is refused.
+    #: Given the root, the old text and the new one (None if unknown): why it is refused.
     Judge = Callable[[str, str, str | None], str]
 
-#: The events of what was not let through.
+#: The events of what was refused.
 COMMAND_REFUSED = "command_refused"
 EDIT_REFUSED = "edit_refused"
 
@@ -60,16 +58,16 @@ _SETTINGS = "it configures the gate, which only people may change"
 #: How the names of git's hooks start, as far as any of them are ours.
 _GIT_NAMES = ("pre-", "post-")
 _GIT_FOLDER = ".git/hooks"
-#: Where git is led to hooks of ours if it looks elsewhere (`gate.hookfolder`).
+#: Holdfast's own hooks and settings, if `core.hooksPath` is set (`gate.git.hook_folder`).
 _GIT_OWN = ".git/holdfast"
-#: What a file of Codex' hooks may have at its top; with anything else it is not read at all.
+#: The top-level keys of Codex's hooks file; Codex does not read a file with any other.
 CODEX_KEYS = frozenset(["description", "hooks"])
 
 
 def switches_off(root: str, paths: Iterable[str]) -> tuple[str, str] | None:
     """The first of some real paths that a command must not write, and why.
 
-    A path with a slash at its end means everything below that folder.
+    A path that ends with a slash means everything below that folder.
     """
     own = f"{root}/{LEDGER_FOLDER}"
     for path in paths:
@@ -94,7 +92,7 @@ def _is_below(folder: str, path: str) -> bool:
 
 
 def _below(root: str, folder: str) -> list[str]:
-    """The files of this kind below a folder."""
+    """The files below a folder that can switch the gate off."""
     names = [control.name for control in TABLE if control.judge]
     try:
         names += [f"{_GIT_FOLDER}/{name}" for name in os.listdir(f"{root}/{_GIT_FOLDER}")]
@@ -107,7 +105,7 @@ def _below(root: str, folder: str) -> list[str]:
 
 def judged(root: str, path: str, outcome: Callable[[str], str | None]) -> str:
     """Why an agent must not change a file, by its real path, into what `outcome` makes of its text
-    (empty: it is gone then; None: it is not known). Empty if it may."""
+    (empty: the file is gone then; None: unknown). Empty if it may."""
     if f"{path}/".startswith(f"{root}/{LEDGER_FOLDER}/"):
         return _LEDGER
     checkout = checkout_of(root, path)
@@ -121,7 +119,7 @@ def judged(root: str, path: str, outcome: Callable[[str], str | None]) -> str:
 
 
 def _is_git_hook(path: str) -> bool:
-    """Whether a file is a hook of git that is ours, wherever git looks for its hooks."""
+    """Whether a file is one of Holdfast's hooks of git, wherever git looks for its hooks."""
     if not path.rpartition("/")[2].startswith(_GIT_NAMES):
         return False
     from holdfast.gate.git import hook_scripts
@@ -158,7 +156,7 @@ def kept_from(
     event: str,
     what: Mapping[str, Any],
 ) -> Answer:
-    """The refusal to write what would switch the gate off; written down when the agent's event is
+    """The refusal of a write that would switch the gate off; recorded when the agent's event is
     decided."""
     write_down(gate, event, {**what, "paths": [path]})
     return Answer(
@@ -170,7 +168,7 @@ def kept_from(
 
 
 def write_down(gate: LeaseGate, event: str, data: Mapping[str, Any]) -> None:
-    """What was not let through, in the same transaction as the event."""
+    """Record a refusal, in the same transaction as the event."""
 
     def part(draft: Draft, holder: Holder) -> None:
         draft.say(event, {"agent": holder.id, **data})
@@ -190,7 +188,7 @@ def _text(path: str) -> str:
 
 
 def object_in(text: str) -> dict[str, Any]:
-    """What a client reads from its settings: nothing from what is no JSON object."""
+    """The settings as a client reads them: empty unless the text is a JSON object."""
     try:
         found = loads(text.strip())
     except (ValueError, RecursionError):
@@ -199,7 +197,7 @@ def object_in(text: str) -> dict[str, Any]:
 
 
 def our_hooks(settings: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Our hooks: the event, where in its lists, for which tools, and what is run."""
+    """Holdfast's hooks: event, position in its lists, matcher, and handler."""
     from holdfast.gate.install.hook_entries import is_ours
 
     found = []
@@ -214,7 +212,7 @@ def our_hooks(settings: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def our_prefix(settings: dict[str, Any]) -> str:
-    """Our program in front of Claude Code's shell commands, if the settings name it."""
+    """Holdfast's program in front of Claude Code's shell commands, if the settings name it."""
     from holdfast.gate.commands.prefix_script import VARIABLE, is_ours
 
     env = settings.get("env")
@@ -223,7 +221,7 @@ def our_prefix(settings: dict[str, Any]) -> str:
 
 
 def _missing(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> str:
-    """Why not, if hooks are not there any more, wherever in the lists they stand."""
+    """The reason if hooks are missing, wherever in the lists they are; else empty."""
     there = [(one[0], *one[3:]) for one in new]
     gone = dict.fromkeys(str(one[0]) for one in old if (one[0], *one[3:]) not in there)
     names = ", ".join(gone)
@@ -268,7 +266,7 @@ def _codex_config(root: str, old: str, new: str | None) -> str:
 
 
 def has_hooks_off(text: str) -> bool:
-    """Whether settings of Codex switch all hooks off."""
+    """Whether Codex's settings switch all hooks off."""
     features = _tables(text).get("features")
     return isinstance(features, dict) and features.get("hooks") is False
 
@@ -289,7 +287,7 @@ def _settings(_root: str, old: str, new: str | None) -> str:
     return _SETTINGS if new is None or _tables(old) != _tables(new) else ""
 
 
-#: By the word that the table has for how a change is judged.
+#: By the table's word for how a change is judged.
 _JUDGES: dict[str, Judge] = {
     "claude": _claude,
     "codex": _codex,

@@ -1,7 +1,7 @@
-"""What tools leave behind, also where git was not told to ignore it.
+"""Files that tools leave behind, also where git was not told to ignore them.
 
-All agents' commands write these again and again, so nobody gets them to keep: the next test run
-of another agent would be refused, or called damage.
+All agents' commands write these again and again, so no agent keeps a lease on them: the next test
+run of another agent would be refused, or reported as damage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OUTPUTS = frozenset(["build", "coverage", "dist", "target", "venv"])
 
 
 def is_cache(path: str) -> bool:
-    """Whether something is of the kind that every run makes anew."""
+    """Whether a path is of a kind that every run of a tool writes anew."""
     return path.endswith(_ENDS) or not _CACHES.isdisjoint(path.split("/"))
 
 
@@ -34,5 +34,5 @@ def cache_folder(path: str) -> str:
 
 
 def is_left_over(path: str) -> bool:
-    """Whether something that is new to git is not worth keeping."""
+    """Whether a path that is new to git is a tool's output rather than a source."""
     return is_cache(path) or not _OUTPUTS.isdisjoint(path.split("/"))

@@ -1,8 +1,8 @@
-"""Which files a git verb would change that works on the whole tree.
+"""Which files would be changed by a git verb that works on the whole tree.
 
-Asked of the real git: what differs, what is dirty, what would be removed. What cannot be known
-(a target that is not here yet, an interactive choice) is None: then nobody is refused for it, and
-what happens is looked at afterwards.
+The real git is asked: which files differ, are dirty, would be removed. If that cannot be known
+(a target that is not here yet, an interactive choice) the answer is None: then the command is not
+refused, and its effects are checked afterwards.
 
 Verbs of one line are followed in order, so `git checkout main && git pull` pulls into main.
 """
@@ -55,7 +55,7 @@ class Tree:
         return self.diff("HEAD", "--")
 
     def incoming(self, target: str, base: str | None = None) -> Names:
-        """What joining with a commit changes: what it changed since they parted, unless we have
+        """What merging a commit changes: what it changed since the merge base, unless HEAD has
         the same already."""
         base = base or self.git.line("merge-base", self.head, target)
         if base is None:
@@ -64,7 +64,7 @@ class Tree:
 
 
 def join(*some: Names) -> Names:
-    """All of them; what is not known is left out, unless nothing is known."""
+    """Their union; unknown sets are left out, unless all are unknown."""
     known = [names for names in some if names is not None]
     return set().union(*known) if known else None
 
@@ -84,7 +84,7 @@ class Verb:
         self.folder = tree.git.at(verb.folder)
 
     def read(self, takes: str = "", *long_takes: str) -> tuple[Options, list[str], list[str]]:
-        """Options, operands before a `--`, and paths after it."""
+        """Options, operands before `--`, and paths after it."""
         cut = self.argv.index("--") if "--" in self.argv else len(self.argv)
         found = scan([Arg(word) for word in self.argv[:cut]], takes, long_takes)
         return found, [arg.text for arg in found.operands], self.argv[cut + 1 :]
@@ -130,7 +130,7 @@ def switch(one: Verb) -> Names:
 
 
 def _remote(tree: Tree, name: str) -> str | None:
-    """The commit of a branch that only a remote has: git would make a branch of it."""
+    """The commit of a branch that only a remote has: git would create a local branch for it."""
     answer = tree.git.ask(
         "for-each-ref", "--format=%(objectname)", f"refs/remotes/*/{name}", "--count=2"
     )
@@ -147,10 +147,10 @@ def _go(tree: Tree, target: str, name: str, *, force: bool) -> Names:
 
 
 def _from(one: Verb, source: str, paths: list[str], *, removes: bool) -> Names:
-    """What taking paths from a commit, or from the index, changes in the tree."""
+    """What restoring paths from a commit, or from the index, changes in the tree."""
     words = [source] if source else []
     if not removes and source:
-        words.insert(0, "--diff-filter=a")  # what that commit does not have stays as it is
+        words.insert(0, "--diff-filter=a")  # files that the commit does not have stay unchanged
     return one.tree.diff(*words, "--", *paths, git=one.folder)
 
 
@@ -161,7 +161,7 @@ def restore(one: Verb) -> Names:
     source = found.value("-s", "--source")
     where = source.text if source else "HEAD" if found.has("-S", "--staged") else ""
     if where.startswith("-"):
-        return None  # git refuses it, and would take it for an option where it is asked
+        return None  # git refuses it, and `git diff` would take it for an option
     return _from(one, where, [*operands, *paths], removes=not found.has("--overlay"))
 
 
@@ -209,7 +209,7 @@ def stash(one: Verb) -> Names:
 
 
 def _unstash(one: Verb, action: str) -> Names:
-    """What comes back. What this very line has put away was its own, or it was refused."""
+    """What is restored. A stash made earlier in the same line has only the agent's own files."""
     if one.tree.stashed:
         return set()
     found, operands, _paths = one.read()
@@ -230,16 +230,16 @@ def _unstash(one: Verb, action: str) -> Names:
 
 
 def clean(one: Verb) -> Names:
-    """git says itself what it would remove; a folder ends with a slash."""
+    """git lists what it would remove; a folder ends with a slash."""
     found, operands, paths = one.read("e", "--exclude")
     if found.has("-i", "--interactive"):
         return None
     words: list[str] = []
     for name, value in found.options:
-        if name not in ("-q", "--quiet"):  # it would not say what it removes
+        if name not in ("-q", "--quiet"):  # with these git lists nothing
             words.append(f"{name}={value.text}" if value and name[1] == "-" else name)
             words += [value.text] if value and name[1] != "-" else []
-    # Behind the words, so that no `--no-dry-run` of theirs makes it remove something.
+    # After the words, so that no `--no-dry-run` among them makes it remove anything.
     answer = one.folder.ask("clean", *words, "-n", "--", *operands, *paths)
     prefix = one.folder.ask("rev-parse", "--show-prefix")
     if answer is None or prefix is None:
@@ -252,7 +252,7 @@ def clean(one: Verb) -> Names:
 
 
 def _unquoted(name: str) -> str:
-    """A name as git prints it: in quotes, with escapes, if it is a strange one."""
+    """A name from git's output, which quotes and escapes unusual ones."""
     if not name.startswith('"'):
         return name
     known = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
@@ -287,7 +287,7 @@ def merge(one: Verb) -> Names:
 
 
 def _put_away(one: Verb, found: Options, *sections: str) -> Names:
-    """With autostash, everything dirty is put away for a moment: others write meanwhile."""
+    """With autostash, everything dirty is stashed for a moment: others write meanwhile."""
     if found.has("--no-autostash"):
         return None
     git = one.tree.git
@@ -300,7 +300,7 @@ def _put_away(one: Verb, found: Options, *sections: str) -> Names:
 
 
 def pull(one: Verb) -> Names:
-    """As far as it is known here: what the remote has got since then is not."""
+    """As far as is known here: commits that the remote has received since are unknown."""
     found, operands, _paths = one.read("mXsSj", "--strategy", "--strategy-option", "--depth",
                                        "--upload-pack", "--jobs", "--refmap")  # fmt: skip
     tree = one.tree
@@ -380,15 +380,15 @@ VERBS: dict[str, Callable[[Verb], Names]] = {
 }  # fmt: skip
 
 
-#: Verbs that may take away what git does not know of, and so also what Holdfast lives on.
+#: Verbs that may remove untracked files, and so also Holdfast's own.
 _CLEARING = ("clean", "stash")
 
 
 def changes(
     verbs: Iterable[TreeVerb], root: str, seconds: float = GIT_SECONDS
 ) -> Iterator[tuple[TreeVerb, str, Names]]:
-    """What each verb would change, one after the other: the top of its tree, and names below that;
-    None if it is not known. Verbs that have nothing to do with this root are left out."""
+    """What each verb would change, in order: the top of its tree, and names below it; None if
+    unknown. Verbs that do not concern this root are left out."""
     end = monotonic() + seconds
     trees: dict[str, Tree] = {}
     for verb in verbs:
@@ -405,7 +405,7 @@ def changes(
 
 
 class Loss(Value):
-    """What would be lost with a verb: what others hold, or what the gate needs (and why)."""
+    """What a verb would destroy: files that others hold, or that the gate needs (and why)."""
 
     __slots__ = ("held", "ours", "verb", "why")
 
@@ -419,8 +419,7 @@ class Loss(Value):
 def losses(
     verbs: Iterable[TreeVerb], others: Iterable[Held], root: str, seconds: float
 ) -> Loss | None:
-    """What would be lost with the first verb that takes something away; None if none does, as far
-    as it is known."""
+    """What the first harmful verb would destroy; None if none does, as far as is known."""
     held = list(others)
     wanted = [verb for verb in verbs if held or verb.verb in _CLEARING]
     for verb, top, names in changes(wanted, root, seconds):
@@ -436,7 +435,7 @@ def losses(
 
 
 def met(top: str, changed: set[str], held: Iterable[Held]) -> list[Held]:
-    """What of the held is among the changed; a name with a slash at its end is a folder."""
+    """Those held that are among the changed; a name that ends with a slash is a folder."""
     files = {f"{top}/{name}" for name in changed if not name.endswith("/")}
     folders = tuple(f"{top}/{name}" for name in changed if name.endswith("/"))
     found = []

@@ -1,9 +1,9 @@
-"""What changed while a command ran and nobody holds: told to its agent, and left free.
+"""Unleased files that changed while a command ran: reported to its agent, and left free.
 
-Nobody can know who changed it: the command, a person who saved a file, another agent's program. So
-it becomes nobody's. Found by asking git what is not committed, and the files when they last
-changed: since the command began. What git ignores and what tools leave behind is not worth a word,
-and what an agent was told of it is not told again for a while.
+It is not known what changed them: the command, a person who saved a file, another agent's program.
+So no one gets a lease on them. They are found by asking git what is not committed, and each file
+when it last changed: since the command began. Files that git ignores or that tools leave behind are
+not reported, and no file is reported again to the same agent for a while.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
     from holdfast.manager.files.paths import Tree
 
-#: So many files are looked at; what changed more was a storm.
+#: How many files are examined at most.
 FILES_MAX = 5000
-#: New folders that are looked into.
+#: How many new folders are listed at most.
 FOLDERS_MAX = 20
 #: Files that are named, the others are counted.
 NAMED_MAX = 5
-#: How long an agent remembers what it was told.
+#: How long a file is not reported again to the same agent.
 AGAIN_SECONDS = 3600
 
 
 def changed_since(
     tree: Tree, folder: str, start: int, seconds: float = GIT_SECONDS
 ) -> dict[str, str]:
-    """What is not committed, in the checkout around a folder, and changed since a moment: the path
-    by the key that is locked for it. When a file was removed cannot be told."""
+    """Uncommitted files in the checkout around a folder that changed since `start`: paths by
+    their keys. Removed files are left out, because the time of removal is unknown."""
     found: dict[str, str] = {}
     checkout = checkout_of(tree.root, os.path.realpath(folder)) if folder else tree.root
     for path in uncommitted(checkout, seconds)[:FILES_MAX]:
@@ -49,12 +49,12 @@ def changed_since(
                 place = tree.place(file)
                 found[place.key] = place.path
         except (OSError, HoldfastError):
-            continue  # it is gone, or nobody can lock it
+            continue  # it is gone, or has a name that cannot be locked
     return found
 
 
 def uncommitted(root: str, seconds: float = GIT_SECONDS) -> list[str]:
-    """What git knows of and is not committed, and what is new, relative to the root."""
+    """Tracked files with uncommitted changes, and new files, relative to the root."""
     git = Git(root, monotonic() + seconds)
     prefix = git.ask("rev-parse", "--show-prefix")
     answer = git.ask(
@@ -84,7 +84,7 @@ def uncommitted(root: str, seconds: float = GIT_SECONDS) -> list[str]:
 
 
 def news(root: str, key: str, paths: Sequence[str]) -> list[str]:
-    """Those of some paths that an agent was not told of lately. From now on it was."""
+    """Those of some paths that were not reported to an agent recently; marks them as reported."""
     name = edit_marks.aside(root, "said", edit_marks.digest(key))
     now = int(time())
     said = {
@@ -95,7 +95,7 @@ def news(root: str, key: str, paths: Sequence[str]) -> list[str]:
         try:
             kept_files.save(name, {**said, **dict.fromkeys(new, now)})
         except OSError:
-            pass  # then it hears of it twice
+            pass  # at worst they are reported twice
     return new
 
 
