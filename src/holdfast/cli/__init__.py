@@ -1,39 +1,27 @@
 """The command `holdfast`: it parses and prints, and decides nothing.
 
-    commands     the commands and their options as one table
-    families     the tables of commands of one kind, each under its own first word
-    parser       how a line is read with it
-    helping      --help and --version
-    opening      which ledger, whose lock, and where a path starts
-    init         init
-    doctor       doctor
-    switching    off, on
-    gating       hook, blockers, resume, undo
-    person       whether a person asks
-    locks        lock, unlock, renew, steal
-    naming       which grants somebody means
-    looking      check, whoami
-    status       status
-    spec         spec lock, unlock, status, cleanup, whoami
-    history      log, reap, trim
-    running      run
-    leasing      run --lease
-    writing      write
-    planning     plan
-    signals      what passes between a runner and its command
-    proof        proof …
-    demo         demo: which one is shown
-    demo_tasks   the demo of tasks; beside it demo_tasks_stage, _agent, _story and _audit
-    demo_screens the demo of screens; beside it demo_stage, _agent, _story, _show and _audit
-    demo_process the folder and the dispatcher of a demo; demo_words and demo_checks are for both
-    completion   for bash, zsh and fish, made from the same table
-    tables       columns that fit the terminal
-    printing     what goes to which stream, and what must never reach a terminal
-    top          top: what the page shows, in a terminal
-    serving      serve: the page
+    commands         the commands and their options as one table
+    families         the tables of the families of commands: spec, proof, tree
+    parser           reads a command line with these tables
+    suggestions      the hint under an unknown command or option
+    command_context  which ledger, which holder, and where a path starts
+    overview         holdfast alone
+    help             help, --help and --version
+    locking          lock, unlock, renew, steal, check, whoami, status, log, reap, trim, run, write
+    guarding         init, doctor, off, on, hook, blockers, resume, undo
+    dispatch         plan, dispatch, decide, gaps
+    watching         top, serve
+    tree             tree …
+    spec_commands    spec …
+    proof_commands   proof …
+    demo             demo
+    completion       completions for bash, zsh and fish, made from the same tables
+    printing         what goes to which stream, and what must never reach a terminal
+    terminal         width, keys, and tables that fit
 
-A module is imported when its command runs: starting must cost next to nothing. The store is not
-closed in the end. Leaving it open is safe, and closing it would write its log back every time.
+A module is imported when its command runs, because starting must cost next to nothing. The store
+is not closed at the end: leaving it open is safe, and closing it would write its log back every
+time.
 """
 
 from __future__ import annotations
@@ -57,7 +45,7 @@ INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and say with which code to exit. `-C` changes the current folder."""
+    """Run one command line and return the exit code. `-C` changes the current folder."""
     try:
         return _guarded(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
@@ -65,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _guarded(words: list[str]) -> int:
-    """Whatever can be expected to go wrong, as words and an exit code."""
+    """Run it, and turn every expected error into a message and an exit code."""
     from holdfast.cli.parser import parse, wants_json
     from holdfast.cli.printing import complain, prepare
     from holdfast.core.errors import HoldfastError
@@ -76,7 +64,7 @@ def _guarded(words: list[str]) -> int:
         call = parse(words)
         as_json = call.flag("json")
         return _run(call)
-    except BrokenPipeError:  # whoever read our output has had enough
+    except BrokenPipeError:  # the reader of our output is gone
         return DONE
     except HoldfastError as error:
         complain(error, as_json)
@@ -97,7 +85,7 @@ def _run(call: Call) -> int:
 
 
 def _known(error: Exception) -> HoldfastError | None:
-    """What the system or the database says while somebody reads or writes, as one of ours."""
+    """An error of the system or of the database as one of Holdfast's; None for a bug."""
     import sqlite3
 
     from holdfast.core.errors import StoreError
@@ -113,7 +101,7 @@ def _known(error: Exception) -> HoldfastError | None:
 
 
 def exit_code(error: HoldfastError) -> int:
-    """The exit code that belongs to an error. They are few, and they stay."""
+    """The exit code of an error. There are few, and they are stable."""
     from holdfast.core.errors import InvalidInput, LockTimeoutError, Lost, Refused
 
     if isinstance(error, LockTimeoutError):

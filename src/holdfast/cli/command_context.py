@@ -37,7 +37,7 @@ STORE_VARIABLE = variables.STORE
 
 
 class CommandContext:
-    """What one command works with. Making it enters the folder that `-C` names."""
+    """The folder, store and holder of one command. Creating it enters the folder of `-C`."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -50,11 +50,11 @@ class CommandContext:
             )
 
     def me(self) -> Self:
-        """Who calls."""
+        """The caller as a holder, and how it was determined."""
         return whoami(os.environ, holder=self.call.text("holder"))
 
     def places(self, texts: list[str]) -> list[str]:
-        """Paths as absolute ones; resources, and what is no path at all, as they are."""
+        """Make paths absolute; leave resources and unusable words as they are."""
         return [self._place(text) for text in texts]
 
     def _place(self, text: str) -> str:
@@ -63,7 +63,7 @@ class CommandContext:
         return os.path.join(self.folder, text)
 
     def open(self, places: list[str]) -> LockManager:
-        """The ledger for these places, made if there is none."""
+        """Open the ledger for these places, and make it if there is none."""
         if self.store:
             return LockManager.open("", store=self.store)
         root = self._root(places)
@@ -74,7 +74,7 @@ class CommandContext:
         return LockManager.open(root)
 
     def find(self, places: list[str]) -> LockManager | None:
-        """The ledger for these places, if there is one."""
+        """Open the ledger for these places, if there is one."""
         if self.store:
             is_there = os.path.exists(self.store.removeprefix("sqlite://"))
             is_known = self.store.startswith("sqlite:///")
@@ -116,18 +116,18 @@ def _enter(folders: list[str]) -> str:
 
 
 def tree_of(manager: LockManager) -> Tree:
-    """The tree that a ledger on disk is about."""
+    """The tree of a ledger on disk."""
     assert manager.tree is not None
     return manager.tree
 
 
 def view_of(manager: LockManager) -> AbstractContextManager[View]:
-    """The present state, to read."""
+    """The current state, to read."""
     return manager.store.view(deadline=monotonic() + DEADLINE_SECONDS)
 
 
 def nothing_held(what: str) -> LockNotHeldError:
-    """There is no ledger, so nobody holds anything."""
+    """The error for a name where no ledger exists, so nothing is held."""
     return LockNotHeldError(
         f"{what} is not locked: there is no ledger here yet",
         hint="holdfast status shows who holds what",

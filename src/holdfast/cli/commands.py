@@ -9,14 +9,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-#: What a value is, which is how it is completed.
+#: The kind of a value, by which shells complete it.
 FILE = "file"
 FOLDER = "folder"
 TEXT = "text"
 
 
 class Option:
-    """One option. Without a placeholder it is a switch; `maybe` if its value may be left out."""
+    """One option. Without a placeholder it is a switch; with `maybe` its value may be omitted."""
 
     __slots__ = ("help", "many", "maybe", "name", "placeholder", "short", "value")
 
@@ -41,7 +41,7 @@ class Option:
 
     @property
     def spelled(self) -> str:
-        """As it is written: `--ttl TIME`, `--wait [TIME]`."""
+        """How help shows it: `--ttl TIME`, `--wait [TIME]`."""
         names = f"{self.short}, --{self.name}" if self.short and self.name else ""
         names = names or self.short or f"--{self.name}"
         if not self.placeholder:
@@ -109,7 +109,7 @@ class Command:
 
 
 class Family:
-    """Commands of one kind, under one first word; their table is read when that word is typed."""
+    """Commands that share a first word; their table is imported when that word is typed."""
 
     __slots__ = ("name", "summary")
 
@@ -328,12 +328,12 @@ FAMILIES: tuple[Family, ...] = (
     Family("tree", "worktrees with one writer each, and snapshots that are whole or not there"),
 )
 
-#: What `holdfast` without a command runs, and `--help` and `--version`.
+#: Run by `holdfast` without a command, by `--help` and by `--version`.
 OVERVIEW = Command("overview", "overview", "", "")
 HELP = Command("usage", "help", "", "")
 VERSION = Command("version", "help", "", "")
 
-#: The environment that the commands read.
+#: The environment variables that the commands read.
 VARIABLES = (
     ("HOLDFAST_STORE", "the store to use, as with --store"),
     ("HOLDFAST_HOLDER", "the name of the holder, set by a program that runs agents"),
@@ -345,5 +345,5 @@ VARIABLES = (
 
 
 def everything() -> tuple[Command, ...]:
-    """All commands, those of the families too."""
+    """All commands, including those of the families."""
     return (*COMMANDS, *(command for family in FAMILIES for command in family.commands))

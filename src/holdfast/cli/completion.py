@@ -1,7 +1,7 @@
 """Completions for bash, zsh and fish, made from the tables of commands.
 
-A command of a family is more than one word, so each script walks: after these words, those may
-follow. A word may be a command in one place and the beginning of one in another.
+A command of a family has several words, so each script walks a tree of words. A word may be a
+command in one place and the beginning of one in another.
 
 bash   source <(holdfast completion bash)
 zsh    holdfast completion zsh > a folder of $fpath, as _holdfast
@@ -49,7 +49,7 @@ def _spellings(options: Iterable[Option]) -> list[str]:
 
 
 class Step:
-    """What may come after some words: nothing if they are a command, else more words."""
+    """The words that may follow some words; none if those are a command."""
 
     __slots__ = ("command", "next", "summary", "words")
 
@@ -60,7 +60,7 @@ class Step:
         self.next: dict[str, Step] = {}
 
     def below(self) -> list[Step]:
-        """This step and all that follow it."""
+        """This step and all steps below it."""
         return [self, *(step for one in self.next.values() for step in one.below())]
 
     @property
@@ -69,7 +69,7 @@ class Step:
 
 
 def _first_step() -> Step:
-    """The way to all commands."""
+    """The root of the tree of all commands."""
     first = Step(())
     for command in everything():
         step = first
@@ -85,7 +85,7 @@ def _first_step() -> Step:
 
 
 def _with_value(kind: str) -> str:
-    """The options that are followed by a value of one kind, as a pattern of bash."""
+    """The options that take a value of one kind, as a pattern of bash."""
     options = [option for command in everything() for option in command.options]
     wanted = [
         option
@@ -96,7 +96,7 @@ def _with_value(kind: str) -> str:
 
 
 def bash() -> str:
-    """The script for bash. It needs nothing but bash itself, also the old one of macOS."""
+    """The script for bash. It needs only bash itself, and works in the old one of macOS."""
     first = _first_step()
     steps = first.below()
     cases = "\n".join(_bash_case(step) for step in steps)
@@ -150,7 +150,7 @@ def _bash_case(step: Step) -> str:
 
 
 def _words(command: Command) -> str:
-    """What may follow a command: a list, or a colon for files."""
+    """The words that may follow a command, or a colon for files."""
     return ":" if command.takes in (FILE, "command", TEXT) else command.takes
 
 
@@ -177,7 +177,7 @@ fi
 
 
 def _zsh_step(step: Step, indent: str) -> str:
-    """Offer the words that may come next; after one of them, what may come after that."""
+    """Offer the words that may come next; after one of them, the words below it."""
     known = "\n".join(
         f"{indent}    '{one.name}:{_zsh_text(one.summary)}'" for one in step.next.values()
     )
@@ -233,7 +233,7 @@ def _zsh_text(text: str) -> str:
     return text.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
 
 
-#: Whether the words so far, without options, begin like this; and whether they are just these.
+#: Whether the words so far, without options, begin like this; and whether they equal this.
 _FISH_FUNCTIONS = """\
 function __holdfast_words
     set -l skips no

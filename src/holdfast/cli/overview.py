@@ -1,4 +1,4 @@
-"""`holdfast` alone: how this repository stands, and what to do next."""
+"""`holdfast` alone: the state of this repository, and what to do next."""
 
 from __future__ import annotations
 

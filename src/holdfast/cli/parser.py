@@ -1,8 +1,8 @@
-"""How a command line is read.
+"""Reads a command line.
 
-Options and paths may stand in any order, global options also before the command. What comes
-after `--` is never an option. `run` is different: the first word that is no option begins the
-command, and everything from there on belongs to it.
+Options and paths may be in any order, and global options also before the command. Words after `--`
+are never options. `run` is different: the first word that is not an option begins the command that
+it runs, and all words from there on belong to that command.
 
 Written by hand because the standard library's parser takes as long to import as a lock takes,
 cannot mix options with several words, and would swallow a path after a bare `--wait`.
@@ -26,20 +26,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-#: Longer than anybody waits: a wait without a limit.
+#: Stands for a wait without a limit.
 FOREVER_SECONDS = 10 * 366 * 86400.0
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class UsageError(InvalidInput):
-    """A command line that means nothing."""
+    """A command line that cannot be right."""
 
     code = "E_USAGE"
 
 
 class Call:
-    """One command line, understood."""
+    """One command line, parsed."""
 
     __slots__ = ("_values", "command", "words")
 
@@ -55,7 +55,7 @@ class Call:
         return name in self._values
 
     def text(self, name: str) -> str | None:
-        """The value of an option, the last if it was given several times."""
+        """The value of an option; the last one if it was given several times."""
         values = self._values.get(name)
         return values[-1] if values else None
 
@@ -73,7 +73,7 @@ class Call:
         return int(text)
 
     def ttl(self, default: float | None) -> float | None:
-        """For how long, in seconds; None if without end."""
+        """The ttl in seconds; None for no end."""
         text = self.text("ttl")
         if text is None:
             return default
@@ -111,12 +111,12 @@ def _duration(text: str) -> float | None:
 
 
 def wants_json(words: list[str]) -> bool:
-    """Whether a line asks for JSON, as far as that can be said of one that may be wrong."""
+    """Whether a line requests JSON, guessed before it is parsed, since it may be wrong."""
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def parse(words: list[str]) -> Call:
-    """The command line, understood. Raises UsageError."""
+    """Parse a command line. Raises UsageError."""
     line = _Line(words)
     line.read_options(GLOBALS, stop_at_word=True)
     name = line.next_word()
@@ -196,7 +196,7 @@ def _relative(name: str, commands: tuple[Command, ...], line: _Line) -> Command:
 
 
 class _Line:
-    """The words of a line, of which some have been read."""
+    """The words of a line, and how many of them have been read."""
 
     def __init__(self, words: list[str]) -> None:
         self.values: dict[str, list[str | None]] = {}
@@ -205,7 +205,7 @@ class _Line:
         self._found: list[str] = []
 
     def next_word(self) -> str | None:
-        """The next word as it stands."""
+        """The next word, whatever it is; None at the end."""
         if self._at >= len(self._words):
             return None
         self._at += 1
@@ -246,7 +246,7 @@ class _Line:
             if value is not None:
                 raise UsageError(f"{name} takes no value", hint=f"write just {name}")
         elif value is None and option.maybe:
-            # A path may follow, so only what reads as a time is one.
+            # A path may follow, so only a word that parses as a time is the value.
             if self._at < len(self._words) and _duration(self._words[self._at]) is not None:
                 value = self.next_word()
         elif value is None:

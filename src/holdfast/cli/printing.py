@@ -1,7 +1,7 @@
-"""What goes to which stream: data to the one, talk and complaints to the other.
+"""Output: data to the standard output, remarks and errors to the standard error.
 
-Reasons, names and paths come from other people's ledgers and command lines. None of them may
-send a control sequence to whoever reads them, so whatever is not printable is spelled out.
+Reasons, names and paths come from other people's ledgers and command lines. None of them may send
+a control sequence to the reader's terminal, so unprintable characters are escaped.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, TextIO
 
-#: Characters that mean nothing to any shell.
+#: Characters that are not special in any shell.
 _HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
 
 
 class OutputError(HoldfastError):
-    """The standard output takes nothing."""
+    """The standard output cannot be written."""
 
     code = "E_OUTPUT"
 
 
 def prepare() -> None:
-    """Make sure that no character can stop the printing, whatever the locale is."""
+    """Make every character printable, whatever the locale is."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def out(text: str) -> None:
-    """Data: to the standard output, at once. Raises BrokenPipeError if nobody reads it."""
+    """Print data to the standard output. Raises BrokenPipeError if the reader is gone."""
     try:
         _write(sys.stdout, f"{text}\n")
     except BrokenPipeError:
@@ -48,7 +48,7 @@ def out(text: str) -> None:
 
 
 def talk(text: str) -> None:
-    """Words beside the data: to the standard error. If nobody can hear them, that is no error."""
+    """Print a remark to the standard error. If that is closed, the remark is dropped."""
     try:
         _write(sys.stderr, f"{text}\n")
     except OSError:
@@ -56,8 +56,8 @@ def talk(text: str) -> None:
 
 
 def talk_at_once(text: str) -> None:
-    """The same from the handler of a signal, which may have come in the middle of a write: a stream
-    refuses another one then."""
+    """The same for the handler of a signal: it may interrupt a write, and a stream refuses another
+    write then."""
     if sys.stderr is None:
         return
     try:
@@ -67,7 +67,7 @@ def talk_at_once(text: str) -> None:
 
 
 def document(value: Any) -> None:
-    """One JSON document on one line."""
+    """Print one JSON document on one line."""
     from holdfast.core.codec import dumps
 
     text = dumps(value)
@@ -75,7 +75,7 @@ def document(value: Any) -> None:
 
 
 def _json_escaped(character: str) -> str:
-    """JSON itself lets some control characters through."""
+    """Escape a character, since JSON itself allows some control characters."""
     if character.isprintable():
         return character
     units = character.encode("utf-16-be", "surrogatepass").hex()
@@ -94,7 +94,7 @@ def _write(stream: TextIO | None, text: str) -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Let what is left, and the interpreter's last flush, go nowhere."""
+    """Discard what is buffered, and what the interpreter flushes at its exit."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -104,7 +104,7 @@ def _silence(stream: TextIO) -> None:
 
 
 def complain(error: HoldfastError, as_json: bool) -> None:
-    """Say what went wrong and what to do next."""
+    """Print an error and its hint."""
     if not as_json or isinstance(error, OutputError):
         for line in _told(error):
             talk(plain(line))
@@ -120,7 +120,7 @@ def complain(error: HoldfastError, as_json: bool) -> None:
 
 
 def _told(error: HoldfastError) -> list[str]:
-    """Its sentence; of an error with several problems, each in a line of its own."""
+    """The lines of an error: its sentence, or one line for each of several problems."""
     problems = error.fields.get("problems", ())
     if len(problems) < 2:
         return [f"holdfast: {error.message}"]
@@ -130,7 +130,7 @@ def _told(error: HoldfastError) -> list[str]:
     return lines + [f"  and {count - len(problems)} more"] * (count > len(problems))
 
 
-#: Characters that Python takes for printable, and that show nothing: fillers, joiners, selectors.
+#: Characters that Python calls printable although they are invisible: fillers, joiners, selectors.
 _BLANK = (
     range(0x34F, 0x350), range(0x115F, 0x1161), range(0x17B4, 0x17B6), range(0x180B, 0x1810),
     range(0x2800, 0x2801), range(0x3164, 0x3165), range(0xFE00, 0xFE10), range(0xFFA0, 0xFFA1),
@@ -139,7 +139,7 @@ _BLANK = (
 
 
 def plain(text: str) -> str:
-    """The text with everything spelled out that a terminal could obey, or that cannot be seen."""
+    """The text with every control character and every invisible character escaped."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if _is_seen(c) else ascii(c)[1:-1] for c in text)
@@ -153,7 +153,7 @@ def _is_seen(character: str) -> bool:
 
 
 def listed(texts: Iterable[str], most: int = 5) -> str:
-    """Some things in a row; the rest is counted."""
+    """The first texts, separated by commas, and the number of the others."""
     found = [plain(text) for text in texts]
     if len(found) > most + 1:
         return f"{', '.join(found[:most])} and {len(found) - most} more"
@@ -161,7 +161,7 @@ def listed(texts: Iterable[str], most: int = 5) -> str:
 
 
 def quoted(words: Iterable[str]) -> str:
-    """Words as they can be pasted into a shell."""
+    """Words, quoted so that they can be pasted into a shell."""
     return " ".join(
         word if word and _HARMLESS.issuperset(word) else "'" + word.replace("'", "'\\''") + "'"
         for word in map(plain, words)
@@ -169,7 +169,7 @@ def quoted(words: Iterable[str]) -> str:
 
 
 def local(moment: float) -> str:
-    """A moment as people here say it: the time, with the day if it is not today."""
+    """A moment in local time, with the day if it is not today."""
     at, today = time.localtime(moment), time.localtime()
     if at[:3] == today[:3]:
         return f"{at.tm_hour:02d}:{at.tm_min:02d}"
@@ -180,12 +180,12 @@ def local(moment: float) -> str:
 
 
 def colours() -> bool:
-    """Whether the standard output is a terminal that shows colours, and they are wanted."""
+    """Whether the standard output is a terminal that shows colours, and NO_COLOR is not set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return is_terminal()
 
 
 def is_terminal() -> bool:
-    """Whether a person sees the standard output as it comes."""
+    """Whether the standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()

@@ -1,4 +1,4 @@
-"""What the gate's events say of agents, as sentences."""
+"""The gate's events about agents, as sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def sentence(type: str, data: Data) -> str:
-    """One event as a sentence; empty for what this does not know."""
+    """One event as a sentence; empty for an unknown one."""
     told = _TOLD.get(type)
     return "" if told is None else told(_who(data), data)
 

@@ -1,4 +1,4 @@
-"""doctor: whether the guard holds, as a table of what was tried."""
+"""doctor: tests whether the guard holds, and prints a table of the results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHOWN = {HELD: ("held", ""), FAILED: ("FAILED", RED), NOTE: ("note", YELLOW)}
 
 
 def doctor(call: Call) -> int:
-    """Try everything, after putting right what can be if that is asked for."""
+    """Run all tests; with --fix, repair first what can be repaired."""
     root = home_root(CommandContext(call).folder)
     repairs = repair(root) if call.flag("fix") else []
     found = examine(root, os.environ)
@@ -92,7 +92,7 @@ def _tell(found: Sequence[Finding], repairs: Sequence[Repair]) -> None:
 
 
 def _tell_fixes(found: Sequence[Finding]) -> None:
-    """Below the table, whose lines may be cut: all that is not well, whole, with what to do."""
+    """Print each problem in full with its remedy, since the lines of the table may be cut."""
     failed = [one for one in found if one.state == FAILED]
     out("")
     for one in (*failed, *(note for note in found if note.state == NOTE)):

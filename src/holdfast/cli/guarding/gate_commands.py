@@ -1,4 +1,4 @@
-"""hook, blockers, resume, undo: the gate as clients call it, and what people see of it."""
+"""hook, blockers, resume, undo: the gate, as clients call it and as people see it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def hook(call: Call) -> int:
-    """Answer a client's hook. `init` installs a quicker way to the same."""
+    """Answer a client's hook. `init` installs a faster way to call it."""
     from holdfast.gate.door.hook_process import main
 
     if len(call.words) != 1:
@@ -34,7 +34,7 @@ def hook(call: Call) -> int:
 
 
 def blockers(call: Call) -> int:
-    """Which agents were stopped, and what for."""
+    """Show which agents were stopped, and why."""
     context = CommandContext(call)
     root = find_root(context.folder)
     found: list[dict[str, Any]] = []
@@ -65,7 +65,7 @@ def _plain_lines(text: str) -> str:
 
 
 def resume(call: Call) -> int:
-    """Blocked agents may go on."""
+    """Let blocked agents continue."""
     if len(call.words) > 1:
         raise UsageError("one agent at a time", hint="without a name all blocked agents continue")
     may, hint = "let a blocked agent continue", "ask the person whom you work for"
@@ -94,14 +94,14 @@ def resume(call: Call) -> int:
 
 
 def _names(blocks: list[Block]) -> list[str]:
-    """The names of some agents, each once; with their keys if two have the same."""
+    """The names of some agents, each once; with their keys if two share a name."""
     names = {block.key: block.agent for block in blocks}
     shared = len(set(names.values())) < len(names)
     return [f"{name} ({key})" if shared else name for key, name in names.items()]
 
 
 def undo(call: Call) -> int:
-    """Put back what a command damaged."""
+    """Restore what a command damaged."""
     from holdfast.gate import guard
 
     if len(call.words) != 1:

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from holdfast.gate.install.install_plan import Plan
 
 
-#: How git begins the line of a worktree's place.
+#: The beginning of git's line for the place of a worktree.
 _PLACE = "worktree "
-#: What was, or would be, done.
+#: What would be done, and what was done.
 _INFINITIVES = {
     "written": "write", "changed": "change", "removed": "remove", "put back": "restore",
 }  # fmt: skip
@@ -101,11 +101,11 @@ def _reject_bare(folder: str) -> None:
     raise UsageError(f"{common} is a bare repository, in which no agent edits anything", hint=hint)
 
 
-# Who
+# Which clients, and git
 
 
 def _named(call: Call) -> list[Client] | None:
-    """The clients that are named with `--client`, None if none is."""
+    """The clients named with `--client`; None without that option."""
     names = [name.strip() for text in call.many("client") for name in text.split(",")]
     if not call.flag("client"):
         return None
@@ -159,7 +159,7 @@ def _install(call: Call, root: str) -> int:
     except GitError as error:
         if call.flag("git"):
             raise
-        # Found and not asked for: the agents' hooks are worth having without it.
+        # Git was found, not requested: the agents' hooks are useful without it.
         with_git, git_trouble = (
             False,
             [f"git's hooks were not installed: {error.message}", error.hint],

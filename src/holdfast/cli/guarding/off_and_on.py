@@ -1,6 +1,6 @@
-"""off and on: the gate of a repository, switched by a person and for all to see.
+"""off and on: a person switches the gate of a repository, visibly for everyone.
 
-Also where the ledger is broken: that is when somebody needs it most.
+This also works if the ledger is broken: that is when a person needs it most.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GATE_ON = "gate_on"
 
 
 def off(call: Call) -> int:
-    """Let everything pass, until it is switched on again."""
+    """Let everything pass until the gate is switched on again."""
     root = home_root(CommandContext(call).folder)
     me = person_in(root, "switch the gate off", "ask the person whom you work for")
     before = switched_off(root)
@@ -69,7 +69,7 @@ def on(call: Call) -> int:
 
 
 def _recorded(root: str, type: str, data: dict[str, str]) -> str:
-    """Write it to the ledger, for `holdfast log`. What to say if that was not possible."""
+    """Write it to the ledger, for `holdfast log`. Returns what to print if that is impossible."""
     from holdfast.manager import transactions
     from holdfast.manager.manager import LockManager
 
@@ -82,5 +82,5 @@ def _recorded(root: str, type: str, data: dict[str, str]) -> str:
 
 
 def off_data(found: Off | None) -> dict[str, str] | None:
-    """For `--json`."""
+    """The state of the switch for `--json`."""
     return None if found is None else {"by": found.by, "at": found.at, "reason": found.reason}

@@ -1,4 +1,4 @@
-"""Whether a person asks, at a terminal and in nobody else's name."""
+"""Whether a person runs the command, at a terminal and in their own name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def person(
     may: str, hint: str, *, at_a_terminal: bool = True, manager: LockManager | None = None
 ) -> Holder:
-    """The person who types. Raises UsageError if it is somebody, or something, else.
+    """The person who runs the command. Raises UsageError for an agent or a program.
 
-    An agent that could do what is in its way would do it. `may` is what only a person may. With the
-    `manager` of a ledger, no process below a runner that holds something there is a person,
-    whatever its environment says: what an agent starts cannot choose its ancestors.
+    An agent that could remove an obstacle would do so. `may` is what only a person may do. With the
+    `manager` of a ledger, no process below a runner that holds a grant there counts as a person,
+    whatever its environment says: a process that an agent starts cannot choose its ancestors.
     """
     from holdfast.manager.owners.identity import whoami
 
@@ -42,8 +42,8 @@ def person(
 
 
 def person_in(root: str, may: str, hint: str, *, at_a_terminal: bool = True) -> Holder:
-    """The person who types, in a repository that may have a ledger, and one that may be broken:
-    then only the environment tells who runs for an agent."""
+    """The same in a repository whose ledger may be missing or broken; then only the environment
+    shows that a process runs for an agent."""
     from holdfast.core.errors import StoreError
     from holdfast.manager.files.paths import LEDGER_FOLDER
     from holdfast.manager.manager import LockManager
@@ -67,7 +67,7 @@ def _name(agent: Holder, manager: LockManager | None) -> str:
 
 
 def _runner_above(manager: LockManager) -> str:
-    """The name of a runner or a dispatched item that holds something, and that we run below."""
+    """The name of a runner or a dispatched item that holds a grant and is our ancestor."""
     from holdfast.manager.owners.identity import OWNER_VARIABLE
     from holdfast.manager.owners.processes import ancestors
 

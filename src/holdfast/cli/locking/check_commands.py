@@ -1,4 +1,4 @@
-"""check and whoami: answers that change nothing."""
+"""check and whoami: they only read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check(call: Call) -> int:
-    """What would be in the way of the caller if it locked this now."""
+    """Show what would conflict if the caller locked this now."""
     context = CommandContext(call)
     reads, writes = context.places(call.many("read")), context.places(call.words)
     if not reads and not writes:
@@ -51,7 +51,7 @@ def check(call: Call) -> int:
 
 
 def whoami(call: Call) -> int:
-    """Whose lock it would be."""
+    """Show the holder that the caller's locks would have."""
     me = _known(CommandContext(call))
     if call.flag("json"):
         from holdfast.manager.plain_data import holder_data
@@ -65,19 +65,19 @@ def whoami(call: Call) -> int:
 
 
 def _refused() -> dict[str, Any]:
-    """What the broker around this command has refused to it, if there is one."""
+    """The refusals of the broker around this command, if there is one."""
     from holdfast.gate.sandbox import SandboxError, runner_client
 
     if not runner_client.address():
         return {}
     try:
         return {"refusals": runner_client.ask({"ask": "refusals"})["refusals"]}
-    except SandboxError:  # another kind of sandbox, or the runner is gone
+    except SandboxError:  # another kind of sandbox, or the runner has exited
         return {}
 
 
 def _known(context: CommandContext) -> Self:
-    """Who calls, by the name that people here know; a ledger that cannot be read knows none."""
+    """The caller; an agent by its name in this ledger, if the ledger can be read."""
     me = context.me()
     if not me.holder.client:
         return me

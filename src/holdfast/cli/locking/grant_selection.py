@@ -1,4 +1,4 @@
-"""Which grants somebody means who names them by their ids or by what they cover."""
+"""The grants that a command line names, by their ids or by their paths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def is_grant_id(text: str) -> bool:
-    """Whether a word is the id of a grant. A file of such a name is written with `./` before it."""
+    """Whether a word is the id of a grant. A file with such a name is written with `./`."""
     return (
         len(text) == 36
         and [len(part) for part in text.split("-")] == [8, 4, 4, 4, 12]
@@ -30,11 +30,10 @@ def is_grant_id(text: str) -> bool:
     )
 
 
-def owned(manager: LockManager, me: Holder, names: list[str], *, to_give_back: bool) -> list[Grant]:
-    """The grants of one holder that are named, each once.
+def owned(manager: LockManager, me: Holder, names: list[str], *, to_release: bool) -> list[Grant]:
+    """The named grants of one holder, each once.
 
-    To give back is to give back the whole of it: it is an error to name only a part of what a
-    grant covers.
+    A grant is released as a whole: with `to_release` it is an error to name only some of its paths.
     """
     ids, places = _sorted_out(manager, names)
     found: dict[str, Grant] = {}
@@ -50,14 +49,14 @@ def owned(manager: LockManager, me: Holder, names: list[str], *, to_give_back: b
             if not named:
                 raise _not_held(view, place, me)
             found.update((grant.id, grant) for grant in named)
-    if to_give_back:
+    if to_release:
         for grant in found.values():
             _refuse_part(grant, places, grant.id in ids)
     return list(found.values())
 
 
 def held(manager: LockManager, names: list[str]) -> list[Grant]:
-    """The grants of anybody that are named."""
+    """The named grants, of any holder."""
     ids, places = _sorted_out(manager, names)
     found: dict[str, Grant] = {}
     with view_of(manager) as view:
@@ -85,16 +84,16 @@ def _sorted_out(manager: LockManager, names: Iterable[str]) -> tuple[list[str], 
 
 
 def _by_id(view: View, id: str) -> Grant:
-    """A grant that has not ended. Raises how it ended if it has."""
+    """The grant with an id. Raises an error that says how it ended, if it has."""
     known = view.grant(id)
     if not isinstance(known, Grant):
         sentences.raise_verdict(rules.verify(view, id, None, 0))
-        raise AssertionError("a grant that is not there was found to be in order")
+        raise AssertionError("a missing grant was verified")
     return known
 
 
 def _entries(grant: Grant, places: list[Place]) -> list[str]:
-    """The paths of a grant that these places are, by name or as the same file on disk."""
+    """The paths of a grant that match these places, by name or as the same file on disk."""
     wanted = {key for place in places for key in (place.key, place.inode) if key}
     return list(
         dict.fromkeys(
@@ -125,7 +124,7 @@ def _of_another(grant: Grant, me: Holder) -> LockNotHeldError:
 
 
 def _not_held(view: View, place: Place, me: Holder | None) -> LockNotHeldError:
-    """What to tell somebody who names what is not theirs: who has it, if anybody has."""
+    """The error for a path that the caller does not hold, with its holders if there are any."""
     conflicts = _holders(view, place)
     sentence = f"{place.path} is not locked" + ("" if me is None else f" by you ({me.id})")
     if conflicts:
@@ -139,7 +138,7 @@ def _not_held(view: View, place: Place, me: Holder | None) -> LockNotHeldError:
 
 
 def _holders(view: View, place: Place) -> list[ConflictInfo]:
-    """All live grants that overlap a place."""
+    """All live grants that overlap a place, as conflicts."""
     draft = Draft(view)
     wanted = [key for key in (place.key, place.inode) if key]
     found: dict[str, ConflictInfo] = {}

@@ -1,7 +1,7 @@
-"""Looking from inside a sandbox, where the ledger is closed: the runner outside is asked.
+"""Reading from inside a sandbox, where the ledger is closed: the runner outside answers.
 
-How the commands that only look ask; `holdfast.gate.people.ledger_picture` answers. They print what
-they print outside, from the same code.
+This is the side of the commands that only read; `holdfast.gate.people.ledger_picture` answers. They
+print the same as outside, with the same code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def picture(context: CommandContext, everything: bool, closed: StoreReadonlyError) -> Picture:
-    """What `status` shows. Raises the error with which the ledger is closed if nobody can tell."""
+    """What `status` shows. Raises the error of the closed ledger if no runner can answer."""
     said = _asked(context, {"ask": "picture", "all": everything}, closed)
     found = Picture(None, everything, context.folder)
     found.look_at(said["root"], said["store"], said["head"], said["now"])
@@ -39,7 +39,7 @@ def picture(context: CommandContext, everything: bool, closed: StoreReadonlyErro
 def conflicts(
     context: CommandContext, reads: list[str], writes: list[str], closed: StoreReadonlyError
 ) -> tuple[Conflicts, int]:
-    """What would be in the way of the caller, and when that was."""
+    """The conflicts with a request of the caller, and the time of the answer."""
     me = context.me().holder
     wanted = {"ask": "check", "id": me.id, "key": me.key, "read": reads, "write": writes}
     said = _asked(context, wanted, closed)
@@ -48,7 +48,7 @@ def conflicts(
 
 
 def blockers(context: CommandContext, closed: StoreReadonlyError) -> list[dict[str, Any]]:
-    """The reports on agents that were stopped."""
+    """The reports about agents that were stopped."""
     found: list[dict[str, Any]] = _asked(context, {"ask": "blockers"}, closed)["blockers"]
     return found
 
@@ -61,7 +61,7 @@ def _asked(
     if not runner_client.address():
         raise closed
     said = runner_client.ask(wanted)
-    if said["root"] != context.root():  # the runner knows its own ledger only
+    if said["root"] != context.root():  # the runner knows only its own ledger
         raise closed
     return said
 

@@ -1,4 +1,4 @@
-"""lock, unlock, renew, steal: what changes who holds what."""
+"""lock, unlock, renew, steal: the commands that change which holder has what."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def lock(call: Call) -> int:
-    """Lock files for writing, and others for reading, all or none."""
+    """Lock files for writing, and others for reading: all or none."""
     context = CommandContext(call)
     me, (reads, writes) = context.me(), _wanted(context)
     manager = context.open(writes + reads)
@@ -33,7 +33,7 @@ def lock(call: Call) -> int:
 
 
 def steal(call: Call) -> int:
-    """Take over what has expired."""
+    """Take over a lock whose lease has expired."""
     context = CommandContext(call)
     me, (reads, writes) = context.me(), _wanted(context)
     manager = context.open(writes + reads)
@@ -50,7 +50,7 @@ def steal(call: Call) -> int:
 
 
 def _introduced(manager: LockManager, me: Self) -> Self:
-    """Whoever calls, by the name that people know it by in this ledger."""
+    """The caller; an agent by its name in this ledger, which is registered if it is new."""
     if not me.holder.client:
         return me
     from holdfast.gate.people.agent_lookup import introduced
@@ -68,7 +68,7 @@ def take(
     reason: str,
     wait: float | None,
 ) -> LockGrant:
-    """All of it, now or after a wait. Raises what the rules say if not."""
+    """Acquire all of it, immediately or after a wait. Raises the refusal."""
     if wait is None:
         outcome = manager.ask(holder, reads, writes, ttl=ttl, reason=reason)
         if isinstance(outcome, Refusal):
@@ -83,7 +83,7 @@ def take(
 def _tell_wait(
     manager: LockManager, holder: Holder, reads: list[str], writes: list[str], wait: float
 ) -> None:
-    """Say for whom we are going to wait, for a silent wait looks like a hang."""
+    """Name the holders that we wait for, since a silent wait looks like a hang."""
     from holdfast.cli.command_context import view_of
     from holdfast.core import rules
 
@@ -122,7 +122,7 @@ def _tell_taken(call: Call, verb: str, grant: LockGrant, me: Self) -> None:
 
 
 def _way_back(call: Call, grant: LockGrant) -> list[str]:
-    """What to give to `unlock`, from the same folder, to undo this call."""
+    """The words for `unlock` that undo this call, typed in the same folder."""
     words = [word for folder in call.many("-C") for word in ("-C", folder)]
     for name in ("store", "holder"):
         value = call.text(name)
@@ -134,7 +134,7 @@ def _way_back(call: Call, grant: LockGrant) -> list[str]:
 
 
 def _paths(grant: GrantSnapshot) -> str:
-    """What a grant covers, in words."""
+    """The paths of a grant, as text."""
     parts = []
     if grant.write_paths:
         parts.append(listed(grant.write_paths))
@@ -144,14 +144,14 @@ def _paths(grant: GrantSnapshot) -> str:
 
 
 def unlock(call: Call) -> int:
-    """Give back grants by their ids or by what they cover."""
+    """Release grants, named by their ids or by their paths."""
     context = CommandContext(call)
     if call.flag("force"):
         return _force(context)
     if call.flag("reason"):
         raise UsageError("--reason needs --force", hint="leave it out: a release needs no reason")
     me = context.me().holder
-    manager, grants = _owned(context, me, to_give_back=True)
+    manager, grants = _owned(context, me, to_release=True)
     for grant in grants:
         manager.release(grant.id, holder=me)
     _tell_each(call, "released", grants)
@@ -159,7 +159,7 @@ def unlock(call: Call) -> int:
 
 
 def renew(call: Call) -> int:
-    """Extend grants by their ids or by what they cover."""
+    """Extend grants, named by their ids or by their paths."""
     context = CommandContext(call)
     ttl = call.ttl(None)
     if ttl is None and call.flag("ttl"):
@@ -168,7 +168,7 @@ def renew(call: Call) -> int:
             hint="lock it again with --ttl none, then unlock this",
         )
     me = context.me().holder
-    manager, grants = _owned(context, me, to_give_back=False)
+    manager, grants = _owned(context, me, to_release=False)
     renewed = [manager.renew(grant.id, holder=me, ttl=ttl) for grant in grants]
     if call.flag("json"):
         document({"renewed": [grant.to_dict() for grant in renewed]})
@@ -181,9 +181,9 @@ def renew(call: Call) -> int:
 
 
 def _owned(
-    context: CommandContext, me: Holder, *, to_give_back: bool
+    context: CommandContext, me: Holder, *, to_release: bool
 ) -> tuple[LockManager, list[Grant]]:
-    """The caller's grants that its words name."""
+    """The grants of the caller that the command line names."""
     from holdfast.cli.locking.grant_selection import owned
 
     names = _names(context)
@@ -194,7 +194,7 @@ def _owned(
         from holdfast.gate.people.agent_lookup import known_as
 
         me = known_as(manager, me)
-    return manager, owned(manager, me, names, to_give_back=to_give_back)
+    return manager, owned(manager, me, names, to_release=to_release)
 
 
 def _names(context: CommandContext) -> list[str]:
@@ -210,7 +210,7 @@ def _names(context: CommandContext) -> list[str]:
 
 
 def _force(context: CommandContext) -> int:
-    """Take grants away from whoever has them."""
+    """Take grants away from their holders."""
     from holdfast.cli.locking.grant_selection import held
 
     names = _names(context)
@@ -236,7 +236,7 @@ def _force(context: CommandContext) -> int:
 
 
 def _person(context: CommandContext, manager: LockManager | None) -> Holder:
-    """The person who types. An agent that could force would, whenever a lock is in its way."""
+    """The person who runs this. An agent that could use force would do so at every conflict."""
     from holdfast.cli.guarding.person import person
 
     if context.call.flag("holder"):

@@ -1,4 +1,4 @@
-"""log, reap, trim: what happened, and the little housekeeping that there is."""
+"""log, reap, trim: the history, and its housekeeping."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 2.0
 
-#: How a task is refused what another one has: it stands in line then. And the event of a task,
-#: which `work.tasks.records` writes.
+#: The code with which a task is refused a file of another task; it waits in line then. And the
+#: event of a task, which `work.tasks.task_records` writes.
 _CONFLICT = "E_LOCK_CONFLICT"
 TASK_CHANGED = "task_changed"
 
@@ -37,7 +37,7 @@ _REASONS = {
 }
 
 
-#: What is no agent's doing.
+#: Sentences for events that no agent caused.
 _WORK = {
     "damage_forgotten": "damage {id} is too old to be undone",
     "switch_changed": "{path}, which switches the gate, was changed without Holdfast",
@@ -106,7 +106,7 @@ def _appeared(context: CommandContext) -> LockManager:
 
 
 def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
-    """Print what came after an event, in batches. The number of the last."""
+    """Print the events after a number, in batches. Returns the number of the last one."""
     lines: list[str] = []
     for event in manager.events(after):
         after = event.seq
@@ -125,9 +125,9 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
 
 
 def _print_some(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
-    """Print the last events, or all, perhaps the newest first. The number of the newest.
+    """Print the last events, or all, perhaps the newest first. Returns the number of the newest.
 
-    All are read, the earlier ones too: an event that names a grant does not say what it covers.
+    All events are read, since an event that names a grant does not say what it covers.
     """
     from collections import deque
 
@@ -151,8 +151,7 @@ def _print_some(call: Call, manager: LockManager, teller: Teller, after: int) ->
 
 
 def _event_data(event: Event) -> dict[str, Any]:
-    """One line of the ledger. Beside an agent's name stand its key and the whole id of its
-    session."""
+    """One event as JSON data, with the key of its agent and the whole id of the session."""
     from holdfast.gate.rulebook.agent_records import agent_of
     from holdfast.manager.plain_data import event_data
 
@@ -164,17 +163,17 @@ def _event_data(event: Event) -> dict[str, Any]:
 
 
 class Teller:
-    """Events as sentences. It remembers what a grant covers, for events that only name it."""
+    """Turns events into sentences. It keeps what a grant covers, for events that only name it."""
 
     def __init__(self) -> None:
         self._covers: dict[str, str] = {}
-        #: Of each task, the state and the reason that were told last.
+        #: The state and the reason of each task as last printed.
         self._told: dict[tuple[str, str], tuple[str, str]] = {}
         #: The work items of tasks.
         self._items: set[str] = set()
 
     def line(self, event: Event) -> str:
-        """One event as one line; empty for one that says of a task what was told already."""
+        """One event as one line; empty if it repeats the printed state of a task."""
         moment = event.at / SECOND
         at = time.localtime(moment)
         if event.type == TASK_CHANGED and self._is_told(event.data):
@@ -263,7 +262,7 @@ class Teller:
 
 
 def _damage(type: str, data: Mapping[str, Any]) -> str:
-    """What there is to say of damage; nothing for what this does not know."""
+    """An event about damage as a sentence; empty for an unknown one."""
     id, by, command = (str(data.get(name, "")) for name in ("id", "by", "command"))
     files = [one for one in data.get("files") or () if isinstance(one, dict)]
     if type == "damage":
@@ -286,7 +285,7 @@ def _name(holder: object) -> str:
 
 
 def _covered(data: Mapping[str, Any]) -> str:
-    """The paths of a request or a grant, those to read apart."""
+    """The paths of a request or a grant, with those to read last."""
     paths = list(data.get("paths") or codec.paths_of(tuple(data.get("keys") or ())))
     keys, modes = list(data.get("keys") or paths), data.get("modes", "")
     writes: dict[str, None] = {}
@@ -305,7 +304,7 @@ def _until(end: int | None) -> str:
 
 
 def _decision(data: Mapping[str, Any]) -> str:
-    """Who had a merge queued: approved it, or wanted it once more with other files."""
+    """The decision that queued a merge: approved, or repeated with other files."""
     inner = data.get("data")
     said = inner.get("decision") if isinstance(inner, dict) else None
     return f", {said}" if said and data.get("state") == "queued" else ""
@@ -316,13 +315,13 @@ def _reason(data: Mapping[str, Any]) -> str:
 
 
 def reap(call: Call) -> int:
-    """Clear away what has ended."""
+    """Remove grants that have ended."""
     manager = CommandContext(call).find([])
     endings = [] if manager is None else manager.reap()
     if manager is not None:
         sweep = getattr(manager.store, "sweep", None)
         if sweep is not None:
-            sweep()  # the addresses of waiters that died
+            sweep()  # the addresses of waiters whose processes died
     if call.flag("json"):
         from holdfast.manager.plain_data import ending_data
 

@@ -1,14 +1,14 @@
-"""run: take the locks, run a command, give back on every way out.
+"""run: acquire the locks, run a command, and release them however the command ends.
 
-The grant has no end of its own: it lives as long as this process, and after that as long as any
-process that carries its mark. So if this process is killed, the lock stays with the orphaned
-command and is free as soon as that is gone, without anybody's help.
+The grant has no ttl: it lasts as long as this process, and after that as long as any process that
+carries its mark. So if this process is killed, the lock stays with the orphaned command and is free
+as soon as that has exited, without any cleanup.
 
-With `--sandbox` the kernel keeps the command from writing anything else than what it locked; see
+With `--sandbox` the kernel lets the command write only what it has locked; see
 `holdfast.gate.sandbox`.
 
-What this does not promise: a command that leaves something running behind its back loses the
-lock when it ends, for what is still running then is not what was asked to run.
+What this does not promise: a process that the command leaves running in the background is not
+covered. The lock is released when the command itself ends.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class CommandError(HoldfastError):
 
 
 def run(call: Call) -> int:
-    """Lock, run, give back. The exit code is the command's own, once it has started."""
-    _refuse_nonsense(call)
+    """Lock, run, release. The exit code is that of the command, once it has started."""
+    _check_options(call)
     if call.flag("lease"):
         from holdfast.cli.locking.run_lease import run_leased
 
@@ -74,10 +74,10 @@ def run(call: Call) -> int:
                 return _run_inside(call, manager, grant, abi, environment, signals)
             return _run(call, environment, signals)
         finally:
-            give_back(manager, grant, holder)
+            release(manager, grant, holder)
 
 
-def _refuse_nonsense(call: Call) -> None:
+def _check_options(call: Call) -> None:
     if not can_pass_signals():
         raise UsageError(
             "run is not available on this system: it cannot pass signals on",
@@ -99,9 +99,9 @@ def _refuse_nonsense(call: Call) -> None:
 
 
 def _sandbox_version(call: Call) -> int:
-    """The version of the sandbox that the kernel has; 0 if there is to be none.
+    """The version of the kernel's sandbox; 0 if the command gets none.
 
-    Asked before anything is locked. Raises SandboxError if it must be and cannot.
+    Determined before anything is locked. Raises SandboxError if a required sandbox is impossible.
     """
     if not call.flag("sandbox"):
         return 0
@@ -109,10 +109,11 @@ def _sandbox_version(call: Call) -> int:
 
 
 def runner(given: str | None) -> tuple[Holder, dict[str, str]]:
-    """This process as a holder, by a given name or by one of its own, and what its command is told.
+    """This process as a holder, with a given name or a generated one, and the variables for its
+    command.
 
-    Inside another run the name is not inherited: two commands that one runner started side by
-    side must be able to keep each other out.
+    Inside another run the name is not inherited: two commands that one runner started side by side
+    must be able to exclude each other.
     """
     inherited = None if os.environ.get(OWNER_VARIABLE) else os.environ.get(HOLDER_VARIABLE)
     id = given if given is not None else inherited or f"run-{os.urandom(4).hex()}"
@@ -186,8 +187,8 @@ def cannot_start(name: str, error: Exception) -> CommandError:
     return CommandError(f"cannot start {name!r}: {said}", hint=hint, command=name)
 
 
-def give_back(manager: LockManager, grant: LockGrant, holder: Holder) -> None:
-    """Give back. The command has ended, so trouble is told and changes nothing."""
+def release(manager: LockManager, grant: LockGrant, holder: Holder) -> None:
+    """Release the grant. The command has ended, so an error is only printed."""
     try:
         if not manager.release(grant.id, holder=holder):
             talk(f"holdfast: the lock was taken away before the command ended (grant {grant.id})")

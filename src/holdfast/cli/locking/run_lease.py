@@ -1,9 +1,9 @@
-"""run --lease: a command that leases what it writes, at the very write.
+"""run --lease: a command whose files are leased when it first writes them.
 
 Three processes (`holdfast.gate.broker.runner`): this one, the runner; the broker, which starts the
 command and serves it; and the command.
 
-What goes wrong before the command starts is told by the broker, with its exit code.
+The broker reports what goes wrong before the command starts, and exits with its code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.cli.locking.run_command import (
     CANNOT_EXECUTE,
     NOT_FOUND,
     cannot_start,
-    give_back,
+    release,
     runner,
 )
 from holdfast.cli.printing import complain, plain, talk
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def run_leased(call: Call) -> int:
-    """Run the command below a broker. The exit code is the command's own, once it has started."""
+    """Run the command below a broker. The exit code is that of the command, once it has started."""
     from holdfast.gate.broker.command_start import demand
     from holdfast.gate.broker.runner import run_below
 
@@ -122,7 +122,7 @@ def _locked(
 
 
 def _quarters(manager: LockManager, holder: Holder) -> tuple[Quarters, Callable[[Places], None]]:
-    """What is open outside of the repository in a sandbox."""
+    """The places outside of the repository that a sandbox may write."""
     from holdfast.gate.config.settings import Settings
     from holdfast.gate.git.git_control_files import controls_of
     from holdfast.gate.sandbox.runner.runner_folders import Quarters
@@ -155,7 +155,7 @@ def _leave(
     if quarters is not None:
         quarters.close()
     if grant is not None:
-        give_back(manager, grant, holder)
+        release(manager, grant, holder)
 
 
 def _say(sentence: str) -> None:

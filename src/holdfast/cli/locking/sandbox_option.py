@@ -1,4 +1,4 @@
-"""`--sandbox`, and `--sandbox=best-effort`: one word for every command that has a sandbox."""
+"""The option `--sandbox[=best-effort]` of every command that has a sandbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BEST_EFFORT = "best-effort"
 
 
 def is_best_effort(call: Call) -> bool:
-    """Whether the caller takes what there is. Raises UsageError for another word."""
+    """Whether the caller accepts an incomplete sandbox. Raises UsageError for another value."""
     given = call.text("sandbox")
     if given not in (None, BEST_EFFORT):
         raise UsageError(
@@ -23,9 +23,11 @@ def is_best_effort(call: Call) -> bool:
 
 
 def version(call: Call, who: str, instead: str = "") -> int:
-    """The version of the sandbox that the kernel has, for `who` runs in it; 0 if there is none and
-    the caller takes that. Raises SandboxError if it must be whole and cannot. `instead` is what
-    else could be done."""
+    """The version of the kernel's sandbox; 0 if there is none and the caller accepts that.
+
+    `who` names what runs in it, as in "the command runs". `instead` is an alternative for the hint.
+    Raises SandboxError if a complete sandbox is required and impossible.
+    """
     from holdfast.gate.sandbox import box
     from holdfast.gate.sandbox.kernel import landlock
 

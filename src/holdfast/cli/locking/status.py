@@ -1,4 +1,4 @@
-"""status: what is locked, by whom, for how long, until when, what for, and who waits."""
+"""status: what is locked, by which holder, how long, until when and why, and who waits."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
     Left = list[dict[str, Any]]
 
-#: How many paths of one grant are shown before the rest is counted.
+#: How many paths of one grant are shown; the others are counted.
 PATHS_MAX = 8
-#: How long to look at one picture before looking again: what dies tells nobody.
+#: How long a picture is shown before it is read again: a death is not an event.
 LOOK_SECONDS = 2.0
-#: How often it is drawn anew at most.
+#: The shortest time between two drawings.
 DRAW_SECONDS = 0.1
 
 
 def status(call: Call) -> int:
-    """Show it once, or whenever it changes."""
+    """Show it once, or again whenever it changes."""
     context = CommandContext(call)
     me = caller(context)
     if call.flag("watch"):
@@ -82,12 +82,12 @@ def caller(context: CommandContext) -> Holder | None:
     """The holder that the caller's locks would have, if any."""
     try:
         return context.me().holder
-    except BadKeyError:  # a name that cannot lock anything; looking is for everybody
+    except BadKeyError:  # a name that cannot hold a lock may still read
         return None
 
 
 def _watch(context: CommandContext, me: Holder | None) -> int:
-    """Draw it again and again, until somebody interrupts or stops reading."""
+    """Draw it again on each change, until it is interrupted or its reader is gone."""
     as_json, everything = context.call.flag("json"), context.call.flag("all")
     manager = context.find([])
     shown: object = None
@@ -114,7 +114,7 @@ def _watch(context: CommandContext, me: Holder | None) -> int:
 
 
 def reader_is_gone() -> bool:
-    """Whether whoever read our output has gone away, as far as the system tells beforehand."""
+    """Whether the reader of our output is gone, as far as the system can tell before a write."""
     try:
         from select import POLLERR, poll
 
@@ -139,7 +139,7 @@ def _draw(lines: list[str], *, again: bool) -> None:
 def _drawn(picture: Picture, left: Left, me: Holder | None, everything: bool) -> list[str]:
     width, coloured = terminal_width(), colours()
     lines = [headline(picture, width, coloured)]
-    for told in map(sentence, left):  # with a command that is to be typed: never cut
+    for told in map(sentence, left):  # never cut: it contains a command to type
         lines.append(f"\x1b[{YELLOW}m{told}\x1b[0m" if coloured else told)
     if picture.off is not None:
         told = plain(f"{picture.off.sentence()} (holdfast on)")
@@ -271,7 +271,7 @@ def _agent(one: Standing, me: Holder | None) -> Cell:
 
 
 def _rows(covered: list[tuple[str, str]], facts: list[Cell], everything: bool) -> list[list[Cell]]:
-    """A line for each path; what is true of all stands in the first."""
+    """A row for each path; the facts that they share are in the first."""
     if not everything and len(covered) > PATHS_MAX + 1:
         covered = [*covered[:PATHS_MAX], (f"and {len(covered) - PATHS_MAX} more", "")]
     empty = [Cell("")] * len(facts)
@@ -296,7 +296,7 @@ def _who(holder: Holder, me: Holder | None) -> Cell:
 
 def _until(grant: Grant, until: int | None, now: int) -> Cell:
     if until is not None:
-        # By the clock on the wall, which may have been set since the ledger began.
+        # By the wall clock, which may have been set since the ledger was made.
         return Cell(local(time.time() + (until - now) / SECOND))
     return Cell("owner exits" if grant.holder.witness is not None else "unlocked", DIM)
 

@@ -22,7 +22,7 @@ def write(call: Call) -> int:
     if len(call.words) != 1:
         raise UsageError("write needs one path", hint="holdfast write PATH --grant ID < CONTENT")
     grant, token = _grant(call)
-    content = _content()  # all of it before anything is asked: what comes in may take its time
+    content = _content()  # read completely before the grant is checked, since input may be slow
     context = CommandContext(call)
     [path] = context.places(call.words)
     manager = context.find([path])
@@ -37,7 +37,7 @@ def write(call: Call) -> int:
 
 
 def _grant(call: Call) -> tuple[str, int | None]:
-    """The grant to write with, and its token if that was given: by hand, or by a runner."""
+    """The grant to write with and its token, if any, from the options or the environment."""
     grant, token = call.text("grant"), call.number("token")
     if grant is not None:
         return grant, token

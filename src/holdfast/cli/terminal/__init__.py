@@ -1,8 +1,8 @@
 """The terminal: its width, its keys, and tables that fit it.
 
-sheet        what lines and tables are written on: width, colour, length
+sheet        the width, colours and length for lines and tables
 tables       columns that fit the terminal
-pager        the part of a long text that fits the screen
+pager        the visible part of a long text
 keystrokes   keys as a terminal sends them
-screen       a terminal that a program has for itself
+screen       a terminal in full-screen mode
 """

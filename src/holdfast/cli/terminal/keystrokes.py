@@ -1,7 +1,7 @@
 """Keys as a terminal sends them: single bytes, and escape sequences.
 
-A sequence may come in any number of pieces, so what is not whole yet is kept for the next read.
-Only whole keys mean anything: an arrow key is never taken for the escape that it begins with.
+A sequence may arrive in pieces, so an incomplete one is kept for the next read. Only complete keys
+count: an arrow key is never taken for the escape that it begins with.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _NUMBERS = {b"1": HOME, b"7": HOME, b"4": END, b"8": END, b"5": PAGE_UP, b"6": P
 _CONTROL = re.compile(rb"\x1b\[([0-?]*)[ -/]*([@-~])")
 _SHIFTED = re.compile(rb"\x1bO([ -~])")
 _UNFINISHED = re.compile(rb"\x1b(\[[0-?]*[ -/]*|O)?\Z")
-#: No key is longer; what goes on and on is none.
+#: No key is longer; a longer sequence is not a key.
 _SEQUENCE_BYTES_MAX = 64
 
 
 class KeyReader:
-    """What was typed, one read after the other."""
+    """Turns the bytes of successive reads into keys."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, typed: bytes) -> list[str]:
-        """The keys that are whole now, of those that mean something."""
+        """The known keys that are complete now."""
         typed = self._rest + typed
         self._rest = b""
         found: list[str | None] = []
@@ -48,12 +48,12 @@ class KeyReader:
                 self._rest = typed[at:]
                 break
             else:
-                at += 1  # an escape that begins nothing
+                at += 1  # an escape that begins no sequence
         return [key for key in found if key is not None]
 
 
 def _sequence(found: re.Match[bytes]) -> str | None:
     if found.re is _SHIFTED:
         return _FINALS.get(found[1])
-    number = found[1].partition(b";")[0]  # what follows says which of Shift, Alt, Ctrl was held
+    number = found[1].partition(b";")[0]  # the rest encodes Shift, Alt and Ctrl
     return _NUMBERS.get(number) if found[2] == b"~" else _FINALS.get(found[2])

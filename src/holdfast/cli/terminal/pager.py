@@ -1,4 +1,4 @@
-"""A part of a long text that fits the screen, and the keys that move it."""
+"""The visible part of a long text, and the keys that scroll it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HINTS = (
 
 
 class Pager:
-    """Where we are in a text whose length changes while we read it."""
+    """The position in a text whose length may change while it is shown."""
 
     def __init__(self) -> None:
         self._top = 0
@@ -21,7 +21,7 @@ class Pager:
         self._room = 1
 
     def frame(self, title: str, body: list[str], width: int, height: int) -> list[str]:
-        """The lines of a screen: the title, as much of the body as there is room for, the keys."""
+        """The lines of a screen: the title, as much of the body as fits, and the keys."""
         if height < 2:
             return [title][:height]
         self._length, self._room = len(body), height - 2
@@ -31,7 +31,7 @@ class Pager:
         return [title, *shown, *filler, self._hint(width)]
 
     def press(self, key: str) -> None:
-        """Move as a key says. The next frame sees to it that there is something to be seen."""
+        """Scroll as a key says. The next frame keeps the position inside the text."""
         page = max(1, self._room - 1)
         last = max(0, self._length - self._room)
         moved = {
@@ -50,7 +50,7 @@ class Pager:
         return cut(_HINTS[-1], width)
 
     def _place(self) -> str:
-        """Which lines are shown; nothing if that is all of them."""
+        """Which lines are shown; empty if all of them are."""
         if self._length <= self._room:
             return ""
         return f"{self._top + 1}-{min(self._top + self._room, self._length)} of {self._length}"

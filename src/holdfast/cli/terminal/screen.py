@@ -1,4 +1,4 @@
-"""A terminal that a program has for itself: what is drawn on it, the keys, and its size."""
+"""A terminal in full-screen mode: drawing, keys and size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READ_BYTES = 1024
 
 
 def is_watched() -> bool:
-    """Whether a person sees what is drawn, and can type."""
+    """Whether input and output are a terminal, so that a person can watch and type."""
     try:
         import termios  # noqa: F401
     except ImportError:  # Windows
@@ -27,10 +27,10 @@ def is_watched() -> bool:
 
 
 class Screen:
-    """Drawn as a whole; only lines that changed are written."""
+    """Draws whole screens, and writes only the lines that changed."""
 
     def __init__(self, keyboard: int, resized: int) -> None:
-        """`resized` can be read when the terminal has another size."""
+        """`resized` is readable when the size of the terminal has changed."""
         self._keyboard = keyboard
         self._resized = resized
         self._reader = KeyReader()
@@ -39,7 +39,7 @@ class Screen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
+        """The current columns and lines."""
         return terminal_width() or _SIZE[0], terminal_height() or _SIZE[1]
 
     def draw(self, lines: list[str]) -> None:
@@ -49,12 +49,12 @@ class Screen:
             write("\x1b[2J")
         had = self._shown + [""] * len(lines)
         changed = [(row, line) for row, line in enumerate(lines) if line != had[row]]
-        # The line is cleared first: after a full one that would take its last character.
+        # The line is cleared first: clearing after a full line would remove its last character.
         write("".join(f"\x1b[{row + 1};1H\x1b[2K{line}" for row, line in changed))
         self._shown = lines
 
     def wait(self, seconds: float, bell: int | None = None) -> tuple[list[str], bool]:
-        """Wait so long, or until something happens: the keys, and whether the bell rang."""
+        """Wait for keys, a new size or the bell. Returns the keys, and whether the bell rang."""
         heard = [self._keyboard, self._resized] + ([] if bell is None else [bell])
         ready, _, _ = select(heard, [], [], max(0.0, seconds))
         for other in (self._resized, bell):
@@ -69,7 +69,7 @@ class Screen:
 
 @contextmanager
 def screen() -> Iterator[Screen]:
-    """A screen of our own, which gives back the old one in the end, whatever happens."""
+    """A screen of our own; the old one is restored at the end, also after an error."""
     import termios
     import tty
 
@@ -87,7 +87,7 @@ def screen() -> Iterator[Screen]:
 
 @contextmanager
 def _resizing() -> Iterator[int]:
-    """A descriptor that can be read when the terminal has another size."""
+    """A descriptor that is readable when the size of the terminal has changed."""
     ear, mouth = os.pipe()
     os.set_blocking(mouth, False)
 
@@ -95,7 +95,7 @@ def _resizing() -> Iterator[int]:
         try:
             os.write(mouth, b".")
         except BlockingIOError:
-            return  # told often enough
+            return  # the pipe is full of signals already
 
     before = signal.signal(signal.SIGWINCH, heard)
     try:
@@ -107,6 +107,6 @@ def _resizing() -> Iterator[int]:
 
 
 def write(text: str) -> None:
-    """To the terminal, at once."""
+    """Write to the terminal, and flush."""
     sys.stdout.write(text)
     sys.stdout.flush()

@@ -1,5 +1,4 @@
-"""What lines and tables are written on: how wide it is, in colour or not, and how long a table may
-become."""
+"""The limits for lines and tables: their width, colours or none, and the length of a table."""
 
 from __future__ import annotations
 
@@ -19,24 +18,24 @@ from holdfast.cli.terminal.tables import (
 
 
 class Sheet(NamedTuple):
-    """The width is None where there is no limit. A table has so many rows at most."""
+    """`width` is None for no limit. `rows_max` limits the rows of a table."""
 
     width: int | None
     colours: bool
     rows_max: int
 
     def line(self, text: str, colour: str = "") -> str:
-        """One line, with everything that a terminal could obey spelled out."""
+        """One line, with control characters escaped."""
         text = plain(text) if self.width is None else cut(plain(text), self.width)
         return f"\x1b[{colour}m{text}\x1b[0m" if self.colours and colour else text
 
     def lines(self, text: str, colour: str = "", indent: str = "") -> list[str]:
-        """A text that must not be cut, in as many lines as it needs."""
+        """A text that must not be cut, wrapped into lines."""
         room = None if self.width is None else max(1, self.width - len(indent))
         return [self.line(indent + one, colour) for one in wrapped(plain(text), room)]
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[str]:
-        """A table; without rows, no lines. Rows that there is no room for are counted."""
+        """A table; no lines if there are no rows. Rows past the limit are counted."""
         if not rows:
             return []
         lines = render(columns, rows[: self.rows_max], width=self.width, colours=self.colours)
@@ -46,7 +45,7 @@ class Sheet(NamedTuple):
     def table_with_notes(
         self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], notes: Sequence[str]
     ) -> list[str]:
-        """A table with a text for each row: beside it if there is room, otherwise below it."""
+        """A table with a note for each row: beside it if it fits, otherwise below."""
         rows, more = rows[: self.rows_max], len(rows) - self.rows_max
         bare = render(columns, rows, width=self.width, colours=False)
         shown = render(columns, rows, width=self.width, colours=self.colours)
@@ -62,7 +61,7 @@ class Sheet(NamedTuple):
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """A text in lines that fit, broken between words, or inside of a word that is too long."""
+    """A text in lines that fit, broken between words, or inside a word that is too long."""
     if width is None or wide(text) <= width:
         return [text]
     lines = [""]

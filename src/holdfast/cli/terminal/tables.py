@@ -1,4 +1,4 @@
-"""Columns that fit the terminal. A path that is too long loses its middle, prose its end."""
+"""Tables that fit the terminal. A long path loses its middle, prose its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 
 
 class Cell:
-    """One text in a table, with a colour for those who see colours."""
+    """One text in a table, and its colour."""
 
     __slots__ = ("colour", "text")
 
@@ -28,18 +28,18 @@ class Cell:
 
 
 class Column:
-    """A heading, how narrow the column may become, and whether it is prose."""
+    """A heading, the smallest width of the column, and whether it holds prose."""
 
     __slots__ = ("heading", "narrowest", "prose")
 
     def __init__(self, heading: str, narrowest: int = 0, *, prose: bool = False) -> None:
         self.heading = heading
-        self.narrowest = narrowest  # 0: as wide as its texts are
+        self.narrowest = narrowest  # 0: never narrower than its texts
         self.prose = prose
 
 
 def terminal_width() -> int | None:
-    """How many columns there are; None where nobody counts them, as in a pipe."""
+    """The number of columns; None without a limit, as in a pipe."""
     given = os.environ.get("COLUMNS", "")
     if given.isascii() and given.isdigit() and 0 < int(given) < 100_000:
         return int(given)
@@ -47,7 +47,7 @@ def terminal_width() -> int | None:
 
 
 def terminal_height() -> int | None:
-    """How many lines there are, if a person sees them."""
+    """The number of lines of a terminal; None elsewhere."""
     return _size()[1] if is_terminal() else None
 
 
@@ -66,7 +66,7 @@ def render(
     width: int | None,
     colours: bool,
 ) -> list[str]:
-    """The table as lines, none of them wider than `width`."""
+    """The table as lines, none wider than `width`."""
     shown = [column for at, column in enumerate(columns) if any(row[at].text for row in rows)]
     picked = [columns.index(column) for column in shown]
     lines = [[Cell(column.heading, DIM) for column in shown]]
@@ -80,7 +80,7 @@ def render(
 
 
 def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Take from the widest column that can give, until all fit or nobody can."""
+    """Narrow the widest column that may shrink, until all fit or none may."""
     while sum(widths) > width:
         giving = [at for at, column in enumerate(columns) if 0 < column.narrowest < widths[at]]
         if not giving:
@@ -111,7 +111,7 @@ def _line(texts: list[str], cells: Sequence[Cell], *, width: int | None, colours
 
 
 def wide(text: str) -> int:
-    """How many columns a text takes on a terminal."""
+    """The number of columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -123,19 +123,19 @@ def wide(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The beginning of a text that fits."""
+    """The beginning of a text, as much as fits."""
     while wide(text) > max(0, width):
         text = text[: max(0, width)] if len(text) > width >= 0 else text[:-1]
     return text
 
 
 def ended(text: str, width: int) -> str:
-    """A text that fits, without its end."""
+    """A text cut at its end to fit."""
     return text if wide(text) <= width else cut(cut(text, width - wide(MORE)) + MORE, width)
 
 
 def shortened(text: str, width: int) -> str:
-    """A text that fits, without its middle: the name of a file is at the end of its path."""
+    """A text cut in its middle to fit, since the name of a file is at the end of its path."""
     if wide(text) <= width:
         return text
     if width < 3:
