@@ -1,7 +1,7 @@
 """What every store promises. Types only: nothing here runs.
 
-A store holds the events and the state that they lead to, and changes both in one step. It
-does not promise order among callers beyond that of its gate: fairness is the rulebook's.
+A store keeps the events and the resulting state, and changes both in one step. It promises no
+order among callers beyond that of its gate: fairness is up to the rules.
 """
 
 from __future__ import annotations
@@ -15,68 +15,68 @@ from holdfast.core.view import View
 
 T = TypeVar("T")
 
-#: Whether a process, and every descendant that carries one of its marks, is proven to be gone.
-#: None if that cannot be judged from here: it counts as alive.
+#: Whether a process, and every descendant with one of its marks, is known to be dead. None if that
+#: cannot be determined from here, which counts as alive.
 IsDead = Callable[[Witness, tuple[str, ...]], bool | None]
 
 
 class Waiter(Protocol):
-    """One who waits to be woken. A wake-up is a hint, and may come a moment before what it tells
-    of can be seen: decide again."""
+    """A waiting thread. A wake-up is a hint, and may come shortly before the change that caused it
+    is visible: the caller decides again."""
 
     @property
     def address(self) -> str:
-        """What to put into a request so that whoever serves it can wake us."""
+        """The address for the request, at which a decision that grants it wakes this waiter."""
 
     @property
     def descriptor(self) -> int:
-        """Ready to be read when woken, for a caller that waits for other things too; -1 if there is
-        none, and such a caller has to look again by itself."""
+        """Readable when woken, for a caller that also waits for other events; -1 if there is none,
+        and such a caller must poll."""
 
     def wait(self, timeout: float) -> bool:
-        """Wait until woken, at most so many seconds. True if woken."""
+        """Wait until woken, for at most `timeout` seconds. True if woken."""
 
     def close(self) -> None:
-        """Give the address back. The request that named it must have ended."""
+        """Release the address. The request with it must have ended."""
 
     def discard(self) -> None:
-        """Give up: whatever request still names the address is not waited for any more."""
+        """Give up: no process waits any more for a request that still has this address."""
 
 
 class Store(Protocol):
-    """All deadlines are moments of `time.monotonic()`, and hold whatever other processes do."""
+    """All deadlines are times of `time.monotonic()`, and are kept whatever other processes do."""
 
     @property
     def url(self) -> str:
         """The name under which the same store can be opened again."""
 
     def transact(self, decide: Callable[[View], Decision[T]], *, deadline: float) -> T:
-        """Decide on the present state, commit what was decided, wake whom it concerns.
+        """Decide on the current state, commit the decision, and wake the waiters that it names.
 
-        All or nothing. A caller whose answer was lost may repeat the same command: the ids in it
-        make the repeat harmless.
+        All or nothing. A caller whose answer was lost may repeat the same command: its ids make the
+        repetition harmless.
         """
 
     def fenced(self, grant_id: str, token: int, *, deadline: float) -> AbstractContextManager[None]:
-        """A short section in which nothing changes hands, entered only by a current token."""
+        """A short section in which no lock changes hands; it requires a current token."""
 
     def view(self, *, deadline: float) -> AbstractContextManager[View]:
-        """The present state, to read."""
+        """The current state, for reading."""
 
     def events(self, after: int = 0, limit: int | None = None) -> Iterator[Event]:
         """The history, oldest first."""
 
     def wait(self, after: int, timeout: float) -> int:
-        """Wait until there is an event after this one, at most so many seconds.
+        """Wait until there is an event after this one, for at most `timeout` seconds.
 
-        The number of the last one.
+        Returns the number of the last event.
         """
 
     def waiter(self) -> Waiter:
-        """Somebody who can be woken by a decision."""
+        """A waiter that a decision can wake."""
 
     def trim(self, before: int) -> int:
-        """Forget history before an event. The state is not touched. How many events went."""
+        """Delete history before an event, without changing the state. Returns how many events."""
 
     def close(self) -> None:
-        """Let go of everything. Using it afterwards is an error."""
+        """Release all resources. Using the store afterwards is an error."""

@@ -1,9 +1,8 @@
-"""Descriptor numbers, and whether they still mean what we opened.
+"""Descriptor numbers, and whether they still refer to the files that we opened.
 
-A program may close every descriptor that it has, as daemons do, and the kernel then gives the same
-numbers to the next files that it opens. A number alone therefore proves nothing: it is compared
-with the identity of what was opened before it is closed, or used for something that could harm
-another file.
+A program may close all of its descriptors, as daemons do, and the kernel then reuses the numbers
+for the next files. So before a number is closed, or used in a way that could harm another file, it
+is compared with the identity of the file that we opened.
 """
 
 from __future__ import annotations
@@ -17,25 +16,26 @@ if TYPE_CHECKING:
 
     Identity = tuple[int, int]
 
-#: What to do with descriptors that are kept between calls, in a forked child (True: they are still
-#: ours, and the child closes its copies) and after the program closed them (False).
+#: Handlers for descriptors that are kept between calls. They are called in a forked child (True:
+#: the numbers are still ours, and the child closes its copies) and after the program closed them
+#: (False).
 _forgetting: list[Callable[[bool], None]] = []
 
 
 def identity(path: str) -> Identity:
-    """Which file a path leads to."""
+    """The identity of the file at a path."""
     status = os.stat(path)
     return status.st_dev, status.st_ino
 
 
 def identity_of(number: int) -> Identity:
-    """Which file a descriptor is open on."""
+    """The identity of the file of a descriptor."""
     status = fstat(number)
     return status.st_dev, status.st_ino
 
 
 def is_ours(number: int, opened: Identity) -> bool:
-    """Whether a descriptor is still open on what we opened."""
+    """Whether a descriptor still refers to the file that we opened."""
     try:
         status = fstat(number)
     except OSError:
@@ -44,7 +44,7 @@ def is_ours(number: int, opened: Identity) -> bool:
 
 
 def close(number: int, opened: Identity) -> None:
-    """Close a descriptor, unless its number belongs to another file by now."""
+    """Close a descriptor, unless its number now belongs to another file."""
     if number >= 0 and is_ours(number, opened):
         os.close(number)
 

@@ -1,14 +1,14 @@
-"""Stores and forks: the child keeps nothing that the parent has open, and neither side hangs.
+"""Stores and forks: a child keeps none of the parent's open files, and neither side hangs.
 
-All connections of a process share what SQLite keeps in memory about a file, so a child that only
-left its copy alone would hand the parent's descriptor numbers and lock counts to every connection
-that it opens itself. The child therefore closes its copies, at once, before the program can do
-anything else: later it may have closed all descriptors, as daemons do.
+All connections of a process share SQLite's memory about a file. If a child kept its copy of the
+connection, every connection that it opens would use the parent's descriptor numbers and lock
+counts. So the child closes its copies immediately, before the program can do anything else: later
+it may have closed all descriptors, as daemons do.
 
-A fork happens at any moment: another thread may be inside SQLite, in a fenced section, or at the
-gate; this very thread may be inside a view. A fork waits only while another thread is inside
-SQLite, and the mutexes of the child are new ones: a call that was under way is the parent's.
-A signal's handler may fork in the middle of a transaction of its own thread: see `transaction`.
+A fork may happen at any moment: another thread may be inside SQLite, in a fenced section, or at the
+gate; the forking thread may be inside a view. A fork waits only while another thread is inside
+SQLite. The child gets new mutexes; a call in progress belongs to the parent.
+A signal handler may fork in the middle of a transaction of its own thread: see `transaction`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 10.0
 
 _stores: list[ref[SqliteStore]] = []
-#: For each thread that forks: the engines that it stopped, and whether there were other threads.
+#: For each forking thread: the engines that it stopped, and whether there were other threads.
 _forks: dict[int, tuple[list[Mutex], bool]] = {}
 
 
 class Mutex(RLock):  # type: ignore[misc]
-    """One thread at a time, and it can be asked whether that is us."""
+    """A reentrant lock that can tell whether the calling thread holds it."""
 
     if TYPE_CHECKING:
 
@@ -46,12 +46,12 @@ class Mutex(RLock):  # type: ignore[misc]
 
 
 def watch(store: SqliteStore) -> None:
-    """Look after a store when this process forks."""
+    """Register a store for the handlers below."""
     _stores.append(ref(store, _stores.remove))
 
 
 def forked(error: BaseException) -> StoreError:
-    """What a call fails with in a child that was forked in the middle of it."""
+    """The error of a call in a child that was forked during it."""
     return StoreError(
         f"this process was forked during a call of its parent ({error})",
         hint="the call continues in the parent; repeat it here",

@@ -1,18 +1,18 @@
 """Locks of our own on the bytes that SQLite locks, which no other code in the process can drop.
 
-SQLite's locks are POSIX record locks. They belong to the process and the file: when *anything* in
+SQLite's locks are POSIX record locks, which belong to the process and the file. When *any* code in
 the process closes *any* descriptor of that file (a backup, a walk over the tree), the kernel drops
-all of them, and a forked child has none although SQLite's memory says that it has. The next
-process to close the ledger then takes itself for the last one and removes a log that is in use.
+all of them; and a forked child has none, although SQLite's memory says that it has. The next
+process that closes the ledger then believes that it is the last one, and removes a log in use.
 
-These are open-file-description locks. They belong to one open file that no other code knows, and
-last until its last descriptor is closed. Read locks on the same bytes are enough: they keep every
-other connection from the write locks that it needs before it removes the log, resets the index, or
-overwrites a frame that a reader still needs.
+The locks here are open-file-description locks. They belong to one open file that no other code
+knows, and last until its last descriptor is closed. Read locks on the same bytes are enough: they
+keep every other connection from the write locks that it needs to remove the log, reset the index,
+or overwrite a frame that a reader still needs.
 
-They do not replace SQLite's own locks and never conflict with them, except that our connection too
-does not believe to be the last one while they are held. Only Linux has them; elsewhere this class
-does nothing, and a program must not open the ledger's files itself.
+They do not replace SQLite's own locks and never conflict with them, except that our own connection
+does not believe that it is the last one while they are held. Only Linux has them; elsewhere this
+class does nothing, and a program must not open the ledger's files itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ except ImportError:  # not Linux
     F_OFD_SETLK = 0  # type: ignore[misc]
 
     def fcntl(*_: object) -> None:  # type: ignore[no-redef]
-        """There is nothing to lock."""
+        """Do nothing: there are no such locks here."""
 
 
 TYPE_CHECKING = False
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
     from holdfast.store.file_descriptors import Identity
 
-#: Elsewhere `struct flock` has another layout than the one below.
+#: On other systems `struct flock` has another layout than the one below.
 HAS_LOCKS = F_OFD_SETLK != 0 and sys.platform == "linux" and sys.maxsize > 2**32
 
-#: The bytes of the database that a connection in WAL mode has a shared lock on while it is open.
+#: The bytes of the database that an open connection in WAL mode holds a shared lock on.
 _SHARED_AT, _SHARED_BYTES = 0x40000002, 510
-#: Of the index: the marks of readers, a number each; a byte to lock for each of them; and a byte
-#: that says that the index is in use.
+#: In the index: the marks of readers, one number each; one lock byte for each mark; and the lock
+#: byte that shows that the index is in use.
 _MARKS_AT, _MARK_BYTES, _UNUSED_MARK = 100, 4, b"\xff\xff\xff\xff"
 _READERS_AT, _READERS = 123, 5
 _IN_USE_AT = 128
@@ -85,14 +85,14 @@ class LockBytes:
         self.path: Final = path
         self._index = -1
         self._database = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        #: Which files they are.
+        #: The identities of the two files.
         self.database: Identity = identity_of(self._database)
         self.index: Identity = (0, 0)
-        #: `fcntl(*end_reading)` when a reader has ended: one call of C, safe from interrupts.
+        #: `fcntl(*end_reading)` ends a reader: a single C call, safe from interrupts.
         self.end_reading: tuple[int, int, bytes] | None = None
 
     def hold(self, deadline: float) -> None:
-        """Take the locks, beside a connection that is open and has read."""
+        """Take the locks, next to a connection that is open and has read."""
         self._index = os.open(self.path + "-shm", os.O_RDONLY | os.O_CLOEXEC)
         self.index = identity_of(self._index)
         if HAS_LOCKS:
@@ -101,10 +101,10 @@ class LockBytes:
         self._lock(self._index, _INDEX, deadline)
 
     def begin_reading(self, deadline: float) -> None:
-        """Keep the log as it is for a reader, whose snapshot must have begun.
+        """Preserve the log for a reader, whose snapshot must have begun.
 
-        Which mark the reader uses only SQLite knows: one of those that are set. The others stay
-        free, because a process that finds none to set cannot read at all.
+        Only SQLite knows which of the set marks the reader uses. Unset marks stay unlocked, because
+        a process that cannot set a mark cannot read at all.
         """
         if HAS_LOCKS:
             marks = os.pread(self._index, _READERS * _MARK_BYTES, _MARKS_AT)
@@ -114,13 +114,13 @@ class LockBytes:
             self._lock(self._index, _BEGIN_READING[used], deadline)
 
     def let_go(self) -> None:
-        """Let SQLite find out whether its connection, which is closed next, is the last one."""
+        """Unlock, so that SQLite can tell whether its connection, closed next, is the last one."""
         if HAS_LOCKS and self._index >= 0:
             for number in (self._database, self._index):
                 fcntl(number, F_OFD_SETLK, _NOTHING)
 
     def close(self) -> None:
-        """Close the descriptors. There must be no connection beside them any more."""
+        """Close the descriptors. The connection must already be closed."""
         close(self._database, self.database)
         close(self._index, self.index)
         self._database = self._index = -1
@@ -133,7 +133,7 @@ class LockBytes:
                 fcntl(number, F_OFD_SETLK, what)
                 return
             except (BlockingIOError, PermissionError):
-                # Another connection has a write lock there, for a moment if it is one of ours.
+                # Another connection has a write lock there: only briefly, if it is one of ours.
                 if monotonic() >= deadline:
                     raise _busy(self.path) from None
             sleep(_PAUSE_SECONDS)

@@ -1,6 +1,6 @@
 """One table and one mutex, for the threads of one process. Nothing survives the process.
 
-History is bounded: only the last events are kept, the state is always whole.
+History is bounded: only the latest events are kept. The state is always complete.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 HISTORY_EVENTS_MAX = 10_000
-#: How the address of a waiter begins.
+#: The prefix of a waiter's address.
 ADDRESS = "waiter-"
 
 
 class TableView:
-    """A table, and the time. One view serves all transactions: they come one after the other."""
+    """A table and the time. One view serves all transactions, since they never overlap."""
 
     __slots__ = (
         "_bells", "_table", "count", "dead", "grace_over", "grant", "grants", "has_tickets",
@@ -92,7 +92,7 @@ class TableView:
 
 
 class MemoryWaiter:
-    """Waits on a lock of its own; whoever wakes it opens that lock."""
+    """Waits on its own lock, which a decision releases to wake it."""
 
     __slots__ = ("_bell", "_bells", "address")
 
@@ -218,7 +218,7 @@ class MemoryStore:
         if bell is not None:
             try:
                 bell.release()
-            except RuntimeError:  # it was rung already, and not yet heard
+            except RuntimeError:  # an earlier wake-up has not been consumed yet
                 pass
 
     def fenced(self, grant_id: str, token: int, *, deadline: float) -> Fence:
@@ -270,15 +270,15 @@ class MemoryStore:
         return len(gone)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         if self._closed:
             return
         self._enter(monotonic() + 60)
-        self._closed = True  # and the mutex stays locked: whoever comes is told why
+        self._closed = True  # the mutex stays locked, so that later calls fail
 
 
 class Reading:
-    """The mutex, held while somebody reads."""
+    """The mutex, held during a read."""
 
     __slots__ = ("_deadline", "_store")
 
@@ -295,7 +295,7 @@ class Reading:
 
 
 class Fence:
-    """The mutex, held by somebody whose token is current."""
+    """The mutex, held by a caller with a current token."""
 
     __slots__ = ("_deadline", "_grant_id", "_store", "_token")
 

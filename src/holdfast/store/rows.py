@@ -1,4 +1,4 @@
-"""Writing the embedded ledger: events, and the rows that they change. No rules: only execution."""
+"""Writes the embedded ledger: events, and the rows that they change. It has no rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDED = "select seq, type, version, at, data, 0 from tickets join events using (
 
 
 class Rows:
-    """The tables, to be changed. There must be a transaction."""
+    """The tables, for writing. The caller must be in a transaction."""
 
     __slots__ = ("_ask", "_bodies", "_fresh", "_held")
 
@@ -37,14 +37,14 @@ class Rows:
         self._held: dict[str, list[tuple[str, str, str | None]]] = {}
 
     def put_anchor(self, anchor: Anchor) -> None:
-        """Where ledger time is counted from."""
+        """Store the anchor of ledger time."""
         self._ask(
             "insert or replace into anchor values (1, ?, ?, ?, ?, ?)",
             (anchor.boot, anchor.uptime, anchor.ledger, anchor.slept, anchor.asleep),
         )
 
     def write(self, view: SqlView, history: tuple[Event, ...]) -> Head | None:
-        """Add events, and change what they change. What the head is after them, if it is known."""
+        """Add events and apply their changes. Returns the new head, if it is known."""
         if len(history) == 1 and (head := self._write_plain(view, history[0])) is not None:
             return head
         token = view.last_token
@@ -62,7 +62,7 @@ class Rows:
         return None
 
     def _write_plain(self, view: SqlView, event: Event) -> Head | None:
-        """The short way for the two kinds of event that make up nearly all of a ledger."""
+        """The fast path for the two commonest types of event."""
         grant = event.subject
         if grant is None or event._data:
             return None
@@ -176,8 +176,8 @@ class Rows:
 def _held_keys(grant: Grant) -> list[tuple[str, str, str | None]]:
     """Each key of a grant once, with its mode (a write if it is held both ways) and its inode.
 
-    An inode stands in the row of its path: a row of its own would be one more to write for every
-    file, and hardly anybody ever asks for a file by another name.
+    An inode is stored in the row of its path: a separate row would be one more write for every
+    file, and a request for a file by another of its names is rare.
     """
     keys, modes, paths = grant.keys, grant.modes, grant.paths
     if grant.holder.key[:1] == AGENT:

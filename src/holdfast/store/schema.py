@@ -1,10 +1,10 @@
-"""The embedded ledger's file: its tables, its version, and everything that can be wrong with it.
+"""The embedded ledger's file: its tables, its version, and its errors.
 
 The state tables are an index on the ledger: the body of a grant is its `lock_acquired` event,
 that of a ticket its `ticket_added` event. Trimming leaves those events in place.
 
-What a commit costs is the number of pages it touches. So all about live grants is one table: in a
-ledger of ordinary size a transaction writes one page of it, and one page of events.
+The cost of a commit is the number of pages that it touches. So one table has everything about live
+grants: in a ledger of ordinary size a transaction writes one page of it and one page of events.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 VERSION = 2
 
-#: What SQLite takes as a path, unless it was compiled otherwise.
+#: The longest path that SQLite accepts, unless compiled otherwise.
 PATH_BYTES_MAX = 512
 APPLICATION_ID = 0x686F6C64  # "hold"
 
 #: Small pages: a transaction writes few bytes to several tables, and each page is copied whole.
 PAGE_BYTES = 1024
-#: When the log is written back into the file. Whoever opens the ledger alone reads the whole log
-#: first, so short commands keep it short; a process that writes a lot may let it grow to 16 MB,
-#: which costs the next one some 0.05 s, once, if that process is killed.
+#: The size at which the log is written back into the file. The first process to open the ledger
+#: reads the whole log, so short commands keep it short. A process that writes a lot may let it grow
+#: to 16 MB; if that process is killed, the next one needs some 0.05 s more, once.
 CHECKPOINT_PAGES_SHORT = 250
 CHECKPOINT_PAGES = 16_000
 BUSY_SECONDS = 0.1
@@ -86,8 +86,8 @@ create table wants (
 ) without rowid;
 """
 
-#: Made when a file with several names is asked for while a lot is held: it makes each change of the
-#: ledger dearer by a tenth, and most ledgers never need it.
+#: Created when a file with several names is requested while there are many locks. It makes every
+#: change of the ledger a tenth slower, and most ledgers never need it.
 INDEX = "create index if not exists live_by_inode on live (inode) where inode is not null"
 
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -100,7 +100,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 
 
 def connect(path: str) -> Connection:
-    """A connection to the ledger, which is made if it is missing. Call it inside the gate."""
+    """A connection to the ledger, which is created if missing. To be called inside the gate."""
     connection: Connection | None = None
     try:
         connection = driver.connect(
@@ -190,7 +190,7 @@ def _foreign(path: str) -> StoreCorruptError:
 
 
 def translated(error: Exception, path: str) -> StoreError:
-    """What an error of the database means, and what to do about it."""
+    """The error for an error of the database."""
     code = getattr(error, "sqlite_errorcode", 0) or 0
     primary = code & 0xFF
     if primary == driver.SQLITE_FULL or (primary == driver.SQLITE_IOERR and _is_full(path)):
@@ -240,7 +240,7 @@ def readonly(path: str) -> StoreReadonlyError:
     from holdfast.core.errors import StoreReadonlyError
 
     folder = os.path.dirname(path)
-    if os.environ.get("HOLDFAST_SOCKET"):  # a runner outside has the ledger, and answers for it
+    if os.environ.get("HOLDFAST_SOCKET"):  # the runner outside answers queries instead
         return StoreReadonlyError(
             f"commands under holdfast run cannot open the ledger: {path}",
             hint="under run --lease, just write the file, which leases it; status, check and "
@@ -257,8 +257,8 @@ def readonly(path: str) -> StoreReadonlyError:
 
 
 def _given_back(folder: str) -> str:
-    """What the owner of a repository does about a ledger that root has written to; empty if that
-    is not what happened."""
+    """A hint for the owner of a repository whose ledger root has written to; empty if the cause is
+    another one."""
     try:
         me = os.geteuid()
         owners = {os.lstat(folder).st_uid, *(one.stat().st_uid for one in _files(folder))}
@@ -281,14 +281,14 @@ def _files(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _could_be_opened(path: str) -> bool:
-    # Never by opening it: closing it again would drop the locks that the database has on it.
+    # Checked without opening it: closing it again would drop the locks of SQLite on it.
     folder = os.path.dirname(path)
     allowed = os.access(folder, os.W_OK | os.X_OK)
     return allowed and (not os.path.lexists(path) or os.access(path, os.R_OK | os.W_OK))
 
 
 def trouble(error: OSError, path: str) -> StoreError:
-    """What an error of the system means, when the files around the ledger are made."""
+    """The error for an error of the system at the files around the ledger."""
     import errno
 
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -299,7 +299,7 @@ def trouble(error: OSError, path: str) -> StoreError:
 
 
 def make_folder(folder: str) -> None:
-    """The folder of the ledger; git does not see what is in it."""
+    """Create the folder of the ledger, and have git ignore it."""
     if not os.path.isdir(folder):
         os.makedirs(folder, exist_ok=True)
     ignore = f"{folder}/.gitignore"
@@ -311,7 +311,7 @@ def make_folder(folder: str) -> None:
             pass
         except OSError:
             if os.path.exists(ignore):
-                os.unlink(ignore)  # an empty one would hide nothing
+                os.unlink(ignore)  # an empty one would ignore nothing
             raise
 
 
@@ -324,7 +324,7 @@ def _is_full(path: str) -> bool:
 
 
 def refuse_network_file_system(folder: str) -> None:
-    """Raise if locks would not hold here."""
+    """Raise if locks are not reliable here."""
     kind = file_system(folder)
     if kind in NETWORK_FILE_SYSTEMS:
         from holdfast.core.errors import StoreNetworkError
@@ -337,7 +337,7 @@ def refuse_network_file_system(folder: str) -> None:
 
 
 def file_system(folder: str, mounts: str = "/proc/self/mountinfo") -> str:
-    """The kind of file system a folder is on, or nothing where the system does not tell."""
+    """The kind of file system of a folder; empty where the system does not report it."""
     try:
         device = os.stat(folder).st_dev
         with open(mounts, "rb", buffering=0) as file:

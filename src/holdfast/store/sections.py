@@ -1,4 +1,4 @@
-"""Two ways into the embedded ledger: to read it as it is, and to keep it as it is."""
+"""Snapshots for reading the embedded ledger, and fenced sections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Snapshot:
-    """A consistent reading of the ledger. Other processes may write meanwhile."""
+    """A consistent view of the ledger. Other processes may write meanwhile."""
 
     __slots__ = ("_deadline", "_mutex", "_session", "_store")
 
@@ -37,8 +37,8 @@ class Snapshot:
             session.engine.acquire()
             store.ask("begin")
             view = store.look()
-            # SQLite's own lock on the log goes when another thread closes any descriptor of the
-            # index, and a writer could then begin the log anew under this reader.
+            # SQLite loses its own lock on the log when another thread closes any descriptor of the
+            # index, and a writer could then restart the log under this reader.
             session.locks.begin_reading(self._deadline)
             self._mutex = mutex
             return view
@@ -65,7 +65,7 @@ class Snapshot:
             session.engine.release()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, _: object) -> None:
-        # Only calls of C: an interrupt may come where any function of Python begins.
+        # Only C calls: an interrupt may come at the start of any Python function.
         store, mutex, session = self._store, self._mutex, self._session
         if mutex is None or session is None or mutex is not store.mutex:  # a forked child
             if isinstance(error, Exception):
@@ -87,7 +87,7 @@ class Snapshot:
 
 
 class Fence:
-    """The gate, held by somebody whose token is current. Nothing changes hands meanwhile."""
+    """The gate, held by a caller with a current token. No lock changes hands meanwhile."""
 
     __slots__ = ("_deadline", "_grant_id", "_mutex", "_store", "_token")
 
@@ -137,9 +137,9 @@ class Fence:
 
     def __exit__(self, *_: object) -> None:
         store, mutex = self._store, self._mutex
-        if store.in_fence and mutex is store.mutex:  # else a forked child: its parent is inside
+        if store.in_fence and mutex is store.mutex:  # else a forked child, whose parent is inside
             store.in_fence = False
-            try:  # written out, as an interrupt may come where any function begins
+            try:  # inlined, because an interrupt may come at the start of any function
                 flock(store.gate.fd, LOCK_UN)
             finally:
                 mutex.release()

@@ -1,14 +1,14 @@
 """One process's open ledger: the gate, the connection, and the locks that keep its log in place.
 
-A session is made whole or not at all, inside the gate, and is never repaired: when the ledger was
-replaced, or the process is a forked child, the store opens another one and only then lets go of
-this one. Until that has worked, the store keeps what it has.
+A session is created completely or not at all, inside the gate, and is never repaired: when the
+ledger was replaced, or the process is a forked child, the store opens a new session and only then
+ends this one. Until that succeeds, the store keeps this one.
 
 How a session ends:
 
-    close     the last process out writes the log back and removes it, inside the gate
-    give_up   the ledger at its path is another one by now: nothing at that path is touched
-    bequeath  in a forked child, which has no right to any of it: the parent goes on with it
+    close     the last process to leave writes the log back and removes it, inside the gate
+    give_up   there is now another ledger at the path: nothing at that path is touched
+    bequeath  in a forked child, which must not use it: the parent continues with it
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.store.file_descriptors import Identity
     from holdfast.store.fork_handlers import Mutex
 
-#: A clean end waits so long for the gate, and then leaves the log to the next process.
+#: A clean close waits this long for the gate, and then leaves the log to the next process.
 CLOSE_SECONDS = 10.0
 #: A connection that a forked child cannot close within this time can never be closed there.
 BEQUEATH_SECONDS = 5.0
@@ -60,19 +60,19 @@ class Session:
         self.path = path
         self.gate = gate
         self.connection = connection
-        # One cursor for everything: no statement begins while another one is being read.
+        # One cursor is enough: no statement begins while the rows of another are being read.
         self.cursor = connection.cursor()
         self.locks = locks
         #: Held by the thread that uses the connection. A fork waits for it.
         self.engine = engine
         self.pid = getpid()
-        #: What every process finds there as long as this is the ledger of its path.
+        #: The files at the path, as long as this is its ledger.
         self.files = (locks.database, identity(path + "-wal"), locks.index)
         _open.append(ref(self, _open.remove))
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it is open any more."""
+        """Whether all of it is closed."""
         return self.gate.fd < 0
 
     def is_at_its_path(self) -> bool:
@@ -85,13 +85,13 @@ class Session:
             return False
 
     def close(self) -> None:
-        """End it in peace: the last process out writes the log back into the file."""
+        """Close it normally: the last process to leave writes the log back into the file."""
         if self.has_ended or self.pid != getpid():
             return
         try:
             self._close()
         except Exception:
-            # A child that was forked meanwhile has nothing to close any more: its parent does.
+            # In a child forked meanwhile there is nothing left to close; the parent closes it.
             if self.pid == getpid():
                 raise
 
@@ -114,10 +114,10 @@ class Session:
             self._release()
 
     def give_up(self) -> None:
-        """End it without touching what is at its path now.
+        """Close it without touching the files that are at its path now.
 
-        As long as the locks are held SQLite does not take the connection for the last one, and
-        removes nothing: a log of that name may belong to another ledger.
+        While the locks are held, SQLite does not consider the connection the last one, and removes
+        nothing: a log of that name may belong to another ledger.
         """
         if self.has_ended:
             return
@@ -130,12 +130,12 @@ class Session:
             self._lose()
 
     def bequeath(self, *, beside_threads: bool) -> None:
-        """In a forked child: forget all of it, without a change that the parent could notice.
+        """In a forked child: forget the session, without any effect on the parent.
 
         The child closes its copy of the connection, because all connections of a process share
-        what SQLite keeps in memory about a file, descriptor numbers included. Another thread of
-        the parent may have been inside SQLite for a database of its own, with a mutex that will
-        never be released in the child: then the child goes on without this ledger.
+        SQLite's memory about a file, descriptor numbers included. Another thread of the parent may
+        have been inside SQLite for a database of its own, with a mutex that will never be released
+        in the child: then the child continues without this ledger.
         """
         if not self.gate.is_ours() or not _can_be_taken(self.engine):
             self._lose()
@@ -148,12 +148,12 @@ class Session:
             self._lose()
 
     def has_lost(self) -> bool:
-        """Whether descriptors of a session that was not ended were closed by other code."""
+        """Whether other code has closed the descriptors of this session."""
         return self.pid == getpid() and not self.has_ended and not self.gate.is_ours()
 
     def lose(self) -> StoreError:
-        """The program closed descriptors that SQLite uses, and their numbers may mean other files
-        by now: SQLite must never use them again in this process."""
+        """Abandon a session whose descriptors the program has closed. Their numbers may belong to
+        other files now, so SQLite must never use them again in this process."""
         self._lose()
         return _lost_error(self.path)
 
@@ -170,7 +170,7 @@ class Session:
         self.gate.close()
 
     def _lose(self) -> None:
-        if self.has_ended:  # by a fork a moment ago: this child has nothing of it any more
+        if self.has_ended:  # by a fork a moment ago, in this child
             return
         _lost.add(self.files[0])
         _leak(self.connection)
@@ -182,7 +182,7 @@ class Session:
         try:
             if self.pid == getpid():
                 self.give_up()
-        except Exception:  # at the end of the interpreter anything may be gone already
+        except Exception:  # while the interpreter shuts down, anything may be gone already
             pass
 
 
@@ -195,7 +195,7 @@ def bequeath_all(*, beside_threads: bool) -> None:
 
 
 def open_session(path: str, deadline: float, engine: Mutex) -> Session:
-    """Open a ledger, which is made if it is missing."""
+    """Open a ledger, which is created if missing."""
     folder = os.path.dirname(path)
     while True:
         gate: Gate | None = None
@@ -211,9 +211,9 @@ def open_session(path: str, deadline: float, engine: Mutex) -> Session:
         except (OSError, StoreError) as error:
             if gate is not None:
                 gate.close()
-            # If the folder or the ledger was replaced while we opened it: once more. So too if the
-            # database was locked: a process that had no time left to enter the gate closes its
-            # connection outside, and may be kept from going on in the middle of that.
+            # Retry if the folder or the ledger was replaced while we opened it. Retry also if the
+            # database was locked: a process without time left to enter the gate closes its
+            # connection outside it, and may be stopped in the middle of that.
             again = isinstance(error, StoreBusyError) or _was_replaced(error, gate)
             if monotonic() >= deadline or not again:
                 raise trouble(error, path) if isinstance(error, OSError) else error from None
@@ -225,7 +225,7 @@ def open_session(path: str, deadline: float, engine: Mutex) -> Session:
 
 
 class _ReplacedError(StoreError):
-    """Another file took the place of the ledger while it was being opened."""
+    """The ledger was replaced while it was being opened."""
 
 
 def _was_replaced(error: Exception, gate: Gate | None) -> bool:
@@ -267,7 +267,7 @@ def _connect(path: str, gate: Gate, deadline: float, engine: Mutex) -> Session:
 
 
 def _note(gate: Gate, path: str) -> str:
-    """What the gate's file says of the ledger: which gate, database and log belong together."""
+    """The note in the gate's file: which gate, database and log belong together."""
     database, log = _number(path), _number(path + "-wal")
     return f"{gate.inode[1]} {database} {log}"
 
@@ -281,24 +281,24 @@ def _number(path: str) -> str:
 
 
 def _drop_foreign_log(path: str, gate: Gate) -> None:
-    """Remove a log that belongs to a ledger which is no longer there: it would be mixed into the
-    one that took its place, such as a backup.
+    """Remove a log that belongs to a replaced ledger: SQLite would apply it to the new one, such as
+    a restored backup.
 
     A log that the gate's file does not know came with the new ledger. If the gate itself is
-    another one, the whole folder was copied, and its log is the right one.
+    a different file, the whole folder was copied, and its log is the right one.
     """
     said = gate.note.split(" ", 2)
     if len(said) < 3 or said[0] != str(gate.inode[1]):
         return
     database, log = _number(path), _number(path + "-wal")
     known, known_log = said[1], said[2]
-    if known.startswith("("):  # as older versions wrote it, who knew only the database
+    if known.startswith("("):  # as older versions wrote it, with the database only
         known = known[1:].rstrip(",") + ":" + known_log.rstrip(")")
         known_log = log
     if database == "-" or (database == known and log in (known_log, "-")):
         return
-    # The index of a log is rebuilt from the log; one of another log must not be believed, and
-    # processes that still have it open keep SQLite from noticing.
+    # SQLite rebuilds an index from its log. The index of another log must not be trusted, and
+    # SQLite does not notice it while other processes still have it open.
     _remove(path + "-shm")
     if database != known and log == known_log:
         _remove(path + "-wal")
@@ -311,7 +311,7 @@ def _remove(path: str) -> None:
         pass
 
 
-# When descriptors were closed that were ours
+# When the program has closed our descriptors
 
 
 def _refuse_lost(path: str, database: Identity) -> None:
@@ -333,7 +333,7 @@ def _lost_error(path: str) -> StoreError:
 
 
 def _leak(connection: Connection) -> None:
-    """Keep a connection from ever being closed, at the end of the interpreter too."""
+    """Keep a connection from ever being closed, even at the interpreter's exit."""
     _leaked.append(connection)
     try:
         from ctypes import py_object, pythonapi
@@ -344,7 +344,7 @@ def _leak(connection: Connection) -> None:
 
 
 def _can_be_taken(engine: Mutex) -> bool:
-    """Whether no other thread, which does not exist in a child, was inside SQLite."""
+    """Whether no other thread was inside SQLite; that thread does not exist in the child."""
     if engine.acquire(blocking=False):
         engine.release()
         return True
@@ -365,8 +365,8 @@ def _done_within(seconds: float, do: Callable[[], None]) -> bool:
 
 @atexit.register
 def _at_exit() -> None:
-    """Sessions that were never closed end with their process. The interpreter closes connections
-    by itself then, which must not happen to one that has lost its descriptors."""
+    """Abandon sessions that have lost their descriptors: otherwise the interpreter would close
+    their connections at exit."""
     for known in list(_open):
         session = known()
         if session is not None and session.has_lost():

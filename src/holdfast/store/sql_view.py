@@ -1,4 +1,4 @@
-"""The state of the embedded ledger at one moment, answered from its indexes."""
+"""The state of the embedded ledger at one moment, read from its indexes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WANTING = "select rank, seq, ripe_at, reserved from wants join tickets on id = t
 BODIES_MAX = 512
 HOPEFUL_MAX = 1
 TERMS_AT_ONCE = 40
-#: How many rows are read before it turns out whether more are needed.
+#: How many rows are read at first, and in later pages of a long result.
 ROWS_AT_ONCE = 40
 ROWS_OF_MANY = 640
 #: Greater than every id.
@@ -62,7 +62,7 @@ LAST_ID = "\U0010ffff"
 
 
 class SqlView:
-    """What it says of the moment is set by the store at the start of each transaction."""
+    """The store sets `now` and the like at the start of each transaction."""
 
     __slots__ = (
         "_ask", "_bodies", "_folder", "_fresh", "_path", "_tickets", "asked_by_inode", "crowded",
@@ -78,18 +78,18 @@ class SqlView:
         fresh: dict[str, Grant],
         is_dead: IsDead,
     ) -> None:
-        """`bodies` are grants as they began, by their event; `fresh` are grants as they are."""
+        """`bodies` are grants as they began, by event; `fresh` are grants as they are now."""
         self._ask = ask
         self._path = path
         self._folder = os.path.dirname(path)
         self._bodies = bodies
         self._fresh = fresh
         self._tickets: dict[int, Ticket] = {}
-        #: Whether a file with several names was asked for, which may have looked at everything.
+        #: Whether a file with several names was requested, which may need a scan of all rows.
         self.asked_by_inode = False
-        #: Where a lot was found to be held in this transaction.
+        #: The keys where this transaction found many locks.
         self.crowded: list[str] | None = None
-        #: What was asked and answered in this transaction, by the identity of what was asked.
+        #: The queries of this transaction and their results, by the identity of the query.
         self.wanting: dict[int, tuple[object, object, list[tuple[int, int, int, int]]]] = {}
         self.dead = is_dead
         self.now = 0
@@ -102,7 +102,7 @@ class SqlView:
         self.grace_ends_at: int | None = None
 
     def forget(self) -> None:
-        """What was read in a transaction that was given up may never have been."""
+        """Drop the cache after a rollback: what it has read may never have been committed."""
         self._tickets.clear()
 
     def deserted(self, address: str) -> bool:
@@ -147,10 +147,10 @@ class SqlView:
     def _some(
         self, at: list[str], below: list[tuple[str, str]]
     ) -> list[tuple[str, str, str]] | None:
-        """All that is held there, in order, unless that is a lot."""
+        """All rows there, in order; None if there are many."""
         if not at and not below:
             return []
-        if len(below) == 1 and below[0][0]:  # what nearly everybody asks for
+        if len(below) == 1 and below[0][0]:  # nearly all requests
             text = _text(HELD, len(at), 1, ROWS_AT_ONCE)
             found = self._ask(text, (*at, *below[0])).fetchall()
         else:
@@ -158,7 +158,7 @@ class SqlView:
             values = [*at, *(end for inside in below for end in inside)]
             found = self._ask(_text(HELD, len(at), len(below), ROWS_AT_ONCE), values).fetchall()
         if len(found) >= ROWS_AT_ONCE:
-            self.crowded = at  # who asks once more has no use for the same answer
+            self.crowded = at  # a second query must not get the same answer
             return None
         if at and at[-1][:6] == "inode:":
             self.asked_by_inode = True
@@ -173,7 +173,7 @@ class SqlView:
         terms = _terms(at, below)
         for begin in range(0, len(terms), TERMS_AT_ONCE):
             some = terms[begin : begin + TERMS_AT_ONCE]
-            # Those of inodes must be the last: that is what tells that there are any.
+            # The keys of inodes must come last: `_some` examines only the last one.
             exact = sorted([low for low, high in some if not high], key=_is_inode)
             found = self._some(exact, [ends for ends in some if ends[1]])
             if found is not None:
@@ -186,7 +186,7 @@ class SqlView:
             yield from self._all_of(low, high)
 
     def _all_of(self, low: str, high: str) -> Iterator[tuple[str, str, str]]:
-        """All that is held at one key, or inside one range, in order and page by page."""
+        """All rows at one key, or inside one range, in order and page by page."""
         if not high and _is_inode(low):
             yield from sorted(self._ask(BY_INODE, (low,)).fetchall(), key=_place)
             return
@@ -255,7 +255,7 @@ class SqlView:
         return None if row is None else self._ticket(*row)
 
     def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
-        # Whoever asks usually stops at the first that can start: read one at a time.
+        # Callers usually stop at the first that can start, so tickets are read one at a time.
         for _rank, seq, _ripe_at, reserved in self._wanting(at, below):
             yield self._ticket(seq, reserved)
 
@@ -270,7 +270,7 @@ class SqlView:
     def _wanting(
         self, at: list[str], below: list[tuple[str, str]]
     ) -> list[tuple[int, int, int, int]]:
-        """(rank, event, when ripe, whether reserved) of the tickets that want something there."""
+        """(rank, event, end of patience, whether reserved) of the tickets that overlap there."""
         if not self.has_tickets:
             return []
         known = self.wanting.get(id(at))
@@ -283,7 +283,7 @@ class SqlView:
         return ranked
 
     def addresses(self, at: list[str], below: list[tuple[str, str]]) -> list[str]:
-        """Where the first of those who want something there can be woken."""
+        """The addresses of the first waiters for keys there."""
         found = []
         for _rank, seq, _ripe_at, reserved in self._wanting(at, below)[:HOPEFUL_MAX]:
             found.append(self._ticket(seq, reserved).request.wake)
@@ -302,7 +302,7 @@ class SqlView:
 
 
 def remember(known: dict[int, T], seq: int, body: T) -> None:
-    """Keep what an event says: it never changes."""
+    """Cache the content of an event, which never changes."""
     if len(known) >= BODIES_MAX:
         known.clear()
     known[seq] = body
@@ -317,7 +317,7 @@ def event_of(row: Sequence[Any]) -> Event:
 
 
 def build_or_fail(row: Sequence[Any] | None, build: Callable[[Event], T], path: str) -> T:
-    """What an event says. One that cannot be read is damage, never "nothing is held"."""
+    """The content of an event. An unreadable one is damage, and never means "not locked"."""
     try:
         if row is None:
             raise ValueError("an event is missing")
@@ -333,7 +333,7 @@ def build_or_fail(row: Sequence[Any] | None, build: Callable[[Event], T], path: 
 
 
 def _terms(at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The keys, each with nothing beside it, and the ranges, in the order of their rows."""
+    """The keys, each paired with an empty text, and the ranges, in the order of their rows."""
     exactly, folders = in_order(at, below)
     inside = [ends for folder in folders for ends in _without_resources([_range(folder)])]
     return sorted([*((key, "") for key in exactly), *inside])
@@ -354,14 +354,14 @@ def _range(folder: str) -> tuple[str, str]:
 
 
 def _between_resources() -> list[tuple[str, str]]:
-    """The ranges that make up the inside of the root: all texts but its own, those of other
-    checkouts, and resources."""
+    """The ranges that make up the inside of the root: all texts except the root itself, paths of
+    other checkouts, and resources."""
     everything = keys.below(keys.ROOT)
     assert everything is not None
     last = everything[1]
     ends = [keys.ROOT, keys.ROOT]
     for start in (keys.OUTSIDE, *(f"{kind}:" for kind in sorted(keys.KINDS))):
-        ends += [start, f"{start}{last}"]  # not the next text: that may be the name of a file
+        ends += [start, f"{start}{last}"]  # not the next text, which may be a file's name
     ends = [everything[0], *ends, everything[1]]
     return list(zip(ends[::2], ends[1::2], strict=True))
 
@@ -370,8 +370,8 @@ _INSIDE_ROOT = _between_resources()
 
 
 def _without_resources(below: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The same ranges, without the rows that are no paths: there is one for each grant, and it
-    would take longer to pass over them than to read what is held."""
+    """The same ranges without rows that are not paths: there is one such row for each grant, and
+    skipping them would take longer than reading the locks."""
     if all(low for low, _high in below):
         return below
     return [ends for low, high in below for ends in (_INSIDE_ROOT if not low else [(low, high)])]
@@ -385,8 +385,8 @@ def _look_ups(
 ) -> Iterator[tuple[str, list[str]]]:
     """The statements that find all rows at some keys and inside some ranges.
 
-    One look-up a key, joined by `union all`: for a handful of keys ten times as fast as `in` with
-    `or`, for which SQLite builds temporary tables.
+    They have one look-up per key, joined by `union all`. For a handful of keys that is ten times as
+    fast as `in` with `or`, for which SQLite builds temporary tables.
     """
     if len(at) + len(below) <= TERMS_AT_ONCE:
         values = list(at)

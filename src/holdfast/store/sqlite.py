@@ -1,9 +1,9 @@
 """The embedded default: one SQLite file, any number of processes on one machine, no daemon.
 
 Events and state change in one transaction, inside a gate that one process at a time enters. A
-process that dies at any moment leaves a ledger that the next one opens and trusts: committed is
-committed, the rest never happened. After a power cut the very last grants may be missing; their
-tokens are not issued again, because tokens follow the wall clock.
+process may die at any moment: what it has committed stays, and an uncommitted transaction leaves no
+trace. After a power failure the very last grants may be missing; their tokens are not issued again,
+because tokens follow the wall clock.
 """
 
 from __future__ import annotations
@@ -61,32 +61,32 @@ HISTORY = (
     "select e.seq, type, version, at, data, ifnull(count, 0) from events e"
     " left join repeats r on r.seq = e.seq where e.seq > ? order by e.seq limit ?"
 )
-#: So many rows are looked through for a file with several names; with more there is an index.
+#: Up to this many rows are scanned for a file with several names; beyond that, an index is made.
 SCANNED_MAX = 500
 MUCH = "select count(*) from (select 1 from live limit ?)"
 OPEN_SECONDS = 10.0
 EVENTS_AT_ONCE = 500
 FALLBACK_SECONDS = 1.0
-#: How often those who wait are told that they might try their luck.
+#: The shortest time between two hints to waiters that they may try again.
 HINT_SECONDS = 1.0
-#: A process that has written this often is no short command: its log may grow longer.
+#: A process with this many writes is not a short command: its log may grow larger.
 WRITES_OF_A_SHORT_COMMAND = 100
 
 
 class SqliteStore:
-    """The sqlite store. Safe for threads; a forked child gets a connection of its own."""
+    """The SQLite store. It is thread-safe; a forked child gets its own connection."""
 
     def __init__(
         self, path: str, *, clock: Clock, is_dead: IsDead, end: float = float("inf")
     ) -> None:
-        """It is opened by `end`, as a moment of `time.monotonic()`, or cannot be."""
+        """Raises if opening takes beyond `end`, a time of `time.monotonic()`."""
         self.path = os.path.abspath(path)
         self.folder = os.path.dirname(self.path)
         self.url = f"sqlite://{self.path}"
         self._clock = clock
         self._is_dead = is_dead
         self.mutex = Mutex()
-        #: Held while SQLite works for this store. A fork by another thread waits for it.
+        #: Held while a thread is inside SQLite. A fork by another thread waits for it.
         self.engine = Mutex()
         self.in_fence = False
         self._pid = 0
@@ -100,7 +100,7 @@ class SqliteStore:
     # Opening and closing
 
     def _open(self, deadline: float) -> None:
-        """Begin a session. If that fails the store keeps what it has, and the next call tries."""
+        """Begin a session. If that fails, the store keeps the old one; the next call retries."""
         session = open_session(self.path, deadline, self.engine)
         self._adopt(session, Post(self.folder))
 
@@ -121,12 +121,12 @@ class SqliteStore:
         self._anchor: Anchor | None = None
         self._new_anchor: Anchor | None = None
         self._writes = 0
-        self._has_index = False  # that we know of
+        self._has_index = False  # as far as we know
         self._hinted = 0.0
         self._pid = getpid()
 
     def close(self) -> None:
-        """Let go of everything, after the calls that other threads are in."""
+        """Release all resources, after the calls of other threads."""
         if self._closed:
             return
         self.refuse_twice()
@@ -140,7 +140,7 @@ class SqliteStore:
                 mutex.release()
 
     def _reopen(self, deadline: float) -> None:
-        """Inside the mutex and outside the gate: another session in the place of this one."""
+        """Inside the mutex and outside the gate: replace the session by a new one."""
         old, post = self.session, self._post
         if old.pid == getpid():
             self._token_floor = max(self._token_floor, self._last_token())
@@ -149,7 +149,7 @@ class SqliteStore:
         old.give_up()
 
     def _last_token(self) -> int:
-        """The largest token of a ledger that was taken away: the next one issues larger ones, even
+        """The largest token of a ledger that was replaced: the new one issues larger tokens, even
         if the wall clock was set back meanwhile."""
         try:
             with self.engine:
@@ -159,17 +159,17 @@ class SqliteStore:
 
     def before_fork(self) -> None:
         """In the thread that has the engine."""
-        if self._pid:  # else this store is just being opened, and writes nothing of ours
+        if self._pid:  # else this store is still being opened, and has no transaction
             self.transaction.tear()
 
     def after_fork(self) -> None:
-        """The same, in the parent."""
+        """After that fork, in the same thread of the parent."""
         if self._pid:
             self.transaction.go_on()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: its first call opens a session of its own. A call that the fork
-        interrupted keeps the parent's mutex, and fails in the child."""
+        """In a forked child: its first call opens a new session. A call that the fork interrupted
+        still has the parent's mutex, and fails in the child."""
         self.mutex = Mutex()
         self.engine = Mutex()
         self.in_fence = False
@@ -177,7 +177,7 @@ class SqliteStore:
     # Inside
 
     def enter(self, deadline: float) -> Mutex:
-        """Through the mutex and the gate. An interrupt leaves us outside."""
+        """Take the mutex and enter the gate. After an interrupt, neither is held."""
         mutex = self.mutex
         if mutex._is_owned():
             self.refuse_twice()
@@ -201,7 +201,7 @@ class SqliteStore:
             raise
 
     def leave(self, mutex: Mutex) -> None:
-        """Out again, unless this is a forked child: then the parent is inside, and not we."""
+        """Leave both, unless this is a forked child: then the parent holds them."""
         if mutex is self.mutex:
             try:
                 self.gate.leave()
@@ -209,7 +209,7 @@ class SqliteStore:
                 mutex.release()
 
     def refuse_twice(self) -> None:
-        """One who is inside already would wait for itself."""
+        """Raise if this thread is inside already: it would wait for itself."""
         if self._pid == getpid() and self.mutex._is_owned():
             raise StoreBusyError(
                 "the ledger cannot be used from within a fenced section",
@@ -217,7 +217,7 @@ class SqliteStore:
             )
 
     def lock(self, deadline: float) -> Mutex:
-        """Through the mutex, with a connection of this very process."""
+        """Take the mutex, and make sure that the connection belongs to this process."""
         self.refuse_twice()
         mutex = self.mutex
         try:
@@ -232,7 +232,7 @@ class SqliteStore:
             raise
 
     def _refuse_unusable(self) -> None:
-        """Inside the mutex, as another thread may have closed the store a moment ago."""
+        """Inside the mutex, because another thread may have closed the store a moment ago."""
         if self._closed:
             raise StoreError("this store is closed", hint="open it again")
         if not self.gate.is_ours():
@@ -249,9 +249,10 @@ class SqliteStore:
             self._reopen(deadline)
 
     def still_there(self) -> bool:
-        """Whether the files that we have open are those that other processes open.
+        """Whether our open files are still those that other processes open.
 
-        Their folder's time of change tells almost always; only when it moved are they looked at.
+        The folder's time of change is nearly always proof enough; the files are examined only when
+        it has changed.
         """
         try:
             status = os.stat(self.folder)
@@ -262,13 +263,13 @@ class SqliteStore:
             return True
         if not self.session.is_at_its_path():
             return False
-        # A change within the same tick of the file system's clock would not show: believe it later.
+        # A change within the same tick of the file system's clock is invisible: trust it later.
         self._folder_seen = seen if is_settled(status.st_mtime_ns, time_ns()) else None
         self._post.look()
         return True
 
     def look(self, known: Head | None = None) -> SqlView:
-        """The present state. There must be a transaction."""
+        """The current state. The caller must be in a transaction."""
         view = self._view
         view.wanting.clear()
         view.crowded = None
@@ -280,7 +281,7 @@ class SqliteStore:
             view.last_token = self._token_floor
         reading = self._clock.read()
         now, view.slept, anchor = ledger_time(self._anchor, reading, last_at)
-        if anchor is not None:  # somebody else may have stored a newer one already
+        if anchor is not None:  # another process may have stored a newer one already
             self._anchor = self._stored_anchor()
             now, view.slept, anchor = ledger_time(self._anchor, reading, last_at)
         self._new_anchor = anchor
@@ -305,7 +306,7 @@ class SqliteStore:
     # Deciding
 
     def transact(self, decide: Callable[[View], Decision[T]], *, deadline: float) -> T:
-        """Decide on the present state, commit what was decided, wake whom it concerns."""
+        """Decide on the current state, commit the decision, and wake the waiters that it names."""
         while True:
             mutex = None
             try:
@@ -314,8 +315,8 @@ class SqliteStore:
                 hopeful = self._hopeful(decision.hint) if decision.hint else ()
                 if self.still_there():
                     break
-                # What was decided went to a ledger that has been taken away, where no process will
-                # ever see it. Once more, on the one that is there now.
+                # The decision went to a ledger that has been replaced, where no process will ever
+                # see it. Repeat it on the current one.
                 flock(self.gate.fd, LOCK_UN)
                 self._reopen(deadline)
             except Exception as error:
@@ -323,7 +324,7 @@ class SqliteStore:
                     raise
                 raise forked(error) from error
             finally:
-                # Written out, as an interrupt may come where any function begins.
+                # Inlined, because an interrupt may come at the start of any function.
                 if mutex is not None and mutex is self.mutex:
                     try:
                         flock(self.gate.fd, LOCK_UN)
@@ -336,7 +337,7 @@ class SqliteStore:
         return decision.outcome
 
     def _hopeful(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """The first of those who may try their luck, unless they were told a moment ago."""
+        """The first waiters that may try again, unless they got a hint a moment ago."""
         now = monotonic()
         if now - self._hinted < HINT_SECONDS:
             return ()
@@ -360,8 +361,8 @@ class SqliteStore:
                     pwrite(self.gate.fd, self._mark, MARK_AT)
                 self._head_known = self._rows.write(view, decision.events)
                 if decision.wake:
-                    # A moment early, because waking up takes longer than a commit. A waiter that
-                    # is quicker asks for its grant at the gate, and finds it.
+                    # Sent before the commit, because waking up takes longer than a commit. A waiter
+                    # that is faster waits for its grant at the gate, and finds it.
                     self._post.send(decision.wake)
             self._writes += 1
             if self._writes == WRITES_OF_A_SHORT_COMMAND:
@@ -375,39 +376,39 @@ class SqliteStore:
         return decision
 
     def _forget(self) -> None:
-        """What was read in a transaction that was given up may never have been."""
+        """Drop the caches after a rollback: what they have may never have been committed."""
         self._head_known = None
         self._anchor = None
         self._bodies.clear()
         self._view.forget()
 
     def _index(self) -> None:
-        """A file with several names was asked for: make sure that the next time is quick."""
+        """A file with several names was requested: make the next such request fast."""
         try:
             (held,) = self.ask(MUCH, (SCANNED_MAX,)).fetchone()
             if held == SCANNED_MAX:
                 self.ask(INDEX)
                 self._has_index = True
         except driver.Error:
-            pass  # what was decided is committed; it only takes longer without
+            pass  # the decision is committed; without the index it is only slower
         self._view.asked_by_inode = False
 
     # The rest of the contract
 
     def fenced(self, grant_id: str, token: int, *, deadline: float) -> Fence:
-        """A short section in which nothing changes hands, entered only by a current token."""
+        """A short section in which no lock changes hands; it requires a current token."""
         from holdfast.store.sections import Fence
 
         return Fence(self, grant_id, token, deadline)
 
     def view(self, *, deadline: float) -> Snapshot:
-        """The present state, to read. Nobody is kept from writing meanwhile."""
+        """The current state, for reading. Other processes may write meanwhile."""
         from holdfast.store.sections import Snapshot
 
         return Snapshot(self, deadline)
 
     def reopen_if_gone(self, deadline: float) -> None:
-        """Inside the mutex: make sure that the ledger is the one that is there."""
+        """Inside the mutex: reopen the ledger if it was replaced."""
         if not self.still_there():
             self._reopen(deadline)
 
@@ -429,12 +430,12 @@ class SqliteStore:
         return [build_or_fail(row, lambda event: event, self.path) for row in rows]
 
     def wait(self, after: int, timeout: float) -> int:
-        """Wait until there is an event after this one, at most so many seconds."""
+        """Wait until there is an event after this one, for at most `timeout` seconds."""
         if timeout <= 0 or not self._post.has_idle(FOLLOWER):
             head = self._head()
             if head > after or timeout <= 0:
                 return head
-        # Before we look: whatever comes from now on is heard.
+        # Created before the check, so that no later event is missed.
         mailbox = self._mailbox(FOLLOWER)
         end = monotonic() + timeout
         try:
@@ -449,7 +450,7 @@ class SqliteStore:
             return view.head
 
     def waiter(self) -> PooledMailbox:
-        """Somebody who can be woken by a decision."""
+        """A waiter that a decision can wake."""
         return self._mailbox(WAITER)
 
     def _mailbox(self, kind: str) -> PooledMailbox:
@@ -457,11 +458,11 @@ class SqliteStore:
         try:
             return self._post.mailbox(kind)
         finally:
-            if mutex is self.mutex:  # written out, as an interrupt may come where a function begins
+            if mutex is self.mutex:  # inlined, because an interrupt may come at any call
                 mutex.release()
 
     def trim(self, before: int) -> int:
-        """Forget history before an event; the state is not touched."""
+        """Delete history before an event, without changing the state."""
 
         def write() -> int:
             gone = self.ask(
@@ -483,5 +484,5 @@ class SqliteStore:
             self.leave(mutex)
 
     def sweep(self) -> int:
-        """Remove the addresses that dead waiters left behind. How many there were."""
+        """Remove the addresses of dead waiters. Returns how many there were."""
         return self._post.sweep()

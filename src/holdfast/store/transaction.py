@@ -1,10 +1,10 @@
-"""One transaction that writes: whole or not at all, and once more if a fork tore it.
+"""A writing transaction: all or nothing, and repeated if a fork interrupts it.
 
-A signal's handler may fork while its own thread is in the middle of a transaction. The child must
-not inherit it: closing the child's copy of the connection would roll it back, and what SQLite then
-tidies up in the log's index is memory that the parent shares, with frames that the parent may have
-committed by then. So the transaction is rolled back before the fork. What the parent still writes
-into it goes into another one, which is given up, and then all of it is done again.
+A signal handler may fork while its own thread is in the middle of a transaction. The child must not
+inherit it: closing the child's copy of the connection would roll it back, and SQLite would then
+clean up the log's index, which is memory shared with the parent, with frames that the parent may
+have committed by then. So the transaction is rolled back before the fork. The parent's remaining
+writes go into a second transaction, which is discarded, and then the whole function runs again.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Transaction:
         self._writing = self._torn = self._interrupted = False
 
     def run(self, write: Callable[[], T], forget: Callable[[], None], deadline: float) -> T:
-        """Run a function and commit what it wrote. It may be called more than once; `forget`
-        forgets what it read or wrote in a transaction that was given up."""
+        """Run a function and commit its writes. The function may run more than once; `forget` is
+        called after each rollback."""
         try:
             with self._engine:
                 while True:
@@ -68,20 +68,20 @@ class Transaction:
             raise trouble(error, self._path) from error
 
     def tear(self) -> None:
-        """Before a fork by the thread that has the engine."""
+        """Roll back before a fork by the thread that has the engine."""
         if self._writing and self._connection.in_transaction:
             self._torn = self._interrupted = True
             self._ask("rollback")
 
     def go_on(self) -> None:
-        """After that fork, in the parent. Only what this fork rolled back is begun again: what was
-        torn by an earlier one may be given up already."""
+        """After that fork, in the parent: begin again, but only if this fork rolled back. A
+        transaction that an earlier fork interrupted may have been discarded already."""
         if self._interrupted:
             self._interrupted = False
             self._ask("begin immediate")
 
     def _begin(self, deadline: float) -> None:
-        """No process of ours is inside: another program may keep us waiting."""
+        """Retry: no process of ours is in the gate, but another program may have a lock."""
         while True:
             try:
                 self._ask("begin immediate")

@@ -1,10 +1,10 @@
-"""How a process that waits is woken: a datagram to a socket beside the ledger.
+"""How a waiting process is woken: a datagram to a socket next to the ledger.
 
-Whoever commits sends to exactly those it served, and to those who follow the ledger, so a crowd
-of waiters does not stampede. A wake-up is a hint and may be lost (another user's socket, a full
-queue, a path too long for a socket): everybody also looks again after a while.
+A commit wakes exactly the waiters that it granted, and the followers of the ledger, so a crowd of
+waiters does not stampede. A wake-up is a hint and may be lost (another user's socket, a full queue,
+a path too long for a socket), so every waiter also polls at long intervals.
 
-Linux and macOS. Elsewhere nobody is woken and everybody looks again at short intervals.
+This works on Linux and macOS. On other systems every waiter polls at short intervals.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WAITER = "wake-w"
 FOLLOWER = "wake-f"
 
-#: The longest path that a socket can have everywhere.
+#: The longest path of a socket that every system accepts.
 _PATH_BYTES_MAX = 100
 
 
@@ -39,7 +39,7 @@ def _socket() -> socket | None:
 
 
 def _close(made: socket, opened: Identity) -> None:
-    """Close a socket, unless its number belongs to another file by now."""
+    """Close a socket, unless its number now belongs to another file."""
     if is_ours(made.fileno(), opened):
         made.close()
     else:
@@ -47,10 +47,10 @@ def _close(made: socket, opened: Identity) -> None:
 
 
 class Mailbox:
-    """A socket that hears when it is called by its address. Not to be shared between threads.
+    """A socket that is woken through its address. Threads must not share it.
 
-    Its address is also the sign that a request is still waited for: a waiter that gives up without
-    being able to say so in the ledger removes it.
+    The address also shows that a process still waits for the request: a waiter that gives up
+    without being able to write that to the ledger removes it.
     """
 
     __slots__ = ("__weakref__", "_folder", "_opened", "_socket", "address", "kind", "pid")
@@ -73,10 +73,10 @@ class Mailbox:
             self._socket = None
 
     def __del__(self) -> None:
-        # Lost to an interrupt, or never given back: nobody will know of this address any more.
+        # Lost to an interrupt, or never returned to the pool: no other code knows the address.
         try:
             self.close()
-        except Exception:  # at the end of the interpreter anything may be gone already
+        except Exception:  # while the interpreter shuts down, anything may be gone already
             pass
 
     @property
@@ -86,12 +86,12 @@ class Mailbox:
 
     @property
     def descriptor(self) -> int:
-        """Ready to be read when it is called; -1 if nothing can call it."""
+        """Readable when it is woken; -1 if it cannot be woken."""
         return -1 if self._socket is None else self._socket.fileno()
 
     def wait(self, timeout: float) -> bool:
-        """Wait to be called, at most so many seconds; look again soon if nobody can call."""
-        own = self._socket  # a signal's handler may fork, and its child forgets what is open
+        """Wait until woken, for at most `timeout` seconds; return soon if it cannot be woken."""
+        own = self._socket  # a signal handler may fork, and its child forgets open sockets
         if own is None:
             from time import sleep
 
@@ -105,12 +105,12 @@ class Mailbox:
         except OSError:
             if self._socket is not None:
                 raise
-            # This is such a child: the wait is the parent's.
+            # This is such a child: the wait belongs to the parent.
         return True
 
     def reset(self) -> bool:
-        """Forget calls that were meant for an earlier wait. False if nobody can call any more."""
-        own = self._socket  # a signal's handler may fork, and its child forgets what is open
+        """Discard wake-ups for an earlier wait. False if it can no longer be woken."""
+        own = self._socket  # a signal handler may fork, and its child forgets open sockets
         if own is None:
             return True
         if not os.path.exists(f"{self._folder.folder}/{self.address}"):
@@ -125,7 +125,7 @@ class Mailbox:
         except OSError:
             if self._socket is not None:
                 raise
-            return False  # this is such a child, and the address is the parent's
+            return False  # this is such a child, and the address belongs to the parent
 
     def close(self) -> None:
         """Remove the address."""
@@ -152,24 +152,24 @@ class PooledMailbox:
 
     @property
     def descriptor(self) -> int:
-        """Ready to be read when it is called; -1 if nothing can call it."""
+        """Readable when it is woken; -1 if it cannot be woken."""
         return self._mailbox.descriptor
 
     def wait(self, timeout: float) -> bool:
-        """Wait to be called."""
+        """Wait until woken."""
         return self._mailbox.wait(timeout)
 
     def close(self) -> None:
-        """Give the mailbox back."""
+        """Return the mailbox to the pool."""
         self._post.keep(self._mailbox)
 
     def discard(self) -> None:
-        """Remove the address: the request that names it is not waited for any more."""
+        """Remove the address: no process waits any more for the request that has it."""
         self._mailbox.close()
 
 
 class Post:
-    """The folder of addresses, and the way to call them."""
+    """The folder of addresses, and the means to wake them."""
 
     __slots__ = (
         "__weakref__", "_descriptor", "_followers", "_idle", "_opened", "_pid", "_senders",
@@ -179,13 +179,13 @@ class Post:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._pid = os.getpid()
-        #: From which it calls, once it has. Two threads may make one at once: the first counts.
+        #: The sending socket, once there is one. If two threads create one, the first is used.
         self._senders: dict[str, tuple[socket, Identity]] = {}
         self._descriptor = -1
         self._opened: Identity = (0, 0)
         self._followers: list[str] = []
-        #: The mailboxes that no thread waits at. A process that has waited once will wait again,
-        #: and a new address changes the folder, which every other process then looks at.
+        #: The mailboxes that no thread is using. A process that has waited once will wait again,
+        #: and a new address would change the folder, which every other process then lists.
         self._idle: dict[str, list[Mailbox]] = {WAITER: [], FOLLOWER: []}
         _kept.append(ref(self, _kept.remove))
 
@@ -199,17 +199,17 @@ class Post:
         return PooledMailbox(self, Mailbox(self, kind))
 
     def has_idle(self, kind: str) -> bool:
-        """Whether there is one already."""
+        """Whether there is an unused mailbox."""
         return bool(self._idle[kind])
 
     def keep(self, mailbox: Mailbox) -> None:
-        """Take a mailbox back, for the next wait."""
+        """Keep a mailbox for the next wait."""
         idle = self._idle[mailbox.kind]
         if mailbox.pid == os.getpid() and mailbox not in idle:
             idle.append(mailbox)
 
     def path_of(self, address: str) -> str:
-        """The path of an address, short enough for a socket however deep the repository lies."""
+        """The path of an address, short enough for a socket however deep the repository is."""
         path = f"{self.folder}/{address}"
         if len(os.fsencode(path)) <= _PATH_BYTES_MAX or not os.path.isdir("/proc/self/fd"):
             return path
@@ -220,7 +220,7 @@ class Post:
         return f"/proc/self/fd/{self._descriptor}/{address}"
 
     def call(self, addresses: tuple[str, ...]) -> None:
-        """Wake these, and all who follow the ledger."""
+        """Wake these addresses, and all followers of the ledger."""
         if self._followers:
             addresses = (*addresses, *self._followers)
         elif not addresses:
@@ -228,7 +228,7 @@ class Post:
         self.send(addresses)
 
     def send(self, addresses: tuple[str, ...]) -> None:
-        """Wake these."""
+        """Wake these addresses."""
         known = self._senders.get(self.folder)
         if known is None:
             made = _socket()
@@ -243,21 +243,21 @@ class Post:
                 continue
             try:
                 sender.sendto(b"!", self.path_of(address))
-            except ConnectionRefusedError:  # it died and left its address behind
+            except ConnectionRefusedError:  # its process died
                 self.remove(address)
             except OSError:
                 pass
 
     def look(self) -> None:
-        """Find out again who follows the ledger: the folder has changed."""
+        """List the followers of the ledger again, after the folder has changed."""
         try:
             names = os.listdir(self.folder)
         except FileNotFoundError:
-            names = []  # the ledger was moved away a moment ago, and its followers with it
+            names = []  # the ledger has just been moved away, with its followers
         self._followers = [name for name in names if name.startswith(FOLLOWER)]
 
     def sweep(self) -> int:
-        """Remove the addresses of the dead. How many there were."""
+        """Remove the addresses of dead processes. Returns how many there were."""
         swept = 0
         sender = _socket()
         if sender is None:
@@ -285,7 +285,7 @@ class Post:
             pass
 
     def close(self) -> None:
-        """Remove the addresses that no thread waits at, and let go of the descriptors."""
+        """Remove the unused addresses, and close the descriptors."""
         for idle in self._idle.values():
             while idle:
                 idle.pop().close()

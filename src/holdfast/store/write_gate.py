@@ -1,12 +1,12 @@
 """The gate: one process at a time changes the ledger.
 
-An advisory `flock` on a file of its own, held for the length of one transaction. It keeps two
-connections from writing or checkpointing at once (which old SQLite versions do not survive),
-and it is what a fenced section stands on. The kernel opens it when its holder dies.
+It is an advisory `flock` on a separate file, held for the length of one transaction. It keeps two
+connections from writing or checkpointing concurrently (which old SQLite versions do not survive),
+and a fenced section is built on it. The kernel releases it when its process dies.
 
-A plain blocking `flock` has no deadline, and a process that was stopped inside it would stop
-everybody else for ever; so this one tries again and again, with jittered pauses that follow the
-length of the line (see `turns`).
+A blocking `flock` has no deadline, so a process that was stopped inside the gate would block all
+others forever. This one polls instead, with jittered pauses that follow the length of the queue
+(see `gate_turns`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from holdfast.store.gate_turns import Turn, is_crowded
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
-except ImportError:  # Windows: one process at a time is left to SQLite's own lock
+except ImportError:  # Windows: only SQLite's own lock keeps writers apart
     LOCK_EX = LOCK_NB = LOCK_UN = 0  # type: ignore[misc]
 
     def flock(fd: int, operation: int, /) -> None:  # type: ignore[misc]
-        """Everybody may go in."""
+        """Let every process in."""
 
 
 try:
@@ -33,12 +33,12 @@ try:
 except ImportError:  # Windows
 
     def pread(fd: int, length: int, offset: int, /) -> bytes:
-        """Read at a place."""
+        """Read at an offset."""
         os.lseek(fd, offset, os.SEEK_SET)
         return os.read(fd, length)
 
     def pwrite(fd: int, data: bytes, offset: int, /) -> int:  # type: ignore[misc]
-        """Write at a place."""
+        """Write at an offset."""
         os.lseek(fd, offset, os.SEEK_SET)
         return os.write(fd, data)
 
@@ -54,16 +54,16 @@ __all__ = [
     "whose_lock",
 ]  # fmt: skip
 
-#: What stands in the gate's file: a note on the ledger it belongs to, and the mark of the one who
-#: wrote last, or was about to.
+#: The contents of the gate's file: a note on the ledger that it belongs to, and the mark of the
+#: store that wrote last, or was about to.
 NOTE_BYTES = MARK_AT = 256
 MARK_BYTES = 16
 
 PAUSE_SECONDS_MIN = 0.00003
-#: A transaction takes a tenth of a millisecond: for so many pauses the next may be the one.
+#: A transaction takes a tenth of a millisecond, so this many short pauses come first.
 SHORT_PAUSES = 40
-#: Then a process draws a number. The first in line pauses so long, the others longer for each
-#: process ahead: about as long as its turn takes when all of them open the ledger.
+#: Then a process draws a number. The first in the queue pauses for this long, the others longer for
+#: each process ahead: about as long as one turn takes when all of them open the ledger.
 PAUSE_SECONDS_FIRST = 0.0001
 PAUSE_SECONDS_EACH = 0.001
 PAUSE_SECONDS_MAX = 0.1
@@ -72,7 +72,7 @@ _open: list[ref[Gate]] = []
 
 
 class Gate:
-    """Open for one process at a time. Threads of one process need a mutex in front of it."""
+    """A lock for one process at a time. Threads of one process need a mutex in front of it."""
 
     __slots__ = ("__weakref__", "fd", "inode", "path")
 
@@ -83,11 +83,11 @@ class Gate:
         _open.append(ref(self, _open.remove))
 
     def is_ours(self) -> bool:
-        """Whether the descriptor is still open on the gate, and its number on no other file."""
+        """Whether the descriptor still refers to the gate's file."""
         return is_ours(self.fd, self.inode)
 
     def try_enter(self) -> bool:
-        """Go in, if nobody is inside."""
+        """Enter, if no other process is inside."""
         try:
             flock(self.fd, _TRY)
         except BlockingIOError:
@@ -95,7 +95,7 @@ class Gate:
         return True
 
     def enter(self, deadline: float) -> None:
-        """Go in, or raise StoreBusyError at the deadline."""
+        """Enter, or raise StoreBusyError at the deadline."""
         pauses, turn = 0, None
         try:
             while not self.try_enter():
@@ -110,20 +110,20 @@ class Gate:
                     turn = turn or Turn(self.fd)
                     pause = PAUSE_SECONDS_FIRST + turn.ahead() * PAUSE_SECONDS_EACH
                     pause = min(pause, PAUSE_SECONDS_MAX)
-                # The clock's low digits are as good as dice for keeping two processes out of step.
+                # The clock's low digits are random enough to keep two processes out of step.
                 sleep(min(left, pause * (0.5 + monotonic() * 1e6 % 1)))
         finally:
             if turn is not None:
                 turn.give_back()
 
     def leave(self) -> None:
-        """Go out."""
+        """Leave the gate."""
         if self.fd >= 0:
             flock(self.fd, LOCK_UN)
 
     @property
     def note(self) -> str:
-        """What the last one who opened the ledger wrote down here."""
+        """The note by the last session that was opened or closed."""
         return pread(self.fd, NOTE_BYTES, 0).rstrip(b"\0").decode("ascii", "replace")
 
     @note.setter
@@ -132,8 +132,8 @@ class Gate:
             pwrite(self.fd, text.encode("ascii").ljust(NOTE_BYTES, b"\0"), 0)
 
     def close(self) -> None:
-        """Let go of the file. In a forked child this leaves the gate as it is: the lock belongs to
-        the open file, which the parent still has."""
+        """Close the file. In a forked child this does not release the lock, which belongs to the
+        open file, and the parent still has that."""
         number, self.fd = self.fd, -1
         close(number, self.inode)
 
@@ -148,7 +148,7 @@ class Gate:
 
 
 def whose_lock(inode: int) -> int | None:
-    """The process that holds a lock on an inode, where the system tells."""
+    """The process that holds a lock on an inode, where the system reports that."""
     try:
         with open("/proc/locks", encoding="ascii") as lines:
             for line in lines:
@@ -161,8 +161,8 @@ def whose_lock(inode: int) -> int | None:
 
 
 def close_all() -> None:
-    """In a forked child. A lock belongs to the open file, which a fork shares: if the parent died
-    inside, a child that kept the descriptor would keep the gate shut."""
+    """In a forked child: close all gates. A lock belongs to the open file, which a fork shares. If
+    the parent died inside, a child that kept the descriptor would keep the gate locked."""
     for known in list(_open):
         gate = known()
         if gate is not None:
