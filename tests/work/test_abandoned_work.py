@@ -32,7 +32,8 @@ def alive() -> Witness:
 
 @pytest.fixture
 def dead() -> Witness:
-    return dead_witness()
+    found: Witness = dead_witness()
+    return found
 
 
 def test_work_is_abandoned_when_every_process_that_has_it_is_proven_dead(

@@ -373,7 +373,7 @@ def test_a_finished_file_that_an_amendment_wants_is_refused_and_listed_as_such(d
         "app/missed.rb": False, SHARED: True,
     }  # fmt: skip
     assert not any(gap["missing"] for gap in gaps.values())
-    assert "analyse it anew" in " ".join(desk.run("gaps").out.split())
+    assert "analyse it again" in " ".join(desk.run("gaps").out.split())
 
 
 @NEEDS_LANDLOCK

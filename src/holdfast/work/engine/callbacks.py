@@ -1,4 +1,5 @@
-"""What an item is for: a callback, what it may answer, and who holds its locks meanwhile."""
+"""What an item runs: a callback, what the callback may answer, and who holds the item's locks
+meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ Callback = Callable[[WorkItem, LockGrant], Any]
 
 
 class Next:
-    """What a callback returns whose item goes on with another phase, its locks held."""
+    """Returned by a callback whose item continues with another phase, keeping its locks."""
 
     def __init__(self, phase: str, data: Mapping[str, Any] | None = None) -> None:
         self.phase = phase
@@ -30,7 +31,7 @@ class Next:
 
 
 class Hold:
-    """What a callback returns whose item gives back its slot, keeps its locks, and waits until
+    """Returned by a callback whose item releases its slot, keeps its locks, and waits until
     `Scheduler.go_on` names its next phase."""
 
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:
@@ -38,7 +39,7 @@ class Hold:
 
 
 class Failed(Exception):
-    """Raised by a callback whose item is in error; the text is for the operator."""
+    """Raised by a callback whose item ends in an error; the text is for the operator."""
 
     def __init__(self, reason: str, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(reason)
@@ -46,11 +47,10 @@ class Failed(Exception):
 
 
 class Again(Exception):
-    """Raised by a callback whose item is to be tried once more, from the beginning.
+    """Raised by a callback whose item is to be retried from the beginning.
 
-    `request` replaces what the item needs from now on, and `data` is merged into its own. With
-    `counts=False` it uses up none of its retries. It is not tried before `pause_seconds` have
-    passed, whoever tries it.
+    From then on the item needs `request`, and `data` is merged into its own. With `counts=False`
+    this does not count as a retry. No dispatcher tries the item before `pause_seconds` have passed.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Again(Exception):
 
 
 class Accepted(Exception):
-    """Raised by `Work.undo` for an item that cannot be undone any more. It is to be finished by a
-    phase of its own, with its locks held until then. That phase must take no slot: those that have
-    one may wait for these locks."""
+    """Raised by `Work.undo` for an item that can no longer be undone. It is to be finished by a
+    phase of its own, with its locks held until then. That phase must take no slot: the items that
+    have one may wait for these locks."""
 
     def __init__(self, phase: str) -> None:
         super().__init__(phase)
@@ -80,20 +80,19 @@ class Accepted(Exception):
 
 
 class Lost(Exception):
-    """Another dispatcher has the item, or has had it: its files and its record are no business of
-    this one any more. Which of the two it is, the ledger says: every attempt has a grant of its
-    own."""
+    """Another dispatcher has the item, or had it: this dispatcher must no longer touch its files or
+    its record. The ledger tells which of the two: every attempt has a grant of its own."""
 
 
 def accepts_all(_item: WorkItem) -> bool:
-    """Every item of the phase."""
+    """Accepts every item of the phase."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What is done for the items of a phase. Those that `accepts` refuses are left in line for
-    another dispatcher. Without `takes_slot` they are sent out although no slot is free."""
+    """What is run for the items of a phase. Items that `accepts` refuses stay queued for another
+    dispatcher. Without `takes_slot` items are dispatched even if no slot is free."""
 
     callback: Callback
     takes_slot: bool = True
@@ -101,20 +100,21 @@ class Handler:
 
 
 class Host(Protocol):
-    """Who holds an item's locks while it is worked on. It is there before they are taken."""
+    """The holder of an item's locks while the item is in progress. It exists before they are
+    taken."""
 
-    #: Whether it still does.
+    #: Whether it still holds them.
     is_well: bool
 
     def holder(self, item: WorkItem) -> Holder:
-        """Who holds the item's locks."""
+        """The holder that the item's locks are granted to."""
 
     def leave(self) -> None:
-        """The item is over, or back in line without locks."""
+        """The item has ended, or is queued again without locks."""
 
     def abandon(self) -> None:
-        """The item keeps its locks, and is not worked on here any more: whoever can judge that
-        takes it for abandoned. Its files are put back at once if this host can do that."""
+        """The item keeps its locks, and is no longer in progress here: any process that can check
+        takes it for abandoned. Its files are restored immediately if this host can do that."""
 
     def run(
         self,
@@ -129,16 +129,16 @@ class Host(Protocol):
         output_bytes_max: int = ...,
         timeout_seconds: float = ...,
     ) -> Ended:
-        """Run an agent with the locks of an item, until it has ended."""
+        """Run an agent under the locks of an item, until it has ended."""
 
     def stop(self, why: str) -> None:
-        """Make the agent end that is running; if the item has none yet, it gets none before its
-        locks are taken again."""
+        """End the running agent; if the item has none yet, it gets none before its locks are taken
+        again."""
 
 
 class Here:
-    """This process holds them, for callbacks that do all the work themselves. Agents run right
-    below this process, outside of any sandbox."""
+    """This process holds the locks, for callbacks that do all the work themselves. Agents run
+    directly below this process, outside any sandbox."""
 
     is_well = True
 
@@ -149,52 +149,52 @@ class Here:
         pass
 
     def abandon(self) -> None:
-        """Others can judge that only when this process has ended."""
+        """Other processes can see this only when this process has ended."""
 
     def run(self, item: WorkItem, command: Sequence[str], **options: Any) -> Ended:
-        from holdfast.work.launching.slots import Unguarded  # which needs this module
+        from holdfast.work.launching.slots import Unguarded  # that module imports this one
 
         return Unguarded().run(item, command, **options)
 
     def stop(self, why: str) -> None:
-        """Nothing can be stopped here: a callback returns when it is done, and an agent ends with
-        its time limit."""
+        """Nothing can be stopped here: a callback returns when it is done, and an agent ends at its
+        time limit."""
 
 
 class KeptHere(Here):
-    """The same, where the files of each item are kept: its locks are held until they were put
-    back, even if this process is killed."""
+    """The same, where the files of each item are kept: its locks are held until the files are
+    restored, even if this process is killed."""
 
     def holder(self, item: WorkItem) -> Holder:
         return marked(super().holder(item))
 
 
 class Work(Protocol):
-    """What a scheduler's items are part of, and what has to happen beside them. A scheduler may
-    have several; each is asked about every item, and leaves alone those that are not its own."""
+    """What a scheduler's items are part of, and what must happen together with them. A scheduler
+    may have several; each is called for every item, and ignores items that are not its own."""
 
     def undo(self, item: WorkItem) -> None:
-        """Put back the files of an item that was abandoned, is tried again or has failed. Its locks
-        are still held. Raises KeepsakeError if that cannot be done; then the locks stay. Raises
-        Accepted if that must not be done any more."""
+        """Restore the files of an item that was abandoned, is retried or has failed. Its locks are
+        still held. Raises KeepsakeError if that is impossible; then the locks stay. Raises Accepted
+        if the item must no longer be undone."""
 
     def finishing(self, item: WorkItem) -> AbstractContextManager[None]:
-        """An item that is done is ended within this. It may raise `Again`."""
+        """An item that is done is ended within this context. It may raise `Again`."""
 
     def changed(self, item: WorkItem, *, here: bool) -> None:
-        """An item changed, here or by another dispatcher. Called in a thread that may take its
-        time."""
+        """An item has changed, here or in another dispatcher. Called in a thread that may be
+        slow."""
 
     def amended(self, item: WorkItem) -> LockRequest | None:
-        """What an item in line needs, of which something cannot be locked any more; None if there
-        is nothing else that it could do with. Called by the loop: it must be quick."""
+        """What a queued item needs instead, after something that it needs became impossible to
+        lock; None if there is no alternative. Called by the loop: it must be quick."""
 
     def beside(self, view: View, item: WorkItem, decision: Decision[Any]) -> Decision[Any]:
-        """A decision in which an item changes, with what else that means, in one transaction."""
+        """Extends the decision that changes an item, in the same transaction."""
 
 
 class NoWork:
-    """Items that stand for nothing but themselves."""
+    """Items that are part of nothing else."""
 
     def undo(self, item: WorkItem) -> None:
         pass

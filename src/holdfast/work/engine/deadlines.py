@@ -1,7 +1,7 @@
 """Moments at which something is due for an item, by the ledger's clock.
 
-That clock is asked only when one of them may have come: to read it is a look into the ledger. In
-between ours goes on, which may stand still or go otherwise, and so it is trusted for a while only.
+That clock is read only when one of them may have come, because reading it is a query to the ledger.
+In between we use our own clock. It may stop or drift, so it is trusted only for a while.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from time import monotonic
 from holdfast.core.model import SECOND
 from holdfast.manager.manager import LockManager
 
-#: How long we go by our own clock.
+#: How long we rely on our own clock.
 CLOCK_SECONDS = 60.0
 
 
 class Moments:
-    """What is due when. For one thread."""
+    """Which item is due when. For one thread."""
 
     def __init__(self, manager: LockManager) -> None:
         self._manager = manager
@@ -26,25 +26,26 @@ class Moments:
         self._ask_at = 0.0
 
     def note(self, moment: int, id: str) -> None:
-        """See to this one then, whatever else happens."""
+        """Make the item due at that moment."""
         heappush(self._heap, (moment, id))
         if self._heap[0][0] == moment:
-            self._ask_at = 0.0  # how far away that is, the next look tells
+            self._ask_at = 0.0  # the next reading of the clock tells how far away it is
 
     def doubt(self) -> None:
-        """Do not go by our own clock any more."""
+        """Stop relying on our own clock."""
         self._ask_at = 0.0
 
     @property
     def seconds(self) -> float:
-        """Until the next of them, or until the clock has to be asked."""
+        """Seconds until the next moment, or until the ledger's clock has to be read."""
         return self._ask_at - monotonic() if self._heap else math.inf
 
     def due(self) -> tuple[int, list[str]]:
-        """Those that have come, and the ledger's time, by which they had; each is told once."""
+        """The items that are due, and the ledger's time at which they were; each is returned
+        once."""
         if not self._heap or monotonic() < self._ask_at:
             return 0, []
-        self._ask_at = math.inf  # and less if somebody doubts it while the clock is read
+        self._ask_at = math.inf  # or earlier, if `doubt` is called while the clock is read
         now = self._manager.now()
         found = []
         while self._heap and self._heap[0][0] <= now:

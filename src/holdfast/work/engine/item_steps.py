@@ -1,9 +1,8 @@
-"""What is done about one item outside of the loop: its callback, what follows from its answer, and
-cleaning up after it. All of this may take its time, and happens in a thread of its own.
+"""Everything that is done for one item outside the loop: its callback, what follows from its
+answer, and cleaning up after it. All of this may be slow, and runs in a thread of its own.
 
-On every way out the locks are free and the item is over or back in line, in one transaction; before
-that, the files of one that failed are as they were (`Work.undo`). If they cannot be put back, the
-locks stay.
+However it ends, one transaction releases the locks and ends or requeues the item; before that, the
+files of a failed item are restored (`Work.undo`). If they cannot be restored, the locks stay.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
 
 ABANDONED = "its dispatcher is gone"
-#: Before what is left to do of an item that was accepted is tried once more.
+#: The pause before finishing an accepted item is tried again.
 FINISH_SECONDS = 0.5
 
 
 class Works:
-    """All that the items of a scheduler are part of, as one `Work`."""
+    """Everything that the items of a scheduler are part of, as one `Work`."""
 
     def __init__(self, *works: Work) -> None:
         self._works = works
 
     def add(self, work: Work) -> None:
-        """One more, before those that are there."""
+        """Add one, ahead of the others."""
         self._works = (work, *self._works)
 
     def undo(self, item: WorkItem) -> None:
@@ -80,14 +79,13 @@ class Performer:
         self._desk = desk
         self._work = work
         self._retries = retries
-        #: Items that failed, and whose files could not be put back yet.
+        #: Items that have failed, and whose files could not be restored yet.
         self._unsettled: dict[str, WorkItem] = {}
 
     def perform(
         self, item: WorkItem, grant: LockGrant, host: Host, callback: Callback
     ) -> WorkItem | None:
-        """What became of an item that was sent out. None if another dispatcher has it, or had
-        it."""
+        """What became of a dispatched item. None if another dispatcher has it, or had it."""
         try:
             return self._performed(item, grant, host, callback)
         except Lost:
@@ -117,7 +115,7 @@ class Performer:
             return self._once_more(item, host, again)
 
     def clean_up(self, item: WorkItem) -> WorkItem | None:
-        """Put an abandoned item in order, and back into the line."""
+        """Clean up after an abandoned item, and queue it again."""
         try:
             return self._retried(item, None, Again(ABANDONED))
         except Lost:
@@ -125,17 +123,17 @@ class Performer:
 
     @property
     def has_unsettled(self) -> bool:
-        """Whether files are left to be put back, for which others may wait."""
+        """Whether some files are still to be restored; other items may wait for them."""
         return bool(self._unsettled)
 
     def settle_again(self) -> None:
-        """Try once more to put back what could not be, such as on a disk that was full."""
+        """Try again to restore files that could not be restored before, as on a full disk."""
         for item in list(self._unsettled.values()):
             try:
                 self._work.undo(item)
             except KeepsakeError:
                 continue
-            except Lost:  # another dispatcher sees to it
+            except Lost:  # another dispatcher does this
                 self._unsettled.pop(item.id, None)
                 continue
             self._desk.let_go(item)
@@ -165,7 +163,7 @@ class Performer:
     def _failed(
         self, item: WorkItem, host: Host, reason: str, data: Mapping[str, Any] | None = None
     ) -> WorkItem | None:
-        """It has failed for good: its files are as they were before its locks come free."""
+        """The item has failed for good: its files are restored before its locks are released."""
         return self._after_settling(
             item, host, reason, lambda mine: self._desk.end(mine, reason=reason, data=data)
         )

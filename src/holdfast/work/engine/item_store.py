@@ -1,12 +1,13 @@
-"""The items in the ledger: queued, sent out together with their locks, and ended exactly once.
+"""The items in the ledger: queued, dispatched together with their locks, and ended exactly once.
 
-Each item is a note, the last word on it, which every change replaces in one transaction with what
-else it means: taking the locks and sending it out is one step, and so are giving them back and
-being done. Whoever looks sees one or the other. So a dispatcher may die at any moment, and any
-number of them may serve one repository: an item that two of them want goes to one.
+Each item is a note that holds its latest state. Every change replaces the note in one transaction
+with everything that belongs to the change: taking the locks and dispatching the item is one step,
+and so are releasing them and ending it. A reader sees the state before or after. So a dispatcher
+may die at any moment, and any number of dispatchers may serve one repository: an item that two of
+them want goes to one.
 
-The holder of an item's grant may take further grants while the item is out (files that are leased
-at the write). They share its fate: given back, kept and taken over in the same transaction.
+The holder of an item's grant may take further grants while the item is in progress (files that are
+leased at the write). They are released, kept and taken over in the same transaction as the first.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ if TYPE_CHECKING:
     from holdfast.core.model import Ending, Witness
     from holdfast.core.view import View
 
-    #: What is decided in one step with the queueing of items; None if they are not to be.
+    #: Decided in the same transaction as the queueing of items; None if they must not be queued.
     Together = Callable[[View, list[WorkItem]], Decision[Any] | None]
-    #: A decision in which an item changes, with what else that means.
+    #: Extends a decision that changes an item.
     Beside = Callable[[View, WorkItem, Decision[Any]], Decision[Any]]
 
-#: How the names of the notes begin.
+#: The prefix of the notes' names.
 NOTES = "work:item:"
 
 ITEM_QUEUED = "work_queued"
@@ -71,56 +72,57 @@ ITEM_WAITS = "work_waits"
 ITEM_ENDED = "work_ended"
 ITEM_RETRIED = "work_retried"
 ITEM_FORGOTTEN = "work_forgotten"
-#: Those that say how an item stands.
+#: The events that record the state of an item.
 ITEM_EVENTS = (ITEM_QUEUED, ITEM_DISPATCHED, ITEM_WAITS, ITEM_ENDED, ITEM_RETRIED)
 
 #: A note that asks the dispatcher of an item to end its agent, because it is the youngest of a
 #: deadlock: `{"item": ID, "why": TEXT}` under YIELD_NOTES + ID. It is over when the item ends or is
-#: tried again.
+#: retried.
 YIELD = "work_yield"
 YIELD_NOTES = "work:yield:"
 
-#: How much of a workflow's name is in that of its items.
+#: How much of a workflow's name is part of its items' ids.
 NAME_MAX = 80
-#: A net below the releases that every way out makes, renewed as long as the work goes on.
+#: A safety net below the regular releases, renewed while the work continues.
 LEASE_SECONDS = 1800.0
 LEASE = round(LEASE_SECONDS * SECOND)
 
 
 class Desk:
-    """The items of one repository. What it writes carries its name, by which it is told from what
-    other dispatchers write."""
+    """The items of one repository. The events that it writes carry its name, which tells them from
+    those of other dispatchers."""
 
     def __init__(self, manager: LockManager) -> None:
         self.manager = manager
         self.name = new_id()
-        #: Adds to a change of an item what else it means, to be one step with it.
+        #: Extends every change of an item, in the same transaction.
         self.beside: Beside = lambda _view, _item, decision: decision
 
-    # Looking
+    # Reading
 
     def items(self) -> list[WorkItem]:
-        """All items that are not forgotten, in the order in which they came."""
+        """All items that are not forgotten, oldest first."""
         found = [_item(event) for event in transactions.notes(self.manager, NOTES)]
         return sorted(found, key=lambda item: item.arrival)
 
     def item(self, id: str) -> WorkItem | None:
-        """One of them, as it is now."""
+        """The present state of one item."""
         event = transactions.noted(self.manager, f"{NOTES}{id}")
         return _item(event) if event is not None else None
 
     def question(self, item: WorkItem) -> Callable[[View], list[ConflictInfo]]:
-        """What is in an item's way, to be asked of one moment together with others, as often as one
-        likes. Nothing is written."""
+        """A query for what is in an item's way, which several callers can run on one view, any
+        number of times. Nothing is written."""
         request = self._request(item, Holder(id=item.id, key=f"work/{item.id}"))
         return lambda view: _unsettled(view, request) or rules.look(view, request)
 
     def is_abandoned(self, item: WorkItem) -> bool:
-        """Whether an item was sent out by somebody who is gone, with all that it had started."""
+        """Whether the process that dispatched the item is dead, with everything that it had
+        started."""
         return transactions.look(self.manager, lambda view: is_abandoned_in(view, item))
 
     def orphans(self, item: WorkItem) -> list[int]:
-        """What an item's launcher left running when it was killed."""
+        """Processes that an item's launcher had started and that outlived it."""
         grant = self._grant(item)
         if not isinstance(grant, Grant) or grant.holder.witness is None:
             return []
@@ -130,11 +132,11 @@ class Desk:
         return [pid for mark in marks for pid in carriers(mark)]
 
     def holds(self, item: WorkItem) -> bool:
-        """Whether an item's locks are in the ledger, be it over or not."""
+        """Whether the ledger still has the locks of an item, ended or not."""
         return isinstance(self._grant(item), Grant)
 
     def is_current(self, item: WorkItem) -> bool:
-        """Whether an item's grant is still that of its present attempt, or of its last."""
+        """Whether an item's grant still belongs to its present or last attempt."""
         return transactions.look(self.manager, lambda view: is_current_in(view, item))
 
     def owner(self, item: WorkItem) -> Witness | None:
@@ -154,7 +156,7 @@ class Desk:
         request: LockRequest,
         data: Mapping[str, Any] | None = None,
     ) -> WorkItem:
-        """A new item at the end of the line. Raises for paths that cannot be locked."""
+        """Queue a new item. Raises for paths that cannot be locked."""
         (item,) = self.enqueue_all([Order(workflow, phase, request, dict(data or {}))])
         return item
 
@@ -165,8 +167,8 @@ class Desk:
     def enqueue_all(
         self, orders: Sequence[Order], together: Together | None = None
     ) -> list[WorkItem]:
-        """Several, all in one step. `together` is decided in the same step: if it says None,
-        nothing is queued."""
+        """Queue several, all in one transaction. `together` is decided in the same transaction: if
+        it returns None, nothing is queued."""
         for order in orders:
             self.check(order.lock_request)
 
@@ -185,9 +187,10 @@ class Desk:
     def claim(
         self, item: WorkItem, holder: Holder
     ) -> tuple[WorkItem, LockGrant] | list[ConflictInfo] | None:
-        """Take the locks and send the item out, in one step; or what is in its way. None if it
-        does not wait any more: another dispatcher has it, or it was ended."""
-        # What has its locks already needs them as it got them, whatever has become of these paths.
+        """Take the locks and dispatch the item, in one step; or return what is in its way. None if
+        the item is no longer queued: another dispatcher has it, or it was ended."""
+        # An item that has its locks already needs them as they were granted, whatever has become of
+        # these paths.
         request = None if item.grant_id else self._request(item, holder)
 
         def decide(view: View) -> Decision[tuple[WorkItem, Grant] | list[ConflictInfo] | None]:
@@ -197,12 +200,12 @@ class Desk:
             if known.grant_id:
                 return self._again(view, known)
             if request is None or known.lock_request != item.lock_request:
-                return Decision(None)  # it was changed meanwhile
+                return Decision(None)  # it has changed meanwhile
             if unsettled := _unsettled(view, request):
                 return Decision(unsettled)
             wanted = request.named(known.ticket) if known.ticket else request
-            # First only a look: a refusal would be written down, and one who has a place in line
-            # and asks without waiting would lose it.
+            # Only a query at first: a refusal would be recorded, and an item that has a ticket
+            # would lose it by a request that does not wait.
             if conflicts := rules.look(view, wanted):
                 return Decision(conflicts)
             taken = rules.acquire(view, wanted, wait=False)
@@ -218,7 +221,7 @@ class Desk:
         return found
 
     def keep(self, item: WorkItem, phase: str, data: Mapping[str, Any] | None = None) -> WorkItem:
-        """Back into the line for its next phase, with its locks held on."""
+        """Queue the item for its next phase; it keeps its locks."""
 
         def decide(view: View) -> Decision[WorkItem]:
             known = self._mine(view, item)
@@ -233,9 +236,9 @@ class Desk:
     def finish_later(
         self, item: WorkItem, phase: str, pause_seconds: float = 0.0
     ) -> WorkItem | None:
-        """Back into the line for its last phase, with its locks held on: it cannot be undone any
-        more. It is not tried before `pause_seconds` have passed. None if it does not stand as it
-        was when this was decided."""
+        """Queue the item for its last phase; it keeps its locks, and can no longer be undone. It is
+        not tried before `pause_seconds` have passed. None if it has changed since this was
+        decided."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = known_item(view, item.id)
@@ -251,7 +254,7 @@ class Desk:
         return transactions.decide(self.manager, decide)
 
     def hold(self, item: WorkItem, data: Mapping[str, Any] | None = None) -> WorkItem:
-        """Out of the line, with its locks held, until `go_on`."""
+        """Take the item out of the queue; it keeps its locks, until `go_on`."""
 
         def decide(view: View) -> Decision[WorkItem]:
             known = self._mine(view, item)
@@ -262,8 +265,7 @@ class Desk:
         return transactions.decide(self.manager, decide)
 
     def go_on(self, id: str, phase: str, data: Mapping[str, Any] | None = None) -> WorkItem | None:
-        """An item that is held goes back into the line for a phase, with its locks held on. None if
-        it is not held."""
+        """Queue a held item for a phase; it keeps its locks. None if it is not held."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = known_item(view, id)
@@ -285,9 +287,9 @@ class Desk:
         data: Mapping[str, Any] | None = None,
         hold: bool = False,
     ) -> WorkItem | None:
-        """Give the locks back and be done, in one step: completed, or an error with its reason.
-        None if another dispatcher has ended it, or has it now: it is recorded once. With `hold` the
-        locks stay, because its files could not be put back."""
+        """Release the locks and end the item, in one step: completed, or an error with its reason.
+        None if another dispatcher has ended it, or has it now: the end is recorded once. With
+        `hold` the locks stay, because its files could not be restored."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = known_item(view, item.id)
@@ -303,13 +305,13 @@ class Desk:
         return transactions.decide(self.manager, decide)
 
     def let_go(self, item: WorkItem) -> None:
-        """The locks of an item that is over, and whose files are put back at last."""
+        """Release the locks of an ended item, whose files are finally restored."""
         transactions.decide(self.manager, lambda view: _released(view, item, item))
 
     def take_over(self, item: WorkItem, holder: Holder) -> WorkItem | None:
-        """The locks of an abandoned item go to whoever cleans up after it, without coming free in
-        between. Without a grant, if somebody else has taken one of its files already; None if
-        somebody else cleans up."""
+        """Hand the locks of an abandoned item to the process that cleans up after it, without
+        releasing them in between. Without a grant, if another holder has taken one of its files
+        already; None if another process cleans up."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = known_item(view, item.id)
@@ -333,7 +335,7 @@ class Desk:
             said = Decision(mine, moved.events, moved.wake, moved.hint)
             return self._changed(view, said, ITEM_DISPATCHED)
 
-        ids: dict[str, str] = {}  # the same however often this is decided
+        ids: dict[str, str] = {}  # the same, however often this is decided
         return transactions.decide(self.manager, decide)
 
     def retry(
@@ -346,10 +348,10 @@ class Desk:
         counts: bool = True,
         pause_seconds: float = 0.0,
     ) -> WorkItem | None:
-        """Back to its old place in line and its first phase, with one try more on its account; its
-        locks are free. `request` is what it needs from now on; it is not tried before
-        `pause_seconds` have passed. None if it does not stand as it was when this was decided. What
-        of it cannot be locked is found when it is tried."""
+        """Queue the item again at its old place and for its first phase, with one more retry
+        counted and its locks released. `request` is what it needs from now on; it is not tried
+        before `pause_seconds` have passed. None if it has changed since this was decided. Paths
+        that cannot be locked are found when it is tried."""
 
         def decide(view: View) -> Decision[WorkItem | None]:
             known = known_item(view, item.id)
@@ -368,8 +370,8 @@ class Desk:
         return transactions.decide(self.manager, decide)
 
     def amend(self, id: str, request: LockRequest, priority: int) -> WorkItem | None:
-        """From now on an item in line needs something else, or comes in another order. None if it
-        does not stand in line without locks. Raises for paths that cannot be locked."""
+        """Change what a queued item needs, or its place in the queue. None if it is not queued
+        without locks. Raises for paths that cannot be locked."""
         self.check(request)
         before = self.item(id)
         if before is None:
@@ -386,8 +388,8 @@ class Desk:
         return transactions.decide(self.manager, decide)
 
     def escalate(self, item: WorkItem, holder: Holder | None) -> WorkItem | None:
-        """It has waited too long: from now on it comes before all others. With a holder it also
-        stands in the kernel's line, as one whom nobody passes. None if it waits no more."""
+        """The item has waited too long: from now on it comes first. With a holder it also gets a
+        reservation in the kernel, which no request overtakes. None if it no longer waits."""
         request = None
         if holder is not None:
             asked_for = self._request(item, holder)
@@ -400,7 +402,7 @@ class Desk:
             if request is None or known.grant_id or known.ticket:
                 return self._changed(view, Decision(known.but(escalated=True)), ITEM_WAITS)
             asked = rules.acquire(view, request, wait=True)
-            stands = not isinstance(asked.outcome, Refusal)  # one that would close a circle
+            stands = not isinstance(asked.outcome, Refusal)  # it would close a deadlock
             new = known.but(escalated=True, ticket=request.id if stands else "")
             said = Decision(new, asked.events, asked.wake, asked.hint)
             return self._changed(view, said, ITEM_WAITS)
@@ -408,12 +410,13 @@ class Desk:
         return transactions.decide(self.manager, decide)
 
     def leave_line(self, item: WorkItem) -> None:
-        """Give up its place in the kernel's line, and what it was served there."""
+        """Give up the item's ticket in the kernel, and any grant that the ticket was served."""
         if item.ticket and transactions.cancel(self.manager, item.ticket, "cancelled"):
             transactions.release_each(self.manager, [item.ticket])
 
     def renew(self, item: WorkItem) -> bool:
-        """Extend the leases of all that an item's holder has. False if the item's own is lost."""
+        """Extend the leases of all grants of an item's holder. False if the item's own grant is
+        lost."""
         held = transactions.look(self.manager, lambda view: _held_with(view, item))
         live = {id for id in (item.grant_id, *(grant.id for grant in held)) if self._renewed(id)}
         return item.grant_id in live
@@ -425,7 +428,7 @@ class Desk:
         return not isinstance(outcome, Refusal)
 
     def forget(self, ids: list[str]) -> None:
-        """Nothing is known of these items any more. Only of those that are over."""
+        """Remove these items from the ledger. Only ended items."""
         for id in ids:
 
             def decide(view: View, id: str = id) -> Decision[bool]:
@@ -438,18 +441,19 @@ class Desk:
 
             transactions.decide(self.manager, decide)
 
-    # Between
+    # Between the two
 
     def _request(self, item: WorkItem, holder: Holder) -> Request:
         wanted = item.lock_request
-        # Files that are kept are put back before they come free: time alone must not free them.
+        # Kept files are restored before they are released: an expired lease alone must not release
+        # them.
         ttl = None if is_marked(holder) else LEASE_SECONDS
         return self.manager.request(
             holder, wanted.read_paths, wanted.write_paths, ttl, f"{item.phase} {item.workflow}"
         )
 
     def _changed(self, view: View, decision: Decision[Any], type: str) -> Decision[Any]:
-        """A decision together with the last word on the item that is its outcome."""
+        """A decision, extended by the new state of the item that is its outcome."""
         item: WorkItem = decision.outcome
         said = {**item.to_data(), "by": self.name}
         done = bulk_rules.with_note(view, decision, type, said, name=f"{NOTES}{item.id}")
@@ -469,7 +473,7 @@ class Desk:
     def _again(
         self, view: View, known: WorkItem
     ) -> Decision[tuple[WorkItem, Grant] | list[ConflictInfo] | None]:
-        """One that kept its locks while it waited for a slot."""
+        """An item that kept its locks while it waited for a slot."""
         grant = view.grant(known.grant_id)
         if not isinstance(grant, Grant) or not rules.is_live(view, grant):
             return Decision(None)
@@ -499,13 +503,13 @@ def _new(view: View, order: Order, number: int) -> WorkItem:
 
 
 def _plain(workflow: str) -> str:
-    """A name that can stand in a path, and is still read as that of the workflow."""
+    """A name that is valid in a path, and still recognisable as that of the workflow."""
     letters = (one if one.isascii() and (one.isalnum() or one in "._") else "-" for one in workflow)
     return "".join(letters).strip("-.")[:NAME_MAX] or "work"
 
 
 def ended_paths(event: Event) -> tuple[str, ...] | None:
-    """What came free with an event; None if nothing did."""
+    """The paths that an event released; None if it released none."""
     from holdfast.core.events import ENDINGS
 
     return tuple(event.data["paths"]) if event.type in ENDINGS else None
@@ -516,33 +520,34 @@ def _item(event: Event) -> WorkItem:
 
 
 def known_item(view: View, id: str) -> WorkItem | None:
-    """An item as the ledger has it."""
+    """The present state of an item."""
     event = view.note(f"{NOTES}{id}")
     return _item(event) if event is not None else None
 
 
 def is_current_in(view: View, item: WorkItem) -> bool:
-    """Whether an item stands in the ledger with the grant that it has here. Each attempt has its
-    own, and so has whoever takes one over: with another grant it is another's."""
+    """Whether the ledger has an item with the grant that it has here. Each attempt has its own
+    grant, and so has a process that takes the item over: with another grant it belongs to another
+    process."""
     known = known_item(view, item.id)
     return known is not None and known.grant_id == item.grant_id
 
 
 def is_abandoned_in(view: View, item: WorkItem) -> bool:
-    """Whether the process that has an item's locks is dead, with all that it had started."""
-    if not item.grant_id:  # another holder took its files, and the one that cleaned up died at that
+    """Whether the process that has an item's locks is dead, with everything that it had started."""
+    if not item.grant_id:  # another holder has its files, and the process that cleaned up has died
         return item.status == DISPATCHED
     grant = view.grant(item.grant_id)
     if not isinstance(grant, Grant) or not rules.is_live(view, grant):
         return True
-    # A grant outlives its owner while files are kept for it; the question is the owner.
+    # A grant outlives its owner while files are kept for it; what matters is the owner.
     owner = grant.holder.witness
     return owner is not None and is_dead(owner, grant.holder.marks) is True
 
 
 def _unsettled(view: View, request: Request) -> list[ConflictInfo]:
-    """What was left behind by items whose dispatcher is gone: nobody is sent out to work on that
-    before it was put in order, though its owner is dead."""
+    """What items whose dispatcher is dead have left: no item is dispatched on these files before
+    they are cleaned up, although their owner is dead."""
     found = []
     for _key, mode, id in view.scopes(*reach(request.keys)):
         grant = view.grant(id)
@@ -564,13 +569,13 @@ def _unsettled(view: View, request: Request) -> list[ConflictInfo]:
 
 
 def _holder_key(view: View, known: WorkItem) -> str:
-    """Who has an item's own grant, or had it."""
+    """The key of the holder that has, or had, an item's own grant."""
     own = view.grant(known.grant_id) if known.grant_id else None
     return own.holder.key if isinstance(own, Grant) else known.holder
 
 
 def _held_with(view: View, known: WorkItem) -> list[Grant]:
-    """All grants of the holder that has an item's own, that one first."""
+    """All grants of the holder that has an item's own grant, that one first."""
     own = view.grant(known.grant_id) if known.grant_id else None
     key = _holder_key(view, known)
     more = [one for one in view.held_by(key) if one.id != known.grant_id] if key else []
@@ -578,22 +583,22 @@ def _held_with(view: View, known: WorkItem) -> list[Grant]:
 
 
 def _released(view: View, known: WorkItem, new: WorkItem) -> Decision[WorkItem]:
-    """All that the holder of an item has is given back. Nor does it stand in line any more: what a
-    launcher that was killed waited for would come to an owner that nobody asks."""
+    """Release every grant of an item's holder, and its tickets: a ticket of a killed launcher would
+    be served to an owner that no longer asks for it."""
     held, key = _held_with(view, known), _holder_key(view, known)
     waits = bool(key) and view.has_tickets and bool(view.waiting(key))
     if not held and not waits:
         return Decision(new)
     given: Decision[Any]
     if len(held) == 1 and not waits:
-        given = rules.release(view, held[0].id, None)  # which has a short way to this
+        given = rules.release(view, held[0].id, None)  # there is a short way for this
     else:
         given = bulk_rules.release_each(view, [grant.id for grant in held], leaves=key)
     return Decision(new, given.events, given.wake, given.hint)
 
 
 def _without_yield(view: View, decision: Decision[WorkItem], known: WorkItem) -> Decision[WorkItem]:
-    """A decision that ends an item or its try: nothing is left to be ended by another."""
+    """A decision that ends an item or its attempt also ends a request to yield."""
     name = f"{YIELD_NOTES}{known.id}"
     if view.note(name) is None:
         return decision

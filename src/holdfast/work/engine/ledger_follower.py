@@ -1,4 +1,4 @@
-"""A thread that hears what happens in the ledger, whoever did it."""
+"""A thread that reports new events of the ledger, from any process."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from holdfast.core.model import Event
 from holdfast.manager.manager import LockManager
 
-#: How long a wake-up by another process may be lost before we notice.
+#: For how long a lost wake-up from another process may go unnoticed.
 LOOK_SECONDS = 5.0
 
 
 class Following:
-    """Tells every event after one, until it is told to end and something happens, or time passes
-    without anything."""
+    """Reports every event after a given one, until it is told to end and another event comes or a
+    pause has passed."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class Following:
         self._thread.start()
 
     def end(self) -> None:
-        """Hear nothing more."""
+        """Report no more events."""
         self._is_over = True
 
     def join(self) -> None:
-        """Wait until it has ended, unless that is us."""
+        """Wait until the thread has ended, unless we are that thread."""
         if self._thread is not threading.current_thread():
             self._thread.join()
 

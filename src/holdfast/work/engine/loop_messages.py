@@ -1,5 +1,6 @@
-"""What the loop of a scheduler is told. Everything that happens outside of it arrives as one of
-these, through one queue; each is a value, and none is changed after it was sent."""
+"""The messages that the loop of a scheduler receives. Everything that happens outside the loop
+arrives as one of these, through one queue; each is a value, and none is changed after it was
+sent."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from holdfast.work.engine.work_items import WorkItem
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """Items were put in line here, with a callback of their own or without."""
+    """Items were queued here, with a callback of their own or without."""
 
     items: tuple[WorkItem, ...]
     callback: Callback | None = None
@@ -21,22 +22,22 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How an item stands in the ledger: when work is taken up, and whenever another dispatcher
-    changed it."""
+    """The state of an item in the ledger: when work is taken up, and whenever another dispatcher
+    has changed it."""
 
     item: WorkItem
 
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """A grant ended, in whatever process."""
+    """A grant has ended, in any process."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StopAgent:
-    """The agent of an item is to end. `once`: not if it was told the same before."""
+    """The agent of an item is to end. `once`: not if it has been asked before."""
 
     id: str
     why: str
@@ -45,8 +46,8 @@ class StopAgent:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A callback has returned, and this became of its item. `after` is None if another dispatcher
-    has it, or had it; then `current` is how it stands."""
+    """A callback has returned, with this result for its item. `after` is None if another dispatcher
+    has the item, or had it; then `current` is its state."""
 
     id: str
     freed: tuple[str, ...]
@@ -56,7 +57,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class CleanedUp:
-    """An abandoned item was put in order; `after` and `current` as with `Finished`."""
+    """An abandoned item was cleaned up; `after` and `current` as with `Finished`."""
 
     id: str
     after: WorkItem | None
@@ -65,31 +66,31 @@ class CleanedUp:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """A look at what others hold and have left behind is over. These paths are worth a try."""
+    """The search for what other holders have left behind is over. These paths are worth a try."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """See now to what is due."""
+    """Handle now what is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Send nothing more out."""
+    """Dispatch no more items."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """Something failed that must not: a person has to look."""
+    """An unexpected failure: a person has to investigate."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question that only the loop can answer. `answer` hears what it returned, or raised."""
+    """A question that only the loop can answer. `answer` receives what it returned, or raised."""
 
     question: Callable[[], Any]
     answer: Callable[[Any, BaseException | None], None]

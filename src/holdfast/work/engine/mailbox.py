@@ -1,8 +1,8 @@
 """One queue of messages, and one thread at a time that handles them.
 
-As long as the loop runs, that thread is the loop's. Before it is started and after it has ended,
-whoever sends a message handles it in the same call, so that a question is answered at any time. The
-seat is what tells who may handle messages; it is never waited for, but by the loop itself.
+While the loop runs, that thread is the loop's. Before it is started and after it has ended, the
+thread that sends a message handles it in the same call, so that a question is answered at any time.
+The seat is the right to handle messages; only the loop ever waits for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Mailbox:
         self._seated = 0
 
     def send(self, message: Message) -> None:
-        """Have it handled, soon or right now."""
+        """Have a message handled, by the loop or in this call."""
         self._messages.put(message)
         self._handle_unless_seated()
 
@@ -38,8 +38,8 @@ class Mailbox:
         return not self._messages.empty()
 
     def ask(self, question: Callable[[], T]) -> T:
-        """What a question answers, asked by the thread that handles messages, after all that was
-        sent before."""
+        """The answer to a question, given by the thread that handles messages, after every message
+        that was sent before."""
         if self._seated == threading.get_ident():
             return question()
         answered = threading.Event()
@@ -59,8 +59,8 @@ class Mailbox:
 
     @contextmanager
     def seat(self) -> Iterator[None]:
-        """While this lasts, this thread handles all messages, by `take`. What is left in the end is
-        handled then."""
+        """While this lasts, this thread handles all messages, by `take`. Messages that are left at
+        the end are handled then."""
         with self._seat:
             self._seated = threading.get_ident()
             try:
@@ -70,7 +70,7 @@ class Mailbox:
         self._handle_unless_seated()
 
     def take(self, seconds: float | None) -> None:
-        """Wait for messages, for so long or for ever, and handle all that are there."""
+        """Wait for messages, for a given time or without limit, and handle all of them."""
         try:
             message = self._messages.get(timeout=seconds) if seconds != 0 else self._now()
             while True:
@@ -83,7 +83,8 @@ class Mailbox:
         return self._messages.get_nowait()
 
     def _handle_unless_seated(self) -> None:
-        # Looked at again after the seat is free: who came too late to sit there has left it to us.
+        # Checked again after the seat is free: a sender that could not take the seat has left its
+        # message to us.
         trouble: BaseException | None = None
         while self.has_mail:
             if not self._seat.acquire(blocking=False):
@@ -91,7 +92,7 @@ class Mailbox:
             self._seated = threading.get_ident()
             try:
                 self.take(0)
-            except BaseException as error:  # what others have sent is handled all the same
+            except BaseException as error:  # the messages of other senders are handled nevertheless
                 trouble = trouble or error
             finally:
                 self._seated = 0

@@ -1,5 +1,5 @@
-"""After an item whose launcher is gone: what it started is killed, and its files are put back,
-with its locks held until that is done."""
+"""After the death of an item's launcher: the processes that it left are killed and the item's files
+are restored, with its locks held until that is done."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.work.engine.callbacks import Accepted, Here, Host
 from holdfast.work.engine.item_store import Desk
 from holdfast.work.engine.work_items import WorkItem
 
-#: Between two looks whether what was killed is gone.
+#: The pause between two checks whether killed processes are gone.
 SETTLE_SECONDS = 0.01
 
 
 class Unsettled(Exception):
-    """The files of an item could not be put back; it still has its locks."""
+    """The files of an item could not be restored; it still has its locks."""
 
     def __init__(self, item: WorkItem, error: KeepsakeError) -> None:
         super().__init__(f"{error.code}: {error.message}; {error.hint}")
@@ -26,7 +26,7 @@ class Unsettled(Exception):
 
 
 class Unfinished(Exception):
-    """An item cannot be undone any more and is to be finished; it still has its locks."""
+    """An item can no longer be undone and is to be finished; it still has its locks."""
 
     def __init__(self, item: WorkItem, phase: str) -> None:
         super().__init__(item.id)
@@ -35,7 +35,7 @@ class Unfinished(Exception):
 
 
 def kill_orphans(desk: Desk, item: WorkItem) -> None:
-    """Kill what an item's launcher left running when it was killed itself."""
+    """Kill the processes that a killed launcher of an item left running."""
     for pid in desk.orphans(item):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -46,9 +46,9 @@ def kill_orphans(desk: Desk, item: WorkItem) -> None:
 def settled(
     desk: Desk, item: WorkItem, host: Host | None, undo: Callable[[WorkItem], None]
 ) -> WorkItem | None:
-    """An item after which was cleaned up, with its locks held meanwhile. None if somebody else
-    does that. Nothing is touched before all that it had started is gone. `host` is who holds its
-    locks, if that is one of ours. Raises Unsettled, and Unfinished."""
+    """Clean up after an item, with its locks held meanwhile, and return it. None if another process
+    does that. Nothing is touched before every process that it had started is gone. `host` is the
+    holder of its locks, if that is one of ours. Raises Unsettled and Unfinished."""
     if host is None or not host.is_well:
         while not desk.is_abandoned(item):
             kill_orphans(desk, item)

@@ -1,9 +1,9 @@
 """Which items are worth a try: a queue that does not try ten thousand items to start one.
 
-An item that was refused waits in a group with all others that want the same path in the same mode:
-what is in the way of one of them is in the way of all. When something comes free, only the groups
-that it could concern are looked at, and of each only the first in line, until one is refused for
-that path again. So a dispatch costs what it starts, and not what waits.
+A refused item waits in a group with all others that want the same path in the same mode: what is in
+the way of one of them is in the way of all. When paths are released, only the groups that they
+could concern are checked, and of each only the first item, until one is refused for that path
+again. So the cost of a dispatch depends on how many items it starts, not on how many wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from holdfast.core.model import ConflictInfo
 from holdfast.work.engine.work_items import Rank, WorkItem
 
-#: A path that is wanted, and in which mode.
+#: A wanted path and its mode.
 Want = tuple[str, str]
 #: The whole repository.
 ROOT = "."
@@ -29,15 +29,15 @@ class Group:
     def __init__(self, want: Want) -> None:
         self.want = want
         self.ranks: list[tuple[Rank, str]] = []
-        #: Whether something came free since the first in line was refused.
+        #: Whether something was released since the first item was refused.
         self.awake = False
-        #: The paths that were in the way, each in one spelling: its own, or another name of it, or
-        #: a folder around it.
+        #: The paths that were in the way, each in one spelling: the wanted path, another name of
+        #: it, or a folder around it.
         self.places: set[str] = set()
 
 
 class Queue:
-    """All items that wait, and which of them comes next."""
+    """All waiting items, and which of them comes next."""
 
     def __init__(self) -> None:
         self._items: dict[str, WorkItem] = {}
@@ -55,32 +55,32 @@ class Queue:
         return id in self._items
 
     def __iter__(self) -> Iterator[WorkItem]:
-        """All that wait, as they come."""
+        """All waiting items, in order."""
         return iter(sorted(self._items.values(), key=lambda item: item.rank))
 
     def get(self, id: str) -> WorkItem | None:
-        """One that waits."""
+        """One waiting item."""
         return self._items.get(id)
 
     def add(self, item: WorkItem) -> None:
-        """Put an item in line, to be tried; or change what is known of it and try it again."""
+        """Queue an item to be tried; or replace what is known of it and try it again."""
         self.remove(item.id)
         self._items[item.id] = item
         heappush(self._ready, (item.rank, item.id))
 
     def remove(self, id: str) -> None:
-        """Take an item out of the line. What the heaps have of it is skipped when it comes up."""
+        """Remove an item. Its entries in the heaps are skipped when they come up."""
         if self._items.pop(id, None) is not None:
             self._leave(id)
 
     def update(self, item: WorkItem) -> None:
-        """Something of an item changed that does not change its place."""
+        """Replace an item whose place has not changed."""
         if item.id in self._items:
             self._items[item.id] = item
 
     def next(self) -> WorkItem | None:
-        """The item to try next: the first of all that were not tried since something changed for
-        them. It stays in line until it is removed or blocked."""
+        """The item to try next: the first that was not tried since something changed for it. It
+        stays queued until it is removed or blocked."""
         best: tuple[Rank, str] | None = self._first(self._ready, None)
         for group in list(self._awake.values()):
             first = self._first(group.ranks, group)
@@ -91,7 +91,7 @@ class Queue:
         return self._items[best[1]] if best is not None else None
 
     def block(self, item: WorkItem, conflicts: Iterable[ConflictInfo]) -> None:
-        """It was tried, and this is in its way: it waits with those that want the same."""
+        """The item was tried, and this is in its way: it joins those that want the same."""
         first = next(iter(conflicts))
         want = (first.path, first.mode)
         group = self._groups.get(want)
@@ -107,12 +107,13 @@ class Queue:
         heappush(group.ranks, (item.rank, item.id))
 
     def is_blocked(self, id: str) -> bool:
-        """Whether it was tried, and nothing came free for it since."""
+        """Whether it was tried, and nothing was released for it since."""
         group = self._group_of.get(id)
         return group is not None and not group.awake
 
     def wake(self, paths: Iterable[str]) -> None:
-        """These came free: whoever waits for one of them, or for something in or around it."""
+        """These paths were released: items that wait for one of them, or for something in or around
+        it, are worth a try."""
         for path in paths:
             plain = _plain(path)
             if plain == ROOT:
@@ -123,7 +124,7 @@ class Queue:
                     self._rouse(self._groups[want])
 
     def wake_all(self) -> None:
-        """Something came free, and nobody knows what."""
+        """Something was released, but it is not known what."""
         for group in self._groups.values():
             self._rouse(group)
 
@@ -175,8 +176,8 @@ class Queue:
 
 
 class Lines:
-    """Two queues: for items that need a slot, and for those that do without one. When all slots are
-    taken, only the second is looked at."""
+    """Two queues: for items that need a slot, and for those that need none. While no slot is free,
+    only the second is used."""
 
     def __init__(self) -> None:
         self._with_slot = Queue()
@@ -190,20 +191,20 @@ class Lines:
         return any(id in queue for queue in self._both)
 
     def __iter__(self) -> Iterator[WorkItem]:
-        """All that wait, as they come."""
+        """All waiting items, in order."""
         return iter(sorted((item for queue in self._both for item in queue), key=_rank))
 
     def get(self, id: str) -> WorkItem | None:
-        """One that waits."""
+        """One waiting item."""
         return self._with_slot.get(id) or self._without_slot.get(id)
 
     def add(self, item: WorkItem, *, takes_slot: bool) -> None:
-        """Put an item in line, to be tried; or change what is known of it and try it again."""
+        """Queue an item to be tried; or replace what is known of it and try it again."""
         self.remove(item.id)
         (self._with_slot if takes_slot else self._without_slot).add(item)
 
     def remove(self, id: str) -> None:
-        """Take an item out of the line."""
+        """Remove an item."""
         for queue in self._both:
             queue.remove(id)
 
@@ -214,13 +215,13 @@ class Lines:
         return min(found, key=_rank, default=None)
 
     def block(self, item: WorkItem, conflicts: Iterable[ConflictInfo]) -> None:
-        """It was tried, and this is in its way."""
+        """The item was tried, and this is in its way."""
         (self._with_slot if item.id in self._with_slot else self._without_slot).block(
             item, conflicts
         )
 
     def wake(self, paths: Collection[str]) -> None:
-        """These came free."""
+        """These paths were released."""
         for queue in self._both:
             queue.wake(paths)
 
@@ -230,7 +231,7 @@ def _rank(item: WorkItem) -> Rank:
 
 
 def _plain(path: str) -> str:
-    """A path by which folders and files are compared."""
+    """A path in the form by which folders and files are compared."""
     return path.rstrip("/").removeprefix("./") or ROOT
 
 

@@ -1,18 +1,17 @@
-"""The scheduler: sends each item out when all it needs is free, and a slot is.
+"""The scheduler: dispatches each item when all its locks and a slot are free.
 
-It tries items in the order of `WorkItem.rank` and goes on to the next when one cannot start. An
-item that has waited too long comes first, and gets a reservation that nobody passes. It never
-polls: its loop (`holdfast.work.engine.scheduler_loop`) wakes when something changes, also in
-another process, or when a moment has come that it knows beforehand.
+It tries items in the order of `WorkItem.rank` and continues with the next when one cannot start. An
+item that has waited too long comes first, and gets a reservation that no request overtakes. The
+scheduler never polls: its loop (`holdfast.work.engine.scheduler_loop`) wakes when something
+changes, in this process or another, or at a moment that is known beforehand.
 
-What an item is for is a callback, called in another thread with the item and its grant. What it
-returns is kept with the item; `Next` sends the item back into the line for another phase with its
-locks held, `Hold` keeps them until `go_on`. On every way out the locks are free and the item is
-over, in one transaction.
+An item runs a callback, called in another thread with the item and its grant. Its result is stored
+with the item; `Next` queues the item for another phase with its locks held, `Hold` keeps them until
+`go_on`. However the callback ends, one transaction releases the locks and ends the item.
 
-The methods here are for any thread. None of them blocks but `stop`, `drain` and those that are
-called wait, and none changes anything itself: they write to the ledger where bad input must be
-refused, and send the loop a message.
+The methods here can be called from any thread. None of them blocks except `stop`, `drain` and those
+named wait, and none changes state itself: they write to the ledger where bad input must be refused,
+and send the loop a message.
 """
 
 from __future__ import annotations
@@ -73,9 +72,10 @@ SLOTS = 4
 QUEUE_SECONDS = 300.0
 RETRIES_MAX = 12
 PATIENCE_SECONDS = 600.0
-#: How often grants are looked for that have run out, or whose owners died, and nobody wants.
+#: How often grants are searched that have expired or whose owners have died, and that no request
+#: wants.
 REAP_SECONDS = 60.0
-#: The last word on a scheduler that broke; every page shows it.
+#: The reason why a scheduler broke; every page shows it.
 TROUBLE = "work:trouble"
 BROKEN = "work_broken"
 MENDED = "work_mended"
@@ -98,9 +98,9 @@ class Scheduler:
         host: Callable[[], Host] = Here,
         work: Work | None = None,
     ) -> None:
-        """`host` makes one who holds an item's locks. `work` is what the items are part of.
+        """`host` makes a holder for an item's locks. `work` is what the items are part of.
         `claude_semaphore` is a limit that is shared with other parts of the program: an item that
-        takes a slot is sent out with one of its permits. Without `slots` it is the only limit, or
+        takes a slot is dispatched with one of its permits. Without `slots` it is the only limit, or
         there are four."""
         if slots is not None and slots < 1:
             raise InvalidInput("a scheduler needs at least one slot", hint="give slots=1 or more")
@@ -131,7 +131,7 @@ class Scheduler:
         self._reap_seconds = reap_seconds
         self._reaper = ExitStack()
 
-    # For those who have work
+    # For callers that have work
 
     def enqueue(
         self,
@@ -143,7 +143,7 @@ class Scheduler:
         data: Mapping[str, Any] | None = None,
         priority: int = 0,
     ) -> WorkItem:
-        """Put an item in line. Raises OverLockError for a folder among its write paths."""
+        """Queue an item. Raises OverLockError for a folder among its write paths."""
         order = Order(workflow, phase, lock_request, dict(data or {}), priority)
         (item,) = self.enqueue_all([order], callback=callback)
         return item
@@ -154,8 +154,7 @@ class Scheduler:
         together: Together | None = None,
         callback: Callback | None = None,
     ) -> list[WorkItem]:
-        """Put items in line, together with something else or not at all; see
-        `Desk.enqueue_all`."""
+        """Queue items, together with something else or not at all; see `Desk.enqueue_all`."""
         for order in orders:
             if callback is None and order.phase not in self._handlers:
                 raise InvalidInput(
@@ -176,31 +175,31 @@ class Scheduler:
         takes_slot: bool = True,
         accepts: Callable[[WorkItem], bool] = accepts_all,
     ) -> None:
-        """What to do for items of a phase that came without a callback: those that another process
-        queued, or this one before it was started again. Without `takes_slot` they are sent out
-        although no slot is free, and use up none. Those that `accepts` refuses are left in line for
-        another dispatcher. To be called before the start."""
+        """Register what is run for items of a phase that were queued without a callback: by another
+        process, or by this one before a restart. Without `takes_slot` they are dispatched even if
+        no slot is free, and use none. Items that `accepts` refuses stay queued for another
+        dispatcher. To be called before the start."""
         self._handlers[phase] = Handler(callback, takes_slot, accepts)
 
     def serve(self, work: Work) -> None:
-        """Have one more that the items are part of; it is asked before those that are there. Its
-        files are kept, so this process holds locks until they were put back. To be called before
-        the start."""
+        """Add something that the items are part of; it is called before those that are there. Its
+        files are kept, so this process holds locks until they are restored. To be called before the
+        start."""
         self._works.add(work)
         if self._loop.make_host is Here:
             self._loop.make_host = KeptHere
 
     def cancel(self, id: str, reason: str) -> bool:
-        """End an item that waits for its locks. False if it does not, also if it has them and waits
-        for a slot between two phases: then something is half done."""
+        """End an item that waits for its locks. False if it does not, and also if it has them and
+        waits for a slot between two phases: then its work is half done."""
         ended = self._mailbox.ask(lambda: self._loop.cancel(id, reason))
         if ended is not None:
             self._works.changed(ended, here=True)
         return ended is not None
 
     def go_on(self, id: str, phase: str, data: Mapping[str, Any] | None = None) -> bool:
-        """Put an item that is held back into the line for a phase, with its locks held on. False if
-        it is not held. Also for an item that another dispatcher holds, which does it then."""
+        """Queue a held item for a phase; it keeps its locks. False if it is not held. Works for an
+        item that another dispatcher holds, too; that one continues it."""
         item = self.desk.go_on(id, phase, data)
         if item is None:
             return False
@@ -209,8 +208,8 @@ class Scheduler:
         return True
 
     def stop_item(self, id: str, why: str) -> bool:
-        """Ask the host of an item that is out to end its agent. False if it is not out here. Its
-        callback decides what becomes of the item."""
+        """Ask the host of an item in progress to end its agent. False if it is not in progress
+        here. Its callback decides what becomes of the item."""
         if all(item.id != id for item in self._snapshot.active):
             return False
         self._send(StopAgent(id, why))
@@ -218,39 +217,39 @@ class Scheduler:
 
     @property
     def queue_depth(self) -> int:
-        """How many wait."""
+        """The number of waiting items."""
         return self._snapshot.queue_depth
 
     @property
     def active_items(self) -> list[WorkItem]:
-        """Those that are worked on here, in the order in which they were sent out."""
+        """The items in progress here, in the order in which they were dispatched."""
         return sorted(self._snapshot.active, key=lambda item: item.dispatched)
 
     @property
     def held_items(self) -> list[WorkItem]:
-        """Those that keep their locks here and wait for `go_on`."""
+        """The items that keep their locks here and wait for `go_on`."""
         return list(self._snapshot.held)
 
     @property
     def error(self) -> str:
-        """Why the loop broke; empty as long as it did not."""
+        """Why the loop broke; empty if it did not."""
         return self._snapshot.error
 
     def host_of(self, item: WorkItem) -> Host:
-        """Who holds the locks of an item that is worked on. Raises KeyError if it is not."""
+        """The holder of the locks of an item in progress. Raises KeyError if it is not."""
         return self._snapshot.hosts[item.id]
 
     def waiting_items(self) -> list[tuple[WorkItem, list[ConflictInfo]]]:
-        """Those that wait, as they come, with what was in their way when they were tried last."""
+        """The waiting items in order, each with what was in its way when it was last tried."""
         return self._mailbox.ask(self._loop.waiting)
 
     # Start and stop
 
     def start(self) -> None:
-        """Take up what the ledger has, and begin. Also after a stop, and after it broke. By one
-        thread at a time."""
+        """Take up the work that the ledger has, and start. Also after a stop, and after the loop
+        broke. By one thread at a time."""
         if self.error:
-            self.stop()  # one that broke may not be gone yet
+            self.stop()  # a loop that broke may not have ended yet
         if self._thread is not None and self._thread.is_alive():
             return
         self._mailbox.ask(self._loop.begin)
@@ -260,49 +259,51 @@ class Scheduler:
         self._following = Following(self._manager, head, self._hear, self._break)
         self._thread = threading.Thread(target=self._run, name="holdfast scheduler", daemon=True)
         self._thread.start()
-        # What is in an item's way ends when the item is tried. This is for all else that leaked.
+        # What is in an item's way ends when the item is tried. This is for every other leak.
         self._reaper.close()
         self._reaper.enter_context(self._manager.reaper(self._reap_seconds))
 
     def stop(self) -> None:
-        """Send nothing more out, and wait for those that are out. What waits stays in line."""
+        """Dispatch no more items, and wait for those in progress. Waiting items stay queued."""
         self.drain()
         if self._thread is None:
             return
-        # One that is out may wait for the files of one that is held, and now by no one's decision.
+        # An item in progress may wait for the files of a held one, which no decision will release
+        # now.
         out = {item.id for item in self._snapshot.active}
         for id, host in self._snapshot.hosts.items():
             if id not in out:
                 host.abandon()
-        # Until then the ledger is followed: one of those that are out may have to yield to another.
+        # Until then the ledger is followed: an item in progress may have to yield to another.
         self._pool.finish()
         if self._following is not None:
             self._following.end()
-        with suppress(StoreError):  # which also wakes the one who follows the ledger
+        with suppress(StoreError):  # this also wakes the thread that follows the ledger
             transactions.note(self._manager, STOPPED, {"by": self.desk.name})
         if self._following is not None:
             self._following.join()
         self._reaper.close()
 
     def drain(self) -> None:
-        """Send nothing more out. Those that are out go on. When this returns, all of them are
-        known: nobody is just about to be."""
+        """Dispatch no more items. Those in progress continue. When this returns, all of them are
+        known: none is just being dispatched."""
         self._send(Drain())
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def look(self) -> None:
-        """See now to what is due. It knows by itself when that is, as long as its clock does."""
+        """Handle now what is due. The loop knows by itself when that is, as long as its clock is
+        right."""
         self._send(Look())
 
     def wait_for_change(self, timeout: float) -> None:
-        """Wait until something happened, or for so long."""
+        """Wait until something has happened, or for this long."""
         with self._change:
             self._change.wait(timeout)
 
     def wait_until_idle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing waits, is held or is worked on, or the loop broke. False if it took
-        longer."""
+        """Wait until no item waits, is held or is in progress, or the loop broke. False if that
+        took longer."""
         with self._change:
             return self._change.wait_for(
                 lambda: bool(self._snapshot.error) or self._snapshot.is_idle, timeout
@@ -314,8 +315,8 @@ class Scheduler:
         self._mailbox.send(message)
 
     def _hand_in(self, message: Message) -> None:
-        """Send a message and wait until it has been handled: who has just queued an item sees it
-        in `queue_depth`, and never takes the scheduler for idle."""
+        """Send a message and wait until it has been handled: a caller that has just queued an item
+        sees it in `queue_depth`, and never takes the scheduler for idle."""
         self._send(message)
         self._mailbox.ask(lambda: None)
 
@@ -334,18 +335,18 @@ class Scheduler:
                 self._break(error)
 
     def _break(self, error: BaseException) -> None:
-        """The queue is in the ledger, so nothing is lost; but a person has to look."""
+        """The queue is in the ledger, so nothing is lost; but a person has to investigate."""
         said = f"{type(error).__name__}: {error}"
         self._send(Broke(said))
         if self._following is not None:
             self._following.end()
-        with suppress(HoldfastError):  # if the ledger itself is the trouble, it says so when asked
+        with suppress(HoldfastError):  # if the ledger itself has failed, it says so when it is read
             transactions.note(self._manager, BROKEN, {"error": said}, name=TROUBLE)
 
-    # What others do
+    # Events of other processes
 
     def _take_up(self) -> int:
-        """What the ledger has to do, and up to which event that is."""
+        """Read all items of the ledger, and return the event up to which they are known."""
         head = transactions.look(self._manager, lambda view: view.head)
         for item in self.desk.items():
             if item.status == ERROR and item.grant_id:
@@ -354,7 +355,8 @@ class Scheduler:
         return head
 
     def _let_go(self, item: WorkItem) -> None:
-        """One that failed, and whose files could not be put back then. Perhaps they can now."""
+        """Release a failed item whose files could not be restored then. Perhaps they can be
+        restored now."""
         if not self.desk.holds(item) or not self.desk.is_abandoned(item):
             return
         with suppress(KeepsakeError):
@@ -363,7 +365,7 @@ class Scheduler:
             self.desk.let_go(item)
 
     def _hear(self, event: Event) -> None:
-        """What came free, and which items came and went elsewhere."""
+        """Handle one event: released paths, and items that other dispatchers have changed."""
         paths = ended_paths(event)
         if paths is not None:
             self._send(Freed(paths))

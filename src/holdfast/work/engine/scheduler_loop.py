@@ -1,14 +1,13 @@
-"""The loop of a scheduler: the one thread that has the queue, the slots and who is out.
+"""The loop of a scheduler: the one thread that owns the queue, the slots and the items in progress.
 
 It waits for messages (`holdfast.work.engine.loop_messages`) and for the next moment at which
-something is due,
-never for a process, a file or a lock. After each batch of messages it goes round once: leases are
-extended, what others left behind is looked at, overdue items are seen to, and all are sent out that
-can be. It makes decisions in the ledger, which are quick, and leaves all that is slow to threads of
-the pool, which answer by message.
+something is due, never for a process, a file or a lock. After each batch of messages it goes round
+once: it extends leases, checks what other dispatchers have left behind, handles overdue items, and
+dispatches every item that can start. It makes decisions in the ledger, which are quick, and leaves
+slow work to threads of the pool, which answer by message.
 
-What other threads may know is a `Snapshot`, made anew after each round. Nothing of the loop itself
-is touched by them.
+Other threads read a `Snapshot`, which is made anew after each round. They touch nothing of the loop
+itself.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ from holdfast.work.engine.ready_queue import Lines
 from holdfast.work.engine.thread_pool import Hands
 from holdfast.work.engine.work_items import HELD, QUEUED, WorkItem
 
-#: How long until a shared semaphore is tried again: it sends no message when it is free.
+#: How long until a shared semaphore is tried again: it sends no message when it is released.
 PERMIT_SECONDS = 0.5
-#: How often in a row one who is to hold an item's locks can fail to start.
+#: How many times in a row a host for an item's locks may fail to start.
 HOST_TRIES = 20
-#: So many items are held back at once; more are not begun, for each keeps a process.
+#: So many items are held at once; no more are started then, because each of them keeps a process.
 HELD_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many are out at once, and how long an item waits; times in microseconds."""
+    """How many items are in progress at once, and how long an item waits; times in microseconds."""
 
     slots: int
     queue: int
@@ -68,7 +67,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """An item that is worked on here."""
+    """An item in progress here."""
 
     item: WorkItem
     host: Host
@@ -77,7 +76,7 @@ class Out:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """What was in an item's way when it was tried last, and since when something is."""
+    """What was in an item's way when it was last tried, and since when something has been."""
 
     since: int
     conflicts: list[ConflictInfo]
@@ -85,8 +84,8 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What everybody may know of a loop. `looks` is how often it has looked at all that is due, and
-    `rounds` how often it went round."""
+    """What other threads may know of a loop. `looks` counts how often it has checked everything
+    that is due, and `rounds` how often it went round."""
 
     queue_depth: int = 0
     active: tuple[WorkItem, ...] = ()
@@ -99,7 +98,7 @@ class Snapshot:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits, nothing is held and nothing is worked on."""
+        """Whether no item waits, is held or is in progress."""
         return not (self.queue_depth or self.active or self.held)
 
 
@@ -132,11 +131,11 @@ class Loop:
         self._broke = broke
         self._performer = Performer(desk, work, limits.retries)
         self._lines = Lines()
-        #: Those that are not to be tried yet.
+        #: Items that are not to be tried yet.
         self._later: dict[str, WorkItem] = {}
         self._out: dict[str, Out] = {}
         self._held: dict[str, WorkItem] = {}
-        #: Those that went on before their callback's end was heard of.
+        #: Items that continued before the end of their callback was reported.
         self._early: dict[str, WorkItem] = {}
         self._hosts: dict[str, Host] = {}
         self._callbacks: dict[str, Callback] = {}
@@ -147,9 +146,9 @@ class Loop:
         self._renew_at = 0.0
         self._look_at = 0.0
         self._lacks_permit = False
-        #: How often in a row no host could be had.
+        #: How many times in a row no host could be started.
         self._hostless = 0
-        #: Whether there may be more to send out, and messages are to be handled first.
+        #: Whether more items may start, after messages that must be handled first.
         self._is_interrupted = False
         self._is_sweeping = False
         self._has_swept = False
@@ -161,7 +160,7 @@ class Loop:
     # Questions, asked by the thread that handles messages
 
     def waiting(self) -> list[tuple[WorkItem, list[ConflictInfo]]]:
-        """Those that wait, as they come, with what was in their way when they were tried last."""
+        """The waiting items in order, each with what was in its way when it was last tried."""
         items = sorted([*self._lines, *self._later.values()], key=lambda item: item.rank)
         return [(item, self._conflicts(item.id)) for item in items]
 
@@ -186,7 +185,7 @@ class Loop:
     # Messages
 
     def handle(self, message: Message) -> None:
-        """What a message changes. The next round sees to what follows from it."""
+        """Apply a message to the state. The next round handles the consequences."""
         match message:
             case Enqueued(items, callback):
                 for item in items:
@@ -217,11 +216,11 @@ class Loop:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is to go round no more."""
+        """Whether it goes round no more."""
         return self._is_stopping or bool(self._error)
 
     def seconds(self) -> float | None:
-        """Until something is due that no message will tell of; None if nothing is."""
+        """Seconds until something is due that no message will report; None if nothing is."""
         if self._is_interrupted:
             return 0.0
         moments = [self._renew_at - time.monotonic(), self._moments.seconds]
@@ -234,7 +233,8 @@ class Loop:
         return None if found == math.inf else max(0.0, found)
 
     def go_round(self) -> None:
-        """See to all that is due, and send out all that can be; or one, if there are messages."""
+        """Handle everything that is due, and dispatch every item that can start; or only one, if
+        there are messages."""
         self._keep_alive()
         self._sweep()
         self._see_to_overdue()
@@ -258,7 +258,7 @@ class Loop:
     # Where an item is
 
     def _handler(self, item: WorkItem) -> Handler | None:
-        """What is done for an item; None if it is another dispatcher's."""
+        """The handler of an item; None if it is another dispatcher's."""
         own = self._callbacks.get(item.id)
         if own is not None:
             return Handler(own)
@@ -266,7 +266,7 @@ class Loop:
         return found if found is not None and found.accepts(item) else None
 
     def _line_up(self, item: WorkItem) -> None:
-        """Put an item in line, to be tried; or beside it, if its time has not come."""
+        """Queue an item to be tried; or put it aside, if its time has not come."""
         handler = self._handler(item)
         if handler is None:
             return
@@ -279,7 +279,7 @@ class Loop:
             self._moments.note(item.queued + self._limits.patience, item.id)
 
     def _drop(self, id: str) -> None:
-        """Nothing of an item is kept here any more."""
+        """Forget an item."""
         self._lines.remove(id)
         self._later.pop(id, None)
         self._held.pop(id, None)
@@ -289,7 +289,8 @@ class Loop:
             host.leave()
 
     def _learn(self, item: WorkItem) -> None:
-        """How an item stands by the ledger: one that may be new here, or was changed elsewhere."""
+        """Learn the state of an item from the ledger: one that may be new here, or was changed
+        elsewhere."""
         id = item.id
         out = self._out.get(id)
         if out is not None:
@@ -303,7 +304,7 @@ class Loop:
             self._drop(id)
         elif item.status == QUEUED and not item.grant_id:
             self._foreign.pop(id, None)
-            if id in self._held:  # put in order by another dispatcher, which took us for dead
+            if id in self._held:  # cleaned up by another dispatcher, which took us for dead
                 self._drop(id)
             if id not in self._lines and id not in self._later:
                 self._line_up(item)
@@ -314,7 +315,7 @@ class Loop:
             self._went_on(item)
 
     def _went_on(self, item: WorkItem) -> None:
-        """One that is held here was changed."""
+        """An item that is held here was changed."""
         if item.grant_id != self._held[item.id].grant_id:
             self._drop(item.id)
             self._foreign[item.id] = item
@@ -358,7 +359,7 @@ class Loop:
         host = out.host
         self._aside(lambda: host.stop(why))
 
-    # Sending out
+    # Dispatching
 
     def _dispatch(self) -> None:
         has_permit = self._limits.permits is None
@@ -391,7 +392,7 @@ class Loop:
         return found
 
     def _try(self, item: WorkItem, handler: Handler) -> bool:
-        """Take an item's locks and send it out. False if that cannot be now."""
+        """Take an item's locks and dispatch it. False if that is impossible now."""
         host = self._hosts.get(item.id) or self._new_host()
         if host is None:
             return False
@@ -414,8 +415,8 @@ class Loop:
         return False
 
     def _new_host(self) -> Host | None:
-        """One to hold the locks of an item. None if the machine has no room for it right now: then
-        all that take a slot are tried again later. Raises if that lasts."""
+        """A host for the locks of an item. None if the machine has no room for it right now: then
+        all items that take a slot are tried again later. Raises if that lasts."""
         try:
             host = self.make_host()
         except (OSError, StoreError):
@@ -428,8 +429,8 @@ class Loop:
         return host
 
     def _amend(self, item: WorkItem, error: InvalidInput) -> None:
-        """Something of what an item in line needs cannot be locked any more, as a file that became
-        a folder meanwhile. That is the item's trouble and not that of all others."""
+        """Something that a queued item needs can no longer be locked, such as a file that has
+        become a folder. That is an error of this item, not of the loop."""
         request = self._work.amended(item)
         why = f"{error.code}: {error.message}"
         after: WorkItem | None
@@ -459,7 +460,7 @@ class Loop:
         return found.conflicts if found is not None else []
 
     def _lost_sight(self, id: str) -> None:
-        """Another dispatcher has it, or had it: see what has become of it."""
+        """Another dispatcher has it, or had it: find out what has become of it."""
         self._drop(id)
         current = self._desk.item(id)
         if current is not None:
@@ -470,7 +471,7 @@ class Loop:
         self._blocked.pop(item.id, None)
         self._hosts[item.id] = host
         self._out[item.id] = Out(item, host, handler.takes_slot)
-        self._publish()  # first: its callback may ask who its host is
+        self._publish()  # first: its callback may ask for its host
         self._pool.do(lambda: self._perform(item, grant, host, handler.callback))
 
     # In other threads: nothing here touches the state
@@ -480,11 +481,11 @@ class Loop:
         try:
             self._work.changed(item, here=True)
             after = self._performer.perform(item, grant, host, callback)
-            if after is not None:  # first, or all would seem to be done meanwhile
+            if after is not None:  # first, or everything would seem to be done meanwhile
                 self._work.changed(after, here=True)
             else:
                 current = self._desk.item(item.id)
-        except BaseException as error:  # the ledger could not be told: the loop must not go on
+        except BaseException as error:  # the ledger was not written: the loop must not continue
             self._broke(error)
         freed = (*grant.read_paths, *grant.write_paths)
         self._send(Finished(item.id, freed, after, current))
@@ -500,7 +501,7 @@ class Loop:
         self._send(CleanedUp(item.id, after, current))
 
     def _aside(self, task: Callable[[], None]) -> None:
-        """Have something done in a thread of the pool; what it raises breaks the loop."""
+        """Run something in a thread of the pool; if it raises, the loop breaks."""
 
         def guarded() -> None:
             try:
@@ -513,7 +514,8 @@ class Loop:
     # What is due
 
     def _keep_alive(self) -> None:
-        """Extend the leases of all that is worked on, held, or keeps its locks between phases."""
+        """Extend the leases of every item that is in progress, held, or keeps its locks between
+        phases."""
         if time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + LEASE_SECONDS / 3
@@ -528,8 +530,8 @@ class Loop:
             self._aside(renew)
 
     def _sweep(self) -> None:
-        """Items whose dispatcher is gone, with all that it had started, are everybody's again. And
-        an owner that died in silence holds nothing up any more."""
+        """Find the items whose dispatcher is dead, with everything that it had started: any
+        dispatcher may have them now. And remove grants of owners that died unnoticed."""
         if self._is_sweeping or time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + LOOK_SECONDS
@@ -558,7 +560,7 @@ class Loop:
                 self._see_to(ids[0], now)
                 del ids[0]
         finally:
-            for id in ids:  # we broke, and may be started again
+            for id in ids:  # the loop broke, and may be started again
                 self._moments.note(now, id)
 
     def _see_to(self, id: str, now: int) -> None:
@@ -576,8 +578,8 @@ class Loop:
             self._escalate(item)
 
     def _time_out(self, item: WorkItem, conflicts: list[ConflictInfo]) -> None:
-        """One try more on its account; its place in line stays. Too many, and it is for the
-        operator to see what holds it up."""
+        """Count one more retry; the item keeps its place. After too many it ends in an error that
+        names what holds it up."""
         seconds = self._limits.queue / SECOND
         why = conflict_sentences(conflicts, self._desk.manager.now())
         after: WorkItem | None
@@ -593,8 +595,9 @@ class Loop:
         self._tell_changed(after)
 
     def _escalate(self, item: WorkItem) -> None:
-        """It comes first from now on. If it is locks that it waits for, it also gets a reservation;
-        but no more get one than there are slots, for each keeps others from what it waits for."""
+        """From now on the item comes first. If it waits for locks, it also gets a reservation; but
+        there are no more reservations than slots, because each keeps other requests from what it
+        waits for."""
         host = self._hosts.get(item.id)
         if host is None and self._conflicts(item.id) and self._reserved() < self._limits.slots:
             host = self._new_host()

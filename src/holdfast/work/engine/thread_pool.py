@@ -1,7 +1,7 @@
-"""Threads that do one thing after another, as many as there are things to do at once.
+"""Threads that run one task after another, as many as there are tasks at once.
 
-To start a thread and to wait until it runs takes longer than all else that sending out an item
-takes. They are no obstacle to the end of the program.
+Starting a thread and waiting until it runs would take longer than everything else in a dispatch.
+The threads do not keep the program from ending.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Task = Callable[[], None]
 
 
 class Hands:
-    """What is given to them is begun at once. A task must not raise."""
+    """Starts every task that it is given immediately. A task must not raise."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -27,7 +27,7 @@ class Hands:
         self._idle = 0
 
     def do(self, task: Task) -> None:
-        """Have it done, beside all else."""
+        """Run a task beside everything else."""
         with self._lock:
             if self._idle:
                 self._idle -= 1
@@ -36,12 +36,12 @@ class Hands:
             thread = threading.Thread(
                 target=self._serve, args=(self._tasks, task), name=self._name, daemon=True
             )
-            thread.start()  # if it cannot be started nothing is left of it, and nothing was begun
+            thread.start()  # if it cannot be started, it is forgotten, and nothing has begun
             self._threads.append(thread)
 
     def finish(self) -> None:
-        """Wait until all is done that was begun, but for what the caller itself is part of.
-        Something new may be given to them meanwhile, and is not waited for."""
+        """Wait until all tasks have ended, except the one that calls this. Tasks that are added
+        meanwhile are not waited for."""
         with self._lock:
             tasks, threads = self._tasks, self._threads
             self._begin()

@@ -1,4 +1,4 @@
-"""A table of transitions: which state a cause leads to. Nothing else is a transition."""
+"""A table of transitions: which state a cause leads to. There are no other transitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One transition, and what causes it."""
+    """One transition, and its cause."""
 
     before: str
     after: str

@@ -1,12 +1,12 @@
-"""Work items: what is to be done, what it needs, how it stands; and the order of a queue.
+"""Work items: what to do, what it needs, its state; and the order of a queue.
 
     queued      it waits: for its locks, for a slot, or until `not_before`
-    dispatched  a dispatcher has sent it out, with its locks
+    dispatched  a dispatcher has started it, with its locks
     held        it keeps its locks and waits for a decision, without a slot
     completed   it is done
-    error       it failed, and `reason` says why
+    error       it has failed, for the reason in `reason`
 
-There are no other transitions than those of `EDGES`: `after` raises for anything else.
+The only transitions are those of `EDGES`: `after` raises for anything else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HELD = "held"
 COMPLETED = "completed"
 ERROR = "error"
 STATUSES = (QUEUED, DISPATCHED, HELD, COMPLETED, ERROR)
-#: Something may still happen to it.
+#: The item may still change.
 OPEN = (QUEUED, DISPATCHED, HELD)
 
 SENT_OUT = "its locks and a slot are free"
@@ -90,7 +90,7 @@ class LockRequest:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An item that is to be: what is to be done, and what for. A higher priority comes first."""
+    """An item that is to be queued. A higher priority comes first."""
 
     workflow: str
     phase: str
@@ -101,14 +101,14 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """One thing to do, as the ledger has it. Never changed: what happens makes a new one.
+    """One piece of work, as the ledger has it. Immutable: every change makes a new one.
 
-    Times are microseconds of ledger time. `arrival` is its place in line, which it keeps whatever
-    happens to it; `first_phase` is where it begins again after a crash. `grant_id` is set from its
-    dispatch on, and also while it waits with its locks held; `holder` is the key of the holder that
-    has that grant, and may take further ones while the item is out. `ticket` is its place in the
-    kernel's line, if it has one. It is not tried before `not_before`. `data` is what the one who
-    queued it wants back.
+    Times are microseconds of ledger time. `arrival` is its place in the queue, which it keeps
+    whatever happens to it; `first_phase` is where it starts again after a crash. `grant_id` is set
+    from its dispatch on, and also while it waits with its locks held; `holder` is the key of the
+    holder of that grant, which may take further grants while the item is in progress. `ticket` is
+    its ticket in the kernel, if it has one. It is not tried before `not_before`. `data` is kept for
+    the caller that queued it.
     """
 
     id: str
@@ -133,28 +133,28 @@ class WorkItem:
 
     @property
     def queued_at(self) -> datetime:
-        """When it came into the queue."""
+        """When it was queued."""
         return _time(self.queued)
 
     @property
     def dispatched_at(self) -> datetime | None:
-        """When its locks were taken and its agent was sent out; None if that is still to come."""
+        """When its locks were taken and its agent was started; None before that."""
         return _time(self.dispatched) if self.dispatched else None
 
     @property
     def rank(self) -> Rank:
-        """Its place among those that wait: the escalated, then by priority, then by phase, then
-        first come first served."""
+        """Its place among the waiting items: escalated items first, then by priority, then by
+        phase, then first come, first served."""
         order = _URGENCY.get(self.phase, LAST)
         return (not self.escalated, -self.priority, order, self.arrival)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether it will not change any more."""
         return self.status in (COMPLETED, ERROR)
 
     def but(self, **changes: Any) -> WorkItem:
-        """The same item, after something happened to it."""
+        """A copy with these changes."""
         return replace(self, **changes)
 
     def to_data(self) -> dict[str, Any]:
@@ -184,8 +184,8 @@ class WorkItem:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> WorkItem:
-        """The item that `to_data` wrote, in this version or an earlier one: a field that was not
-        known then has its default."""
+        """The item that `to_data` wrote, in this version or an earlier one: a field that did not
+        exist then has its default."""
         wanted = LockRequest(tuple(data["read_paths"]), tuple(data["write_paths"]))
         given = {name: data[name] for name in _PLAIN_FIELDS if name in data}
         return cls(lock_request=wanted, **given)
