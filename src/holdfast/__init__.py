@@ -8,6 +8,18 @@
 
 Everything public is named here; it is imported when it is first used, because a hook that is
 started for every edit must not pay for what it does not need.
+
+    core      the rules about locks; pure
+    store     where the ledger's state is kept
+    manager   LockManager: files, processes, time and chance meet the rules
+    specs     spec locks in files that other programs share
+    proof     events and claims in files that other programs share
+    trees     worktrees with one writer, and snapshots
+    gate      no edit of an agent without a lease
+    work      lists of tasks, and screens, with many agents
+    server    the page, for people and other programs
+    cli       the command `holdfast`
+    testing   the conformance suite for stores, and the simulators
 """
 
 from __future__ import annotations

@@ -7,5 +7,32 @@ obeys. Trouble inside is a refusal with a reason, never a write that slips throu
 It sees what a client tells it. What a program writes behind the client's back is noticed
 afterwards, or prevented by a sandbox; the guide has a table of which is which.
 
+    door              a client's hook process, from its input to the answer
+    hook              the program that a client starts for it
+    clients           one module for each agent's client: what it says, and what it obeys
+    intent            what an agent is about to do, and the answer
+    agents            agents as holders
+    rulebook          one pure decision for each event of an agent
+    lease_gate        takes or refuses the lease before an edit
+    held_stops        a stop that is held open while its agent waits
+    pending_writes    which writes were allowed and have not happened yet
+    checked_write     `safe_write`: the last check before a file changes
+    replacing         replaces a file only where, and as, it was meant
+    file_stamps       how a change of a file is noticed without reading it
+    locked_specs      specs that other holders have locked
+    other_checkouts   the same file in other worktrees of the repository
+    shell             what a command line plainly writes
+    guard             before and after a shell command that is only watched
+    commands          shell commands that run below a broker
+    broker            leases every file that a command writes, at the write
+    sandbox           a command that can write only what was granted
+    git               hooks of git: what a commit may contain, and what it releases
+    people            status, notices, blocked agents
+    config            settings, and the off switch
+    install           `holdfast init`
+    doctor            `holdfast doctor`
+    side_process      a small process that outlives the hook which started it
+    client_keeper     keeps the leases of a client that other processes cannot judge
+
 May import manager and below; nothing below knows of it.
 """

@@ -1,17 +1,17 @@
 """Spec locks: who works on which spec, in lock files that other programs read and write too.
 
-    locks        SpecLocks: take, give back, look, clear away the stale
-    homes        the folders of specs of a workspace, and the locks that stand there
-    lockfile     LockFile: the file `.lock` in the folder of each spec
-    machine      MachineIdentifier: which machine this is, made up once and kept
-    holders      which agent of this machine has a lock; a note beside the ledger, never in the file
-    shapes       what is returned, and what stands in a file
-    codec        a lock file's bytes, exactly as the other programs write them
-    moments      ISO 8601 and back; when a lock is stale
-    names        what may be called a spec, and where specs are
-    owners       whose name is put into a lock
-    files        making a file that is there whole or not at all; one process at a time
-    errors       what the results say, and the same as exceptions
+    spec_locks       SpecLocks: take, release, look, clear away stale ones
+    spec_folders     the folders of specs in a workspace, and the locks there
+    spec_names       what may be called a spec, and where specs are
+    lockfile         the file `.lock` in the folder of each spec
+    lockfile_codec   its bytes, exactly as other programs write them
+    machine          which machine this is
+    owner_names      whose name is written into a lock
+    spec_holders     which agent of this machine has a lock
+    staleness        ISO 8601 and back; when a lock is stale
+    spec_files       small files, written whole; one process at a time
+    results          what is returned
+    errors           what the results say, and the same as exceptions
 
 A spec lock is a person's or a machine's, for hours. It ends by being given back, by a clean-up when
 it is stale, or by force; never because a process died. The lock files are the only truth.

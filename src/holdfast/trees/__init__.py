@@ -1,45 +1,20 @@
 """Worktrees with one writer each, and snapshots that are there whole or not at all.
 
-    repository    where everything lies, and how it is found
-    formats       whose repository it is: ours, or another program's
-    worktrees     folders with a payload, and what we know about each
-    holders       whose lock it is: host:user:pid:start_time
-    records       a lock's record with its seven fields, and the counter that outlives it
-    locks         acquire, renew, release, steal, and the check before a commit
-    guard         one process at a time, for a check and a rename
-    audit         the hash-chained log
-    intents       what somebody is in the middle of
-    operating     the right to change a worktree, kept alive and checked again
-    walk          every entry of a payload, in one fixed order
-    listing       the manifest of a snapshot, and where its entries were read from
-    attributes    extended attributes and access lists
-    content       copying and hashing one file
-    engines       how content gets from one tree to another, a small file each
-    workers       threads for large files
-    linking       links to the copies of the snapshot before; many of them by another process
-    linker        that process
-    taking        from a live payload to a read-only copy
-    descriptors   what is known about a snapshot; the mark READY; lineage
-    snapshots     publishing
-    rebuilding    from a snapshot to a payload
-    restoring     a new worktree from a snapshot, or in the place of the old payload
-    removing      a worktree goes away
-    comparing     a quick look at what a payload has that a snapshot has not
-    publishing    the last steps of a snapshot
-    tags          names that people give to snapshots
-    references    which snapshot a text names
-    changes       what is different between two snapshots
-    protecting    what keeps a snapshot
-    collecting    gc: a plan, and what it removes
-    jvs           repositories of jvs, read
-    importing     bringing their snapshots over
-    occupants     processes that are inside a folder
-    settling      finishing, or taking back, what somebody did not live to finish
-    verifying     every byte of a snapshot
-    doctor        every kind of damage
-    progress      what a long operation tells
-    errors        what can go wrong
-    kernel, files what the system offers: flush, exchange, clone; small files written whole
+    repository         where everything in a repository of trees is
+    worktrees          folders with a payload, and what is known about each
+    worktree_removal   a worktree is removed in one step
+    locking            a worktree's lock, and operations that a crash interrupts
+    payload            files: walked, copied, hashed, rebuilt
+    snapshots          taken, published, found, compared, restored, collected
+    engines            how content is copied: plainly, or by sharing blocks
+    foreign            repositories of other programs
+    occupants          processes that are inside a folder
+    audit_log          the hash-chained log
+    tree_damage        the doctor: every kind of damage
+    progress_reports   what a long operation reports while it runs
+    tree_files         small files written whole, folders that go away whole
+    kernel_calls       flush, exchange, clone
+    errors             what can go wrong
 
 It imports the manager and what is below it. Nothing imports it but the command line.
 

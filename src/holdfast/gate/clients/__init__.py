@@ -12,6 +12,12 @@ whether an edit is made from what is in its files at the write, so that it undoe
 another holder, whenever the agent has read them.
 
 Here is what the adapters share. Clients of another form share nothing of it but the names.
+
+    claude         Claude Code
+    codex          Codex
+    mcp_calls      files among the arguments of an MCP tool
+    patch_files    which files an `apply_patch` text changes
+    patch_result   the text that such a patch makes of one file
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """`holdfast doctor`: whether the guard really holds, shown by trying what must not happen.
 
-    finding    what was found: held, failed, worth knowing, or not tried
-    scene      a throw-away repository in which somebody else holds a file, and how things run there
-    rules      what clients do with the answer of a hook, by what was measured of them
-    proving    the forbidden things, tried in the scene with the commands that are installed
-    looking    what can be seen without trying: settings, hooks, leases, leftovers
-    trust      whether Codex would run its hooks, by its own word
-    fixing     what can be put right safely
+    finding            one finding: held, failed, a note, or skipped
+    trial_repository   a throw-away repository in which another process holds a file
+    forbidden_writes   forbidden writes, tried there with the installed commands
+    client_rules       what each client does with a hook's answer, as measured
+    codex_trust        whether Codex would run its hooks
+    command_mode       how shell commands are held, and why
+    inspection         what can be seen without a trial: settings, hooks, leases, leftovers
+    fixes              what can be repaired safely
 
 Nothing of the user's is written unless that is asked for: what is tried, is tried elsewhere.
 

@@ -4,19 +4,20 @@ What is known beforehand comes in (who asks, which files, what they look like on
 ledger is read through a view, and out comes one decision: everything that the event changes, in one
 transaction, and the outcome. Nothing here reads a clock, a file or a process.
 
-    decisions   one function for each event
-    life        an agent in the middle of a decision
-    contention  it is refused, waits, tries once more, is blocked
-    handing     files go over, down and up from one agent to another
-    stopping    it has nothing more to do
-    sessions    beginnings and ends of sessions
-    limits      leases of those whom nobody here can judge
-    states      the life of an agent towards a file, as a table
-    records     what is remembered of agents, typed and versioned
-    naming      what agents are called
-    family      who is whose child
-    outcomes    what comes of an event
-    telling     what agents and people are told
+    event_decisions   one function for each event
+    agent_life        an agent in the middle of a decision
+    contention        it is refused, waits, retries once, is blocked
+    handover          a file goes from one agent to another
+    agent_stop        it has nothing more to do
+    sessions          sessions begin, continue in another process, and end
+    unblocking        whether the file that blocks an agent is free
+    lease_limits      leases of agents whose life cannot be judged from here
+    file_states       the life of an agent towards a file, as a table
+    agent_records     what is remembered of agents, typed and versioned
+    display_names     what agents are called
+    agent_family      which agent started which
+    outcomes          what an event leads to
+    agent_messages    what agents and people are told
 
 May import the core, and nothing else.
 """

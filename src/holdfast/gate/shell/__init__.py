@@ -4,15 +4,15 @@
 whether something in the line could write what its text does not tell. It is no sandbox: a program
 may write what it likes, and a line that is unsure has to be watched in another way.
 
-  words, parser     characters to words to commands (`nodes`), as a shell reads them
-  expand, globs     words to arguments, as far as they can be known in a `scope`
-  walk              follows the commands in order; `calls` finds who knows a command
-  conditions        tests for files that decide what is reached
-  builtins          cd, variables, commands that run commands
-  files, editors    cp, mv, rm …; sed, formatters, curl …; `scripts` reads sed and awk programs
-  git, patches      git's verbs; diffs and apply_patch texts
+    parsing         characters to words, commands and arguments
+    line_walk       follows the commands in order
+    scope           folder, variables and functions at one moment
+    conditions      tests for files that decide what is reached
+    command_calls   one command with its arguments, and which program it is
+    programs        what common programs write
+    line_writes     the result: paths, git verbs, doubts
 
-Imports of the gate only `patch`, and of the rest only `core`.
+Imports of the gate only `clients.patch_files`, and of the rest only `core`.
 """
 
 from __future__ import annotations

@@ -16,9 +16,14 @@ process and is used by several (they fork). All of it takes some seconds.
 What it does not show: how quick a store is, what it does on a broken disk, and that no rare
 interleaving breaks it; for that there is the simulator.
 
-    scene      one ledger with a clock and processes that are moved by hand
-    children   child processes
-    taking, waiting, serving, history, trouble, sharing   the checks
+    scene             a ledger with a clock and processes that a test moves
+    child_processes   forked children, always cleaned up
+    lock_checks       take, hold, release
+    waiting_checks    wait in line, be woken, be handed what came free
+    service_checks    notes, many leases in one decision, leases that change hands
+    history_checks    the ledger, its time, answers that were lost
+    trouble_checks    fences, deadlines, threads, a forked child
+    sharing_checks    stores that several processes share
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 An engine has a name, says up to which size a file is better read and written than asked for, and
 copies one open file to another. Whatever it is, the copy is hashed afterwards, so a wrong engine
 is found out. A new engine is a module here with an `Engine` and a line in `ENGINES`.
+
+    copy      plain copying: works everywhere, keeps holes
+    reflink   the copy shares its blocks with the original
 """
 
 from __future__ import annotations
