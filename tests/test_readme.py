@@ -89,13 +89,6 @@ def test_files_that_a_page_names_are_there(page: str) -> None:
         assert any(place.exists() for place in places), name
 
 
-def test_the_map_has_every_file_of_the_rooms_that_it_shows() -> None:
-    shown = (ROOT / "docs/ARCHITECTURE.md").read_text()
-    for room in ("core", "store", "manager", "gate", "gate/broker", "work", "work/tasks"):
-        for file in (ROOT / "src/holdfast" / room).glob("[a-z]*.py"):
-            assert f"`{room}/{file.name}`" in shown, file.name
-
-
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 200
 
@@ -192,14 +185,3 @@ def test_the_tables_of_the_ledger_are_documented() -> None:
     for table in re.findall(r"create table (\w+)", schema.TABLES):
         assert f"| `{table}` |" in LEDGER
     assert f"format {schema.VERSION}" in LEDGER
-
-
-@pytest.mark.parametrize(
-    "room",
-    ["work", "work/engine", "work/launching", "work/screens", "work/tasks", "work/tasks/lists"],
-)
-def test_a_room_says_which_modules_it_has(room: str) -> None:
-    folder = ROOT / "src/holdfast" / room
-    told = re.findall(r"^(\w+) {2,}\S", (folder / "__init__.py").read_text(), re.M)
-    inside = [path for path in folder.iterdir() if path.name[0].isalpha()]
-    assert sorted(told) == sorted(path.stem for path in inside)
