@@ -1555,9 +1555,9 @@ MUTANTS: list[Mutant] = [
         "002-29",
         "after a commit the rest is staged",
         "gate/git/git_files.py",
-        '    """The paths that the last commit changed; of a merge, what it changed on this branch."""\n'
+        '    """The paths that the last commit changed; for a merge, those that it changed on this branch."""\n'
         "    env = inside()\n",
-        '    """The paths that the last commit changed; of a merge, what it changed on this branch."""\n'
+        '    """The paths that the last commit changed; for a merge, those that it changed on this branch."""\n'
         "    env = inside()\n"
         '    git(repo, "add", "--all", env=env)\n',
         (COMMITS + "test_seed002_fr8_1_the_agent_alone_adds_and_commits",),

@@ -1,8 +1,8 @@
-"""At a commit: refuse what another live agent holds, and free what was committed.
+"""At a commit: refuse files that another live agent holds, and free the committed files.
 
-Runs as those hooks of git that come before a commit and after it, and asks git only questions: what
-goes into a commit, and when it is made, is up to whoever commits. One exception: what a hook that
-ran with an index of its own (`shield`) has staged there is staged for the commit, as without us.
+Runs as those hooks of git that come before a commit and after it, and only reads from git: what
+goes into a commit, and when, is the committer's decision. One exception: changes that a hook staged
+in an index of its own (`commit_index`) are staged for the commit, as they are without Holdfast.
 
     git commit, also --amend, -a, PATH    pre-commit, post-commit
     git merge, git pull                   pre-merge-commit, post-merge
@@ -10,8 +10,8 @@ ran with an index of its own (`shield`) has staged there is staged for the commi
     git cherry-pick, revert               post-commit alone; after a conflict as git commit
     git rebase                            post-commit alone
 
-What this does not promise: `--no-verify` skips the refusal, not the release. What an amended commit
-only repeats is not looked at again.
+What this does not promise: `--no-verify` skips the refusal, not the release. Changes that an
+amended commit only repeats are not checked again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from holdfast.manager.files.paths import Tree
 
     class Author(Protocol):
-        """One who commits: which leases are its own."""
+        """A committer: which leases are its own."""
 
         def is_holder(self, holder: Holder) -> bool: ...
 
@@ -77,26 +77,26 @@ BEFORE_PATCH = "pre-applypatch"
 AFTER_COMMIT = "post-commit"
 AFTER_MERGE = "post-merge"
 AFTER_PATCH = "post-applypatch"
-#: After a worktree was made, among others.
+#: Runs after a worktree was made, among other occasions.
 AFTER_CHECKOUT = "post-checkout"
 #: The hooks of git that refuse, and those that release.
 CHECKS = (BEFORE_COMMIT, BEFORE_MERGE, BEFORE_PATCH)
 RELEASES = (AFTER_COMMIT, AFTER_MERGE, AFTER_PATCH)
 
-#: Which hooks a commit runs besides: a hook manager may stash in each of them.
+#: Which further hooks a commit runs: a hook manager may stash in each of them.
 _FOLLOWING = {
     BEFORE_COMMIT: ("prepare-commit-msg", "commit-msg", AFTER_COMMIT),
     BEFORE_MERGE: ("prepare-commit-msg", "commit-msg", AFTER_MERGE),
     BEFORE_PATCH: (),
 }
-#: The hooks that run before a commit is made: what it will contain is theirs to see.
+#: The hooks that run before a commit is made, and may see what it will contain.
 _BEFORE = (*CHECKS, "prepare-commit-msg", "commit-msg")
 #: How long one question to the ledger may take, whatever other processes do to it.
 _STORE_SECONDS = 8.0
 
 
 def main(arguments: list[str]) -> int:
-    """What a hook of git runs; the code to end with."""
+    """The entry point of git's hooks; the exit code."""
     name = arguments[0] if arguments else ""
     if SHIELD in arguments[1:2]:
         return _shield(name)
@@ -112,8 +112,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _check(name: str, told: list[str]) -> int:
-    """Before a hook that was there, and again after it. Says where the index is with which that one
-    has to run, if it has to."""
+    """Check before a hook that was there, and again after it. Prints the path of the index with
+    which that hook has to run, if any."""
     copy = ""
     try:
         if told[:1] == [AGAIN] and told[1:]:
@@ -125,7 +125,7 @@ def _check(name: str, told: list[str]) -> int:
             copy = shielded(os.getcwd(), os.environ, name)
     except HoldfastError as error:
         refusal = in_trouble(error.message, error.hint)
-    except BaseException as error:  # whatever it is, nobody knows what would be committed
+    except BaseException as error:  # of any kind: it is unknown what would be committed
         refusal = in_trouble(f"{type(error).__name__}: {error}")
     if refusal:
         _say(refusal)
@@ -134,13 +134,13 @@ def _check(name: str, told: list[str]) -> int:
 
 
 def _furnish() -> int:
-    """A linked worktree was made: agents that are started in it have hooks, too."""
+    """A linked worktree was made: give agents that are started in it hooks, too."""
     try:
         from holdfast.gate.install.worktree_hooks import furnish
 
         root = _top(os.getcwd())
         told = runner_client.furnish(root) if runner_client.address() else furnish(root)
-    except BaseException as error:  # the worktree is there, whatever becomes of its hooks
+    except BaseException as error:  # the worktree exists, with or without hooks
         what = error.message if isinstance(error, HoldfastError) else repr(error)
         told = [f"agents in this worktree may have no hooks: {what}", "run: holdfast init"]
     for line in told:
@@ -149,10 +149,10 @@ def _furnish() -> int:
 
 
 def _shield(name: str) -> int:
-    """The same for a hook that neither refuses nor is asked again."""
+    """The same for a hook that neither refuses nor runs again."""
     try:
         sys.stdout.write(shielded(os.getcwd(), os.environ, name))
-    except BaseException as error:  # no gate: what runs then is what would run without us
+    except BaseException as error:  # the hook then runs as it would without Holdfast
         _say(f"holdfast: the work of others is not hidden from the {name} hook: {error}")
         return 1
     return 0
@@ -180,9 +180,9 @@ def _release(name: str) -> int:
 def refused(
     folder: str, env: Mapping[str, str], name: str = BEFORE_COMMIT, *, again: bool = False
 ) -> str:
-    """Why the commit that is being made here may not be; empty if it may.
+    """Why the commit that is being made here is refused; empty if it is not.
 
-    `name` is the hook that asks. With `again`, what was there before us has run meanwhile.
+    `name` is the hook that asks. With `again`, the hook that was there before has run meanwhile.
     """
     root = _top(folder)
     names = staged(root)
@@ -199,7 +199,7 @@ def refused(
 def _endangered(
     root: str, env: Mapping[str, str], name: str, names: list[str], managers: list[Stasher]
 ) -> str:
-    """Why hook managers would harm the work of others, if they would."""
+    """The refusal if hook managers would harm the work of others; else empty."""
     changed, hooks = unstaged(root), folders(root).now
     unshielded = [one for one in managers if one.takes == ALL and not _is_shielded(hooks, one)]
     others = _of_others(root, changed, env) if unshielded else []
@@ -211,7 +211,7 @@ def _endangered(
 
 
 def _is_shielded(hooks: str, manager: Stasher) -> bool:
-    """Whether a manager is run by a hook of ours, with an index that hides the work of others."""
+    """Whether Holdfast's hook runs a manager, with an index that hides the work of others."""
     return manager.can_be_shielded and is_ours(read(f"{hooks}/{manager.hook}"))
 
 
@@ -241,8 +241,8 @@ def _are_others_at_work(root: str, me: Committer) -> bool:
 
 
 def are_others_at_work(root: str, me: Author) -> bool:
-    """Whether an agent other than the committer itself may be writing in this work tree, or begin
-    to while a hook runs."""
+    """Whether an agent other than the committer may be writing in this work tree, or may begin to
+    while a hook runs."""
     from holdfast.gate.rulebook import agent_records
 
     def look(view: View) -> bool:
@@ -262,7 +262,7 @@ def are_others_at_work(root: str, me: Author) -> bool:
 
 
 def release(folder: str, env: Mapping[str, str]) -> None:
-    """Free what the last commit contains, is clean now, and belongs to the agent that made it."""
+    """Free the files of the last commit that are clean now and belong to the committing agent."""
     root = _top(folder)
     for ledger, names in _by_ledger(root, committed(root)).items():
         with LockManager.open(ledger) as manager:
@@ -270,13 +270,13 @@ def release(folder: str, env: Mapping[str, str]) -> None:
 
 
 def free(manager: LockManager, root: str, names: Iterable[str], me: Author) -> list[Grant]:
-    """Give back the committer's leases on those of the committed files that are clean now."""
+    """Release the committer's leases on those of the committed files that are clean now."""
     return _free(manager, root, names, lambda one: me.owns(manager, one.grant))
 
 
 def free_unseen(folder: str, names: Iterable[str]) -> None:
-    """The same after a commit that no hook of ours has seen, so nobody knows who made it: for those
-    who had changed these files, and are not about to change them again."""
+    """The same after a commit that no hook of Holdfast saw, so its committer is unknown: frees the
+    leases of owners that had changed these files and are not about to change them again."""
     root = _top(folder)
     from holdfast.gate.file_stamps import stamp_at
 
@@ -296,7 +296,7 @@ def free_unseen(folder: str, names: Iterable[str]) -> None:
 def _free(
     manager: LockManager, root: str, names: Iterable[str], may: Callable[[Held], bool]
 ) -> list[Grant]:
-    """What was asked for by hand stays: it has a ttl, or is one lease for several files."""
+    """Leases that were requested by hand stay: they have a ttl, or cover several files."""
     ours = [
         one
         for one in held(manager, root, names)
@@ -326,7 +326,7 @@ def _free(
 
 
 def _top(folder: str) -> str:
-    """The root of the work tree, which is where git runs its hooks."""
+    """The root of the work tree, where git runs its hooks."""
     return folder if os.path.lexists(f"{folder}/.git") else top(folder, inside())
 
 
@@ -338,8 +338,8 @@ def _is_guarded(folder: str) -> bool:
 def _of_others(
     root: str, names: Iterable[str], env: Mapping[str, str], *, below: bool = True
 ) -> list[Held]:
-    """Those of some files that somebody alive is writing who is not the one that commits. Without
-    `below` the agents below that one count as others."""
+    """Those of some files that a live holder other than the committer is writing. Without `below`
+    the agents below the committer count as others."""
     found: list[Held] = []
     for ledger, some in _by_ledger(root, names).items():
         try:
@@ -347,7 +347,7 @@ def _of_others(
         except StoreReadonlyError:
             if not runner_client.address():
                 raise
-            # Below a broker the ledger is closed, and the broker answers for it.
+            # Below a broker the ledger is not accessible, and the broker answers for it.
             found += runner_client.held_by_others(root, some)
     return sorted(found, key=lambda one: one.name)
 
@@ -366,7 +366,8 @@ def _others_in(
 
 
 def _limit(manager: LockManager, ledger: str, others: list[Held]) -> None:
-    """Those that nobody here can judge keep a commit waiting for a while only."""
+    """Give an end to leases whose owners cannot be judged from here: they block a commit only for a
+    while."""
     if not others:
         return
     from holdfast.gate.rulebook.event_decisions import limit
@@ -382,7 +383,7 @@ def _limit(manager: LockManager, ledger: str, others: list[Held]) -> None:
 
 
 def held(manager: LockManager, root: str, names: Iterable[str]) -> list[Held]:
-    """Those of some files of one ledger that somebody alive is writing."""
+    """Those of some files of one ledger that a live holder is writing."""
     assert manager.tree is not None
     wanted = _Keys(manager.tree, root, names)
 
@@ -397,8 +398,8 @@ def held(manager: LockManager, root: str, names: Iterable[str]) -> list[Held]:
 
 
 def _by_ledger(root: str, names: Iterable[str]) -> dict[str, list[str]]:
-    """Files by the ledger that each belongs to, which is the nearest above it. Those where the
-    gate is off belong to none."""
+    """Files by the ledger that each belongs to, which is the nearest above it. Files whose gate is
+    off belong to none."""
     ledgers: dict[str, str] = {}
     found: dict[str, list[str]] = {}
     for name in names:
@@ -411,10 +412,10 @@ def _by_ledger(root: str, names: Iterable[str]) -> dict[str, list[str]]:
 
 
 class _Keys:
-    """The keys under which somebody may hold files, each with git's name for it.
+    """The keys under which files may be held, each with git's name for it.
 
-    By their text, for git follows no links below the root: a link that is committed is not what
-    it leads to.
+    Made from their text, because git follows no links below the root: a committed link is not the
+    file that it leads to.
     """
 
     __slots__ = ("_inodes", "_names")
@@ -454,7 +455,7 @@ def _key(tree: Tree, inner: str, status: os.stat_result | None) -> str:
         try:
             return tree.place(f"{tree.root}/{inner}").key
         except BadKeyError:
-            pass  # nobody can hold it, under any name
+            pass  # it cannot be held under any name
     if not inner.isascii():
         inner = keys.normal(inner)
     return keys.path((inner,))

@@ -1,14 +1,14 @@
-"""An index in which a hook manager sees nothing but what is being committed.
+"""An index in which a hook manager sees only the changes that are being committed.
 
-Managers that check exactly what will be committed take unstaged changes out of the work tree, and
-put them back afterwards. In a work tree of several agents these are mostly the changes of others,
+Managers that check exactly what will be committed remove unstaged changes from the work tree, and
+restore them afterwards. In a work tree of several agents these are mostly the changes of others,
 who go on writing. So such a hook runs with a copy of the index (`GIT_INDEX_FILE`) in which every
-file that is not staged has the flag skip-worktree: git takes it for unchanged whatever is there,
-and writes it in no case, not by `stash`, not by `checkout -- .`, not by `reset --hard`. What the
-hook has staged is brought back into the index of the commit. If it fails, that index is as it was.
+file that is not staged has the flag skip-worktree: git treats it as unchanged whatever its content,
+and never writes it, not by `stash`, not by `checkout -- .`, not by `reset --hard`. Changes that the
+hook stages are copied back into the index of the commit. If it fails, that index is as it was.
 
-What this does not promise: a hook that stages a file which was not staged before is refused by
-`git add`, except for a new one. And files that are staged in part are put aside as ever.
+What this does not promise: if a hook stages a file that was not staged before, `git add` refuses it
+unless the file is new. And partly staged files are set aside as without Holdfast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PREFIX = "index-"
-#: What the index was when it was copied, as git lists it.
+#: The entries of the index when it was copied, as git lists them.
 _WAS = ".was"
 #: A copy that is older was left by a hook that was killed.
 _OLD_SECONDS = 24 * 3600.0
@@ -32,8 +32,8 @@ _LOCK_SECONDS = 10.0
 
 
 def copy_index(root: str, staged: Iterable[str]) -> str:
-    """Copy the index of the commit that is being made, with everything but some files hidden in it.
-    Returns where the copy is."""
+    """Copy the index of the commit that is being made, with all files but the staged ones hidden.
+    Returns the path of the copy."""
     env = inside()
     own = git_folder(root)
     folder = f"{own}/holdfast"
@@ -57,7 +57,7 @@ def copy_index(root: str, staged: Iterable[str]) -> str:
 
 
 def bring_back(root: str, copy: str) -> None:
-    """Stage in the index of the commit what a hook has staged in a copy of it."""
+    """Stage in the index of the commit the changes that a hook staged in a copy of it."""
     env = inside()
     with open(f"{copy}{_WAS}", "rb") as file:
         before = _entries(file.read())
@@ -74,7 +74,7 @@ def bring_back(root: str, copy: str) -> None:
 
 
 def forget(copy: str) -> None:
-    """Remove a copy, and what belongs to it."""
+    """Remove a copy, and the files that belong to it."""
     for end in ("", _WAS, ".lock"):
         try:
             os.unlink(f"{copy}{end}")
@@ -83,7 +83,7 @@ def forget(copy: str) -> None:
 
 
 def _copy(index: str, copy: str) -> None:
-    """The index as it is; without one, before the first `git add`, there is nothing to hide."""
+    """Copy the index; without one, before the first `git add`, there is nothing to hide."""
     try:
         with open(index, "rb") as file:
             data = file.read()
@@ -98,7 +98,7 @@ def _listed(root: str, env: Mapping[str, str]) -> bytes:
 
 
 def _entries(listed: bytes) -> dict[bytes, bytes]:
-    """Mode and content by name. What is in conflict is in no commit."""
+    """Mode and content by name. Entries in conflict are in no commit."""
     found = {}
     for entry in filter(None, listed.split(b"\0")):
         what, _, name = entry.partition(b"\t")
@@ -109,12 +109,12 @@ def _entries(listed: bytes) -> dict[bytes, bytes]:
 
 
 def _update(root: str, env: Mapping[str, str], info: bytes) -> None:
-    """Write into an index that others may be writing as well."""
+    """Write into an index that other processes may be writing as well."""
     end = monotonic() + _LOCK_SECONDS
     while True:
         code, _answer, said = call(root, "update-index", "-z", "--index-info", env=env, input=info)
         if code == 0:
-            # Without the times of the files in it, plumbing would take them for changed.
+            # Without the files' times in it, git's plumbing commands would report them as changed.
             call(root, "update-index", "-q", "--refresh", env=env)
             return
         if monotonic() > end:
@@ -127,7 +127,7 @@ def _update(root: str, env: Mapping[str, str], info: bytes) -> None:
 
 
 def _sweep(folder: str) -> None:
-    """Remove what killed hooks have left."""
+    """Remove copies that killed hooks left behind."""
     for name in os.listdir(folder):
         if name.startswith(_PREFIX):
             path = f"{folder}/{name}"

@@ -1,6 +1,6 @@
-"""Why a commit was refused, in words: for the agent that makes it, or for a person.
+"""The text of a refused commit, for the agent or the person who makes it.
 
-Each refusal names the files and whose they are, and ends with what to do next.
+Each refusal names the files and their holders, and ends with what to do next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN_MAX = 20
 def contains(
     root: str, env: Mapping[str, str], hook: str, others: list[Held], *, is_person: bool
 ) -> str:
-    """To whoever commits what others are changing. `hook` is the one of git that asks."""
+    """For a commit with files that others are changing. `hook` is the git hook that refuses it."""
     last = (
         "Do not work around this refusal; if you cannot go on without the commit, tell your user."
     )
@@ -83,7 +83,7 @@ def would_lose(
     manager: Stasher,
     others: list[Held],
 ) -> str:
-    """To whoever commits where a hook would put the work of others aside."""
+    """For a commit during which a hook would set the work of others aside."""
     return "\n".join(
         (
             f"holdfast: this commit is refused: {manager.name} removes unfinished work of others",
@@ -101,7 +101,7 @@ def would_lose(
 
 
 def partly_staged(root: str, env: Mapping[str, str], manager: Stasher, others: list[Held]) -> str:
-    """To whoever commits part of a file that an agent below is still changing."""
+    """For a commit with part of a file that an agent below the committer is still changing."""
     names = _as_words(sorted({one.name for one in others}), env)
     words = "git restore --staged --" if exists(root, "HEAD") else "git rm --cached --"
     return "\n".join(
@@ -117,8 +117,8 @@ def partly_staged(root: str, env: Mapping[str, str], manager: Stasher, others: l
 
 
 def _way_round(mine: str, manager: Stasher) -> list[str]:
-    """How to commit without the manager, if it can be skipped. For agents too: two of them with
-    unfinished work would wait for each other."""
+    """How to commit without the manager, if it can be skipped. Agents need this too: two of them
+    with unfinished work would wait for each other."""
     if not manager.is_skipped:
         return []
     checks = {
@@ -133,7 +133,7 @@ def _way_round(mine: str, manager: Stasher) -> list[str]:
 
 
 def in_trouble(what: str, hint: str = "") -> str:
-    """To whoever commits while nobody can say what others hold."""
+    """For a commit while it is unknown what others hold."""
     lines = [f"holdfast: this commit is refused: it is unknown what others hold: {what}"]
     if hint:
         lines.append(f"  -> {hint}")
@@ -152,7 +152,7 @@ def _listed(found: list[Held]) -> list[str]:
 
 
 def _as_words(names: list[str], env: Mapping[str, str]) -> str:
-    """Names as a shell takes them in the folder where git was called; not more than can be read."""
+    """Names quoted for a shell, relative to where git was called; a placeholder if too many."""
     if not 0 < len(names) <= _SHOWN_MAX:
         return "FILE..."
     prefix = env.get("GIT_PREFIX", "")

@@ -1,12 +1,12 @@
-"""Who makes a commit: by all that tells its leases from those of others.
+"""Which agent or person makes a commit, and so which leases are its own.
 
-That says the environment of the agent's shell; the nearest client above us says which part of it
-counts. An agent may commit what its sub-agents have, a sub-agent not what its parent has. Outside
-of any agent no lease is one's own but those of the programs that this runs under, such as the shell
-of a terminal.
+The environment of the agent's shell identifies it; the nearest client above this process decides
+which part of the environment counts. An agent may commit what its sub-agents have, but a sub-agent
+not what its parent has. Outside of any agent, the committer's own leases are only those of the
+processes above this one, such as the shell of a terminal.
 
-What this does not promise: to tell a sub-agent of Claude Code from its session, for nothing in the
-environment of its shell does; so it commits as the session.
+What this does not promise: to distinguish a sub-agent of Claude Code from its session, because
+nothing in the environment of its shell does; so it commits as the session.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SESSIONS = (
 
 
 class Committer:
-    """Whoever makes this commit."""
+    """The agent or person who makes this commit."""
 
     __slots__ = ("_agents", "_client", "_grant", "_keys", "_processes", "_token", "is_person")
 
@@ -50,22 +50,22 @@ class Committer:
         self._agents: Final = {agent_key(name, *agent) for name, agent in named.items()}
         self._keys: Final = {whoami(env).holder.key, *self._agents}
         self._grant: Final = env.get(GRANT_VARIABLE, "")
-        #: The id alone is in every refusal that the grant leads to.
+        #: The id alone does not prove anything: every refusal because of the grant shows it.
         self._token: Final = env.get(TOKEN_VARIABLE, "")
         self._processes: Final = above
-        # A client that says nothing of sessions to its shells has one in each process.
+        # A client that does not name its session to its shells has one in each process.
         self._client: Final = "" if named else client
         known = named or client or self._grant or env.get(HOLDER_VARIABLE)
         self.is_person: Final = not known
 
     def is_holder(self, holder: Holder) -> bool:
-        """Whether that is the committer itself, not one below it."""
+        """Whether that is the committer itself, not an agent below it."""
         if holder.key in self._keys:
             return True
         return holder.witness in self._processes and holder.client in ("", self._client)
 
     def owns(self, manager: LockManager, grant: Grant) -> bool:
-        """Whether a lease is the committer's own, or of an agent below it."""
+        """Whether a lease belongs to the committer, or to an agent below it."""
         holder = grant.holder
         sent_out = grant.id == self._grant and str(grant.token) == self._token
         if sent_out or self.is_holder(holder):
@@ -80,7 +80,7 @@ class Committer:
 
 
 def _named(env: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Session and sub-agent of each client that has put its own into the environment."""
+    """Session and sub-agent of each client that is named in the environment."""
     found = {}
     for client, session_variable, agent_variable in _SESSIONS:
         agent = env.get(agent_variable, "") if agent_variable else ""
@@ -91,10 +91,10 @@ def _named(env: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def _up_to_client(env: Mapping[str, str]) -> tuple[str, list[Witness]]:
-    """The nearest client above us, and the processes up to it; all of them if there is none.
+    """The nearest client above this process, and the processes up to it; all if there is none.
 
-    A client that another one started inherits the environment of that one. In a sandbox none may
-    be in sight.
+    A client that another one started inherits its environment. In a sandbox no client may be
+    visible.
     """
     above = []
     for process in ancestors() if sees_processes() else ():

@@ -15,6 +15,6 @@ def _hooks(root: str) -> str:
     from holdfast.gate.git.hook_folder import folders
 
     try:
-        return folders(root).theirs  # our own is in git's folder, which is one of the table
+        return folders(root).theirs  # ours is in git's folder, which the table has
     except HoldfastError:  # no git, or no repository: then nothing is a hook
         return ""

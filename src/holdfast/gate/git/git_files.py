@@ -1,11 +1,11 @@
-"""What git knows of files: what a commit would contain, what the last one did, what is dirty.
+"""What git knows of files: what a commit would contain, what the last one contains, what is dirty.
 
-Asked of the real git, with output that separates names by zero bytes, so any name comes through.
-Inside a hook git tells by its environment which index the commit is made from (`git commit -a`,
-`git commit PATH` make one of their own); outside of one that environment is not there.
+The real git is asked, with output that separates names by zero bytes, so that any name is handled.
+Inside a hook, git's environment names the index that the commit is made from (`git commit -a` and
+`git commit PATH` make one of their own); outside of a hook it does not.
 
-What this does not promise: a hook cannot know that a commit amends another. `staged` is then what
-is new against the commit that will be replaced.
+What this does not promise: a hook cannot know that a commit amends another. `staged` then has the
+changes against the commit that will be replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-#: What ties git to one repository, or to the settings of one call.
+#: Variables that tie git to one repository, or to the settings of one call.
 LOCAL = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT",
     "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE",
@@ -28,25 +28,25 @@ LOCAL = (
 )  # fmt: skip
 #: Those that may be relative to where a hook was started.
 _PLACES = ("GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
-#: Whatever would change how paths are read.
+#: Variables that change how paths are read.
 _PATHSPECS = (
     "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_LITERAL_PATHSPECS", "GIT_NOGLOB_PATHSPECS",
 )  # fmt: skip
-#: git must answer; it may be behind a slow disk, but not for ever.
+#: A slow disk may delay git's answer, but not without limit.
 GIT_SECONDS_MAX = 60.0
-#: Where git remembers what it has put aside for as long as it works.
+#: Where git records what it has stashed for the duration of an operation.
 _AUTOSTASHES = ("rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH")
 _PATHS_BYTES_MAX = 60_000
 
 
 class GitError(HoldfastError):
-    """git could not be asked, or would not answer."""
+    """git could not be started, or failed."""
 
     code = "E_GIT"
 
 
 def outside(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for asking about a repository by its folder, from wherever we are."""
+    """The environment for questions about a repository by its folder, from any place."""
     given = os.environ if environ is None else environ
     dropped = (*LOCAL, *_PATHSPECS)
     kept = {name: text for name, text in given.items() if name not in dropped}
@@ -54,7 +54,7 @@ def outside(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def inside(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment as git gave it to a hook, good for any current folder."""
+    """The environment as git gave it to a hook, valid in any current folder."""
     given = os.environ if environ is None else environ
     found = outside(given)
     for name in _PLACES:
@@ -64,7 +64,7 @@ def inside(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def git(folder: str, *words: str, env: Mapping[str, str], input: bytes = b"") -> bytes:
-    """What git answers. Raises GitError with what it said if it fails."""
+    """The output of a git command. Raises GitError with its last message if it fails."""
     code, answer, said = call(folder, *words, env=env, input=input)
     if code != 0:
         raise GitError(
@@ -78,7 +78,7 @@ def git(folder: str, *words: str, env: Mapping[str, str], input: bytes = b"") ->
 def call(
     folder: str, *words: str, env: Mapping[str, str], input: bytes = b""
 ) -> tuple[int, bytes, str]:
-    """The exit code of a git command, its answer, and the last thing that it complained about."""
+    """The exit code of a git command, its output, and the last line of its standard error."""
     import subprocess
 
     try:
@@ -104,7 +104,7 @@ def top(repo: str, env: Mapping[str, str]) -> str:
 
 
 def staged(repo: str) -> list[str]:
-    """The paths that the commit being made would change, add or delete; both ends of a rename.
+    """The paths that the commit being made would change, add or delete; both sides of a rename.
 
     Relative to the root of the work tree, `/` between. In a hook, of the index that git gave it.
     """
@@ -121,7 +121,7 @@ def staged(repo: str) -> list[str]:
 
 
 def committed(repo: str) -> list[str]:
-    """The paths that the last commit changed; of a merge, what it changed on this branch."""
+    """The paths that the last commit changed; for a merge, those that it changed on this branch."""
     env = inside()
     if not exists(repo, "HEAD"):
         return []
@@ -137,7 +137,7 @@ def committed(repo: str) -> list[str]:
 
 
 def changed_by(repo: str, commits: list[str]) -> list[str]:
-    """The paths that some commits changed; of a merge, what it changed on its first parent."""
+    """The paths that some commits changed; for a merge, compared with its first parent."""
     found: dict[str, None] = {}
     for some in _portions(commits):
         answer = git(
@@ -160,8 +160,8 @@ def unstaged(repo: str) -> list[str]:
 
 
 def put_aside(repo: str) -> list[str]:
-    """The paths that git has made clean for a while: a rebase or a merge with `--autostash` found
-    changes in them, and brings these back when it is done."""
+    """The paths that git has made clean for a while: a rebase or a merge with `--autostash` stashed
+    their changes, and restores these when it is done."""
     env, folder = inside(), git_folder(repo)
     found: list[str] = []
     for place in _AUTOSTASHES:
@@ -180,20 +180,20 @@ def put_aside(repo: str) -> list[str]:
 
 
 def is_merging(repo: str) -> bool:
-    """Whether a merge is to be committed, or has just been: git forgets it after its last hook."""
+    """Whether a merge is being committed, or just was: git forgets it after its last hook."""
     return exists(repo, "MERGE_HEAD")
 
 
 def git_folder(repo: str) -> str:
-    """Where git has what it remembers of this work tree alone."""
+    """The folder of git for this work tree alone."""
     return _line(git(repo, "rev-parse", "--absolute-git-dir", env=inside()))
 
 
 def dirty(repo: str, paths: Iterable[str]) -> list[str]:
     """Those of some paths that differ from the last commit, staged or not, or are untracked.
 
-    By the work tree's own index, not by one that a commit made for itself. What git ignores is
-    not dirty.
+    Compared by the work tree's own index, not by one that a commit made for itself. Ignored files
+    are not dirty.
     """
     env = inside()
     env.pop("GIT_INDEX_FILE", None)

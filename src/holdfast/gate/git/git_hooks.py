@@ -1,19 +1,19 @@
-"""git's own hooks: those before a commit refuse, those after it release.
+"""Holdfast's hooks of git: those before a commit refuse, those after it release.
 
-A hook of ours is a small script where git looks for it. There are two such places:
+Each is a small script where git looks for it. There are two such places:
 
-- git's own folder `hooks`, as long as `core.hooksPath` is not set. What was there is kept beside
-  ours as `NAME.holdfast-before` and still runs; its exit code counts. Taking ours away renames that
-  file back: the same bytes, the same mode, the same file. The pre-commit framework and lefthook
-  write their hooks there, and would not with `core.hooksPath` set.
-- a folder of our own, if it is set (`hookfolder`). What git would run without us is not touched,
-  for it may be under version control or shared, and is run by ours.
+- git's own folder `hooks`, as long as `core.hooksPath` is not set. A hook that was there is kept
+  beside ours as `NAME.holdfast-before` and still runs; its exit code counts. Removing ours renames
+  that file back: the same bytes, the same mode, the same file. The pre-commit framework and
+  lefthook write their hooks there, and would not with `core.hooksPath` set.
+- a folder of our own, if it is set (`hook_folder`). The hooks that git would run without Holdfast
+  are not touched, because they may be under version control or shared; ours run them.
 
-What cannot be chained is not touched, and the error says what to do instead.
+A hook that cannot be chained is not touched, and the error says what to do instead.
 
 What this does not promise: `git commit --no-verify` runs no hook that refuses. A manager that
-writes hooks into git's own folder takes ours away, or puts itself in front of ours, until the next
-event of an agent (`hookcare`); `status` shows both, `install` mends both.
+writes hooks into git's own folder removes ours, or puts itself in front of ours, until the next
+event of an agent (`hook_repair`); `status` shows both, `install` repairs both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from holdfast.gate.git.hook_folder import Folders
 
 HOOKS = (*CHECKS, *RELEASES, AFTER_CHECKOUT)
-#: Those in which the pre-commit framework may put work aside besides.
+#: Further hooks in which the pre-commit framework may set work aside.
 PASSED = (
     "prepare-commit-msg",
     "commit-msg",
@@ -47,12 +47,12 @@ PASSED = (
     "pre-rebase",
     "post-rewrite",
 )
-#: What git may run as well. In a folder of our own all of them have to be there.
+#: Further hooks that git may run. In a folder of our own all of them have to exist.
 _OTHERS = (
     "applypatch-msg", "pre-auto-gc", "sendemail-validate", "pre-receive", "update", "post-receive",
     "post-update", "p4-changelist", "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit",
 )  # fmt: skip
-#: Of these, the ones that change what git does, or how fast, by being there: only if they are.
+#: Hooks whose mere presence changes what git does, or how fast: only if one exists already.
 _COSTLY = ("reference-transaction", "post-index-change", "push-to-checkout", "proc-receive")
 
 #: What lefthook puts behind the name of a hook that it found.
@@ -70,15 +70,15 @@ BLOCKED = "blocked"
 
 
 class GitHookError(GitError):
-    """A hook that cannot be put there, or taken away, without losing something. Nothing was."""
+    """A hook cannot be installed, or removed, without losing something. Nothing was changed."""
 
     code = "E_GIT_HOOK"
 
 
 class Hook(Value):
-    """One hook of git: where it is, in which state, and why if that is a problem.
+    """One hook of git: its path, its state, and the reason if the state is a problem.
 
-    `before`: something was there and is kept.
+    `before`: another hook was there and is kept.
     """
 
     __slots__ = ("before", "name", "path", "state", "why")
@@ -94,13 +94,13 @@ class Hook(Value):
 
 
 def command() -> tuple[str, ...]:
-    """What a hook runs, before its own words `git NAME`."""
+    """The command that a hook runs, without its own words `git NAME`."""
     script = os.path.join(os.path.dirname(gate.__file__), "hook.py")
     return (os.path.abspath(sys.executable), "-I", "-S", script)
 
 
 def status(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
-    """How each hook is now. `words` is the command that it should run, if not our own."""
+    """The state of each hook. `words` is the command that it should run, if not `command()`."""
     return _status(folders(repo), words or command())
 
 
@@ -108,13 +108,13 @@ def _status(at: Folders, words: Sequence[str]) -> list[Hook]:
     if at.is_set:
         return [*_in_our_folder(at, words), *(one for one in _strays(at, words) if _is_ours(one))]
     found = [_hook(at.theirs, name, words) for name in _wanted(at.theirs)]
-    if at.now == at.ours:  # core.hooksPath was taken away; what is chained is the same
+    if at.now == at.ours:  # core.hooksPath was unset; the chained hooks are the same
         found = [Hook(one.name, one.path, PASSED_BY, before=one.before) for one in found]
     return found
 
 
 def _wanted(folder: str) -> list[str]:
-    """The hooks that have to be ours in git's own folder."""
+    """The hooks that have to be Holdfast's in git's own folder."""
     return [*HOOKS, *(name for name in PASSED if _has_framework(f"{folder}/{name}"))]
 
 
@@ -123,7 +123,7 @@ def _has_framework(path: str) -> bool:
 
 
 def _strays(at: Folders, words: Sequence[str]) -> list[Hook]:
-    """Ours that stand where they must not: in the folder that `core.hooksPath` names, or in git's
+    """Holdfast's hooks in the wrong place: in the folder that `core.hooksPath` names, or in git's
     own while git does not look there."""
     found = []
     for folder in dict.fromkeys((at.theirs, f"{at.common}/hooks")):
@@ -142,7 +142,7 @@ def _is_ours(hook: Hook) -> bool:
 def to_install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
     """The hooks that `install` would write, as they are now.
 
-    Raises GitHookError if one of them cannot be put there safely.
+    Raises GitHookError if one of them cannot be installed safely.
     """
     at = folders(repo)
     if os.path.lexists(at.theirs) and not os.path.isdir(at.theirs):
@@ -159,7 +159,7 @@ def to_install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
 
 
 def install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
-    """Put our hooks in front of what is there; again is no harm. Returns how they are then.
+    """Install our hooks in front of those that are there; safe to repeat. Returns their new states.
 
     Raises GitHookError as `to_install` does, and changes nothing then.
     """
@@ -168,7 +168,7 @@ def install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
     if at.is_set:
         _install_ours(repo, at, words or command())
         for hook in _strays(at, words or command()):
-            if hook.state != BLOCKED:  # written anew, and git does not come here any more
+            if hook.state != BLOCKED:  # a rewritten one, in a place where git no longer looks
                 _take_away(hook)
     else:
         made = not os.path.isdir(at.theirs)
@@ -182,7 +182,7 @@ def install(repo: str, *, words: Sequence[str] | None = None) -> list[Hook]:
 
 
 def uninstall(repo: str) -> list[Hook]:
-    """Put back exactly what was there. Returns how it is then."""
+    """Restore exactly the hooks that were there. Returns their states."""
     at = folders(repo)
     placed = _strays(at, command())
     for hook in placed:
@@ -204,7 +204,7 @@ def uninstall(repo: str) -> list[Hook]:
 
 
 def _watch(at: Folders, words: Sequence[str] | None, *, ends: bool = False) -> None:
-    """From now on agents' events look whether the hooks are still as they are now; or no more."""
+    """Have agents' events check from now on whether the hooks have changed; or no longer."""
     from holdfast.gate.git import hook_repair
 
     if ends:
@@ -260,7 +260,7 @@ def _text(name: str, words: Sequence[str], before: str, *, made: bool) -> bytes:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two hooks are the same, as far as it matters to git."""
+    """Whether two hooks are the same as far as git is concerned."""
     if os.path.islink(one) and os.path.islink(other):
         return os.readlink(one) == os.readlink(other)
     if os.path.islink(one) or os.path.islink(other) or not os.path.isfile(other):
@@ -269,7 +269,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _is_renewed(path: str, before: str) -> bool:
-    """Whether both are the same manager's own, which was installed once more: the newer counts."""
+    """Whether one manager wrote both, because it was installed again: the newer counts."""
     maker = made_by(read(path))
     return bool(maker) and maker == made_by(read(before))
 
@@ -288,14 +288,14 @@ def _cannot(hook: Hook) -> GitHookError:
 
 
 def _put(hook: Hook, words: Sequence[str], made: bool) -> None:
-    """Write ours, after what is there got its second name: at no moment is there no hook."""
+    """Write ours after the present hook got its second name: at no moment is there no hook."""
     before, legacy = f"{hook.path}{BEFORE}", f"{hook.path}{LEGACY}"
     if hook.state == OVERTAKEN:
         _step_back(hook.path)
     if hook.state in (FOREIGN, OVERTAKEN):
         _keep(hook.path, before)
     if is_made_by_pre_commit(read(before)) and os.path.lexists(legacy):
-        # It runs that one, and would move ours over it if it were installed once more.
+        # The framework runs that one, and would overwrite it with ours if it were installed again.
         _keep(legacy, f"{legacy}{BEFORE}")
     _drop_renamed(hook.path)
     made = made or hook_scripts.made_its_folder(read(hook.path))
@@ -303,13 +303,13 @@ def _put(hook: Hook, words: Sequence[str], made: bool) -> None:
 
 
 def _drop_renamed(path: str) -> None:
-    """lefthook has renamed ours, and would do nothing any more as long as that one is there."""
+    """Remove our hook under lefthook's name for it: as long as it exists, lefthook does nothing."""
     if hook_scripts.is_ours(read(f"{path}{_RENAMED}")):
         os.unlink(f"{path}{_RENAMED}")
 
 
 def _write(path: str, text: bytes) -> None:
-    """A script that can be run, all of it or nothing."""
+    """Write an executable script atomically."""
     replace_file(path, text, mode=0o777, mode_at_least=0o500, durable=True)
 
 
@@ -326,10 +326,10 @@ def _keep(path: str, kept: str) -> None:
 
 
 def _step_back(path: str) -> None:
-    """Leave to the pre-commit framework, which is in front, what it would have found without us."""
+    """Restore for the pre-commit framework, which is in front, the hook that it had found."""
     before, legacy = f"{path}{BEFORE}", f"{path}{LEGACY}"
     theirs = f"{legacy}{BEFORE}"
-    if is_made_by_pre_commit(read(before)):  # it was there already, and is there anew
+    if is_made_by_pre_commit(read(before)):  # it was there before, and was installed again
         os.unlink(before)
         before = theirs
     if os.path.lexists(before):
@@ -344,7 +344,7 @@ def _take_away(hook: Hook) -> None:
     if hook.state == OVERTAKEN:
         _step_back(hook.path)
     elif hook.state == FOREIGN:
-        if hook.before:  # written anew, by the same manager
+        if hook.before:  # rewritten by the same manager
             os.unlink(before)
     elif hook.before:
         os.replace(before, hook.path)
@@ -358,8 +358,8 @@ def _take_away(hook: Hook) -> None:
 
 
 def _in_our_folder(at: Folders, words: Sequence[str]) -> list[Hook]:
-    """The hooks there that have to do with agents. The others only pass on, and count as one with
-    the first of these."""
+    """The hooks there that concern agents. The others only pass on, and count together with the
+    first of these."""
     others = [name for name in _all_names(at) if name not in HOOKS]
     passed = {_own_state(at, name, words) for name in others} - {INSTALLED}
     is_turned = hook_folder.is_turned(at)
@@ -405,7 +405,7 @@ def _install_ours(repo: str, at: Folders, words: Sequence[str]) -> None:
 
 
 def _remove_ours(at: Folders) -> None:
-    """Take the folder of our own away, after git no longer looks there."""
+    """Remove the folder of our own, after git no longer looks there."""
     if hook_folder.is_turned(at):
         hook_folder.turn_back(at)
     if os.path.isdir(at.ours):

@@ -1,18 +1,18 @@
 """Where git looks for its hooks: a folder of our own in front of `core.hooksPath`.
 
-Without that setting git looks into its own folder `hooks`, and our hooks stand there. With it
-(husky, a folder of hooks that a project shares) they must not: that folder may be under version
-control, a package manager may write it anew, or it may serve other repositories. So git is told to
-look into `holdfast/hooks` in its own folder. A hook there runs ours, and then what git would have
-run without us, by its own name.
+Without that setting git looks into its own folder `hooks`, and our hooks are there. With it
+(husky, a folder of hooks that a project shares) they must not be: that folder may be under version
+control, a package manager may rewrite it, or it may serve other repositories. So git is told to
+look into `holdfast/hooks` in its own folder. A hook there runs ours, and then, by its own name, the
+one that git would have run without Holdfast.
 
-The setting is not changed for that. At the end of `.git/config` stand lines that read one more
-file in, `holdfast/config`, and there it is set once more: the last one counts. A manager that sets
-`core.hooksPath` (husky does at each `npm install`) changes the line that it knows, and ours still
-counts. The lines hold for the folder where they were written: in a repository that was moved or
-copied git runs what it would without us, until Holdfast is there again.
+The setting itself is not changed. Lines at the end of `.git/config` include one more file,
+`holdfast/config`, which sets it again: the last value counts. A manager that sets `core.hooksPath`
+(husky does at each `npm install`) changes the line that it knows, and ours still counts. The lines
+apply only to the folder for which they were written: in a repository that was moved or copied git
+runs the hooks that it would run without Holdfast, until Holdfast repairs that.
 
-What this does not promise: `git -c core.hooksPath=…` and the environment of git count for more.
+What this does not promise: `git -c core.hooksPath=…` and git's environment override it.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _LOCK_SECONDS = 5.0
 
 
 class Folders(Value):
-    """Where git looks for the hooks of a repository; all of it absolute, none of it need exist.
+    """Where git looks for the hooks of a repository; all paths are absolute, none need exist.
 
-    `root` is that of the work tree, `git` its folder of git, `common` the one that all worktrees
-    share; `now` is where git looks, `ours` our own folder, `theirs` where git would look without
-    us. `is_set`: that is because of `core.hooksPath`.
+    `root` is the root of the work tree, `git` its folder of git, `common` the one that all
+    worktrees share; `now` is where git looks, `ours` our own folder, `theirs` where git would look
+    without Holdfast. `is_set`: `theirs` comes from `core.hooksPath`.
     """
 
     __slots__ = ("common", "git", "is_set", "now", "ours", "root", "theirs")
 
     def __init__(self, root: str, git: str, common: str, values: list[tuple[str, str]]) -> None:
-        """`values` are the files in which `core.hooksPath` is set, and to what; the last counts."""
+        """`values` are the files that set `core.hooksPath`, with its values; the last counts."""
         own = f"{common}/hooks"
         settings = f"{common}/{_SETTINGS}"
         others = [value for file, value in values if file != settings]
@@ -56,7 +56,7 @@ class Folders(Value):
         self.git: Final = git
         self.common: Final = common
         self.ours: Final = f"{common}/{FOLDER}/hooks"
-        # From the root, for that is where a relative one starts when a hook runs.
+        # Relative to the root, because git resolves it from there when it runs a hook.
         self.now: Final = _at(root, values[-1][1]) if values else own
         self.theirs: Final = _at(root, others[-1]) if others else own
         self.is_set: Final = bool(others)
@@ -71,7 +71,7 @@ def _real(folder: str, path: str) -> str:
 
 
 def folders(repo: str) -> Folders:
-    """Ask git. Raises GitError if it cannot say."""
+    """Ask git. Raises GitError if git fails."""
     env = outside()
     asked = ("--absolute-git-dir", "--git-common-dir")
     code, said, _ = call(repo, "rev-parse", "--show-toplevel", *asked, env=env)
@@ -92,11 +92,11 @@ def folders(repo: str) -> Folders:
 
 
 def turn_to_ours(repo: str) -> None:
-    """Make git look into our own folder. Again is no harm."""
+    """Make git look into our own folder. Safe to repeat."""
     at = folders(repo)
     if at.now == at.ours:
         return
-    _remove_lines(at.common)  # others may have been written behind them
+    _remove_lines(at.common)  # other settings may have been added after them
     _write(settings(at), b"[core]\n\thooksPath = %s\n" % _quoted(at.ours))
     _rewrite(f"{at.common}/config", lambda text: text + _lines(at.common, text))
     if folders(repo).now != at.ours:
@@ -109,7 +109,7 @@ def turn_to_ours(repo: str) -> None:
 
 
 def turn_back(at: Folders) -> None:
-    """Make git look where it would without us. Again is no harm."""
+    """Make git look where it would without Holdfast. Safe to repeat."""
     _remove_lines(at.common)
     try:
         os.unlink(settings(at))
@@ -118,12 +118,12 @@ def turn_back(at: Folders) -> None:
 
 
 def settings(at: Folders) -> str:
-    """The file in which it is set that git looks into our own folder."""
+    """The file whose setting makes git look into our own folder."""
     return f"{at.common}/{_SETTINGS}"
 
 
 def is_turned(at: Folders) -> bool:
-    """Whether anything of ours stands in git's settings."""
+    """Whether git's settings have anything of ours."""
     return os.path.lexists(settings(at)) or _lines_at(_text(f"{at.common}/config"))[1] > 0
 
 
@@ -131,7 +131,7 @@ def is_turned(at: Folders) -> bool:
 
 
 def _lines(folder: str, before: bytes) -> bytes:
-    """What is added behind a text: once for git's own folder, once for those of its worktrees."""
+    """The lines to append to a text: for git's own folder, and for those of its worktrees."""
     begin = _BEGIN if not before or before.endswith(b"\n") else b"\n" + _BEGIN_BROKEN
     conditions = [_quoted(f"gitdir:{_as_pattern(folder)}{end}") for end in ("", "/")]
     return begin + b"".join(
@@ -141,7 +141,7 @@ def _lines(folder: str, before: bytes) -> bytes:
 
 
 def _lines_at(text: bytes) -> tuple[int, int]:
-    """From where to where ours stand in git's settings; twice the same if they do not."""
+    """Start and end of our lines in git's settings; equal if there are none."""
     for begin in (b"\n" + _BEGIN_BROKEN, _BEGIN):
         start = text.find(begin)
         if start < 0:
@@ -167,17 +167,17 @@ def _remove_lines(folder: str) -> None:
 def _without_lines(text: bytes) -> bytes:
     start, end = _lines_at(text)
     if text[start : start + 1] == b"\n" and end < len(text):
-        start += 1  # others were added behind ours, and need the end of the line before
+        start += 1  # other lines follow ours, and need the line break before them
     return text[:start] + text[end:]
 
 
 def _as_pattern(path: str) -> str:
-    """A path as a pattern that only itself matches."""
+    """A path as a pattern that matches only that path."""
     return "".join(f"\\{one}" if one in "\\*?[" else one for one in path)
 
 
 def _quoted(text: str) -> bytes:
-    """A text as git's settings take it."""
+    """A text quoted for git's settings."""
     inner = text.replace("\\", "\\\\").replace('"', '\\"')
     return os.fsencode(f'"{inner}"')
 
@@ -200,7 +200,7 @@ def _write(path: str, text: bytes) -> None:
 
 
 def _rewrite(path: str, change: Callable[[bytes], bytes]) -> None:
-    """Change git's settings as git does it: under its lock, all or nothing."""
+    """Change git's settings as git does: under its lock file, atomically."""
     path = os.path.realpath(path)
     lock = f"{path}.lock"
     descriptor = _locked(lock)

@@ -1,14 +1,16 @@
-"""What is done when git's hooks were changed after `init`, or git committed without them.
+"""Repairs git's hooks if they were changed after `init`, and finds commits made without them.
 
-Hook managers write git's hooks anew (husky at each `npm install`, `pre-commit install`, lefthook,
-simple-git-hooks), and so may a person or a program. The next event of any agent sees that
-(`hookwatch`), puts ours in front again and tells the user; what cannot be put right is told.
+Hook managers rewrite git's hooks (husky at each `npm install`, `pre-commit install`, lefthook,
+simple-git-hooks), and so may a person or a program. The next event of any agent notices that
+(`hook_watch`), puts ours in front again and tells the user; a problem that cannot be repaired is
+reported.
 
-A commit that no hook of ours saw is found in the log of HEAD, and frees the files in it that their
-owner had changed and that are clean now. Who made it is not known, and does not matter for these:
+A commit that no hook of ours saw is found in the log of HEAD. It frees the files in it that their
+owner had changed and that are clean now. The committer is unknown, and does not matter for these:
 that work is committed.
 
-What this does not promise: git that keeps no such log (`core.logAllRefUpdates=false`, reftable).
+What this does not promise: to find commits of a git that keeps no such log
+(`core.logAllRefUpdates=false`, reftable).
 """
 
 from __future__ import annotations
@@ -29,18 +31,18 @@ if TYPE_CHECKING:
 
     from holdfast.gate.git.hook_folder import Folders
 
-#: More moves of HEAD than a person would make between two events; of a longer log the last count.
+#: Longer than any log between two events; of a longer one only the end is read.
 _LOG_BYTES_MAX = 256 * 1024
-#: How the log calls moves that are no commits made here.
+#: The log's words for moves of HEAD that are not commits made here.
 _MOVES = ("checkout", "reset", "clone", "branch", "fetch", "Branch", "switch")
-#: Where git has what belongs to its linked worktrees.
+#: The folder in which git keeps its linked worktrees' data.
 _WORKTREES = "worktrees"
 _PHASES = ("(start)", "(finish)", "(abort)")
 
 
 class Known(Value):
-    """What is remembered: how long each log of HEAD was, what the hooks run, and a problem that
-    could not be put right."""
+    """The recorded state: the length of each log of HEAD, the command that the hooks run, and a
+    problem that could not be repaired."""
 
     __slots__ = ("logs", "problem", "words")
 
@@ -51,8 +53,8 @@ class Known(Value):
 
 
 def begin(at: Folders, words: Sequence[str]) -> None:
-    """Watch the hooks as they are now, and the logs from their ends on. Only where there is a
-    ledger that is that repository's own."""
+    """Watch the hooks from their present state, and the logs from their ends. Only if the
+    repository has a ledger of its own."""
     root = _ledger(at)
     if root:
         known = _known(root)
@@ -60,7 +62,7 @@ def begin(at: Folders, words: Sequence[str]) -> None:
 
 
 def end(at: Folders) -> None:
-    """Watch no more."""
+    """Stop watching."""
     root = _ledger(at)
     if root:
         try:
@@ -70,7 +72,7 @@ def end(at: Folders) -> None:
 
 
 def look(root: str) -> str:
-    """Put right what changed, and take note of commits; what the user should know of it."""
+    """Repair what changed, and note commits; the message to the user, if any."""
     with _Alone(root) as is_alone:
         known = _known(root)
         if not is_alone or known is None:
@@ -89,8 +91,8 @@ def look(root: str) -> str:
 
 
 def commit_was_seen(root: str) -> None:
-    """After a hook of ours has freed what the last commit contains: earlier ones that no hook saw
-    are made up for, and this one is no news any more."""
+    """After a hook of ours has freed the files of the last commit: free those of earlier commits
+    that no hook saw, and mark this one as handled."""
     from holdfast.manager.files.paths import find_root
 
     ledger = find_root(root)
@@ -109,7 +111,7 @@ def commit_was_seen(root: str) -> None:
 
 
 def _put_right(root: str, words: Sequence[str]) -> tuple[str, str]:
-    """What was put right, in words, or why it could not be."""
+    """What was repaired, in words, or why it could not be."""
     from holdfast.gate.git import git_hooks
     from holdfast.gate.install import git_part
 
@@ -129,7 +131,7 @@ def _put_right(root: str, words: Sequence[str]) -> tuple[str, str]:
 
 
 def _words(known: Known) -> Sequence[str]:
-    """What `init` made the hooks run; what runs now if that is gone."""
+    """The command that `init` gave the hooks; the present one if that is gone."""
     from holdfast.gate.git import git_hooks
 
     words = known.words
@@ -138,7 +140,7 @@ def _words(known: Known) -> Sequence[str]:
 
 
 def _hooks(at: Folders) -> list[str]:
-    """Where a change of git's hooks can be seen. Those that only pass on are in the folder."""
+    """The files that reveal a change of git's hooks. The folder stands for those that pass on."""
     from holdfast.gate.git.git_hooks import HOOKS
 
     hooks = (f"{at.now}/{name}" for name in HOOKS)
@@ -157,7 +159,7 @@ def _users_settings() -> str:
 
 
 def _ledger(at: Folders) -> str:
-    """The ledger of the repository itself, not of one around it."""
+    """The ledger of the repository itself, not one of an enclosing repository."""
     from holdfast.manager.files.paths import find_root
 
     root = find_root(at.root)
@@ -184,7 +186,7 @@ def _logs(at: Folders) -> dict[str, str]:
 
 
 def _checkout(root: str, log: str) -> str:
-    """The checkout that a log is about; empty if it is not there."""
+    """The checkout that a log belongs to; empty if it does not exist."""
     folder = log.removesuffix(hook_watch.LOG)
     if os.path.basename(os.path.dirname(folder)) != _WORKTREES:
         return root
@@ -196,10 +198,10 @@ def _checkout(root: str, log: str) -> str:
 
 
 def _free_committed(root: str, log: str, known: Known, *, but_last: bool = False) -> None:
-    """Free what commits of a checkout contain that no hook of ours has seen."""
+    """Free the files of commits in a checkout that no hook of ours has seen."""
     commits = _commits_since(known.logs.get(log, hook_watch.ABSENT), log)
     if but_last and commits:
-        commits.pop()  # the one that the hook itself is about
+        commits.pop()  # the commit for which the hook runs
     if commits and os.path.isdir(root):
         from holdfast.gate.git.commit_check import free_unseen
 
@@ -207,8 +209,8 @@ def _free_committed(root: str, log: str, known: Known, *, but_last: bool = False
 
 
 def _commits_since(seen: str, log: str) -> list[str]:
-    """The commits that were made here since the log had a stamp, by their hashes. Of a log that was
-    written anew since then (`git gc`) the last line counts."""
+    """The hashes of the commits made here since the log had a stamp. If the log was rewritten since
+    then (`git gc`), only its last line counts."""
     inode, _, size = seen.partition(".")
     try:
         with open(log, "rb") as file:
@@ -256,7 +258,7 @@ def _known(root: str) -> Known | None:
 def _write(root: str, at: Folders, known: Known) -> None:
     hooks = _hooks(at)
     stamps = _settled(hooks)
-    if "" in stamps:  # written just now: or it would have to be looked at once more
+    if "" in stamps:  # just written: without the wait it would have to be checked again
         sleep(TICK_NS / 1e9)
         stamps = _settled(hooks)
     paths = "\t".join([*hooks, *known.logs])
@@ -268,8 +270,8 @@ def _write(root: str, at: Folders, known: Known) -> None:
 
 
 def _settled(paths: list[str]) -> list[str]:
-    """The stamps of files. One that could change once more without another stamp has none, and is
-    looked at again."""
+    """The stamps of files. A file that could still change without a new stamp gets none, and is
+    checked again."""
     now = time_ns()
     return [
         stamp if stamp == hook_watch.ABSENT or is_settled(int(stamp), now) else ""
@@ -282,7 +284,7 @@ def _replace(root: str, text: str) -> None:
 
 
 class _Alone:
-    """Whether no other process is at the same: it does what there is to do."""
+    """Whether no other process is doing the same: if one is, it does the work."""
 
     def __init__(self, root: str) -> None:
         self._file = f"{root}/{hook_watch.FILE}"

@@ -1,18 +1,19 @@
-"""The text of our hooks of git: small scripts for any shell, each with a sum to tell if it changed.
+"""The text of our hooks of git: small scripts for any shell, each with a checksum.
 
-In git's own folder, what was there before runs as `NAME.holdfast-before` beside it. In a folder of
-our own (`hookfolder`) it is what git would have run without us, found out when the hook runs.
+In git's own folder, the hook that was there before runs as `NAME.holdfast-before`. In a folder of
+our own (`hook_folder`) it is the one that git would have run without Holdfast, looked up when the
+hook runs.
 
-A hook that may refuse is asked before that runs, which may format files, and once more afterwards,
-for it may have staged more. A hook that releases runs after it: what it changed again is not clean.
-What takes the work of others out of the work tree runs with an index of its own (`shield`), in
-which that work cannot be seen.
+A hook that may refuse runs before that one, which may format files, and once more afterwards,
+because that one may have staged more. A hook that releases runs after it: files that it changed
+again are not clean. A manager that removes the work of others from the work tree runs with an index
+of its own (`commit_index`), which hides that work.
 
-Some hooks find out by their own name what to do. Of those, shell scripts are run under the name
+Some hooks choose by their own name what to do. Of those, shell scripts are run under the name
 that they had; others cannot be chained in git's own folder.
 
-The pre-commit framework, if it comes later, renames our hook to `NAME.legacy`. It runs it first,
-but goes on whatever it says. So a hook that refuses under that name ends the framework.
+The pre-commit framework, if it is installed later, renames our hook to `NAME.legacy`. It runs that
+first, but ignores its result. So a hook that refuses under that name ends the framework.
 """
 
 from __future__ import annotations
@@ -25,24 +26,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What was there before has this behind its name.
+#: The suffix of a hook that was there before.
 BEFORE = ".holdfast-before"
-#: What the pre-commit framework puts behind the name of a hook that it found.
+#: The pre-commit framework's suffix for a hook that it found.
 LEGACY = ".legacy"
 
 _BEGIN = b"#!/bin/sh\n# holdfast hook 1 "
 _MADE = b"\n# The folder was made for it.\n"
-#: Not zsh: what it reads in gets a name of its own.
+#: Not zsh: there a sourced script gets a `$0` of its own.
 _SHELLS = ("sh", "bash", "dash", "ksh", "ash")
 _TEXT_BYTES_MAX = 1 << 20
 
-#: What a hook of ours does: it refuses, it releases, it furnishes a new worktree, or it only passes
-#: on.
+#: What a hook of ours does: it refuses, releases, furnishes a new worktree, or only passes on.
 CHECKS, RELEASES, FURNISHES, PASSES = "checks", "releases", "furnishes", "passes"
-#: What they are told: that another hook follows, that it ran, or only to make an index for it.
+#: Their argument: another hook follows, it has run, or only an index for it is needed.
 FIRST, AGAIN, SHIELD = "first", "again", "shield"
 
-# With sparse checkouts git believes of no file that is there that it is not.
+# Otherwise git clears skip-worktree, in a sparse checkout, from files that exist.
 _SHIELDED = """believe="'sparse.expectfilesoutsideofpatterns=true'"
 shielded() {
     [ -n "$copy" ] || { run "$@"; return $?; }
@@ -68,7 +68,7 @@ refuse() {
 
 
 def read(path: str) -> bytes:
-    """The text of a hook; nothing if there is none, or it cannot be read."""
+    """The text of a hook; empty if there is none, or it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(_TEXT_BYTES_MAX)
@@ -77,18 +77,18 @@ def read(path: str) -> bytes:
 
 
 def is_ours(text: bytes) -> bool:
-    """Whether a hook is one of ours, changed or not."""
+    """Whether a hook is one of ours, edited or not."""
     return text.startswith(_BEGIN)
 
 
 def is_whole(text: bytes) -> bool:
-    """Whether nobody has changed one of ours."""
+    """Whether one of ours is unedited."""
     said, _, rest = text[len(_BEGIN) :].partition(b"\n")
     return said.startswith(_sum(rest) + b":")
 
 
 def made_its_folder(text: bytes) -> bool:
-    """Whether the folder of hooks was made for it."""
+    """Whether Holdfast made the folder of hooks for it."""
     return _MADE in text
 
 
@@ -100,8 +100,8 @@ def cannot_be_chained(text: bytes) -> str:
 
 
 def render(name: str, words: Sequence[str], before: bytes, *, kind: str, made: bool) -> bytes:
-    """The whole script for git's own folder. `words` is what it runs, `before` the text of what was
-    there, `kind` one of CHECKS, RELEASES and PASSES."""
+    """The whole script for git's own folder. `words` is the command that it runs, `before` the text
+    of the hook that was there, `kind` one of CHECKS, RELEASES, FURNISHES and PASSES."""
     lines = [
         f"# What was here before is {name}{BEFORE} beside it, and is run by it.",
         *([_MADE.decode().strip()] if made else []),
@@ -177,7 +177,7 @@ def _release(name: str, words: Sequence[str]) -> list[str]:
 
 
 def _furnish(words: Sequence[str]) -> list[str]:
-    """What was there runs as without us. Ours has to do only where there was no commit before, as
+    """The other hook runs as without Holdfast. Ours acts only if there was no commit before, as
     in a worktree that was just made."""
     return [
         "code=0 copy=",
@@ -194,7 +194,7 @@ def _furnish(words: Sequence[str]) -> list[str]:
 
 
 def _pass(words: Sequence[str]) -> list[str]:
-    """What is none of ours, but may put the work of others aside."""
+    """A hook that only passes on, to one that may set the work of others aside."""
     program = quoted(words[0])
     return [
         '[ -x "$before" ] || exit 0',
@@ -209,7 +209,7 @@ def _pass(words: Sequence[str]) -> list[str]:
 
 
 def _gone(name: str, words: Sequence[str], end: str) -> list[str]:
-    """Without our program nobody can say who holds what."""
+    """Stop if our program is missing: without it the holders are unknown."""
     return [
         f"if [ ! -x {quoted(words[0])} ] || [ ! -f {quoted(words[-1])} ]; then",
         f'    echo "holdfast: the {name} hook cannot run: its program is gone" >&2',
@@ -223,33 +223,33 @@ def _gone(name: str, words: Sequence[str], end: str) -> list[str]:
 
 
 def _once(before: bytes) -> list[str]:
-    """What keeps a hook that comes back to us from going round for ever."""
+    """Break the endless loop of a hook that starts us again."""
     if _by_name(before):
-        # It started itself once more, which is us: it gets its turn by the name that it has now.
+        # It started itself again, which is us: run it under its present name.
         return ['[ "${HOLDFAST_GIT_BEFORE-}" != "$before" ] || exec "$before" "$@"']
     if is_made_by_pre_commit(before):
-        # It came once more after us and runs us: it has its own turn, and is not run by us.
+        # It was installed again in front of us and runs us: we must not run it in turn.
         return [f"case $0 in *{LEGACY}) before= ;; esac"]
     return []
 
 
 def _chained(before: bytes) -> str:
-    """How what was there is run."""
+    """The shell text that runs the hook that was there."""
     shell = _by_name(before)
     if not shell:
         return '"$before" "$@"'
-    # Read by a shell that has our name, which was its own.
+    # Sourced by a shell that has our name, which was its own.
     run = _command((*shell, "-c", '. "$HOLDFAST_GIT_BEFORE"'))
     return f'HOLDFAST_GIT_BEFORE=$before {run} "$0" "$@"'
 
 
 def _by_name(text: bytes) -> list[str]:
-    """The shell for a hook that has to run under the name it had; nothing if it need not."""
+    """The shell for a hook that must run under the name it had; empty if it need not."""
     return (_interpreter(text) or []) if _reads_its_name(text) else []
 
 
 def _interpreter(text: bytes) -> list[str] | None:
-    """The words of the first line that run a shell, if they do."""
+    """The interpreter from the first line, if it is a shell."""
     if not text.startswith(b"#!"):
         return ["sh"]  # as git does, and every shell
     words = os.fsdecode(text[2:].split(b"\n", 1)[0]).split()
@@ -258,15 +258,15 @@ def _interpreter(text: bytes) -> list[str] | None:
 
 
 def _reads_its_name(text: bytes) -> bool:
-    """Whether a hook finds out what to do by how it was called."""
-    if b"\0" in text:  # a program: nobody can say, and they are rare
+    """Whether a hook chooses by its own name what to do."""
+    if b"\0" in text:  # a binary: it cannot be told, and they are rare
         return False
     import re
 
     return bool(
         re.search(
             rb"basename\b[^\n]{0,20}(?:\$0|\$PROGRAM_NAME|argv\[0\]|__FILE__|__file__)"
-            rb"|\$\{0##"  # the same in the shell's own words
+            rb"|\$\{0##"  # the same in the shell's own syntax
             rb"|\$\(dirname [^)\n]*\$0[^)\n]*\)/h\"",  # husky's, which leaves it to another file
             text,
         )
@@ -277,7 +277,7 @@ def _reads_its_name(text: bytes) -> bool:
 
 
 def quoted(word: str) -> str:
-    """A word as a shell takes it, whatever is in it."""
+    """A word quoted for a shell."""
     return "'" + word.replace("'", "'\\''") + "'"
 
 

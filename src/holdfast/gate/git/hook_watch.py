@@ -1,11 +1,11 @@
-"""Whether git's hooks, or what git has committed, changed since an agent's event looked last.
+"""Whether git's hooks, or its commits, changed since an agent's event last checked them.
 
-Asked at every event of every agent, so by nothing but the times of a few files: git's settings, its
-hooks, and the log in which git writes each move of HEAD. What to do then is in `hookcare`.
+Every event of every agent asks this, so only the times of a few files are read: git's settings, its
+hooks, and the log in which git records each move of HEAD. `hook_repair` handles a change.
 
-One text beside the ledger, written by `init` and by each look. Its first line has the files' paths,
-the second their stamps, both with tabs between. The others are what `hookcare` remembers. Without
-it there is nothing to watch.
+The state is one text beside the ledger, written by `init` and by each check. Its first line has the
+files' paths, the second their stamps, both separated by tabs. The other lines belong to
+`hook_repair`. Without the text nothing is watched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 
 FILE = ".holdfast/githooks"
 ABSENT = "-"
-#: How the logs of HEAD end, one in each checkout.
+#: How the paths of the logs of HEAD end, one for each checkout.
 LOG = "/logs/HEAD"
 _BYTES_MAX = 1 << 16
 
@@ -32,7 +32,7 @@ def read(root: str) -> str:
 
 
 def stamps(paths: str) -> str:
-    """By what a change of these files is seen. A log is only ever added to."""
+    """Stamps that reveal a change of these files. Git only appends to a log."""
     found = []
     stat = os.stat
     for path in paths.split("\t"):
@@ -48,7 +48,7 @@ def stamps(paths: str) -> str:
 
 
 def is_to_look(root: str, *, is_start: bool) -> bool:
-    """Whether something changed; at the start of a session also whether a problem is left."""
+    """Whether something changed; at the start of a session also whether a problem remains."""
     text = read(root)
     if not text:
         return False
