@@ -269,7 +269,9 @@ def test_a_loop_inside_does_not_fill_the_ledger(
     with LockManager.open(repository) as manager:
         grant = manager.try_acquire(holder="a", write_paths=["app/x.rb"])
         assert grant is not None
-        made = ledger_socket.Service(str(tmp_path / "socket"), {"gap": gap_records.Gaps(grant)})
+        made = ledger_socket.LedgerSocket(
+            str(tmp_path / "socket"), {"gap": gap_records.GapRecorder(grant)}
+        )
         made.start(manager)
         try:
             about = {"token": grant.token, "client": "codex", "where": made.path}

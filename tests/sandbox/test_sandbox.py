@@ -22,7 +22,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Witness
 from holdfast.gate.sandbox import SandboxError, box, runner_client
 from holdfast.gate.sandbox.kernel import landlock
-from holdfast.gate.sandbox.kernel.open_places import Places, git_folders, unmake
+from holdfast.gate.sandbox.kernel.open_places import OpenPlaces, git_folders, unmake
 from holdfast.gate.sandbox.runner import scratch_folder
 from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.manager import LockManager
@@ -126,7 +126,7 @@ def ignore(_fd: int, _rights: int) -> None:
 
 
 def test_created_files_are_removed_unless_they_were_used(tmp_path: Path) -> None:
-    places = Places(ignore)
+    places = OpenPlaces(ignore)
     places.add_targets(str(tmp_path), ["a/b/new", "a/kept", "written", "emptied", "replaced"])
     (tmp_path / "written").write_text("x")
     (tmp_path / "emptied").write_text("")
@@ -145,20 +145,20 @@ def test_a_folder_that_was_exchanged_for_a_link_opens_nothing(tmp_path: Path) ->
     (tmp_path / "tree/app").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "tree/link").symlink_to(tmp_path / "elsewhere/x")
     for path in ("app/x", "link"):
-        places = Places(ignore)
+        places = OpenPlaces(ignore)
         with pytest.raises(SandboxError):
             places.add_targets(str(tmp_path / "tree"), [path])
 
 
 def test_a_target_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    places = Places(ignore)
+    places = OpenPlaces(ignore)
     with pytest.raises(SandboxError, match="not a regular file"):
         places.add_targets(str(tmp_path), ["pipe"])
 
 
 def test_a_target_that_cannot_be_made_is_told() -> None:
-    places = Places(ignore)
+    places = OpenPlaces(ignore)
     with pytest.raises(SandboxError, match="cannot open /proc/self/x"):
         places.add_targets("/proc/self", ["x"])
     assert places.made == []
@@ -167,7 +167,7 @@ def test_a_target_that_cannot_be_made_is_told() -> None:
 def test_a_grant_may_have_more_files_than_a_process_may_open(tmp_path: Path) -> None:
     before = os.listdir("/proc/self/fd")
     opened: list[int] = []
-    places = Places(lambda fd, _rights: opened.append(fd))
+    places = OpenPlaces(lambda fd, _rights: opened.append(fd))
     places.add_targets(str(tmp_path), [f"file-{at}" for at in range(50)])
     places.add_devices()
     places.add_streams()
@@ -196,12 +196,12 @@ def test_git_s_folders_are_found_in_worktrees_and_submodules(tmp_path: Path) -> 
 
 OWNER = """
 import sys
-from holdfast.gate.sandbox.kernel.open_places import Places
-from holdfast.gate.sandbox.runner.scratch_folder import Scratch
+from holdfast.gate.sandbox.kernel.open_places import OpenPlaces
+from holdfast.gate.sandbox.runner.scratch_folder import ScratchFolder
 ignore = lambda fd, rights: None
 from holdfast.manager.owners.identity import runner_holder
 holder, _variables = runner_holder("one")
-scratch, places = Scratch(holder), Places(ignore)
+scratch, places = ScratchFolder(holder), OpenPlaces(ignore)
 places.add_targets(sys.argv[1], ["new"])
 scratch.note(holder, places.made)
 say("made", scratch.folder)
@@ -301,9 +301,9 @@ def test_a_second_change_in_one_tick_of_the_clock_is_noticed(old: Path, tmp_path
 
 
 EMPTIES = """
-from holdfast.gate.sandbox.runner.scratch_folder import Scratch
+from holdfast.gate.sandbox.runner.scratch_folder import ScratchFolder
 from holdfast.manager.owners.identity import runner_holder
-made = Scratch(runner_holder("one")[0])
+made = ScratchFolder(runner_holder("one")[0])
 os.makedirs(f"{made.tmp}/a/b/c")
 open(f"{made.tmp}/a/b/file", "w").close()
 os.symlink("/", f"{made.tmp}/a/link")
@@ -335,7 +335,7 @@ DEEP = 1100
 def test_folders_in_folders_without_end_are_removed(old: Path) -> None:
     assert sys.getrecursionlimit() < DEEP
     assert DEEP * len("deeper/") > os.pathconf("/", "PC_PATH_MAX")
-    made = scratch_folder.Scratch(runner_holder("one")[0])
+    made = scratch_folder.ScratchFolder(runner_holder("one")[0])
     for deep in (made.tmp, f"{made.tmp}/side"):
         os.makedirs(deep, exist_ok=True)
         fd = os.open(deep, os.O_RDONLY)
@@ -351,7 +351,7 @@ def test_folders_in_folders_without_end_are_removed(old: Path) -> None:
 
 
 def test_a_folder_that_is_gone_cannot_be_emptied(old: Path) -> None:
-    made = scratch_folder.Scratch(runner_holder("one")[0])
+    made = scratch_folder.ScratchFolder(runner_holder("one")[0])
     assert made.remove()
     assert not made.empty()
 
@@ -378,7 +378,7 @@ def test_a_scratch_folder_that_cannot_be_made_is_told(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with pytest.raises(SandboxError, match="scratch folder"):
-        scratch_folder.Scratch(runner_holder("one")[0])
+        scratch_folder.ScratchFolder(runner_holder("one")[0])
 
 
 # All of it

@@ -34,7 +34,7 @@ def manager(repository: Path) -> Iterator[LockManager]:
 @pytest.fixture
 def served(manager: LockManager, tmp_path: Path) -> Iterator[str]:
     path = str(tmp_path / "socket")
-    made = ledger_socket.Service(path, {"echo": lambda _manager, wanted: dict(wanted)})
+    made = ledger_socket.LedgerSocket(path, {"echo": lambda _manager, wanted: dict(wanted)})
     made.start(manager)
     yield path
     made.close()
@@ -199,7 +199,7 @@ with socket.socket(socket.AF_UNIX) as line:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_another_user_is_not_answered(manager: LockManager) -> None:
     folder = Path(tempfile.mkdtemp())
-    made = ledger_socket.Service(str(folder / "socket"))
+    made = ledger_socket.LedgerSocket(str(folder / "socket"))
     try:
         made.start(manager)
         folder.chmod(0o755)  # as if the modes alone did not keep other users out
@@ -216,7 +216,7 @@ def test_another_user_is_not_answered(manager: LockManager) -> None:
 
 def test_it_is_the_user_s_own_and_ends_at_once(manager: LockManager, tmp_path: Path) -> None:
     path = str(tmp_path / "socket")
-    made = ledger_socket.Service(path)
+    made = ledger_socket.LedgerSocket(path)
     assert os.stat(path).st_mode & 0o777 == 0o600
     made.start(manager)
     with socket.socket(socket.AF_UNIX) as line:
@@ -231,7 +231,7 @@ def test_it_answers_again_after_a_rest_but_not_earlier_clients(
     manager: LockManager, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "socket")
-    made = ledger_socket.Service(path)
+    made = ledger_socket.LedgerSocket(path)
     asked = b'{"ask": "status"}\n'
     with socket.socket(socket.AF_UNIX) as waiting, socket.socket(socket.AF_UNIX) as talking:
         waiting.connect(path)  # and is not answered
@@ -272,7 +272,7 @@ def test_an_answer_that_does_not_end_is_waited_for_once(
         go_on.wait(60)
         return {}
 
-    made = ledger_socket.Service(str(tmp_path / "socket"), {"slow": slow})
+    made = ledger_socket.LedgerSocket(str(tmp_path / "socket"), {"slow": slow})
     made.start(manager)
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(made.path)
@@ -289,7 +289,7 @@ def test_an_answer_that_does_not_end_is_waited_for_once(
 def test_a_client_that_cannot_be_turned_away_keeps_it_from_restarting(
     manager: LockManager, tmp_path: Path
 ) -> None:
-    made = ledger_socket.Service(str(tmp_path / "socket"))
+    made = ledger_socket.LedgerSocket(str(tmp_path / "socket"))
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(made.path)
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -305,7 +305,7 @@ def test_a_client_that_cannot_be_turned_away_keeps_it_from_restarting(
 def test_a_socket_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(SandboxError, match="cannot listen"):
-        ledger_socket.Service(str(tmp_path / "absent/socket"))
+        ledger_socket.LedgerSocket(str(tmp_path / "absent/socket"))
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -218,7 +218,7 @@ def test_launchers_are_there_before_they_are_needed(repository: Path) -> None:
         pool.close()
 
 
-# The quarters that a launcher keeps from one agent to the next
+# The runner_folders that a launcher keeps from one agent to the next
 
 
 @NEEDS_LANDLOCK
@@ -235,7 +235,7 @@ def test_an_agent_finds_nothing_of_the_one_before(bench: Bench) -> None:
 
 @NEEDS_LANDLOCK
 @pytest.mark.parametrize(
-    "resists", ["scratch_folder.Scratch.empty", "ledger_socket.Service._turn_away"]
+    "resists", ["scratch_folder.ScratchFolder.empty", "ledger_socket.LedgerSocket._turn_away"]
 )
 def test_what_cannot_be_cleared_is_left_for_new_quarters(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resists: str

@@ -476,8 +476,8 @@ def test_without_a_listener_all_else_is_as_before() -> None:
     number = seccomp.MACHINES[os.uname().machine].seccomp
     script = (
         "from holdfast.gate.sandbox.kernel import seccomp\nprint(seccomp.lacks())\n"
-        "import os, sys\nfrom holdfast.gate.sandbox.gaps.denied_writes import Noticing\n"
-        "made = Noticing('/', {}, [])\nmade.enter()\nmade.begin()\nprint(made.ears)\n"
+        "import os, sys\nfrom holdfast.gate.sandbox.gaps.denied_writes import DeniedWrites\n"
+        "made = DeniedWrites('/', {}, [])\nmade.enter()\nmade.begin()\nprint(made.ears)\n"
         "open(os.devnull, 'w').write('x')\nmade.close()\nprint('on')\n"
     )
     for said in (errno.ENOSYS, errno.EPERM):
@@ -491,7 +491,7 @@ def test_without_a_listener_all_else_is_as_before() -> None:
 def test_another_machine_or_system_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "MACHINES", {})
     assert "does not know how" in seccomp.lacks()
-    made = denied_writes.Noticing("/", {}, [])
+    made = denied_writes.DeniedWrites("/", {}, [])
     made.enter()
     made.begin()
     assert made.ears == []

@@ -212,27 +212,27 @@ def _caught(function: object) -> None:
 @only_with_one
 def test_a_nursery_that_was_killed_is_replaced(bench: Bench) -> None:
     for _ in range(2):
-        (nursery,) = bench.children
-        os.kill(nursery, signal.SIGKILL)
+        (fork_server,) = bench.children
+        os.kill(fork_server, signal.SIGKILL)
         assert bench.shell("echo well", write=None) == "well\n"
         (another,) = bench.children
-        assert another != nursery
+        assert another != fork_server
         assert is_running(another)
 
 
 @only_with_one
 def test_one_that_is_killed_while_it_has_an_order_is_replaced(bench: Bench) -> None:
-    (nursery,) = bench.children
-    os.kill(nursery, signal.SIGSTOP)
-    until(lambda: state_of(nursery) == "T", "it stands still")
+    (fork_server,) = bench.children
+    os.kill(fork_server, signal.SIGSTOP)
+    until(lambda: state_of(fork_server) == "T", "it stands still")
     ended: list[Ended] = []
     runner = threading.Thread(target=lambda: ended.append(bench.sh("echo well", write=None)))
     runner.start()
     until(lambda: _reads_a_pipe(bench.pid), "the launcher waits for its agent")
-    os.kill(nursery, signal.SIGKILL)
+    os.kill(fork_server, signal.SIGKILL)
     runner.join(60)
     assert (ended[0].code, bench.output.read_text()) == (0, "well\n")
-    assert nursery not in bench.children
+    assert fork_server not in bench.children
 
 
 def _reads_a_pipe(pid: int) -> bool:
@@ -248,8 +248,8 @@ def _reads_a_pipe(pid: int) -> bool:
 @only_with_one
 def test_an_agent_that_kills_the_nursery_gains_nothing(bench: Bench, tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    (nursery,) = bench.children
-    script = f"kill -9 {nursery}; setsid sleep 1000 & echo $! > {file}"
+    (fork_server,) = bench.children
+    script = f"kill -9 {fork_server}; setsid sleep 1000 & echo $! > {file}"
     assert bench.sh(script, write=None).code == 0
     assert not is_running(pid_in(file))
     assert bench.children == []
@@ -281,9 +281,9 @@ def test_where_a_nursery_may_make_nothing_the_launcher_does_it(
 
 
 SPARED = """
-from holdfast.gate.sandbox.starting.fork_client import Nursery
+from holdfast.gate.sandbox.starting.fork_client import ForkServer
 from holdfast.work.launching.descendants import kill_all
-nursery = Nursery()
+nursery = ForkServer()
 pid = nursery.pid
 kill_all(nursery)
 say("spared", nursery.pid == pid, os.path.exists(f"/proc/{pid}"))
@@ -311,17 +311,19 @@ def test_what_needs_a_filter_is_not_started_without_it(monkeypatch: pytest.Monke
     """Below another listener the kernel refuses a second one."""
     below = "from holdfast.gate.sandbox.kernel.seccomp import Filter; Filter().put_on(); main()"
     monkeypatch.setattr(fork_client, "_PROGRAM", fork_client._PROGRAM.replace("main()", below))
-    nursery = fork_client.Nursery()
+    fork_server = fork_client.ForkServer()
     ours, theirs = socket.socketpair()
 
     def start(filter: seccomp.Filter | None) -> int:
-        return nursery.start(["/bin/true"], {}, "/", (0, 2), line=theirs.fileno(), filter=filter)
+        return fork_server.start(
+            ["/bin/true"], {}, "/", (0, 2), line=theirs.fileno(), filter=filter
+        )
 
     with ours, theirs:
         assert os.waitpid(start(None), 0)[1] == 0
         with pytest.raises(SandboxError):
             start(seccomp.Filter(heard_calls.program))
-    nursery.close()
+    fork_server.close()
 
 
 # A new process that is held up by nobody
@@ -336,15 +338,15 @@ def test_a_word_that_means_nothing_is_told_also_where_no_bytecode_is_kept(
     which waits for the new process."""
     empty = f"import sys; sys.pycache_prefix = {str(tmp_path / 'cache')!r}; "
     monkeypatch.setattr(fork_client, "_PROGRAM", empty + fork_client._PROGRAM)
-    nursery = fork_client.Nursery()
-    attentive = denied_writes.Noticing(str(tmp_path), {}, ())
+    fork_server = fork_client.ForkServer()
+    attentive = denied_writes.DeniedWrites(str(tmp_path), {}, ())
     told: list[BaseException] = []
 
     def start() -> None:
         with open(os.devnull, "rb+", buffering=0) as null:
             streams = (null.fileno(), null.fileno())
             try:
-                nursery.start(["no-such-agent"], {}, "/", streams, line=attentive.line)
+                fork_server.start(["no-such-agent"], {}, "/", streams, line=attentive.line)
             except BaseException as error:
                 told.append(error)
 
@@ -353,4 +355,4 @@ def test_a_word_that_means_nothing_is_told_also_where_no_bytecode_is_kept(
     starter.join(20)
     attentive.close()
     assert [type(error) for error in told] == [FileNotFoundError]
-    nursery.close()
+    fork_server.close()

@@ -22,7 +22,7 @@ from holdfast.cli.locking.sandbox_option import is_best_effort, version
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.sandbox.starting.signal_relay import Signals, can_pass_signals
+from holdfast.gate.sandbox.starting.signal_relay import SignalRelay, can_pass_signals
 from holdfast.manager.owners.identity import (
     HOLDER_VARIABLE,
     OWNER_VARIABLE,
@@ -68,7 +68,7 @@ def run(call: Call) -> int:
     environment |= {GRANT_VARIABLE: grant.id, TOKEN_VARIABLE: str(grant.token)}
     if context.store:
         environment[STORE_VARIABLE] = context.store
-    with Signals() as signals:
+    with SignalRelay() as signals:
         try:
             if abi:
                 return _run_inside(call, manager, grant, abi, environment, signals)
@@ -120,7 +120,7 @@ def runner(given: str | None) -> tuple[Holder, dict[str, str]]:
     return runner_holder(id)
 
 
-def _run(call: Call, environment: dict[str, str], signals: Signals) -> int:
+def _run(call: Call, environment: dict[str, str], signals: SignalRelay) -> int:
     command = call.words
     try:
         child = os.posix_spawnp(
@@ -139,7 +139,7 @@ def _run_inside(
     grant: LockGrant,
     abi: int,
     environment: dict[str, str],
-    signals: Signals,
+    signals: SignalRelay,
 ) -> int:
     """As `_run`, in a sandbox."""
     from holdfast.gate.config.settings import Settings
@@ -163,7 +163,7 @@ def _run_inside(
 
 
 def _start_inside(
-    sandbox: Sandbox, call: Call, environment: dict[str, str], signals: Signals
+    sandbox: Sandbox, call: Call, environment: dict[str, str], signals: SignalRelay
 ) -> int:
     command = call.words
     try:

@@ -21,7 +21,7 @@ from holdfast.cli.locking.run_command import (
     runner,
 )
 from holdfast.cli.printing import complain, plain, talk
-from holdfast.gate.sandbox.starting.signal_relay import Signals
+from holdfast.gate.sandbox.starting.signal_relay import SignalRelay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from holdfast.cli.parser import Call
     from holdfast.core.model import Holder
     from holdfast.gate.broker.runner import Link
-    from holdfast.gate.sandbox.kernel.open_places import Places
-    from holdfast.gate.sandbox.runner.runner_folders import Quarters
+    from holdfast.gate.sandbox.kernel.open_places import OpenPlaces
+    from holdfast.gate.sandbox.runner.runner_folders import RunnerFolders
     from holdfast.manager.grants import LockGrant
     from holdfast.manager.manager import LockManager
 
@@ -43,14 +43,14 @@ def run_leased(call: Call) -> int:
     from holdfast.gate.broker.runner import run_below
 
     abi = demand()
-    with Signals() as signals:
+    with SignalRelay() as signals:
         return run_below(signals, _say_line, lambda link: _serve(call, abi, signals, link))
 
 
 # In the broker's process
 
 
-def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
+def _serve(call: Call, abi: int, signals: SignalRelay, link: Link) -> int:
     from holdfast.gate.broker.assembly import questions
     from holdfast.gate.broker.command_start import Enclosure, socket_path
     from holdfast.gate.broker.heard_calls import keep_own_umask
@@ -58,27 +58,27 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
     from holdfast.gate.broker.runner import Watch
     from holdfast.gate.people.ledger_picture import QUESTIONS
     from holdfast.gate.sandbox import SOCKET_VARIABLE
-    from holdfast.gate.sandbox.runner.ledger_socket import Service
+    from holdfast.gate.sandbox.runner.ledger_socket import LedgerSocket
 
     context = CommandContext(call)
     writes, reads = context.places(call.many("write")), context.places(call.many("read"))
     manager = context.open(writes + reads)
     holder, variables = runner(call.text("holder"))
     grant = _locked(call, manager, holder, reads, writes)
-    quarters: Quarters | None = None
-    open_places: Callable[[Places], None] | None = None
+    runner_folders: RunnerFolders | None = None
+    open_places: Callable[[OpenPlaces], None] | None = None
     if call.flag("sandbox"):
-        quarters, open_places = _quarters(manager, holder)
+        runner_folders, open_places = _runner_folders(manager, holder)
     root, wait = tree_of(manager).root, call.wait()
     ledger = os.path.dirname(manager.store.url.removeprefix("sqlite://"))
     enclosure = Enclosure(
         root, ledger, abi, until_commit=call.flag("until-commit"), places=open_places
     )
     leases = Leases(manager, holder, _say)
-    service = Service(socket_path(root), {**QUESTIONS, **questions(leases, wait)})
+    service = LedgerSocket(socket_path(root), {**QUESTIONS, **questions(leases, wait)})
     environment = {**os.environ, **variables, SOCKET_VARIABLE: service.path}
-    if quarters is not None:
-        environment |= dict.fromkeys(("TMPDIR", "TMP", "TEMP"), quarters.tmp)
+    if runner_folders is not None:
+        environment |= dict.fromkeys(("TMPDIR", "TMP", "TEMP"), runner_folders.tmp)
     if context.store:
         environment[STORE_VARIABLE] = context.store
     command = call.words
@@ -92,7 +92,7 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
         )
     except (OSError, ValueError) as error:
         complain(cannot_start(command[0], error), call.flag("json"))
-        _leave(manager, grant, holder, service, quarters)
+        _leave(manager, grant, holder, service, runner_folders)
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
     broker = enclosure.broker(manager, leases, wait=wait)
     link.started(child)
@@ -106,7 +106,7 @@ def _serve(call: Call, abi: int, signals: Signals, link: Link) -> int:
         broker.let_go()
         watch.finish()
         broker.close()
-        _leave(manager, grant, holder, service, quarters)
+        _leave(manager, grant, holder, service, runner_folders)
         link.close()
         manager.close()  # else the next command reads the whole log of what was leased here
     return DONE
@@ -121,23 +121,25 @@ def _locked(
     return take(manager, holder, reads, writes, ttl=None, reason=reason, wait=call.wait())
 
 
-def _quarters(manager: LockManager, holder: Holder) -> tuple[Quarters, Callable[[Places], None]]:
+def _runner_folders(
+    manager: LockManager, holder: Holder
+) -> tuple[RunnerFolders, Callable[[OpenPlaces], None]]:
     """The places outside of the repository that a sandbox may write."""
     from holdfast.gate.config.settings import Settings
     from holdfast.gate.git.git_control_files import controls_of
-    from holdfast.gate.sandbox.runner.runner_folders import Quarters
+    from holdfast.gate.sandbox.runner.runner_folders import RunnerFolders
 
     root = tree_of(manager).root
-    quarters = Quarters(holder)
+    runner_folders = RunnerFolders(holder)
 
-    def opened(places: Places) -> None:
+    def opened(places: OpenPlaces) -> None:
         listed = Settings.load(root).sandbox_write
-        places.add_listed(root, listed, controls_of(root), keep=[quarters.folder])
-        places.add_folder(quarters.tmp)
+        places.add_listed(root, listed, controls_of(root), keep=[runner_folders.folder])
+        places.add_folder(runner_folders.tmp)
         places.add_devices()
         places.add_streams()
 
-    return quarters, opened
+    return runner_folders, opened
 
 
 def _leave(
@@ -145,15 +147,15 @@ def _leave(
     grant: LockGrant | None,
     holder: Holder,
     service: Any,
-    quarters: Quarters | None,
+    runner_folders: RunnerFolders | None,
 ) -> None:
     service.close()
     try:
         os.unlink(service.path)
     except OSError:
         pass
-    if quarters is not None:
-        quarters.close()
+    if runner_folders is not None:
+        runner_folders.close()
     if grant is not None:
         release(manager, grant, holder)
 

@@ -22,7 +22,7 @@ from holdfast.cli.parser import Call, UsageError
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.cli.tree.tree_context import TOKEN_VARIABLE, TreeContext
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.sandbox.starting.signal_relay import Signals, can_pass_signals
+from holdfast.gate.sandbox.starting.signal_relay import SignalRelay, can_pass_signals
 from holdfast.manager.owners.identity import runner_holder
 from holdfast.trees.locking import worktree_locks
 from holdfast.trees.locking.lock_records import LockRecord
@@ -42,7 +42,7 @@ def run(call: Call) -> int:
     record, variables, taken = _lock(context, worktree)
     environment = {**os.environ, **variables}
     environment[TOKEN_VARIABLE] = f"{worktree.id}:{record.fencing_token}"
-    with Signals() as signals:
+    with SignalRelay() as signals:
         keeper = _Keeper(worktree, record)
         try:
             return _run(call, environment, signals, keeper)
@@ -119,7 +119,7 @@ class _Keeper(threading.Thread):
             self.join()
 
 
-def _run(call: Call, environment: dict[str, str], signals: Signals, keeper: _Keeper) -> int:
+def _run(call: Call, environment: dict[str, str], signals: SignalRelay, keeper: _Keeper) -> int:
     command = call.words
     try:
         child = os.posix_spawnp(

@@ -18,7 +18,7 @@ from holdfast.gate.broker.places.path_zones import Where
 from holdfast.gate.sandbox import SandboxError, runner_client
 from holdfast.gate.sandbox.kernel import complement, seccomp
 from holdfast.gate.sandbox.kernel.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
-from holdfast.gate.sandbox.kernel.open_places import Places, git_folders
+from holdfast.gate.sandbox.kernel.open_places import OpenPlaces, git_folders
 from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.files.checkouts import checkouts, is_bare
 from holdfast.manager.files.paths import LEDGER_FOLDER
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.calls.outside_calls import Outside
     from holdfast.gate.broker.leasing.command_leases import Leases
     from holdfast.gate.broker.leasing.committed_files import Committed
-    from holdfast.gate.sandbox.starting.fork_client import Nursery
+    from holdfast.gate.sandbox.starting.fork_client import ForkServer
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
@@ -74,7 +74,7 @@ class Enclosure:
         *,
         until_commit: bool = False,
         closes_git: bool = False,
-        places: Callable[[Places], None] | None = None,
+        places: Callable[[OpenPlaces], None] | None = None,
     ) -> None:
         """`root` is the repository's, `ledger` the folder of its ledger. With `until_commit` the
         present commits are remembered. With `closes_git` the command cannot write git's own files.
@@ -98,7 +98,7 @@ class Enclosure:
         if places is None:
             complement.open_all_but([*roots, *own, ledger], self._open)
         else:
-            places(Places(self._open))
+            places(OpenPlaces(self._open))
 
     def _open(self, fd: int, rights: int) -> None:
         self._ruleset.open(fd, rights)
@@ -146,7 +146,7 @@ class Enclosure:
 
     def start_by(
         self,
-        nursery: Nursery,
+        fork_server: ForkServer,
         command: Sequence[str],
         environment: Mapping[str, str],
         folder: str,
@@ -157,7 +157,7 @@ class Enclosure:
         line = self._theirs.fileno()
         ruleset = self._ruleset.descriptor
         return self._begun(
-            nursery.start(command, environment, folder, streams, ruleset, line, self._filter)
+            fork_server.start(command, environment, folder, streams, ruleset, line, self._filter)
         )
 
     def _begun(self, child: int) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.gate.broker.broker_loop import Broker
-    from holdfast.gate.sandbox.starting.signal_relay import Signals
+    from holdfast.gate.sandbox.starting.signal_relay import SignalRelay
 
     #: Prints a line for people.
     Say = Callable[[str], None]
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MESSAGE_BYTES_MAX = 65_536
 
 
-def run_below(signals: Signals, say: Say, serve: Callable[[Link], int]) -> int:
+def run_below(signals: SignalRelay, say: Say, serve: Callable[[Link], int]) -> int:
     """Fork a broker, which calls `serve`, and attend to the command that it starts. The exit code.
 
     In the broker's process this returns too, with the result of `serve`.
@@ -54,7 +54,7 @@ def run_below(signals: Signals, say: Say, serve: Callable[[Link], int]) -> int:
 class _Runner:
     """The process that was called, while the broker serves."""
 
-    def __init__(self, broker: int, line: _socket.socket, signals: Signals, say: Say) -> None:
+    def __init__(self, broker: int, line: _socket.socket, signals: SignalRelay, say: Say) -> None:
         self._broker = broker
         self._line = line
         self._signals = signals

@@ -15,7 +15,7 @@ from holdfast.gate.broker.command_start import Enclosure, demand, socket_path
 from holdfast.gate.broker.heard_calls import keep_own_umask
 from holdfast.gate.broker.runner import Watch, run_below
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
-from holdfast.gate.sandbox.starting.signal_relay import Signals
+from holdfast.gate.sandbox.starting.signal_relay import SignalRelay
 from holdfast.manager.ledger_location import ledger_of
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.leasing.agent_leases import AgentLeases
     from holdfast.gate.broker.runner import Link
     from holdfast.gate.commands.slips import Slip
-    from holdfast.gate.sandbox.runner.ledger_socket import Service
+    from holdfast.gate.sandbox.runner.ledger_socket import LedgerSocket
     from holdfast.manager.manager import LockManager
 
 CANNOT_EXECUTE = 126
@@ -36,7 +36,7 @@ def run_for(slip: Slip, command: Sequence[str], *, is_server: bool = False) -> i
     """Run a command in the name of a slip's agent; its exit code. `is_server`: all agents of the
     session use it. Raises SandboxError if no command can run below a broker here."""
     abi = demand(is_tried=True)  # `holdfast init` tried it
-    with Signals() as signals:
+    with SignalRelay() as signals:
         return run_below(
             signals, say, lambda link: _Serving(slip, is_server).serve(command, abi, signals, link)
         )
@@ -50,7 +50,7 @@ class _Serving:
         self._is_server = is_server
         self._root = slip.root
 
-    def serve(self, command: Sequence[str], abi: int, signals: Signals, link: Link) -> int:
+    def serve(self, command: Sequence[str], abi: int, signals: SignalRelay, link: Link) -> int:
         try:
             enclosure = Enclosure(self._root, os.path.dirname(ledger_of(self._root)), abi)
             child = enclosure.start(
@@ -88,7 +88,7 @@ class _Serving:
             broker = enclosure.broker(manager, leases)
             keep_own_umask()
             watch.serve_with(broker)
-            services: list[Service] = []
+            services: list[LedgerSocket] = []
             broker.when_quiet = lambda: services.extend(self._service(manager, leases))
             gc.enable()
             try:
@@ -117,14 +117,14 @@ class _Serving:
         )  # fmt: skip
         return AgentLeases(manager, gate, say, is_server=self._is_server)
 
-    def _service(self, manager: LockManager, leases: AgentLeases) -> Iterable[Service]:
+    def _service(self, manager: LockManager, leases: AgentLeases) -> Iterable[LedgerSocket]:
         """The socket for requests from below; none if this process may not have a socket, as in the
         sandbox of Codex. `runner_client` waits a moment for it; a command's writes do not."""
         from holdfast.gate.commands.inside_broker import questions
-        from holdfast.gate.sandbox.runner.ledger_socket import Service
+        from holdfast.gate.sandbox.runner.ledger_socket import LedgerSocket
 
         try:
-            service = Service(socket_path(self._root), questions(leases))
+            service = LedgerSocket(socket_path(self._root), questions(leases))
         except (SandboxError, OSError):
             return
         service.start(manager)

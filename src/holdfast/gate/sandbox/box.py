@@ -7,11 +7,11 @@ import os
 from holdfast.core.keys import kind
 from holdfast.gate.git.git_control_files import controls_of
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
-from holdfast.gate.sandbox.gaps.denied_writes import Noticing
-from holdfast.gate.sandbox.gaps.gap_records import Gaps
+from holdfast.gate.sandbox.gaps.denied_writes import DeniedWrites
+from holdfast.gate.sandbox.gaps.gap_records import GapRecorder
 from holdfast.gate.sandbox.kernel.landlock import SCOPE_SIGNAL, Ruleset, support
-from holdfast.gate.sandbox.kernel.open_places import Places, unmake
-from holdfast.gate.sandbox.runner.runner_folders import Quarters
+from holdfast.gate.sandbox.kernel.open_places import OpenPlaces, unmake
+from holdfast.gate.sandbox.runner.runner_folders import RunnerFolders
 from holdfast.gate.sandbox.runner.scratch_folder import sweep
 from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.files.control_files import ControlFileError
@@ -61,35 +61,40 @@ class Sandbox:
         git: bool = False,
         questions: Mapping[str, Question] | None = None,
         notice: bool = False,
-        quarters: Quarters | None = None,
+        runner_folders: RunnerFolders | None = None,
     ) -> None:
         """With `notice`, writes that the command tries and may not do are detected: see
         `denied_writes`. The runner must then attend to them all the time, or the command stalls.
-        `quarters` belong to a runner with many commands, which keeps them."""
+        `runner_folders` are those of a runner with many commands, which keeps them."""
         assert manager.tree is not None
         self._manager = manager
-        self._is_guest = quarters is not None
+        self._is_guest = runner_folders is not None
         self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
-        self._places = Places(self._ruleset.open)
+        self._places = OpenPlaces(self._ruleset.open)
         #: What the settings list and does not exist.
         self.missing = self._places.missing
         sweep()  # not earlier: once we hold these files, what a killed run left there is ours
-        self._quarters = quarters
-        self.noticing: Noticing | None = None
+        self._runner_folders = runner_folders
+        self.denied_writes: DeniedWrites | None = None
         try:
-            self._quarters = quarters = quarters or Quarters(grant.owner)
-            self._open(quarters, manager.tree.root, grant, write, git)
-            quarters.furnish({"gap": Gaps(grant), **(questions or {})})
+            self._runner_folders = runner_folders = runner_folders or RunnerFolders(grant.owner)
+            self._open(runner_folders, manager.tree.root, grant, write, git)
+            runner_folders.furnish({"gap": GapRecorder(grant), **(questions or {})})
             if notice:
                 root = manager.tree.root
                 granted = [os.path.normpath(os.path.join(root, path)) for path in grant.write_paths]
-                self.noticing = Noticing(root, self._places.opened, granted)
+                self.denied_writes = DeniedWrites(root, self._places.opened, granted)
         except BaseException:
             self.close()
             raise
 
     def _open(
-        self, quarters: Quarters, root: str, grant: LockGrant, write: Iterable[str], git: bool
+        self,
+        runner_folders: RunnerFolders,
+        root: str,
+        grant: LockGrant,
+        write: Iterable[str],
+        git: bool,
     ) -> None:
         places, controls = self._places, controls_of(root)
         for path in grant.write_paths:
@@ -102,9 +107,9 @@ class Sandbox:
         try:
             places.add_targets(root, grant.write_paths)
         finally:
-            quarters.note(places.made)
-        places.add_listed(root, write, controls, keep=[quarters.folder, *self._closed(root)])
-        places.add_folder(quarters.tmp)
+            runner_folders.note(places.made)
+        places.add_listed(root, write, controls, keep=[runner_folders.folder, *self._closed(root)])
+        places.add_folder(runner_folders.tmp)
         places.add_devices()
         places.add_streams()
         if git:
@@ -119,14 +124,14 @@ class Sandbox:
     @property
     def scratch(self) -> str:
         """The command's folder for temporary files."""
-        assert self._quarters is not None
-        return self._quarters.tmp
+        assert self._runner_folders is not None
+        return self._runner_folders.tmp
 
     def variables(self) -> dict[str, str]:
         """The variables that the command gets."""
-        assert self._quarters is not None
+        assert self._runner_folders is not None
         told = dict.fromkeys(_TEMPORARY_VARIABLES, self.scratch)
-        return {**told, SOCKET_VARIABLE: self._quarters.socket}
+        return {**told, SOCKET_VARIABLE: self._runner_folders.socket}
 
     def start(
         self,
@@ -144,8 +149,8 @@ class Sandbox:
             if prepare is not None:
                 prepare()
             self._ruleset.enforce()
-            if self.noticing is not None:
-                self.noticing.enter()
+            if self.denied_writes is not None:
+                self.denied_writes.enter()
 
         whole = {**environment, **self.variables()}
         child = start(command, whole, enter, mask=mask, default=default)
@@ -161,27 +166,27 @@ class Sandbox:
     def begin(self) -> None:
         """The command has been started inside."""
         self._ruleset.close()
-        if self.noticing is not None:
-            self.noticing.begin()
+        if self.denied_writes is not None:
+            self.denied_writes.begin()
 
     @property
     def knock(self) -> int:
         """Readable when a process inside sends the first request; -1 once requests are served."""
-        assert self._quarters is not None
-        return self._quarters.knock
+        assert self._runner_folders is not None
+        return self._runner_folders.knock
 
     def serve(self) -> None:
         """Answer requests from inside, from now on."""
-        assert self._quarters is not None
-        self._quarters.serve(self._manager)
+        assert self._runner_folders is not None
+        self._runner_folders.serve(self._manager)
 
     def shut(self) -> None:
         """Stop answering, and remove what we created and the command left untouched: from now on
         another holder may have the files."""
-        if self._quarters is not None:
-            self._quarters.quieten()
-        if self.noticing is not None:
-            self.noticing.close()
+        if self._runner_folders is not None:
+            self._runner_folders.quieten()
+        if self.denied_writes is not None:
+            self.denied_writes.close()
         self._ruleset.close()
         unmake(self._places.made)
         self._places.made.clear()
@@ -193,7 +198,9 @@ class Sandbox:
         Returns the folder if it could not be emptied because a process still writes there.
         """
         self.shut()
-        quarters = self._quarters
-        if quarters is None or (quarters.clear() if self._is_guest else quarters.close()):
+        runner_folders = self._runner_folders
+        if runner_folders is None or (
+            runner_folders.clear() if self._is_guest else runner_folders.close()
+        ):
             return ""
-        return quarters.folder
+        return runner_folders.folder

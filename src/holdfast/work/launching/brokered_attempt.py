@@ -29,8 +29,8 @@ from holdfast.manager.manager import LockManager
 if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.gate.broker.broker_loop import Broker
-    from holdfast.gate.sandbox.kernel.open_places import Places
-    from holdfast.gate.sandbox.runner.runner_folders import Quarters
+    from holdfast.gate.sandbox.kernel.open_places import OpenPlaces
+    from holdfast.gate.sandbox.runner.runner_folders import RunnerFolders
 
 #: A call waits for the files of another task for as long as that takes: every task ends.
 WAIT_SECONDS = 366 * 86400.0
@@ -105,28 +105,28 @@ class Brokered:
         self,
         environment: Mapping[str, str],
         begin: Callable[[Enclosure, Mapping[str, str]], int],
-        quarters: Quarters,
+        runner_folders: RunnerFolders,
         write: Iterable[str],
     ) -> int:
         """Start a command of the task; its pid. `begin` starts it in an enclosure, with these
         variables. Raises OSError, ValueError, SandboxError."""
         ledger = self.manager.store.url.removeprefix("sqlite://")
-        closed = [quarters.folder, f"{self._root}/{LEDGER_FOLDER}", os.path.dirname(ledger)]
+        closed = [runner_folders.folder, f"{self._root}/{LEDGER_FOLDER}", os.path.dirname(ledger)]
 
-        def opened(places: Places) -> None:
+        def opened(places: OpenPlaces) -> None:
             places.add_listed(self._root, write, controls_of(self._root), keep=closed)
-            places.add_folder(quarters.tmp)
+            places.add_folder(runner_folders.tmp)
             places.add_devices()
             places.add_streams()
 
         self._leases.begin_command()
         self._said.clear()
-        quarters.furnish({**QUESTIONS, **questions(self._leases, WAIT_SECONDS)})
+        runner_folders.furnish({**QUESTIONS, **questions(self._leases, WAIT_SECONDS)})
         enclosure = Enclosure(
             self._root, os.path.dirname(ledger), self._abi, closes_git=True, places=opened
         )
-        told = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), quarters.tmp)
-        whole = {**environment, **told, SOCKET_VARIABLE: quarters.socket}
+        told = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), runner_folders.tmp)
+        whole = {**environment, **told, SOCKET_VARIABLE: runner_folders.socket}
         try:
             pid = begin(enclosure, whole)
         except BaseException:

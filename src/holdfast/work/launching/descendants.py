@@ -15,7 +15,7 @@ from holdfast.gate.sandbox.kernel.landlock import prctl
 from holdfast.gate.sandbox.starting.fork_server import SET_DEATH_SIGNAL
 
 if TYPE_CHECKING:
-    from holdfast.gate.sandbox.starting.fork_client import Nursery
+    from holdfast.gate.sandbox.starting.fork_client import ForkServer
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -32,9 +32,9 @@ def die_with(parent: int, number: int) -> None:
         os._exit(1)
 
 
-def kill_all(spared: Nursery | None = None, but_wait_for: int = 0) -> None:
-    """Kill everything below us but the nursery, until nothing is left. What becomes of one of them
-    is still asked for."""
+def kill_all(spared: ForkServer | None = None, but_wait_for: int = 0) -> None:
+    """Kill all our descendants except the fork server, until none is left. The exit status of
+    `but_wait_for` is left to be collected."""
     while but_wait_for or _has_children(spared):
         for pid in descendants(os.getpid()):
             try:
@@ -47,7 +47,7 @@ def kill_all(spared: Nursery | None = None, but_wait_for: int = 0) -> None:
         _reap(spared, 0)
 
 
-def reap(wanted: int, spared: Nursery | None = None) -> int | None:
+def reap(wanted: int, spared: ForkServer | None = None) -> int | None:
     """Take everything that has ended off the list of processes; the status of one of them, if that
     has. What an agent leaves behind may be many, and the agent may run for long."""
     found = None
@@ -61,7 +61,7 @@ def reap(wanted: int, spared: Nursery | None = None) -> int | None:
     return found
 
 
-def _reap(spared: Nursery | None, options: int) -> tuple[int, int]:
+def _reap(spared: ForkServer | None, options: int) -> tuple[int, int]:
     """Take one that has ended off the list: its pid, and how it ended. 0 if there is none now."""
     pid, status = os.waitpid(-1, options)
     if spared is not None and pid == spared.pid:
@@ -69,8 +69,8 @@ def _reap(spared: Nursery | None, options: int) -> tuple[int, int]:
     return pid, status
 
 
-def _has_children(spared: Nursery | None) -> bool:
-    """Whether anything but the nursery is left below us; those that have ended are not.
+def _has_children(spared: ForkServer | None) -> bool:
+    """Whether anything except the fork server is left below us; those that have ended are not.
 
     Nobody is overlooked: what loses its parent becomes a child of ours, and nobody but us takes one
     off the list. What was forked by one that has ended since is seen in the next round, for then

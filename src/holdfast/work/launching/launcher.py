@@ -14,8 +14,8 @@ It hears lines of JSON and answers with them:
     -> {"code": N, "why": "", "bytes": N, "seconds": N}, when nothing of it is left
     -> {"error": {"code": …, "message": …, "hint": …}}, if it could not be started
 
-Its nursery makes the agents, as children of the launcher. Where there is none it forks itself, and
-so it has one thread only; the answers to those inside the sandbox come from another one that begins
+Its fork server starts the agents, as children of the launcher. Without one it forks itself, and so
+it has one thread only; the answers to those inside the sandbox come from another one that begins
 when somebody asks and ends with the agent.
 """
 
@@ -34,8 +34,8 @@ from holdfast.core.errors import HoldfastError, LockNotHeldError
 from holdfast.core.model import Grant, Holder
 from holdfast.gate.sandbox.box import Sandbox
 from holdfast.gate.sandbox.kernel.landlock import support
-from holdfast.gate.sandbox.runner.runner_folders import Quarters
-from holdfast.gate.sandbox.starting.fork_client import Nursery, is_possible
+from holdfast.gate.sandbox.runner.runner_folders import RunnerFolders
+from holdfast.gate.sandbox.starting.fork_client import ForkServer, is_possible
 from holdfast.gate.sandbox.starting.fork_server import IGNORED_BY_PYTHON
 from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager import transactions
@@ -101,10 +101,10 @@ class Launcher:
         self._deaf = False
         self._stop = ""
         self._abi = support().abi
-        self._quarters: Quarters | None = None
+        self._runner_folders: RunnerFolders | None = None
         #: The task whose agents run here.
         self._task: Brokered | None = None
-        self.nursery = _nursery()
+        self.fork_server = _fork_server()
         self.wake, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -126,10 +126,10 @@ class Launcher:
                     self._say({"error": {"code": "E_COMMAND", "message": str(error), "hint": ""}})
 
     def _leave(self) -> None:
-        if self._quarters is not None:
-            self._quarters.close()
-        if self.nursery is not None:
-            self.nursery.close()
+        if self._runner_folders is not None:
+            self._runner_folders.close()
+        if self.fork_server is not None:
+            self.fork_server.close()
 
     def _put_back(self) -> None:
         """Our dispatcher is gone. If that was in the middle of an item, its files are put back at
@@ -177,7 +177,7 @@ class Launcher:
             pid = self._start(job, sandbox, output)
             status = self._attend(pid, output, sandbox, begun + job.timeout_seconds)
         finally:
-            kill_all(self.nursery)
+            kill_all(self.fork_server)
             output.close()
             if sandbox is not None:
                 sandbox.shut()
@@ -196,16 +196,16 @@ class Launcher:
         grant = LockGrant(found, lambda _id: False)
         return Sandbox(
             self._manager, grant, abi=self._abi, write=job.write, git=job.git, notice=True,
-            quarters=self._ready_quarters(grant.owner),
+            runner_folders=self._ready_folders(grant.owner),
         )  # fmt: skip
 
-    def _ready_quarters(self, holder: Holder) -> Quarters:
-        if self._quarters is not None and not self._quarters.is_ready:
-            self._quarters.close()
-            self._quarters = None
-        if self._quarters is None:
-            self._quarters = Quarters(holder)
-        return self._quarters
+    def _ready_folders(self, holder: Holder) -> RunnerFolders:
+        if self._runner_folders is not None and not self._runner_folders.is_ready:
+            self._runner_folders.close()
+            self._runner_folders = None
+        if self._runner_folders is None:
+            self._runner_folders = RunnerFolders(holder)
+        return self._runner_folders
 
     # One agent of a task
 
@@ -216,41 +216,43 @@ class Launcher:
         grant = task_grant(self._manager, job.grant)
         if self._task is None or self._task.grant.id != grant.id:
             self._task = Brokered(self._manager, grant, self._abi, job.lease or {})
-        task, quarters = self._task, self._ready_quarters(grant.holder)
+        task, runner_folders = self._task, self._ready_folders(grant.holder)
         source = _text_to_read(job.stdin)
         output = Output(job.output, job.output_bytes_max)
         streams = source, output.inner
 
         def begin(enclosure: Enclosure, variables: Mapping[str, str]) -> int:
             command, folder = job.command, job.folder
-            return self._by_nursery(
-                lambda nursery: enclosure.start_by(nursery, command, variables, folder, streams),
+            return self._by_fork_server(
+                lambda fork_server: enclosure.start_by(
+                    fork_server, command, variables, folder, streams
+                ),
                 lambda: enclosure.start(
                     command, variables, _preparing(folder, streams), default=IGNORED_BY_PYTHON
                 ),
             )
 
         try:
-            pid = task.start(job.environment, begin, quarters, job.write or ())
+            pid = task.start(job.environment, begin, runner_folders, job.write or ())
         except BaseException:
             output.let_go()
             output.close()
-            quarters.clear()
+            runner_folders.clear()
             raise
         finally:
             os.close(source)
         output.let_go()
-        attending = _Attending(self, task, pid, output, quarters, begun + job.timeout_seconds)
+        attending = _Attending(self, task, pid, output, runner_folders, begun + job.timeout_seconds)
         waited = 0.0
         try:
             status = attending.attend()
         finally:
             # First: whatever goes wrong here, nothing of it may write when its files are put back.
-            kill_all(self.nursery)
+            kill_all(self.fork_server)
             waited = task.waited_seconds
             task.end()
             output.close()
-            quarters.clear()
+            runner_folders.clear()
         self.say_gaps(task.gaps())
         code = os.waitstatus_to_exitcode(status)
         return {
@@ -270,32 +272,34 @@ class Launcher:
             output.let_go()
 
     def _started(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
-        return self._by_nursery(
-            lambda nursery: self._have_started(nursery, job, sandbox, source, output),
+        return self._by_fork_server(
+            lambda fork_server: self._have_started(fork_server, job, sandbox, source, output),
             lambda: self._start_here(job, sandbox, source, output),
         )
 
-    def _by_nursery(self, start: Callable[[Nursery], int], start_here: Callable[[], int]) -> int:
+    def _by_fork_server(
+        self, start: Callable[[ForkServer], int], start_here: Callable[[], int]
+    ) -> int:
         """Start a command by the nursery, or where there is none here."""
         is_new = False
-        while self.nursery is not None:
+        while self.fork_server is not None:
             try:
-                return start(self.nursery)
+                return start(self.fork_server)
             except GoneError:  # somebody killed it; or, if that happens again, it is of no use here
-                self.nursery.close()
-                self.nursery = None if is_new else _nursery()
+                self.fork_server.close()
+                self.fork_server = None if is_new else _fork_server()
                 is_new = True
         return start_here()
 
     def _have_started(
-        self, nursery: Nursery, job: Job, sandbox: Sandbox | None, source: int, output: int
+        self, fork_server: ForkServer, job: Job, sandbox: Sandbox | None, source: int, output: int
     ) -> int:
         if sandbox is None:
-            return nursery.start(job.command, job.environment, job.folder, (source, output))
-        noticing = sandbox.noticing
-        pid = nursery.start(
+            return fork_server.start(job.command, job.environment, job.folder, (source, output))
+        denied_writes = sandbox.denied_writes
+        pid = fork_server.start(
             job.command, {**job.environment, **sandbox.variables()}, job.folder, (source, output),
-            sandbox.ruleset, noticing.line if noticing is not None else -1,
+            sandbox.ruleset, denied_writes.line if denied_writes is not None else -1,
         )  # fmt: skip
         sandbox.begin()
         return pid
@@ -312,7 +316,7 @@ class Launcher:
         """Until the agent has ended: its status. What it left running is not seen to here."""
         killed_at = 0.0
         while True:
-            status = reap(pid, self.nursery)
+            status = reap(pid, self.fork_server)
             if status is not None:
                 output.drain()
                 return status
@@ -324,13 +328,13 @@ class Launcher:
                 signal_group(pid, signal.SIGTERM)
                 killed_at = now
             elif killed_at and now >= killed_at + GRACE_SECONDS:
-                kill_all(self.nursery, but_wait_for=pid)
+                kill_all(self.fork_server, but_wait_for=pid)
             until = killed_at + GRACE_SECONDS if killed_at else deadline
             self._listen(output, sandbox, max(0.0, min(until - now, 3600.0)))
 
     def _listen(self, output: Output, sandbox: Sandbox | None, seconds: float) -> None:
-        noticing = sandbox.noticing if sandbox is not None else None
-        calls = noticing.ears if noticing is not None else []
+        denied_writes = sandbox.denied_writes if sandbox is not None else None
+        calls = denied_writes.ears if denied_writes is not None else []
         knock = sandbox.knock if sandbox is not None else -1
         ears = [self.wake, *output.ears, *calls]
         if not self._deaf:
@@ -338,8 +342,8 @@ class Launcher:
         if knock >= 0:
             ears.append(knock)
         ready, _, _ = select.select(ears, [], [], seconds)
-        if noticing is not None and any(ear in ready for ear in calls):
-            gaps = noticing.take()  # before all else: somebody waits for it
+        if denied_writes is not None and any(ear in ready for ear in calls):
+            gaps = denied_writes.take()  # before all else: somebody waits for it
             if gaps:
                 self._say({"gaps": gaps})
         if sandbox is not None and knock in ready:
@@ -423,14 +427,14 @@ class _Attending:
         task: Brokered,
         pid: int,
         output: Output,
-        quarters: Quarters,
+        runner_folders: RunnerFolders,
         deadline: float,
     ) -> None:
         self._launcher = launcher
         self._task = task
         self._pid = pid
         self._output = output
-        self._quarters = quarters
+        self._runner_folders = runner_folders
         self._deadline = deadline
         self._killed_at = 0.0
         self._status: int | None = None
@@ -452,13 +456,15 @@ class _Attending:
         }
         if not launcher.is_deaf:
             found[launcher.ear] = launcher.hear
-        if self._quarters.knock >= 0:
-            found[self._quarters.knock] = lambda: self._quarters.serve(self._task.manager)
+        if self._runner_folders.knock >= 0:
+            found[self._runner_folders.knock] = lambda: self._runner_folders.serve(
+                self._task.manager
+            )
         return found
 
     def _look(self) -> float | None:
         """What is due: how long one may sleep then; None if the agent has ended."""
-        self._status = reap(self._pid, self._launcher.nursery)
+        self._status = reap(self._pid, self._launcher.fork_server)
         if self._status is not None:
             return None
         launcher, now = self._launcher, time.monotonic()
@@ -474,7 +480,7 @@ class _Attending:
             self._killed_at = now - (GRACE_SECONDS if is_urgent else 0)
             signal_group(self._pid, signal.SIGTERM)
         if now >= self._killed_at + GRACE_SECONDS:
-            kill_all(launcher.nursery, but_wait_for=self._pid)
+            kill_all(launcher.fork_server, but_wait_for=self._pid)
         return max(0.01, self._killed_at + GRACE_SECONDS - now)
 
 
@@ -485,10 +491,10 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _nursery() -> Nursery | None:
+def _fork_server() -> ForkServer | None:
     """A new one, if there can be one here."""
     try:
-        return Nursery() if is_possible() else None
+        return ForkServer() if is_possible() else None
     except OSError:
         return None
 

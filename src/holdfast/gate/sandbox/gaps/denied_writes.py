@@ -97,7 +97,7 @@ class Attempt:
         self.beside = beside
 
 
-class Noticing:
+class DeniedWrites:
     """The detection for one command, which is started once. In the child: `enter`, as its last step
     before it becomes the command. In the parent: `begin`, then `take` whenever one of `ears` is
     ready, and `close`."""

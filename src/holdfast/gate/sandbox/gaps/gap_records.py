@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RECORDED_MAX = 500
 
 
-class Gaps:
+class GapRecorder:
     """Answers the request `gap`, for one grant."""
 
     __slots__ = ("_grant", "_left", "_token")

@@ -65,7 +65,7 @@ def _made(path: str, status: os.stat_result) -> Made:
     return Made(path, folder, status.st_dev, status.st_ino, status.st_mtime_ns)
 
 
-class Places:
+class OpenPlaces:
     """What one command may write. Each path is passed to `rule`, as a descriptor and the rights
     that are open there, and closed again: a grant may have more files than a process may open."""
 

@@ -55,7 +55,7 @@ _SOME_BYTES = 65_536
 _PEER = struct.Struct("iII")
 
 
-class Service:
+class LedgerSocket:
     """Listens from its creation; answers between `start` and `rest`, which can be repeated."""
 
     def __init__(self, path: str, questions: Mapping[str, Question] | None = None) -> None:

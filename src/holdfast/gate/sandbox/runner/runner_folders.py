@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast.gate.sandbox.runner.ledger_socket import Service
-from holdfast.gate.sandbox.runner.scratch_folder import Scratch
+from holdfast.gate.sandbox.runner.ledger_socket import LedgerSocket
+from holdfast.gate.sandbox.runner.scratch_folder import ScratchFolder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.manager.manager import LockManager
 
 
-class Quarters:
+class RunnerFolders:
     """For each command, if they are ready: `furnish`, `serve` if requests are to be answered, and
     `clear`. `close` after the last one."""
 
@@ -33,9 +33,9 @@ class Quarters:
         self._holder = holder
         self._is_clear = True
         self._noted = False
-        self._scratch = Scratch(holder)
+        self._scratch = ScratchFolder(holder)
         try:
-            self._service = Service(f"{self._scratch.folder}/socket")
+            self._service = LedgerSocket(f"{self._scratch.folder}/socket")
         except BaseException:
             self._scratch.remove()
             raise

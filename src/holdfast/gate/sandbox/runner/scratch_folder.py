@@ -45,7 +45,7 @@ _OWNER_BYTES_MAX = 16 << 20
 NEW_SECONDS = 60.0
 
 
-class Scratch:
+class ScratchFolder:
     """A folder of the runner, with the command's folder in it."""
 
     __slots__ = ("_owner", "folder", "tmp")

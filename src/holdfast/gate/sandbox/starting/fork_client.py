@@ -29,7 +29,7 @@ def is_possible() -> bool:
     return helper_process.is_possible() and os.uname().machine in fork_server.CLONE
 
 
-class Nursery(Helper):
+class ForkServer(Helper):
     """The fork server: the process that starts commands. It is a child of ours, not a command."""
 
     __slots__ = ()

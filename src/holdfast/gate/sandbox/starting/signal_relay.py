@@ -41,7 +41,7 @@ def _numbers(names: tuple[str, ...]) -> set[int]:
     return {int(getattr(signal, name)) for name in names if hasattr(signal, name)}
 
 
-class Signals:
+class SignalRelay:
     """A section in which no signal interrupts. Only for the main thread."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Signals:
         #: The interpreter ignores these for itself; a command must not inherit that.
         self.ignored_by_python = _numbers(("SIGPIPE", "SIGXFZ", "SIGXFSZ"))
 
-    def __enter__(self) -> Signals:
+    def __enter__(self) -> SignalRelay:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited_for)
         self.as_given = {int(number) for number in mask}
         for number in _numbers(_DROPPED_IF_NOT_CAUGHT):
