@@ -27,8 +27,7 @@ from holdfast.cli.commands import (
 from holdfast.cli.help import FAMILIES_TITLE
 from holdfast.cli.parser import parse
 
-#: The commands that must have examples: all but those of a family that has none at all yet.
-WITH_EXAMPLES = [
+EXAMPLES = [
     *COMMANDS,
     *(
         command
@@ -37,7 +36,7 @@ WITH_EXAMPLES = [
         for command in family.commands
     ),
 ]
-EXAMPLES = [line for command in WITH_EXAMPLES for line in command.examples]
+EXAMPLES = [line for command in everything() for line in command.examples]
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def holdfast_words(line: str) -> list[list[str]]:
 # Examples
 
 
-@pytest.mark.parametrize("command", WITH_EXAMPLES, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", everything(), ids=lambda command: command.name)
 def test_each_command_has_two_examples_of_itself(command: Command) -> None:
     assert len(set(command.examples)) == 2
     for line in command.examples:
