@@ -20,7 +20,7 @@ _holdfast
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
-#: What can be typed first.
+#: The words that can be typed first.
 NAMES = [*(one.name for one in COMMANDS), *(one.name for one in FAMILIES)]
 
 
@@ -72,7 +72,7 @@ def after(words: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(rest))
 
 
-#: What is not a command by itself: `spec`, and perhaps words after it.
+#: Words that are not a command by themselves: `spec`, and perhaps words after it.
 BEGINNINGS = sorted(
     {
         tuple(command.name.split()[:length])

@@ -1,4 +1,4 @@
-"""The guide to the command line says what the commands do, and the commands are what it says."""
+"""The guide to the command line and the commands agree."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_every_error_has_its_exit_code(error: type[errors.HoldfastError], code: 
 @pytest.mark.parametrize(
     "text", ["", "s", "m", "-1", "+1", "1e3", "nan", "inf", "1.", ".5", "1w", "1 h", "１m", "1.5.5"]
 )
-def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         duration(text)
 

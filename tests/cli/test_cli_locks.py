@@ -1,4 +1,4 @@
-"""lock, unlock, renew, steal, check: in words and as JSON, with their exit codes."""
+"""lock, unlock, renew, steal, check: their text, their JSON and their exit codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def repo(tmp_path: Path) -> Repository:
     return QuickRepository(tmp_path / "repo")
 
 
-def test_a_lock_says_whose_it_is_until_when_and_how_to_give_it_back(repo: Repository) -> None:
+def test_a_lock_says_whose_it_is_until_when_and_how_to_release_it(repo: Repository) -> None:
     answer = repo.hold("lock", "app/x.rb", "--reason", "fix the parser")
     assert answer.code == 0
     me = repo.hold("whoami", "--json").json
@@ -40,7 +40,7 @@ def test_a_lock_says_whose_it_is_until_when_and_how_to_give_it_back(repo: Reposi
     assert grant["write_paths"] == ["app/x.rb"]
 
 
-def test_a_lock_as_json_is_the_grant_and_whose_it_is(repo: Repository) -> None:
+def test_a_lock_as_json_is_the_grant_and_its_holder(repo: Repository) -> None:
     before = time.time()
     answer = repo.hold("lock", "app/x.rb", "--read", "app/models", "--ttl", "2h", "--json")
     assert answer.code == 0
@@ -85,7 +85,7 @@ def test_a_lock_that_nothing_would_ever_end_says_so(repo: Repository) -> None:
     assert "nothing else ends it" in answer.err
 
 
-def test_what_another_holds_is_a_conflict_that_names_him(repo: Repository) -> None:
+def test_a_conflict_names_the_holder(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "bob", "--reason", "rename it")
     answer = repo.hold("lock", "app/y.rb", "app/x.rb")
     assert answer.code == 3
@@ -232,7 +232,7 @@ def test_a_store_that_makes_no_sense_is_a_usage_error(repo: Repository, url: str
         assert repo.hold(*command, "--store", url).code == 2
 
 
-def test_waiting_gets_it_when_it_is_given_back(repo: Repository) -> None:
+def test_a_waiting_request_gets_the_lock_when_it_is_released(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "bob")
     waiter = repo.start("lock", "app/x.rb", "--wait", "--holder", "ann")
     until(lambda: len(repo.waiting()) == 1, "ann waits")
@@ -244,7 +244,7 @@ def test_waiting_gets_it_when_it_is_given_back(repo: Repository) -> None:
     assert repo.holders("app/x.rb") == ["ann"]
 
 
-def test_a_wait_that_is_over_ends_with_5_and_leaves_no_ticket(repo: Repository) -> None:
+def test_a_wait_that_times_out_ends_with_5_and_leaves_no_ticket(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "bob")
     answer = repo.hold("lock", "--wait", "0.2s", "app/x.rb", "--json")
     assert (answer.code, answer.error["code"]) == (5, "E_LOCK_TIMEOUT")
@@ -260,7 +260,7 @@ def test_a_bare_wait_does_not_swallow_the_path_behind_it(repo: Repository) -> No
 def test_an_interrupted_wait_ends_with_130_and_leaves_no_ticket(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "bob")
     waiter = repo.start("lock", "app/x.rb", "--wait")
-    until(lambda: len(repo.waiting()) == 1, "somebody waits")
+    until(lambda: len(repo.waiting()) == 1, "a request waits")
     waiter.send_signal(2)
     _out, err = waiter.communicate(timeout=30)
     assert waiter.returncode == 130
@@ -268,7 +268,7 @@ def test_an_interrupted_wait_ends_with_130_and_leaves_no_ticket(repo: Repository
     assert repo.waiting() == []
 
 
-def test_whoever_would_close_a_circle_is_refused_at_once(repo: Repository) -> None:
+def test_a_request_that_would_deadlock_is_refused_immediately(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "ann")
     repo.hold("lock", "app/y.rb", "--holder", "bob")
     waiter = repo.start("lock", "app/y.rb", "--wait", "--holder", "ann")
@@ -280,10 +280,10 @@ def test_whoever_would_close_a_circle_is_refused_at_once(repo: Repository) -> No
     waiter.communicate()
 
 
-# Giving back
+# Releasing
 
 
-def test_giving_back_by_path_and_by_grant(repo: Repository) -> None:
+def test_unlock_releases_by_path_and_by_grant(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     assert repo.hold("unlock", "app/x.rb").out == "released app/x.rb\n"
     grant = repo.hold("lock", "app/x.rb", "--json").json["grant"]["id"]
@@ -292,14 +292,14 @@ def test_giving_back_by_path_and_by_grant(repo: Repository) -> None:
     assert repo.grants() == []
 
 
-def test_giving_back_what_is_not_held_ends_with_4(repo: Repository) -> None:
+def test_unlock_of_a_path_that_is_not_held_ends_with_4(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     answer = repo.hold("unlock", "app/y.rb", "--json")
     assert (answer.code, answer.error["code"]) == (4, "E_LOCK_NOT_HELD")
     assert repo.hold("unlock", "01a1e126-54ee-7b60-864d-52c6ecb385a4").code == 4
 
 
-def test_giving_back_what_another_holds_says_who_it_is(repo: Repository) -> None:
+def test_unlock_of_the_lock_of_another_names_its_holder(repo: Repository) -> None:
     grant = repo.hold("lock", "app/x.rb", "--holder", "bob", "--json").json["grant"]["id"]
     answer = repo.hold("unlock", "app/x.rb")
     assert answer.code == 4
@@ -310,7 +310,7 @@ def test_giving_back_what_another_holds_says_who_it_is(repo: Repository) -> None
     assert repo.holders("app/x.rb") == ["bob"]
 
 
-def test_a_grant_is_not_given_back_in_part(repo: Repository) -> None:
+def test_a_grant_is_not_released_in_part(repo: Repository) -> None:
     grant = repo.hold(
         "lock", "app/x.rb", "app/y.rb", "--read", "lib", "--json"
     ).json["grant"]["id"]  # fmt: skip
@@ -324,7 +324,7 @@ def test_a_grant_is_not_given_back_in_part(repo: Repository) -> None:
     assert repo.grants() == []
 
 
-def test_nothing_is_given_back_if_one_of_the_names_is_wrong(repo: Repository) -> None:
+def test_nothing_is_released_if_one_of_the_names_is_wrong(repo: Repository) -> None:
     mine = repo.hold("lock", "app/x.rb", "--json").json["grant"]["id"]
     other = repo.hold("lock", "app/y.rb", "--holder", "bob", "--json").json["grant"]["id"]
     for words in (["app/x.rb", "lib/z.rb"], ["app/x.rb", other], [mine, other], [mine, "app/y.rb"]):
@@ -332,7 +332,7 @@ def test_nothing_is_given_back_if_one_of_the_names_is_wrong(repo: Repository) ->
     assert len(repo.grants()) == 2
 
 
-def test_two_grants_on_one_path_are_both_given_back_by_it(repo: Repository) -> None:
+def test_two_grants_on_one_path_are_both_released_by_it(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     repo.hold("lock", "app/x.rb")
     assert repo.hold("unlock", "app/x.rb").out == "released app/x.rb\n" * 2
@@ -348,7 +348,7 @@ def test_a_grant_is_found_by_another_name_of_the_same_file(repo: Repository) -> 
     assert repo.hold("unlock", "link/x.rb").code == 0
 
 
-def test_a_file_that_was_deleted_meanwhile_can_be_given_back(repo: Repository) -> None:
+def test_a_file_that_was_deleted_meanwhile_can_be_released(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     (repo.root / "app/x.rb").unlink()
     assert repo.hold("unlock", "app/x.rb").code == 0
@@ -409,7 +409,7 @@ def test_an_expired_lease_can_be_stolen_and_a_live_one_cannot(repo: Repository) 
 # Checking
 
 
-def test_check_says_free_or_who_is_in_the_way(repo: Repository) -> None:
+def test_check_prints_free_or_the_holder_in_the_way(repo: Repository) -> None:
     assert (repo.hold("check", "app/x.rb").code, repo.hold("check", "app/x.rb").out) == (
         0,
         "free\n",
@@ -429,7 +429,7 @@ def test_check_says_free_or_who_is_in_the_way(repo: Repository) -> None:
     assert repo.hold("check", "lib/z.rb", "--json").json == {"free": True, "conflicts": []}
 
 
-def test_check_is_about_the_caller_whose_own_locks_are_not_in_its_way(repo: Repository) -> None:
+def test_check_ignores_the_locks_of_the_caller(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     assert repo.hold("check", "app/x.rb").code == 0
     assert repo.hold("check", "app/x.rb", "--holder", "bob").code == 3
@@ -463,7 +463,7 @@ def test_check_changes_nothing(repo: Repository) -> None:
         ["unlock", "app/x.rb", "--reason", "x"], ["lock", "--", "--ttl"[:0]],
     ],
 )  # fmt: skip
-def test_a_line_that_means_nothing_ends_with_2_in_words_and_in_json(
+def test_a_line_that_cannot_be_right_ends_with_2_in_words_and_in_json(
     repo: Repository, words: list[str]
 ) -> None:
     answer = repo.hold(*words)

@@ -1,4 +1,4 @@
-"""Whose lock it is: two terminals, an agent, a runner, a name; and who may take one away."""
+"""The holder of a lock: terminals, an agent, a runner, a name; and who may take a lock away."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_holdfast_holder_names_the_holder(repo: Repository) -> None:
     assert repo.hold("unlock", "app/x.rb", env=agent).code == 0
 
 
-def test_a_given_name_goes_before_everything_and_lives_by_its_ttl(repo: Repository) -> None:
+def test_a_given_name_comes_first_and_lives_by_its_ttl(repo: Repository) -> None:
     answer = repo.hold("lock", "app/x.rb", "--holder", "bob", env={"HOLDFAST_HOLDER": "agent-7"})
     assert "end by their ttl alone" in answer.err
     [grant] = repo.grants()
@@ -167,7 +167,7 @@ def test_force_needs_a_reason_and_ones_own_name(
         {"HOLDFAST_GRANT": "01a1e126-54ee-7b60-864d-52c6ecb385a4"},
     ],
 )
-def test_whatever_runs_for_an_agent_cannot_force(
+def test_a_command_that_runs_for_an_agent_cannot_force(
     repo: Repository, terminal: Callable[..., Terminal], variables: dict[str, str]
 ) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "bob")
@@ -197,7 +197,7 @@ def test_an_agents_program_above_the_terminal_is_enough_to_be_refused(
     "words",
     ["unlock app/x.rb --force --reason x", "resume", "off", "on", "init --undo"],
 )
-def test_below_a_runner_nobody_is_a_person_whatever_the_environment_says(
+def test_no_process_below_a_runner_is_a_person_whatever_its_environment_says(
     repo: Repository, terminal: Callable[..., Terminal], words: str
 ) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "bob")

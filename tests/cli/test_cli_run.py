@@ -1,4 +1,4 @@
-"""run: the lock is held as long as the command runs, and is free on every way out."""
+"""run: the lock is held while the command runs, and is free however it ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def repo(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def started() -> Iterator[list[int]]:
-    """Processes to end when the test is over, whoever their parents are by then."""
+    """Processes to kill when the test is over, whatever their parents are by then."""
     pids: list[int] = []
     yield pids
     for pid in pids:
@@ -38,7 +38,7 @@ def started() -> Iterator[list[int]]:
 def runner(
     repo: Repository, started: list[int], script: str, *options: str, **more: Any
 ) -> tuple[subprocess.Popen[str], int]:
-    """A runner whose command is a shell script that has begun; and the pid of that."""
+    """A runner whose command is a shell script that has started, and the pid of the script."""
     note = repo.root.parent / f"began-{len(started)}"
     more = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **more}
     process = repo.start(
@@ -163,7 +163,7 @@ def test_with_wait_it_starts_when_the_lock_is_free(repo: Repository) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("no-such-command", 127), ("./not-executable", 126)])
-def test_the_lock_is_given_back_if_the_command_cannot_be_started(
+def test_the_lock_is_released_if_the_command_cannot_be_started(
     repo: Repository, name: str, code: int
 ) -> None:
     (repo.root / "not-executable").write_text("nothing\n")
@@ -210,7 +210,7 @@ def test_the_store_that_was_chosen_is_handed_down(repo: Repository, tmp_path: Pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
-def test_a_signal_is_passed_on_and_the_lock_given_back(
+def test_a_signal_is_passed_on_and_the_lock_released(
     repo: Repository, started: list[int], number: signal.Signals
 ) -> None:
     process, _child = runner(repo, started, "exec sleep 600")
@@ -221,7 +221,7 @@ def test_a_signal_is_passed_on_and_the_lock_given_back(
     assert repo.events()[-1]["type"] == "lock_released"
 
 
-def test_a_command_that_handles_a_signal_goes_on_and_so_does_the_lock(
+def test_a_command_that_handles_a_signal_keeps_running_and_keeps_the_lock(
     repo: Repository, started: list[int]
 ) -> None:
     note = repo.root.parent / "heard"
@@ -292,7 +292,7 @@ def test_a_waiter_is_served_though_the_runner_before_it_was_killed(
 ) -> None:
     process, child = runner(repo, started, "exec sleep 600")
     waiter = repo.start("run", "--write", "app/x.rb", "--wait", "60", "--", "echo", "mine")
-    until(lambda: len(repo.waiting()) == 1, "somebody waits")
+    until(lambda: len(repo.waiting()) == 1, "a request waits")
     process.kill()
     process.wait(30)
     os.kill(child, signal.SIGKILL)
@@ -300,7 +300,7 @@ def test_a_waiter_is_served_though_the_runner_before_it_was_killed(
     assert (waiter.returncode, out) == (0, "mine\n")
 
 
-def test_a_lock_that_was_taken_away_is_told_and_the_exit_code_stays(
+def test_a_lock_that_was_taken_away_is_reported_and_the_exit_code_stays(
     repo: Repository, started: list[int]
 ) -> None:
     process, _child = runner(
@@ -341,7 +341,7 @@ def terminal(repo: Repository) -> Iterator[Terminal]:
     made.close()
 
 
-#: Writes down each signal that it gets, and whether the kernel sent it; USR1 ends it.
+#: Records each signal that it receives, and whether the kernel sent it; USR1 ends it.
 LISTENER = """
 import signal, sys
 heard = {signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1}
@@ -356,7 +356,7 @@ with open(sys.argv[1], "w", buffering=1) as note:
 """
 
 
-def test_what_the_terminal_sends_reaches_the_command_once(
+def test_a_signal_of_the_terminal_reaches_the_command_once(
     repo: Repository, terminal: Terminal
 ) -> None:
     note = repo.root.parent / "note"
@@ -397,7 +397,7 @@ def test_a_signal_that_a_person_sends_to_the_runner_is_passed_on_at_a_terminal_t
     terminal.shows("code:9")
 
 
-def test_ctrl_c_ends_command_and_runner_and_gives_back(
+def test_ctrl_c_ends_command_and_runner_and_releases_the_lock(
     repo: Repository, terminal: Terminal
 ) -> None:
     terminal.type(
@@ -410,7 +410,7 @@ def test_ctrl_c_ends_command_and_runner_and_gives_back(
     assert repo.grants() == []
 
 
-def test_ctrl_z_stops_both_and_fg_lets_both_go_on(repo: Repository, terminal: Terminal) -> None:
+def test_ctrl_z_stops_both_and_fg_continues_both(repo: Repository, terminal: Terminal) -> None:
     note = repo.root.parent / "began"
     line = f"sh -c 'echo $$ >{note}; read line; exit 4'"
     terminal.type(f"{' '.join(COMMAND)} run --write app/x.rb -- {line}; echo code:$?\n")

@@ -1,4 +1,4 @@
-"""status and log: tables and sentences that people like to read, and that cannot hurt them."""
+"""status and log: readable tables and sentences, which cannot control the reader's terminal."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def terminal(repo: Repository) -> Iterator[Terminal]:
 
 
 def tampered(repo: Repository, *, holder: str = "bob", reason: str = "", path: str = "p") -> None:
-    """A grant that no command of ours would have written."""
+    """Write a grant that no command of ours would write."""
     request = Request(
         id=new_id(), holder=Holder(id=holder), keys=("app/x.rb",), modes="w", paths=(path,),
         reason=reason,
@@ -106,7 +106,7 @@ def test_a_table_says_what_who_how_long_until_when_and_why(repo: Repository) -> 
     assert len(starts) == 1, "the columns are aligned"
 
 
-def test_those_who_wait_are_shown_in_order_with_what_is_in_their_way(repo: Repository) -> None:
+def test_waiting_requests_are_shown_in_order_with_what_is_in_their_way(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "ann")
     waiters = []
     for at, name in enumerate(("bob", "cid"), 1):
@@ -280,7 +280,7 @@ def test_watch_draws_again_when_something_changes(repo: Repository, terminal: Te
     assert b"Traceback" not in terminal.read()
 
 
-def test_watch_in_a_pipe_tells_changes_and_ends_when_nobody_reads(repo: Repository) -> None:
+def test_watch_in_a_pipe_shows_changes_and_ends_with_its_reader(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "ann")
     watcher = repo.start("status", "--watch", "--json")
     assert watcher.stdout is not None
@@ -309,7 +309,7 @@ def test_watch_sees_that_an_owner_has_died(repo: Repository) -> None:
     assert (watcher.returncode, err) == (130, "")
 
 
-def test_a_list_of_tasks_without_a_dispatcher_is_told_with_the_command_that_continues_it(
+def test_a_list_of_tasks_without_a_dispatcher_is_shown_with_the_command_that_continues_it(
     repo: Repository,
 ) -> None:
     with LockManager.open(str(repo.root)) as manager:
@@ -379,7 +379,7 @@ def test_since_shows_what_came_after(repo: Repository) -> None:
 
 
 @pytest.mark.parametrize("switch", ["--follow", "-f"])
-def test_follow_goes_on_and_ends_when_nobody_reads(repo: Repository, switch: str) -> None:
+def test_follow_continues_and_ends_with_its_reader(repo: Repository, switch: str) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "ann")
     follower = repo.start("log", switch)
     assert follower.stdout is not None
@@ -446,7 +446,7 @@ def test_every_event_of_the_dispatcher_is_documented_and_a_sentence() -> None:
     _are_sentences(types)
 
 
-def test_what_happens_to_a_task_is_told_with_its_name() -> None:
+def test_the_events_of_a_task_name_it() -> None:
     def told(type: str, **data: object) -> str:
         return Teller().line(Event(seq=1, type=type, at=0, data=data)).split("  ")[-1]
 
@@ -462,7 +462,7 @@ def test_what_happens_to_a_task_is_told_with_its_name() -> None:
     assert told("work_yield", item="one-4", over=True) == "one-4 has yielded"
 
 
-def test_what_was_told_of_a_task_is_not_told_again() -> None:
+def test_the_state_of_a_task_is_printed_once() -> None:
     teller = Teller()
 
     def told(type: str, **data: object) -> str:
@@ -477,7 +477,7 @@ def test_what_was_told_of_a_task_is_not_told_again() -> None:
     assert told("task_changed", **one) == "task one is queued now"
 
 
-def test_a_task_that_is_refused_a_file_stands_in_line_for_it() -> None:
+def test_a_task_that_is_refused_a_file_waits_in_line_for_it() -> None:
     teller = Teller()
 
     def told(type: str, **data: object) -> str:
@@ -531,7 +531,7 @@ DAMAGE = {"id": "9c41d07e", "by": "claude:bob", "command": "make all"}
          "ann keeps x"),
     ],
 )  # fmt: skip
-def test_damage_and_what_changes_hands_are_told_in_words(
+def test_damage_and_grants_that_change_hands_are_told_in_words(
     type: str, data: dict[str, Any], told: str
 ) -> None:
     line = Teller().line(Event(seq=1, type=type, at=0, data=data))
@@ -594,13 +594,15 @@ def test_the_life_of_an_agent_is_told_in_words(type: str, data: dict[str, Any], 
 # Agents
 
 
-def test_how_agents_stand_is_shown_beside_what_they_hold_and_wait_for(repo: Repository) -> None:
+def test_the_states_of_agents_are_shown_beside_what_they_hold_and_wait_for(
+    repo: Repository,
+) -> None:
     with LockManager.open(repo.root) as manager:
         ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
         ann.edit("x.rb")
         ben.edit("y.rb")
         ann.edit("y.rb")
-        ben.edit("x.rb")  # would close a circle, so it stands in no line
+        ben.edit("x.rb")  # would deadlock, so it gets no place in line
         lines = repo.hold("status").out.splitlines()
         assert lines[0] == f"2 locks, 2 waiting in {repo.root}"
         due = r"due in (3 min|2 min \d+ s)"
@@ -632,7 +634,7 @@ def test_a_blocked_agent_is_shown_also_when_nothing_is_locked_any_more(repo: Rep
         assert re.match(told, lines[3])
 
 
-def test_watch_tells_that_a_retry_is_overdue_and_that_an_agent_is_blocked(
+def test_watch_shows_that_a_retry_is_overdue_and_that_an_agent_is_blocked(
     repo: Repository,
 ) -> None:
     with LockManager.open(repo.root) as manager:
@@ -656,7 +658,7 @@ def test_watch_tells_that_a_retry_is_overdue_and_that_an_agent_is_blocked(
 # Housekeeping
 
 
-def test_reap_clears_away_what_has_ended(repo: Repository) -> None:
+def test_reap_removes_grants_that_have_ended(repo: Repository) -> None:
     assert repo.hold("reap", "--json").json == {"reaped": []}
     for name in ("x", "y"):
         repo.hold("lock", f"app/{name}.rb", "--holder", "ann", "--ttl", "0.01s")
@@ -679,7 +681,7 @@ def test_trim_forgets_history_and_keeps_what_is_locked(repo: Repository) -> None
     assert repo.hold("trim", "--before", "7", "--json").json == {"trimmed": 1}
 
 
-def test_a_long_log_stops_quietly_when_nobody_reads(repo: Repository) -> None:
+def test_a_long_log_stops_quietly_with_its_reader(repo: Repository) -> None:
     with LockManager.open(repo.root) as manager:
         for _ in range(600):
             grant = manager.try_acquire(holder="ann", write_paths=["app/x.rb"], reason="x" * 400)
@@ -695,7 +697,7 @@ def test_a_long_log_stops_quietly_when_nobody_reads(repo: Repository) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
-def test_output_that_cannot_be_written_is_told(repo: Repository) -> None:
+def test_output_that_cannot_be_written_is_an_error(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb")
     with open("/dev/full", "w") as full:
         answer = repo.hold("status", stdout=full)

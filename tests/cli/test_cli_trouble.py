@@ -1,4 +1,4 @@
-"""Whatever is wrong, the command says it in words and ends with a documented code."""
+"""Whatever is wrong, the command explains it and exits with a documented code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def repo(tmp_path: Path) -> Repository:
 
 
 def both(repo: Repository, *words: str, code: int, error: str) -> None:
-    """The same trouble in words and as JSON."""
+    """The same error as text and as JSON."""
     answer = repo.hold(*words)
     assert (answer.code, answer.out) == (code, ""), answer
     assert answer.err.startswith("holdfast: ")
@@ -167,7 +167,7 @@ def test_a_current_folder_that_is_gone(repo: Repository) -> None:
         assert json.loads(done.stdout)["error"]["code"] == "E_USAGE"
 
 
-def test_what_the_system_or_the_database_says_becomes_an_error_of_ours() -> None:
+def test_an_error_of_the_system_or_the_database_becomes_one_of_ours() -> None:
     too_many = cli._known(OSError(24, "Too many open files", "gate"))
     assert too_many is not None
     assert too_many.message == "the system refused: Too many open files (gate)"
@@ -176,10 +176,10 @@ def test_what_the_system_or_the_database_says_becomes_an_error_of_ours() -> None
     assert cli._known(ValueError("a mistake of ours")) is None, "that deserves a traceback"
 
 
-# Reading any line whatever
+# Reading any line
 
 
-def test_a_name_that_was_mistyped_is_guessed(repo: Repository) -> None:
+def test_a_mistyped_name_gets_a_suggestion(repo: Repository) -> None:
     assert "did you mean status?" in repo.hold("statsu").err
     assert "did you mean --reason?" in repo.hold("lock", "x", "--raeson=y").err
 
@@ -205,7 +205,7 @@ def test_every_line_is_understood_or_refused(words: list[str]) -> None:
     assert all(said)
 
 
-#: Calls the real main with one line after the other and says how each one ended.
+#: Calls the real main with one line after the other and prints how each ended.
 WORKER = """
 import contextlib, io, json, os, sys, traceback
 from holdfast.cli import main
@@ -223,7 +223,7 @@ for line in sys.stdin:
     print(json.dumps(code), flush=True)
 """
 
-#: Nothing here waits for ever, and no command that could be run does any harm.
+#: No word here waits without a limit, and no command that could run does any harm.
 POOL = [
     "lock", "unlock", "renew", "steal", "check", "status", "log", "whoami", "run", "reap", "trim",
     "completion", "bash", "zsh", "fish", "--json", "--all", "--force", "--help", "-h", "--version",
@@ -239,7 +239,7 @@ POOL = [
     "01a1e126-54ee-7b60-864d-52c6ecb385a4", "a\u202eb", "\U0010ffff", "link/x.rb", "loop",
 ]  # fmt: skip
 
-#: What makes lines that can be obeyed, and holders that get into each other's way.
+#: Words that make valid lines, and holders whose requests conflict.
 LIKELY = ["app/x.rb", "port:1", "--holder=ann", "--holder=bob"]
 
 
@@ -256,7 +256,7 @@ def worker(repo: Repository) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_no_line_whatever_ends_in_a_traceback(worker: subprocess.Popen[str]) -> None:
+def test_no_line_ends_in_a_traceback(worker: subprocess.Popen[str]) -> None:
     chance = random.Random(7)
     assert worker.stdin is not None
     assert worker.stdout is not None
@@ -272,7 +272,7 @@ def test_no_line_whatever_ends_in_a_traceback(worker: subprocess.Popen[str]) -> 
     assert seen >= {0, 1, 2, 3, 4}, "the lines reached every corner"
 
 
-def test_each_of_the_odd_words_is_survived_by_each_command(worker: subprocess.Popen[str]) -> None:
+def test_each_command_survives_each_odd_word(worker: subprocess.Popen[str]) -> None:
     assert worker.stdin is not None
     assert worker.stdout is not None
     for command in POOL[:11]:

@@ -1,4 +1,4 @@
-"""Keys as a terminal sends them, and a text that is scrolled with them."""
+"""Keys as a terminal sends them, and scrolling a text with them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_q_and_an_interrupt_quit(typed: bytes) -> None:
 @given(
     st.lists(st.sampled_from([*SEQUENCES, *OTHERS]), min_size=1, max_size=8), st.data()
 )  # fmt: skip
-def test_in_whatever_pieces_keys_come_they_are_the_same_and_none_quits(
+def test_keys_in_pieces_are_the_same_keys_and_none_quits(
     typed: list[bytes], data: st.DataObject
 ) -> None:
     whole, reader, found = b"".join(typed), KeyReader(), []
