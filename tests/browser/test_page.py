@@ -178,7 +178,7 @@ def test_the_button_decides(
 ) -> None:
     analysed(manager, root)
     visit(browser, site)
-    shows(browser, "#banners", "2 controllers wait for a decision.")
+    shows(browser, "#banners", "2 controllers are waiting for a decision.")
     browser.click("#banners button")
     shows(browser, "#list-controllers", "blog/posts", "awaiting decisions", "2 of 2 screens")
     browser.click("#list-controllers .approve")
@@ -202,7 +202,7 @@ def test_without_the_secret_the_page_only_shows(
     browser.open(f"{site.url.partition('#')[0]}#controllers")
     browser.until(READY, "the page shows something")
     shows(browser, "#list-controllers", "blog/posts", "awaiting decisions")
-    shows(browser, "#banners", "2 controllers wait for a decision.", "can only be seen")
+    shows(browser, "#banners", "2 controllers are waiting for a decision.", "read only")
     assert browser.value("document.querySelectorAll('.buttons button').length") == 0
     visit(browser, site, "controllers")
     shows(browser, "#list-controllers", "awaiting decisions")
@@ -277,7 +277,7 @@ def test_contention_gaps_and_trouble(browser: Chromium, site: Server, manager: L
     gap = {"grant": item.grant_id, "path": "lib/z.rb", "why": "not covered", "client": "claude"}
     transactions.note(manager, "coverage_gap", gap)
     transactions.note(manager, scheduler.BROKEN, {"error": "it fell"}, name=scheduler.TROUBLE)
-    shows(browser, "#banners", "The scheduler broke: it fell")
+    shows(browser, "#banners", "The scheduler failed: it fell")
     browser.press("5")
     shows(browser, "#list-trouble", "blog/posts", "lib/z.rb", "not covered", "it fell")
     visit(browser, site, "trouble")
@@ -311,7 +311,7 @@ def test_blocked_agents_are_told_apart_by_their_keys(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     visit(browser, site, "trouble")
-    shows(browser, "#list-trouble", "nobody is blocked")
+    shows(browser, "#list-trouble", "no blocked agents")
     ann = Agent(manager, "ann")
     ann.edit("app/x.rb", "app/y.rb")
     agents = [blocked(manager, "eve", "app/x.rb"), blocked(manager, "bob", "app/y.rb")]
@@ -341,7 +341,7 @@ def test_a_keyboard_is_enough(browser: Chromium, site: Server, manager: LockMana
     active = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
     assert "user.rb" in browser.value(f"{active}.innerText")
     browser.press("Enter")
-    shows(browser, "#detail", "app/models/user.rb", "blog/posts", "writes it")
+    shows(browser, "#detail", "app/models/user.rb", "blog/posts", "writing for")
     browser.press("Escape")
     browser.until("document.querySelector('#detail').hidden", "it is closed")
     browser.press("/", "l", "i", "b")

@@ -129,7 +129,7 @@ def test_no_word_of_screens_is_said_where_there_are_only_tasks(
     said += text(browser, "#detail").lower()
     for word in ("screen", "controller", "analy", "merg"):
         assert word not in said, word
-    assert "waits for a decision" in said
+    assert "waiting for a decision" in said
 
 
 def test_who_waits_for_whom_is_a_chain(
@@ -158,7 +158,7 @@ def test_a_person_approves_and_rejects_beside_the_diff(
     review(scene, "good", "a.txt")
     review(scene, "bad", "b.txt")
     visit(browser, site, "files")
-    shows(browser, "#banners", "2 tasks wait for a decision.")
+    shows(browser, "#banners", "2 tasks are waiting for a decision.")
     browser.click("#banners button")
     assert browser.value("document.querySelectorAll('#list-tasks .approve').length") == 0
     for name, verb in (("good", "approve"), ("bad", "reject")):
@@ -200,7 +200,7 @@ def test_a_page_without_the_secret_only_shows_the_diff(
     browser.until(READY, "the page shows something")
     shows(browser, "#mode", "read only")
     browser.click("#list-tasks .review")
-    shows(browser, "#detail", "It waits for a decision.", "+new line")
+    shows(browser, "#detail", "This task is waiting for a decision.", "+new line")
     assert browser.value("document.querySelectorAll('.approve').length") == 0
 
 
@@ -221,7 +221,7 @@ def test_a_dead_dispatcher_is_said_within_seconds_with_the_command(
     process.communicate()
     script = "document.querySelector('#banners').innerText"
     browser.until(f"{script}.includes('holdfast dispatch tasks.toml')", "it is said", seconds=6)
-    shows(browser, "#banners", "is not running any more, and 2 tasks are left")
+    shows(browser, "#banners", "is no longer running, and 2 tasks are left")
     shows(browser, "#phase", "stopped")
     shows(browser, "#progress", "1 cut off", "no dispatcher is running")
     shows(browser, "#list-tasks", "a cut off")

@@ -957,7 +957,7 @@ def test_a_page_that_an_agent_started_only_shows(root: Path) -> None:
         assert (answer.status, answer.code) == (403, "E_FORBIDDEN")
     code, said = serving.end()
     assert code == 0
-    assert "only shows" in said
+    assert "read only" in said
 
 
 def test_serve_makes_no_ledger_where_there_is_no_repository(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_progress_is_told_with_time_and_forecast(site: Server, manager: LockMana
     # of three that are left one has begun: 20 s each on two slots, and what fails says nothing
     assert 35 <= one["forecast_seconds"] <= 40
     assert re.fullmatch(r"about (3\d|40) s left", one["forecast"])
-    assert one["forecast_basis"] == "judged by 1 task that is done"
+    assert one["forecast_basis"] == "based on 1 finished task"
     assert one["command"] == f"holdfast dispatch {LIST}"
     assert summary(site)["phase"] == "working"
 
@@ -140,9 +140,7 @@ def test_a_dead_dispatcher_is_said_with_the_command_that_goes_on(
     scene.send_out("b", "b.txt")
     told = summary(site)
     [one] = told["progress"]
-    assert (
-        one["gone"] == "The dispatcher of tasks.toml is not running any more, and 2 tasks are left."
-    )
+    assert one["gone"] == "The dispatcher of tasks.toml is no longer running, and 2 tasks are left."
     assert one["command"] == "holdfast dispatch tasks.toml"
     assert (one["runs"], one["at_work"], one["cut_off"]) == (False, 0, 1)
     assert one["forecast"] == "end not known: no dispatcher is running"
@@ -198,7 +196,7 @@ def test_a_dead_dispatcher_of_screens_is_said_until_another_takes_the_work_up(
         transactions.note(manager, assignment.ASSIGNED, data, name=assignment.NOTE)
         assert len(board.gone()) == 1
         [one] = board.summary()["progress"]
-        assert one["gone"] == "The dispatcher is not running any more, and work is left."
+        assert one["gone"] == "The dispatcher is no longer running, and work is left."
         assignment.take_up(manager)
         assert board.gone() == ()
 

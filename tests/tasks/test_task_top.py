@@ -196,7 +196,7 @@ def test_a_task_whose_dispatcher_is_gone_is_not_said_to_go_on(manager: LockManag
         begin(manager, task("a", task_states.WORKING, began=manager.now()), pid=dispatcher.pid)
         dispatcher.kill()
         dispatcher.wait()
-        assert re.fullmatch(r"a +working +cut off: its dispatcher is gone", line(manager, "a  "))
+        assert re.fullmatch(r"a +working +cut off: its dispatcher has died", line(manager, "a  "))
         assert line(manager, "tasks.toml: ") == "tasks.toml: 0 of 1 tasks done, 1 cut off"
 
 
@@ -216,6 +216,6 @@ def test_a_dead_dispatcher_is_said_within_seconds_with_the_command_that_goes_on(
             assert b"is gone" not in terminal.read()
             dispatcher.kill()
             dispatcher.wait()
-            terminal.shows("its dispatcher is gone; to continue: holdfast dispatch tasks.toml")
+            terminal.shows("its dispatcher has died; to continue: holdfast dispatch tasks.toml")
         finally:
             terminal.close()

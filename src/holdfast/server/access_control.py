@@ -1,18 +1,17 @@
-"""Who may ask. A server on this machine can be reached by every page that a browser shows, and by
-every user of the machine.
+"""Access control. Every page in a browser on this machine, and every user of it, can reach the
+server.
 
-- A page of another site that is called by a name which suddenly means this machine (DNS
-  rebinding) says its own name as the host, and is refused.
-- A page of another site that sends a form or a script's request here says its origin, and is
-  refused. Nothing is changed by a GET, nor by a body that a form could send.
-- Where others can reach the server, and wherever one is given, a token is asked for.
-- A request for a change must carry the page's own secret. It is made up by each server, is
-  nowhere but in its memory and in the address that it prints, and no request is answered with it:
-  agents on this machine can reach the server too, and may look, but decide nothing. It stands
-  behind the `#` of the address, and the page sends it in a header: a cookie would go to every
-  server of this machine, those that agents start among them.
+- After DNS rebinding, the page of another site sends its own name as the host, and is refused.
+- A form or a script of another site sends its origin, and is refused. A GET changes nothing, nor
+  does a body that a form could send.
+- A token is required if other machines can reach the server, or if one is given.
+- A request that changes something must carry the page's own secret. Each server generates one,
+  keeps it in its memory, shows it only in the address that it prints, and never sends it in an
+  answer: agents on this machine can reach the server too, and may read, but decide nothing. The
+  secret follows the `#` of the address, and the page sends it in a header: a cookie would be sent
+  to every server on this machine, including those that agents start.
 
-On a machine with several users the loopback address alone keeps none of them out: give a token.
+On a machine with several users the loopback address keeps none of them out: give a token.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ from urllib.parse import parse_qs, urlsplit
 from holdfast.core.errors import HoldfastError
 
 COOKIE = "holdfast"
-#: What a browser says of a request that its own page made, or that a person typed.
+#: What a browser sends for a request of the server's own page, or for an address that was typed.
 _OWN_SITES = ("same-origin", "none")
 
 
 class WebError(HoldfastError):
-    """A request that is not answered as it wishes. `status` is that of HTTP."""
+    """A request that the server refuses. `status` is the HTTP status."""
 
     status = 400
     code = "E_REQUEST"
 
 
 class ForbiddenError(WebError):
-    """From the wrong place."""
+    """The request comes from another site, or names another host."""
 
     status = 403
     code = "E_FORBIDDEN"
 
 
 class TokenError(WebError):
-    """Without the token or the secret, or with a wrong one."""
+    """The token or the secret is missing or wrong."""
 
     status = 401
     code = "E_TOKEN"
@@ -63,11 +62,11 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Decides whether a request is let in."""
+    """Decides whether a request is allowed."""
 
     def __init__(self, host: str, port: int, token: str, secret: str) -> None:
-        """`token` is asked of all, if it is not empty; `secret` of those who change something. If
-        that is empty, this server only shows."""
+        """Every request needs the `token`, unless it is empty; a change needs the `secret`. If the
+        secret is empty, this server is read only."""
         self._port = port
         self._is_local = is_loopback(host)
         self._names = {"localhost"} if self._is_local else {host.lower(), socket.gethostname()}
@@ -83,33 +82,37 @@ class Guard:
             )
         origin = headers.get("Origin")
         if origin is not None and origin.lower() != f"http://{host.lower()}":
-            raise ForbiddenError("another site may not ask here", hint="open the page itself")
+            raise ForbiddenError(
+                "requests from other sites are refused", hint="open the page itself"
+            )
         site = headers.get("Sec-Fetch-Site", "none")
         if changes and site not in _OWN_SITES:
-            raise ForbiddenError("another site may not ask here", hint="open the page itself")
+            raise ForbiddenError(
+                "requests from other sites are refused", hint="open the page itself"
+            )
         if changes and not self.secret:
             raise ForbiddenError(
-                "this server was started by an agent, so it only shows",
-                hint="let a person start one: holdfast serve; or decide: holdfast decide",
+                "this server was started by an agent, so it is read only",
+                hint="let a person run holdfast serve, or decide with holdfast decide",
             )
         if changes and not _bears(headers, self.secret):
             raise TokenError(
-                "only people who have the page's secret may decide, stop or start anything",
-                hint="open the page by the whole address that was printed where it was started; "
+                "to decide, stop or start anything takes the page's secret",
+                hint="open the full address that the server printed when it started; "
                 "programs send Authorization: Bearer SECRET",
             )
         if self.token and not (changes or self._knows(headers)):
             raise TokenError(
-                "this needs the token", hint="send Authorization: Bearer TOKEN, or open /?token=…"
+                "a token is required", hint="send Authorization: Bearer TOKEN, or open /?token=…"
             )
 
     def came_with_token(self, target: str) -> bool:
-        """Whether the address itself has the right token, as the one that is printed does."""
+        """Whether the address contains the right token, as the printed one does."""
         given = parse_qs(urlsplit(target).query).get("token", [""])[0]
         return bool(self.token) and _same(given, self.token)
 
     def cookie(self) -> str:
-        """What lets a browser in that came with the token once."""
+        """The cookie for a browser that has presented the token."""
         return f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
 
     def _is_own(self, host: str) -> bool:
@@ -144,5 +147,5 @@ def _bears(headers: Mapping[str, str], secret: str) -> bool:
 
 
 def _same(one: str, other: str) -> bool:
-    """Compared in a time that tells nothing."""
+    """Whether two texts are equal, compared in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())

@@ -1,7 +1,7 @@
-"""What the agents printed and what tasks have changed, as it lies on disk.
+"""The output of agents and the diffs of tasks, on disk.
 
-A log is named by an item and a phase, never by a path: what is no name of a log is not looked for,
-and no link is followed.
+A request names a log by item and phase, never by a path: any other name is refused, and no link is
+followed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LOG = re.compile(r"[a-z]{1,20}(\.try[0-9]{1,4})?(-[0-9]{1,4})?\.log")
 
 
 class NotThereError(WebError):
-    """Nobody knows it."""
+    """There is nothing of that name."""
 
     status = 404
     code = "E_NOT_FOUND"
 
 
 def logs(root: str, item: str) -> list[dict[str, Any]]:
-    """What there is of one item, the oldest first."""
+    """The logs of one item, the oldest first."""
     folder = _folder(root, item)
     found = []
     try:
@@ -46,7 +46,7 @@ def logs(root: str, item: str) -> list[dict[str, Any]]:
 
 
 class Kept:
-    """One file of an item, to be read from any place on. Also while it grows."""
+    """One file of an item, which can be read from any offset, also while it grows."""
 
     def __init__(self, root: str, item: str, name: str) -> None:
         """Raises NotThereError."""
@@ -68,8 +68,8 @@ class Kept:
         return os.fstat(self._file).st_size
 
     def read(self, offset: int, *, is_whole: bool = True) -> tuple[str, int]:
-        """What stands there, and where to go on. What is no text is marked as such; a character
-        that is not there whole yet is left for later, unless no more is to come."""
+        """The text at an offset, and the next offset. Bytes that are not UTF-8 are replaced; an
+        incomplete character at the end is left for later, unless the file `is_whole`."""
         size = self.size
         if offset >= size:
             return "", size if offset > size else offset
@@ -81,7 +81,7 @@ class Kept:
 
 
 class Log(Kept):
-    """What an agent or a check printed."""
+    """The output of an agent or a check."""
 
     def __init__(self, root: str, item: str, name: str) -> None:
         """Raises NotThereError."""
@@ -91,7 +91,7 @@ class Log(Kept):
 
 
 class Patch(Kept):
-    """What a task has changed."""
+    """The diff of a task."""
 
     def __init__(self, root: str, item: str) -> None:
         """Raises NotThereError."""
@@ -99,7 +99,7 @@ class Patch(Kept):
 
 
 def size_of_patch(root: str, item: str) -> int | None:
-    """How long the patch of an item is; None if there is none."""
+    """The size of an item's patch; None if there is none."""
     try:
         patch = Patch(root, item)
     except NotThereError:
@@ -121,5 +121,5 @@ def _folder(root: str, item: str) -> str:
 
 def _missing(name: str) -> NotThereError:
     return NotThereError(
-        f"there is no output {name[:100]!r}", hint="GET /api/items/ITEM lists what there is"
+        f"there is no output {name[:100]!r}", hint="GET /api/items/ITEM lists its logs"
     )

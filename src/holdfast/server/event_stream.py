@@ -1,10 +1,10 @@
-"""What is sent as it happens, as server-sent events.
+"""What streams send, as server-sent events.
 
     /api/events          id: the number of the event in the ledger
     /api/output/…        id: the byte up to which the log was sent
 
-A browser whose connection broke asks again with the last id, and gets what it has missed, once. A
-source never waits: it is asked whether there is more, and takes that from where it is kept anyway.
+A browser whose connection broke reconnects with the last id, and gets what it has missed, once. A
+source never waits: when asked for more, it reads that from the ledger or the log.
 `holdfast.server.stream_thread` sends it.
 """
 
@@ -16,31 +16,31 @@ from typing import Protocol
 from holdfast.server.agent_files import Log
 from holdfast.server.ledger_feed import Feed, as_json
 
-#: How long nothing is sent before a sign of life, which also shows whether the reader is there.
+#: After how long a silence a sign of life is sent, which also detects a reader that is gone.
 QUIET_SECONDS = 10.0
-#: How often a log is looked at while its agent runs: programs do not say when they print.
+#: How often a log is checked while its agent runs: programs do not announce their output.
 LOOK_SECONDS = 0.25
-#: How much of events is sent at once, in characters, if one alone is not longer.
+#: How many characters of events are sent together, unless one event alone is longer.
 BATCH_CHARACTERS = 256 << 10
-#: How long a browser waits before it asks again.
+#: How long a browser waits before it reconnects.
 AGAIN_MILLISECONDS = 1000
 
 
 class Source(Protocol):
-    """Where the text of one stream comes from."""
+    """The text of one stream."""
 
-    #: How often it is asked although nothing was said to have changed.
+    #: How often it is asked for more although no change was reported.
     look_seconds: float
 
     def more(self) -> str | None:
-        """What is to be sent now, which may be nothing; None if the stream is over."""
+        """The text to send now, which may be empty; None if the stream has ended."""
 
     def close(self) -> None:
-        """The stream is over, or its reader is gone."""
+        """The stream has ended, or its reader is gone."""
 
 
 class Events:
-    """Everything after an event, for ever."""
+    """All events after a given one, without end."""
 
     look_seconds = QUIET_SECONDS
 
@@ -61,7 +61,7 @@ class Events:
             found += self._from_the_beginning()
         if feed.beat != self._beat:
             self._beat = feed.beat
-            found += _event("changed", "{}")  # without an id: it is no event of the ledger
+            found += _event("changed", "{}")  # without an id: it is not an event of the ledger
         return found + self._events()
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Events:
             return ""
         told = ""
         if lines[0][0] > self._seq + 1:
-            # they were trimmed away: a reader that builds on them must look anew
+            # the events between were trimmed: a reader that needs them must request the state again
             told = _event("trimmed", as_json({"after": self._seq, "next": lines[0][0]}))
         for number, line in lines:
             if len(told) > BATCH_CHARACTERS:
@@ -83,7 +83,7 @@ class Events:
         return told
 
     def _from_the_beginning(self) -> str:
-        """The ledger is not the one that the reader knows."""
+        """The ledger was replaced since the reader last read it."""
         self._seq = 0
         return f"id: 0\n{_event('reset', '{}')}"
 
@@ -103,7 +103,7 @@ class Output:
     def more(self) -> str | None:
         if self._is_over:
             return None
-        runs = self._is_running()  # asked first: what is printed before the end is read after it
+        runs = self._is_running()  # checked first, so that the last output is read after the end
         text, self._offset = self._log.read(self._offset, is_whole=not runs)
         found, self._first = self._first, ""
         if text:

@@ -1,11 +1,11 @@
-"""The ledger as it grows, read once for all who watch.
+"""Follows the ledger, once for all readers.
 
-One thread waits for the ledger, and says when there is something new. What an event is as text is
-made once. The last of them are kept; a reader that is further behind reads the ledger itself, so
-that none misses an event, however slow it is.
+One thread waits for the ledger, and reports new events. The text of each event is made once, and
+the last ones are kept; a reader that is further behind reads the ledger itself, so that it misses
+no event, however slow it is.
 
-Some of what is shown changes without an event: a dispatcher that is killed writes nothing. So the
-same thread looks every few seconds, and raises `beat` if there is news of that kind.
+Some facts change without an event: a dispatcher that is killed writes nothing. So the same thread
+checks for them every few seconds, and raises `beat` if one has changed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from holdfast.server.state.event_history import EVENTS_MAX, History, covered
 
 #: How many events are kept as text.
 KEPT_MAX = 5000
-#: How many are handed out at a time.
+#: How many are returned by one call.
 BATCH_MAX = 500
-#: How long the thread waits before it looks whether it should end.
+#: How long the thread waits before it checks whether it should end.
 WAIT_SECONDS = 0.25
-#: How often it looks for what changes without an event.
+#: How often it checks for changes without an event.
 PULSE_SECONDS = 2.0
 
 #: An event's number, and the event as text.
@@ -40,10 +40,10 @@ Line = tuple[int, str]
 
 
 class Feed:
-    """Follows the ledger. `epoch` is another one if the ledger was replaced by another."""
+    """Follows the ledger. `epoch` changes when the ledger is replaced by another one."""
 
     def __init__(self, manager: LockManager, pulse: Callable[[], object] = lambda: None) -> None:
-        """`pulse` is what is looked at every few seconds; it is compared with what it was."""
+        """`pulse` is called every few seconds; a result unlike the last one is a change."""
         self._manager = manager
         self._pulse = pulse
         self._last_pulse: object = None
@@ -56,19 +56,19 @@ class Feed:
         self._head = transactions.look(manager, lambda view: view.head)
         self.history = History()
         self.epoch = 0
-        #: How often something changed without an event.
+        #: How many changes there were without an event.
         self.beat = 0
-        #: Why it does not follow any more; empty as long as it does.
+        #: Why it has stopped following; empty while it follows.
         self.error = ""
         self._thread = threading.Thread(target=self._follow, name="holdfast feed", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow. What changes from now on is told, however late the thread begins."""
+        """Start following. Changes from now on are reported, however late the thread starts."""
         self._last_pulse = self._pulse()
         self._thread.start()
 
     def close(self) -> None:
-        """Follow no more, and let everybody go who waits."""
+        """Stop following, and release all waiting readers."""
         with self._change:
             self._is_over = True
         if self._thread.is_alive():
@@ -76,22 +76,22 @@ class Feed:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was closed, or cannot read the ledger any more."""
+        """Whether it was closed, or can no longer read the ledger."""
         return self._is_over or bool(self.error)
 
     @property
     def head(self) -> int:
-        """The number of the last event that it has seen."""
+        """The number of the last event that it has read."""
         with self._change:
             return self._head
 
     def has_been(self, seq: int) -> bool:
-        """Whether the ledger had an event of that number. It may be ahead of what was read."""
+        """Whether the ledger has ever had an event of that number, read by this feed or not."""
         return seq <= self.head or seq <= transactions.look(self._manager, lambda view: view.head)
 
     def seen(self, *, spans: bool = True, since: int = 0) -> dict[str, Any]:
-        """What has happened, as far as it was read, as data; of spans, those that changed after an
-        event."""
+        """The history that was read, as data; of the spans, those that changed after event
+        `since`."""
         with self._change:
             return {
                 "head": self.history.head,
@@ -106,7 +106,7 @@ class Feed:
             return [gap.to_data() for gap in self.history.gaps()]
 
     def after(self, seq: int) -> list[Line]:
-        """The next events after one, oldest first; as many as are handed out at a time."""
+        """The next events after one, oldest first, at most `BATCH_MAX`."""
         with self._change:
             if seq >= self._head:
                 return []
@@ -132,7 +132,7 @@ class Feed:
             self.changed()
 
     def _look(self) -> None:
-        """Look for what changes without an event, every few seconds."""
+        """Check for changes without an event, every few seconds."""
         if monotonic() < self._pulse_due:
             return
         self._pulse_due = monotonic() + PULSE_SECONDS
@@ -143,7 +143,7 @@ class Feed:
             self.changed()
 
     def _begin(self) -> None:
-        """Read what there is, or what there is now that the ledger is another one."""
+        """Read the ledger from its beginning, or as far back as history goes."""
         head = transactions.look(self._manager, lambda view: view.head)
         with self._change:
             self.epoch += head < self._head
@@ -167,7 +167,7 @@ class Feed:
 
 
 def _line(event: Event) -> Line:
-    """An event as text. What it covers is told as for a grant, so that nobody has to know keys."""
+    """An event as text, with its paths as a grant has them, so that readers need not know keys."""
     data = event_data(event)
     if event.type in (events.LOCK_ACQUIRED, events.TICKET_ADDED):
         reads, writes = covered(event.data)
@@ -176,5 +176,5 @@ def _line(event: Event) -> Line:
 
 
 def as_json(value: Any) -> str:
-    """On one line and in ASCII, whatever is in the texts."""
+    """A value as JSON on one line, in ASCII."""
     return json.dumps(value, separators=(",", ":"))

@@ -15,7 +15,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def text(figures: Mapping[str, Any], *, gaps: int, watchers: int) -> str:
-    """All of them."""
+    """All figures."""
     items = {f'status="{one}"': figures["items"][one]
              for one in STATUSES}  # fmt: skip
     flows = {f'state="{one}"': figures["workflows"][one] for one in workflow_states.STATES}
@@ -23,22 +23,22 @@ def text(figures: Mapping[str, Any], *, gaps: int, watchers: int) -> str:
     agents = {f'state="{one}"': figures["agents"][one] for one in (OWNED, RETRY_PENDING, BLOCKED)}
     lines = [
         *_metric("grants", "gauge", "Grants that are held", figures["grants"]),
-        *_metric("tickets", "gauge", "Requests in the kernel's line", figures["tickets"]),
-        *_metric("items", "gauge", "Work items that are not forgotten", items),
+        *_metric("tickets", "gauge", "Requests in the queue for locks", figures["tickets"]),
+        *_metric("items", "gauge", "Work items in the ledger", items),
         *_metric("workflows", "gauge", "Workflows by their state", flows),
         *_metric("tasks", "gauge", "Tasks by their state", tasks),
         *_metric("failed", "gauge", "Controllers, tasks and other items that failed",
                  figures["failed"]),
-        *_metric("retries", "gauge", "Tries made again by the items there are", figures["retries"]),
-        *_metric("wait_seconds_max", "gauge", "How long the one has waited that waits longest",
+        *_metric("retries", "gauge", "Retries of the items in the ledger", figures["retries"]),
+        *_metric("wait_seconds_max", "gauge", "The longest wait that is not over",
                  figures["longest_wait"] / SECOND),
         *_metric("agent_files", "gauge", "Files that agents own, wait for or are blocked at",
                  agents),
-        *_metric("retries_overdue", "gauge", "Retries of agents that were due and not made yet",
+        *_metric("retries_overdue", "gauge", "Retries of agents that are overdue",
                  figures["overdue"]),
         *_metric("blocked_agents", "gauge", "Agents that the gate has stopped",
                  figures["blockers"]),
-        *_metric("scheduler_broken", "gauge", "1 if a scheduler broke",
+        *_metric("scheduler_broken", "gauge", "1 if a scheduler failed",
                  int(bool(figures["trouble"]))),
         *_metric("gaps_total", "counter", "Writes that no grant covered", gaps),
         *_metric("events_total", "counter", "Events in the ledger", figures["events"]),

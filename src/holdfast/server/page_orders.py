@@ -1,9 +1,9 @@
-"""The few things that can be asked for: analyse a controller, decide on its findings or on the
-changes of a task, stop.
+"""The orders that people can give: analyse a controller, decide on its findings or on the changes
+of a task, stop.
 
-Where a pipeline runs in this process they go to it, and so to its scheduler; or, if it has no locks
-at all, to be done at once as in the old days. Elsewhere they go into the ledger, where whichever
-dispatcher runs finds them. There is none for giving or taking locks.
+If a pipeline runs in this process, it gets the order and passes it to its scheduler; a pipeline
+without locks executes it immediately. Otherwise the order goes into the ledger, where the running
+dispatcher finds it. No order grants or releases a lock.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from holdfast.work.tasks.review_decisions import decide_task
 
 
 class LegacyError(WebError):
-    """Asked of a pipeline without locks, which knows nothing of it."""
+    """The order is for locks, and the pipeline has none."""
 
     status = 409
     code = "E_LEGACY"
 
 
 class Orders:
-    """What people asked for, on its way to whoever does it. `by` is who asks, for the ledger."""
+    """Passes the orders of people on. `by` names the person in the ledger."""
 
     def __init__(self, manager: LockManager, by: str, pipeline: Pipeline | None = None) -> None:
         self._manager = manager
         self._by = by
         self._pipeline = pipeline
-        #: One at a time: two decisions that were clicked at once must not both find it undecided.
+        #: One order at a time: of two simultaneous decisions, only one may find it undecided.
         self._lock = threading.Lock()
 
     def analyze(self, group: str) -> dict[str, Any]:
@@ -47,10 +47,11 @@ class Orders:
             return self._flow(pipeline, group)
 
     def decide(self, group: str, decision: str) -> dict[str, Any]:
-        """Its merge begins, or never does."""
+        """Approve or reject the findings for a controller: its merge begins, or never does."""
         if decision not in (APPROVE, REJECT):
             raise WebError(
-                f"{decision[:100]!r} is no decision", hint='send {"decision": "approve"}, or reject'
+                f"{decision[:100]!r} is not a decision",
+                hint='send {"decision": "approve"}, or reject',
             )
         with self._lock:
             pipeline = self._known(group)
@@ -62,22 +63,23 @@ class Orders:
             if state != workflow_states.AWAITING_DECISIONS:
                 raise workflow_states.TransitionError(
                     f"{group} is {state} and waits for no decision",
-                    hint="GET /api/state tells which do", workflow=group, state=state,
+                    hint="GET /api/state lists those that do", workflow=group, state=state,
                 )  # fmt: skip
             pipeline.decide(group, approve=decision == APPROVE, by=self._by)
             return self._flow(pipeline, group)
 
     def decide_task(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A task in review lands, or is undone. The body names the attempt whose diff the person
-        has seen; a decision on another one is refused."""
+        """Land or undo a task in review. The body names the attempt whose diff the person has
+        seen; a decision on another attempt is refused."""
         decision = str(body.get("decision", ""))
         if decision not in (APPROVE, REJECT):
             raise WebError(
-                f"{decision[:100]!r} is no decision", hint='send {"decision": "approve"}, or reject'
+                f"{decision[:100]!r} is not a decision",
+                hint='send {"decision": "approve"}, or reject',
             )
         tries = body.get("tries")
         if not isinstance(tries, int):
-            raise WebError("which attempt?", hint="send item and tries as GET /api/task tells them")
+            raise WebError("the attempt is missing", hint="send item and tries as in GET /api/task")
         made = decide_task(
             self._manager, str(body.get("list", "")), str(body.get("task", "")),
             decision == APPROVE, self._by, attempt=(str(body.get("item", "")), tries),
@@ -85,11 +87,11 @@ class Orders:
         return {"list": made.list, "task": made.task, "approve": made.approve, "by": made.by}
 
     def stop(self) -> dict[str, Any]:
-        """Send nobody out any more, and let those finish who are out."""
+        """Start no more agents, and let the running ones finish."""
         return {"stopping": True, "seq": stop_requests.ask(self._manager, self._by)}
 
     def _known(self, group: str) -> Pipeline:
-        """The pipeline, if it has such a controller."""
+        """The pipeline, if it has this controller. Raises NotThereError."""
         pipeline = self._pipeline
         if pipeline is None:
             work = assignment.present(self._manager)

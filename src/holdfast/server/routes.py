@@ -1,6 +1,6 @@
-"""What is asked for, and how it is answered: routes, headers, errors.
+"""Requests and their answers: routes, headers, errors.
 
-Whatever goes wrong is answered as JSON with a stable code: {"error": {"code", "message", "hint"}}.
+Every error is answered as JSON with a stable code: {"error": {"code", "message", "hint"}}.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from holdfast.server.state.board import REASONS, WAITING_MAX
 if TYPE_CHECKING:
     from holdfast.server.server import Server
 
-#: How long a connection may say nothing, or take nothing.
+#: How long a connection may neither send nor receive.
 SILENCE_SECONDS = 20.0
-#: How long a connection is kept on which the next request may come.
+#: How long an idle connection is kept for the next request.
 KEPT_SECONDS = 5.0
 BODY_BYTES_MAX = 64 << 10
-#: How many items can be asked for at once.
+#: How many items one request may name.
 WHY_MAX = 200
 
 JSON = "application/json; charset=utf-8"
@@ -55,7 +55,7 @@ _ASSETS = {
         )
     },
 }
-#: The page takes nothing from anywhere else, is shown in nobody's frame, and sends nothing away.
+#: The page loads nothing from elsewhere, is shown in no frame, and sends nothing to other sites.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -69,21 +69,21 @@ _HEADERS = {
 
 
 class MethodError(WebError):
-    """The right place, asked in the wrong way."""
+    """The path exists, but not for this method."""
 
     status = 405
     code = "E_METHOD"
 
 
 class TooLargeError(WebError):
-    """More than anybody has to say here."""
+    """The body is larger than any request needs."""
 
     status = 413
     code = "E_TOO_LARGE"
 
 
 class BusyError(WebError):
-    """Too many watch already."""
+    """Too many streams are open already."""
 
     status = 503
     code = "E_BUSY"
@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = SILENCE_SECONDS
     disable_nagle_algorithm = True
-    #: What each request is answered with, by the first word of its path.
+    #: The handler of each request, by the first word of its path.
     gets: ClassVar[dict[str, Callable[[Handler, list[str]], None]]]
     posts: ClassVar[dict[str, Callable[[Handler, list[str]], None]]]
 
@@ -107,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         found: Server = self.server.site  # type: ignore[attr-defined]
         return found
 
-    # As the standard library calls them
+    # The standard library calls these
 
     def do_GET(self) -> None:
         self._answer(self.gets, changes=False)
@@ -119,12 +119,12 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(self.posts, changes=True)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what matters is in the ledger."""
+        """Logs nothing: everything that matters is in the ledger."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library finds wrong with a request, in our words."""
+        """Answers a request that the standard library rejects, in our format."""
         self.close_connection = True
-        error = WebError(message or "this is no request", hint="see docs/server.md")
+        error = WebError(message or "this is not an HTTP request", hint="see docs/server.md")
         self._send(code, as_json({"error": error_data(error)}).encode())
 
     def handle(self) -> None:
@@ -157,8 +157,8 @@ class Handler(BaseHTTPRequestHandler):
         except Exception:
             self.close_connection = True
             if not self._begun:
-                mistake = {"code": "E_INTERNAL", "message": "this is a mistake of the server",
-                           "hint": "where it runs it says more"}  # fmt: skip
+                mistake = {"code": "E_INTERNAL", "message": "internal server error",
+                           "hint": "see the server's output"}  # fmt: skip
                 self._send(500, as_json({"error": mistake}).encode())
             raise
 
@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
         self, routes: dict[str, Callable[[Handler, list[str]], None]], *, changes: bool
     ) -> None:
         if not changes and self.headers.get("Content-Length", "0") != "0":
-            self.close_connection = True  # nobody reads what came along
+            self.close_connection = True  # the body is not read
         target = urlsplit(self.path)
         words = [unquote(word) for word in target.path.split("/")[1:]]
         first = "/".join(words[:2]) if words[0] == "api" else words[0]
@@ -184,7 +184,9 @@ class Handler(BaseHTTPRequestHandler):
         elif target.path in _ASSETS and not changes:
             self._asset(*_ASSETS[target.path])
         elif first in (self.gets if changes else self.posts) or target.path in _ASSETS:
-            raise MethodError(f"{self.command} is not for {target.path[:100]}", hint="see docs")
+            raise MethodError(
+                f"{self.command} is not allowed for {target.path[:100]}", hint="see docs/server.md"
+            )
         else:
             raise NotThereError(
                 f"there is nothing at {target.path[:100]!r}", hint="GET / is the page"
@@ -209,7 +211,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, as_json(value).encode())
 
     def _stream(self, source: event_stream.Source) -> None:
-        """Send something as it happens: the headers here, the rest in the thread of all streams."""
+        """Answer with a stream: the headers here, the rest in the thread of all streams."""
         self.close_connection = True
         if self.command == "HEAD":
             source.close()
@@ -221,7 +223,7 @@ class Handler(BaseHTTPRequestHandler):
         self._begun = True
         try:
             self._send_stream_headers()
-            # A reader that is slow must not make us keep much: what it has not taken waits in the
+            # For a slow reader little must be buffered: what it has not received yet stays in the
             # ledger, not in the system's buffers.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 << 10)
             own = self.connection.dup()
@@ -251,11 +253,11 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, body, kind, fresh)
 
     def _let_in(self) -> None:
-        """Somebody opened the address with the token: from now on a cookie says it, so that the
-        token is in no history and in no address that is shown."""
+        """A browser opened the address with the token: set a cookie instead, so that the token is
+        in no history and in no visible address."""
         self._send(303, b"", more={"Location": "/", "Set-Cookie": self.site.guard.cookie()})
 
-    # To look
+    # Read
 
     def _health(self) -> None:
         trouble = self.site.feed.error
@@ -277,7 +279,7 @@ class Handler(BaseHTTPRequestHandler):
         _no_more(words)
         found = self.site.board.task(self._one("list"), self._one("name"))
         if found is None:
-            raise NotThereError("there is no such task", hint="GET /api/summary names them")
+            raise NotThereError("there is no such task", hint="GET /api/summary lists them")
         item = found["item"]
         kept = {"logs": agent_files.logs(self.site.root, item), "diff": agent_files.size_of_patch(
             self.site.root, item)} if item else {"logs": [], "diff": None}  # fmt: skip
@@ -285,7 +287,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _diff(self, words: list[str]) -> None:
         if len(words) != 1 or self.site.board.item(words[0]) is None:
-            raise NotThereError("there is no such diff", hint="GET /api/task names its item")
+            raise NotThereError("there is no such diff", hint="GET /api/task has its item")
         with closing(Patch(self.site.root, words[0])) as patch:
             text, after = patch.read(self._number("offset", None))
             more = {"Holdfast-Offset": str(after), "Holdfast-Size": str(patch.size)}
@@ -310,12 +312,12 @@ class Handler(BaseHTTPRequestHandler):
             return
         found = self.site.board.item(words[0]) if len(words) == 1 else None
         if found is None:
-            raise NotThereError("there is no such item", hint="GET /api/state names them")
+            raise NotThereError("there is no such item", hint="GET /api/state lists them")
         self._json({**found, "logs": agent_files.logs(self.site.root, words[0])})
 
     def _output(self, words: list[str]) -> None:
         if len(words) != 2 or self.site.board.item(words[0]) is None:
-            raise NotThereError("there is no such output", hint="GET /api/items/ITEM names it")
+            raise NotThereError("there is no such output", hint="GET /api/items/ITEM lists them")
         log = Log(self.site.root, *words)
         try:
             offset = self._number("offset", self.headers.get("Last-Event-ID"))
@@ -334,7 +336,7 @@ class Handler(BaseHTTPRequestHandler):
         _no_more(words)
         last = self.headers.get("Last-Event-ID")
         known = last is not None or "after" in self.query
-        # Before the answer begins: a client that has read its first line misses nothing.
+        # Read before the answer begins: a client that has read its first line misses nothing.
         after = self._number("after", last) if known else self.site.feed.head
         self._stream(event_stream.Events(self.site.feed, after))
 
@@ -346,14 +348,14 @@ class Handler(BaseHTTPRequestHandler):
         )
         self._send(200, told.encode(), metrics.CONTENT_TYPE)
 
-    # To ask for
+    # Change
 
     def _analyze(self, words: list[str]) -> None:
         self._body()
         self._json(self.site.orders.analyze(_group(words)))
 
     def _decide(self, words: list[str]) -> None:
-        """Of a controller that the path names, or of a task that the body does."""
+        """Decide on the controller that the path names, or on the task that the body names."""
         if not words:
             self._json(self.site.orders.decide_task(self._body()))
             return
@@ -365,7 +367,7 @@ class Handler(BaseHTTPRequestHandler):
         self._body()
         self._json(self.site.orders.stop())
 
-    # Reading
+    # Parse
 
     def _one(self, name: str) -> str:
         return self.query.get(name, [""])[0]
@@ -373,17 +375,17 @@ class Handler(BaseHTTPRequestHandler):
     def _number(self, name: str, first: str | None) -> int:
         text = first if first is not None else self._one(name) or "0"
         if not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise WebError(f"{name} is no number", hint="give a whole number")
+            raise WebError(f"{name} is not a whole number", hint="send a whole number")
         return int(text)
 
     def _body(self) -> dict[str, Any]:
-        """What came with a request: JSON or nothing."""
+        """The body of a request: JSON or nothing."""
         if "Transfer-Encoding" in self.headers:
-            raise WebError("say how long the body is", hint="send a Content-Length")
+            raise WebError("the length of the body is missing", hint="send a Content-Length")
         length = self._length()
         body = self.rfile.read(length) if length else b""
         if len(body) < length:
-            raise WebError("the body is shorter than it was said to be", hint="send all of it")
+            raise WebError("the body is shorter than its Content-Length", hint="send all of it")
         if not body:
             return {}
         if self.headers.get_content_type() != "application/json":
@@ -393,13 +395,13 @@ class Handler(BaseHTTPRequestHandler):
         except (ValueError, RecursionError) as error:
             raise WebError("the body is not JSON", hint='send {"decision": "approve"}') from error
         if not isinstance(value, dict):
-            raise WebError("the body is no JSON object", hint='send {"decision": "approve"}')
+            raise WebError("the body is not a JSON object", hint='send {"decision": "approve"}')
         return value
 
     def _length(self) -> int:
         text = self.headers.get("Content-Length", "0")
         if not (text.isascii() and text.isdigit()):
-            raise WebError("the length of the body is no number", hint="send a Content-Length")
+            raise WebError("the Content-Length is not a number", hint="send a Content-Length")
         if len(text) > 9 or int(text) > BODY_BYTES_MAX:
             raise TooLargeError(
                 "the body is too large", hint=f"send at most {BODY_BYTES_MAX} bytes"
@@ -432,7 +434,7 @@ def _group(words: list[str]) -> str:
     """The controller that a path names, with its module."""
     if len(words) < 2 or not all(words):
         raise NotThereError(
-            "which controller?", hint="name it with its module: /analyze/blog/posts"
+            "the controller is missing", hint="name it with its module: /analyze/blog/posts"
         )
     return "/".join(words)
 

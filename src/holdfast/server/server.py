@@ -1,12 +1,11 @@
-"""The server: where it listens, and how it begins and ends.
+"""The server: where it listens, and how it starts and ends.
 
-The standard library's threading server answers requests, because everything below it waits and
-blocks: the store, the files, the agents. A stream needs no thread: once its headers are sent, its
-connection goes to the one thread that serves all streams (`holdfast.server.stream_thread`), and
-its place
-among the connections comes free. What is bounded: connections, streams, bodies, and for how long a
-client may say or take nothing. A connection above the bound is closed at once, so that those who
-have one keep it; long before that, connections are closed after each answer instead of being kept.
+The standard library's threading server answers requests, because everything below it blocks: the
+store, the files, the agents. A stream needs no thread: once its headers are sent, its connection
+goes to the one thread that serves all streams (`holdfast.server.stream_thread`), and no longer
+counts as a connection. Connections, streams, bodies, and the time that a client may send or
+receive nothing are bounded. A connection above the bound is closed immediately, so that the others
+keep theirs; long before that, connections are closed after each answer instead of being kept.
 """
 
 from __future__ import annotations
@@ -37,21 +36,22 @@ HOST = "127.0.0.1"
 PORT = 4747
 CONNECTIONS_MAX = 256
 STREAMS_MAX = 1000
-#: Descriptors that are left for everything else, where the system allows only a few.
+#: Descriptors that streams leave for everything else.
 DESCRIPTORS_KEPT = 256
 STREAMS_LEAST = 16
-#: How long an answer is as good as a new one if nothing was written since: what dies says nothing.
+#: How long an answer is reused while nothing is written: the death of a process writes nothing.
 FRESH_SECONDS = 1.0
 
 
 class ListenError(HoldfastError):
-    """The address is taken, or is none of this machine's."""
+    """The address is in use, or is not one of this machine's."""
 
     code = "E_LISTEN"
 
 
 class Server:
-    """Shows one repository. `manager` is its own: nobody else should have to wait for it."""
+    """Shows one repository. `manager` is the server's own, so that no other part of the program
+    waits for it."""
 
     def __init__(
         self,
@@ -64,9 +64,10 @@ class Server:
         changes: bool = True,
         pipeline: Pipeline | None = None,
     ) -> None:
-        """Port 0 is any that is free. Where others can reach it and no token is given, one is made
-        up. `by` is who has the page's secret, for the ledger; without `changes` there is none, and
-        this server only shows. `pipeline` is the one that runs in this process, if one does."""
+        """Port 0 is any free port. If other machines can reach the server and no token is given,
+        it generates one. `by` names the person with the page's secret in the ledger; without
+        `changes` there is no secret, and this server is read only. `pipeline` is the one that runs
+        in this process, if any."""
         if manager.tree is None:
             raise InvalidInput("a ledger in memory cannot be served", hint="use one on disk")
         token = token or ("" if is_loopback(host) else secrets.token_urlsafe(24))
@@ -94,7 +95,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address of the page; with the token, if there is one, and with the secret."""
+        """The address of the page, with the token, if there is one, and the secret."""
         host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(
             self._host, self._host
         )
@@ -104,13 +105,13 @@ class Server:
         return f"http://{name}:{self.port}/{token}{secret}"
 
     def start(self) -> None:
-        """Begin, in threads of its own."""
+        """Start, in threads of its own."""
         self.streams.start()
         self.feed.start()
         self._thread.start()
 
     def close(self) -> None:
-        """End: no connection is taken any more, and those that are open end."""
+        """Accept no more connections, and end those that are open."""
         if self._thread.is_alive():
             self._listener.shutdown()
         self._listener.server_close()
@@ -124,16 +125,16 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # For those who answer
+    # For the handlers of requests
 
     def state(self, reasons: int = REASONS) -> bytes:
-        """How things stand, as JSON. Made once for all who ask at the same moment."""
+        """The state as JSON, made once for all simultaneous requests."""
         if reasons != REASONS:
             return as_json(self._made_state(reasons)).encode()
         return self._state.text(self._head())
 
     def summary(self) -> bytes:
-        """How far the work is, and what is counted; likewise."""
+        """Progress, tasks and counts; likewise."""
         return self._summary.text(self._head())
 
     def _made_state(self, reasons: int = REASONS) -> dict[str, Any]:
@@ -144,24 +145,23 @@ class Server:
         return self.board.summary(gaps=len(self.feed.gaps()))
 
     def _head(self) -> tuple[int, int]:
-        """What an answer is as good as a new one for: the last event, and the last news of what
-        changes without one."""
+        """How new an answer must be: the last event, and the last change without an event."""
         return transactions.look(self._manager, lambda view: view.head), self.feed.beat
 
     def is_out(self, item: str) -> bool:
-        """Whether somebody works on an item."""
+        """Whether an agent works on an item."""
         note = transactions.noted(self._manager, f"{NOTES}{item}")
         return note is not None and note.data["status"] == DISPATCHED
 
     def take_place(self) -> bool:
-        """A place among the streams; False if there is none."""
+        """Take a place among the streams; False if none is free."""
         with self._watchers:
             is_free = self.watching < min(STREAMS_MAX, self._room)
             self.watching += is_free
             return is_free
 
     def give_place_back(self) -> None:
-        """A stream is over."""
+        """A stream has ended."""
         with self._watchers:
             self.watching -= 1
 
@@ -172,7 +172,7 @@ class Server:
 
 
 class _Fresh:
-    """An answer that is made once for all who ask at the same moment."""
+    """An answer that is made once for all simultaneous requests."""
 
     def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
         self._make = make
@@ -180,7 +180,7 @@ class _Fresh:
         self._made: tuple[tuple[int, int], float, bytes] = ((-1, 0), 0.0, b"")
 
     def text(self, head: tuple[int, int]) -> bytes:
-        """As JSON, as new as `head` at least."""
+        """The answer as JSON, at least as new as `head`."""
         with self._lock:
             known, made, text = self._made
             is_older = known[0] < head[0] or known[1] != head[1]
@@ -192,8 +192,8 @@ class _Fresh:
 
 
 def _room() -> int:
-    """How many streams there may be with the descriptors that this process may have. The limit is
-    left as it is: programs that are started here would inherit it."""
+    """How many streams this process has descriptors for. It does not raise its limit, since the
+    programs that it starts would inherit that."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit
@@ -203,7 +203,7 @@ def _room() -> int:
 
 
 class _Listener(ThreadingHTTPServer):
-    """Takes connections, so many at a time."""
+    """Accepts connections, up to a bound."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -211,7 +211,7 @@ class _Listener(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], site: Server) -> None:
         self.site = site
-        #: How many connections are open that are not streams.
+        #: How many connections are open, without the streams.
         self.open = 0
         #: Descriptors of connections that live on as streams.
         self.handed_over: set[int] = set()
@@ -235,7 +235,7 @@ class _Listener(ThreadingHTTPServer):
                 self.open -= 1
 
     def shutdown_request(self, request: Any) -> None:
-        """A connection that was handed over as a stream lives on by another descriptor."""
+        """Close a connection, unless it lives on as a stream, with another descriptor."""
         if request.fileno() in self.handed_over:
             self.handed_over.discard(request.fileno())
             self.close_request(request)
@@ -243,7 +243,7 @@ class _Listener(ThreadingHTTPServer):
             super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke is no news. A mistake of ours is told where the server runs."""
+        """Ignore a broken connection; print a bug of ours to the server's output."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 

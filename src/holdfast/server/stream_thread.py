@@ -1,9 +1,9 @@
-"""All open streams, in one thread: hundreds of readers cost a descriptor each, and no thread.
+"""All open streams, in one thread: each of hundreds of readers costs a descriptor, but no thread.
 
-A connection comes here when its request has been answered with headers. From then on its socket
-never blocks. What a reader has not taken yet is one batch at most; the rest waits where it is kept
-anyway, in the ledger or the log. So a slow reader holds up no other, and one that takes nothing for
-a while is cut off; it has lost nothing, for it may ask again with its last id.
+A connection comes here when the headers of its answer have been sent. From then on its socket
+never blocks. At most one batch is buffered for a reader; the rest stays in the ledger or the log.
+So a slow reader delays no other. A reader that receives nothing for a while is cut off, and loses
+nothing: it can reconnect with its last id.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Stream:
                  "source")  # fmt: skip
 
     def __init__(self, sock: socket.socket, source: Source, patience: float) -> None:
-        """`patience` is for how many seconds the reader may take nothing."""
+        """`patience` is how many seconds the reader may receive nothing."""
         self.sock, self.source, self.patience = sock, source, patience
         self.pending = b""
         self.look_at = 0.0
@@ -38,17 +38,17 @@ class Stream:
         self.is_gone = False
 
     def due(self) -> float:
-        """When there is something to do although nothing happened."""
+        """When there is something to do even if nothing happens."""
         if self.pending:
             return self.moved_at + self.patience
         return min(self.look_at, self.said_at + event_stream.QUIET_SECONDS)
 
 
 class Streams:
-    """The thread, and what others ask of it."""
+    """The thread, and the calls of other threads to it."""
 
     def __init__(self, ended: Callable[[], None]) -> None:
-        """`ended` is called for each stream that is over."""
+        """`ended` is called for each stream that has ended."""
         self._ended = ended
         self._selector = selectors.DefaultSelector()
         self._bell, self._rope = socket.socketpair()
@@ -63,7 +63,7 @@ class Streams:
         self._thread = threading.Thread(target=self._serve, name="holdfast streams", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -76,14 +76,14 @@ class Streams:
             self._end_all()
 
     def add(self, sock: socket.socket, source: Source, patience: float) -> None:
-        """Take a connection over, and send it what a source has."""
+        """Take over a connection, and send it what a source has."""
         sock.setblocking(False)
         one = Stream(sock, source, patience)
         with self._lock:
             has_ended = self._has_ended
             if not has_ended:
                 self._new.append(one)
-        if has_ended:  # the request was answered while the server ended
+        if has_ended:  # the server ended while it answered the request
             self._let_go(one)
         else:
             self.ring()
@@ -94,7 +94,7 @@ class Streams:
         self.ring()
 
     def ring(self) -> None:
-        """Wake the thread. If the bell cannot be rung any louder, it is awake."""
+        """Wake the thread. If the socket is full, the thread is awake already."""
         with suppress(BlockingIOError, OSError):
             self._rope.send(b"\0")
 
@@ -127,7 +127,8 @@ class Streams:
             self._selector.register(one.sock, selectors.EVENT_READ, one)
 
     def _attend(self, one: Stream, events: int) -> None:
-        """A reader takes more, or says something: that it is gone, or what it has no reason to."""
+        """A reader can receive more, has closed its connection, or has sent something, which is
+        ignored."""
         if events & selectors.EVENT_READ:
             try:
                 one.is_gone = not one.sock.recv(4096)
@@ -139,9 +140,9 @@ class Streams:
             self._send(one)
 
     def _round(self) -> None:
-        """Send everywhere what is due."""
+        """Send each reader what is due."""
         has_changed = self._has_changed
-        if has_changed:  # written only then: a change that comes between is not lost
+        if has_changed:  # reset only then, so that no change in between is lost
             self._has_changed = False
         now = monotonic()
         for one in list(self._all.values()):
@@ -155,13 +156,13 @@ class Streams:
                 self._end(one)
 
     def _fill(self, one: Stream, now: float) -> None:
-        """Ask the source. As long as it has more it is asked again in the next round, after the
-        others had their turn."""
+        """Ask the source once. If it has more, it is asked again in the next round, after the
+        others have had their turn."""
         try:
             found = one.source.more()
         except (HoldfastError, OSError):
-            found = None  # the browser asks again
-        except Exception:  # a mistake of ours ends one stream, not all of them
+            found = None  # the browser reconnects
+        except Exception:  # a bug of ours ends one stream, not all of them
             traceback.print_exc()
             found = None
         one.look_at = now + (one.source.look_seconds if not found else 0.0)

@@ -1,4 +1,4 @@
-"""The ledger, live: in a terminal or in a browser.
+"""Commands that show the ledger live, in a terminal or a browser.
 
 top              top
 top_parts        its tables of locks, waiting requests and failures

@@ -1,4 +1,4 @@
-"""serve: the page, and what other programs may ask."""
+"""serve: the page, and the interface for other programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORT_MAX = 65535
 
 
 def serve(call: Call) -> int:
-    """Show the repository to browsers, until somebody interrupts."""
+    """Show the repository to browsers, until the command is interrupted."""
     context = CommandContext(call)
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -35,14 +35,14 @@ def serve(call: Call) -> int:
             document({"url": server.url, "root": server.root})
         else:
             out(plain(server.url))
-            talk(f"  {plain(server.root)}; interrupt to end")
+            talk(f"  {plain(server.root)}; interrupt to stop")
         over.wait()
     return DONE
 
 
 def beside(call: Call, manager: LockManager, pipeline: Pipeline | None) -> Server:
-    """The page of a dispatcher in the same process, on a ledger of its own: the dispatcher never
-    waits for those who watch."""
+    """The page of a dispatcher in the same process. It opens the ledger separately, so that the
+    dispatcher never waits for readers of the page."""
     assert manager.tree is not None
     server = open_server(
         call, LockManager.open(manager.tree.root), port=_port(call, "serve"),
@@ -60,10 +60,10 @@ def open_server(
     port: int,
     pipeline: Pipeline | None = None,
 ) -> Server:
-    """A server as the options say."""
+    """A server with the options of the command."""
     token = call.text("token") or os.environ.get(TOKEN_VARIABLE, "")
     if token and not (token.isascii() and token.replace("-", "").replace("_", "").isalnum()):
-        raise UsageError("a token is made of letters, digits, - and _", hint="try another")
+        raise UsageError("a token consists of letters, digits, - and _", hint="choose another")
     return Server(
         manager, host=call.text("host") or HOST, port=port, token=token,
         by=f"{user_name()}, on the page", changes=_by_person(manager), pipeline=pipeline,
@@ -71,11 +71,11 @@ def open_server(
 
 
 def _by_person(manager: LockManager) -> bool:
-    """Whether a person reads the address that is printed. An agent would have the secret too."""
+    """Whether a person started the command. To an agent it must not print the secret."""
     try:
         person("decide on a page", "", at_a_terminal=False, manager=manager)
     except UsageError as error:
-        talk(f"holdfast: the page only shows: {plain(error.message)}")
+        talk(f"holdfast: the page is read only: {plain(error.message)}")
         return False
     return True
 
@@ -85,7 +85,7 @@ def _manager(context: CommandContext) -> LockManager:
     if found is not None:
         return found
     if not os.path.lexists(f"{context.root()}/.git"):
-        raise UsageError("there is no ledger here", hint="go to a repository first")
+        raise UsageError("there is no ledger here", hint="run it in a repository")
     return context.open([])
 
 

@@ -1,4 +1,4 @@
-"""top: what the page shows, in a terminal. It is drawn again whenever something changes."""
+"""top: what the page shows, in a terminal, redrawn whenever something changes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from holdfast.manager.manager import LockManager
 from holdfast.server.state.board import Board
 from holdfast.server.state.event_history import EVENTS_MAX, History
 
-#: How often it is drawn although nothing happened: time passes, and what dies says nothing.
+#: How often it is redrawn without an event: times advance, and a process that dies writes none.
 LOOK_SECONDS = 1.0
-#: How often it is drawn at most.
+#: The least time between two redraws.
 DRAW_SECONDS = 0.1
-#: How many rows a table has at most: where it is drawn once, and where it can be scrolled.
+#: How many rows a table has at most: when it is printed once, and when it can be scrolled.
 ROWS, ROWS_SCROLLED = 20, 1000
 
 _NO_LEDGER = "there is no ledger here yet"
 
 
 def top(call: Call) -> int:
-    """Show it until the person at the terminal has seen enough; once, where no person looks."""
+    """Show the state until the person at the terminal quits; print it once without a terminal."""
     context = CommandContext(call)
     if call.flag("json") or not is_watched():
         return _once(call, context.find([]))
@@ -57,12 +57,12 @@ def _once(call: Call, manager: LockManager | None) -> int:
 
 
 def drawn(state: dict[str, Any], sheet: Sheet) -> list[str]:
-    """All of it as lines."""
+    """Everything, as lines."""
     return [title(state, sheet), *body(state, sheet)]
 
 
 class View:
-    """How things stand, and which paths were contended."""
+    """The state, and the contended paths."""
 
     def __init__(self, manager: LockManager) -> None:
         self._manager = manager
@@ -70,7 +70,7 @@ class View:
         self._history = History()
 
     def look(self) -> dict[str, Any]:
-        """As it is now."""
+        """The present state."""
         state = self._board.state()
         start = max(self._history.head, state["head"] - EVENTS_MAX)
         self._history.read(self._manager.events(start))
@@ -81,7 +81,7 @@ class View:
 
 
 class Watching:
-    """A person at a terminal, who scrolls while things change."""
+    """The screen of a person at a terminal, who may scroll while things change."""
 
     def __init__(self, context: CommandContext, terminal: Screen, stack: ExitStack) -> None:
         self._context = context
@@ -92,14 +92,14 @@ class Watching:
         self._bell: int | None = None
 
     def run(self) -> int:
-        """Until the person quits."""
+        """Show the state until the person quits."""
         while True:
             state = self._look()
             if self._is_over(state, monotonic()):
                 return DONE
 
     def _look(self) -> dict[str, Any] | None:
-        """How things stand; None as long as there is no ledger."""
+        """The state; None while there is no ledger."""
         if self._view is None:
             manager = self._context.find([])
             if manager is None:
@@ -109,7 +109,7 @@ class Watching:
         return self._view.look()
 
     def _is_over(self, state: dict[str, Any] | None, looked: float) -> bool:
-        """Show it until it is time to look again. True if the person quits."""
+        """Show the state until it is time to read it again. True if the person quits."""
         has_changed = False
         while True:
             self._show(state)
@@ -134,7 +134,7 @@ class Watching:
 
 @contextmanager
 def _changes(manager: LockManager) -> Iterator[int]:
-    """A descriptor that can be read whenever something was written to the ledger."""
+    """A descriptor that becomes readable whenever the ledger is written."""
     bell, rope = os.pipe()
     over = threading.Event()
 
@@ -144,7 +144,7 @@ def _changes(manager: LockManager) -> Iterator[int]:
             try:
                 now = manager.store.wait(head, LOOK_SECONDS)
             except HoldfastError:
-                return  # the thread that draws meets the same trouble, and says so
+                return  # the thread that draws meets the same error, and reports it
             if now != head and not over.is_set():
                 head = now
                 os.write(rope, b".")

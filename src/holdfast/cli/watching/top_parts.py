@@ -1,4 +1,4 @@
-"""What top shows: a title, the lists of tasks, who has what, who waits, and what went wrong."""
+"""The parts of top: a title, the lists of tasks, grants, waiting requests, and failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.core.sentences import duration
 from holdfast.gate.rulebook.file_states import BLOCKED
 from holdfast.server.state.queue_order import AGENT
 
-_NOTHING = "nothing is held, and nothing waits; a list of tasks: holdfast dispatch tasks.toml"
+_NOTHING = "nothing is held, and nothing is waiting; to run tasks: holdfast dispatch tasks.toml"
 
 
 def title(state: dict[str, Any], sheet: Sheet) -> str:
@@ -34,8 +34,8 @@ Part = tuple[list[Column], list[list[Cell]]]
 
 
 def _headline(state: dict[str, Any]) -> str:
-    """Where, how much is held, and how many wait. Of tasks, their lists say how far they are; a
-    task at work that waits inside a write is counted too, as its row says that it waits."""
+    """The repository, how much is held, and how many wait. The progress of tasks is in the lines of
+    their lists. A task at work that waits inside a write is counted too, since its row says so."""
     counts, own = state["counts"], top_tasks.items_of(state)
     of_tasks = sum(one["id"] in own for one in state["waiting"])
     of_tasks += sum(one["holder"] in own for one in state["tickets"])
@@ -95,13 +95,13 @@ def _at_work(state: dict[str, Any]) -> Part:
 
 
 def _words(one: dict[str, Any]) -> str:
-    """How the owner of a grant or of a place in line stands; nothing if that is no agent."""
+    """The state of the owner of a grant or a ticket; empty if the owner is not an agent."""
     standing = one.get("standing")
     return "" if standing is None else str(standing["words"])
 
 
 def _strays(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Agents that wait for a file without a place in line."""
+    """Agents that wait for a file without a ticket."""
     ids = {(row["id"], row["file"]) for row in state["queue"]["waiting"] if row["kind"] == AGENT}
     return [one for one in state["agents"] if (one["key"], one["file"]) in ids]
 
@@ -188,7 +188,7 @@ def _covers(grant: dict[str, Any]) -> str:
 
 
 def _moment(text: str) -> int:
-    """A moment of ledger time, in microseconds, from how it is written."""
+    """A moment of ledger time in microseconds, from its text."""
     from datetime import datetime
 
     return round(datetime.fromisoformat(text).timestamp() * SECOND)

@@ -1,4 +1,4 @@
-"""What top shows of lists of tasks: how far each is, its tasks, and who waits for whom."""
+"""The part of top for lists of tasks: the progress of each, its tasks, and what they wait for."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _COUNTED = (
 )
 
 
-# What is known
+# The data
 
 
 def lists_of(manager: LockManager, state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every list, the one that was begun last first, with its tasks and what each waits for.
-    `state` is how locks stand at about the same moment."""
+    """Every list, the latest first, with its tasks and what each waits for. `state` is the state
+    of locks at about the same moment."""
 
     def look(view: View) -> tuple[int, list[ListRecord], list[TaskRecord]]:
         return view.now, task_records.lists_in(view), task_records.tasks_in(view)
@@ -89,7 +89,7 @@ def _task_data(
     until = record.ended or (record.began if is_cut_off else now)
     said = [record.reason, chain_sentence(links)]
     if is_cut_off:
-        said.append("cut off: its dispatcher is gone")
+        said.append("cut off: its dispatcher has died")
     elif record.state == task_states.QUEUED and not links and not is_abandoned:
         said.append(_due(not_before - now))
     said.append(_outcome(record))
@@ -116,7 +116,7 @@ def _outcome(record: TaskRecord) -> str:
 
 
 def _waits_for_locks(state: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Wait]:
-    """Who stands in line behind whom, a task by its name. The holder of a task's locks has the id
+    """The waits of requests and items, with tasks by name. The holder of a task's locks has the id
     of its item."""
     for one in (*state["tickets"], *state["waiting"]):
         who = one["holder"] if "behind" in one else one["id"]
@@ -127,7 +127,7 @@ def _waits_for_locks(state: Mapping[str, Any], names: Mapping[str, str]) -> Iter
 
 
 def _waits_of_calls(state: Mapping[str, Any], list: str) -> Iterator[Wait]:
-    """For whom the tasks wait of which a call stands in line, as the server tells it."""
+    """The waits of tasks at work of which a call waits for a file, as the server computed them."""
     for one in state["tasks"]:
         if one["list"] == list and one["state"] in task_states.HOLDING:
             who = one["name"]
@@ -137,7 +137,7 @@ def _waits_of_calls(state: Mapping[str, Any], list: str) -> Iterator[Wait]:
 
 
 def items_of(state: Mapping[str, Any]) -> set[str]:
-    """The items of tasks: what they hold and wait for is shown with the tasks."""
+    """The items of tasks, whose locks and waits are shown with the tasks."""
     return {task["item"] for one in state["lists"] for task in one["tasks"] if task["item"]}
 
 
@@ -149,11 +149,11 @@ def waiting_in(state: Mapping[str, Any]) -> int:
     )  # fmt: skip
 
 
-# What is shown
+# The lines
 
 
 def lines_of(state: Mapping[str, Any], sheet: Sheet) -> list[str]:
-    """All lists. The tasks of one that is over are shown only if it was begun last."""
+    """All lists. Of a finished list the tasks are shown only if it is the latest."""
     shown = [one for at, one in enumerate(state["lists"]) if at == 0 or not one["is_over"]]
     lines: list[str] = []
     for one in shown:
@@ -166,12 +166,12 @@ def lines_of(state: Mapping[str, Any], sheet: Sheet) -> list[str]:
 def _progress_line(one: Mapping[str, Any]) -> str:
     counts = one["counts"]
     said = [f"{one['done']} of {one['total']} tasks done"]
-    # What was at work when the dispatcher died is at work no more.
+    # Tasks that were at work when the dispatcher died no longer are.
     said += [f"{one['cut_off']} cut off"] if one["cut_off"] else []
     said += [f"{counts[state]} {state}" for state in _COUNTED
              if counts.get(state)
              and not (one["cut_off"] and state in task_states.HOLDING)]  # fmt: skip
-    # When a dispatcher died is not known; a list that was done before took no time now.
+    # The time of a dispatcher's death is unknown; a list that was done before took no time now.
     if not one["is_abandoned"] and (one["elapsed_seconds"] or not one["is_over"]):
         said.append(f"{_time(one['elapsed_seconds'])} elapsed")
     if one["left_seconds"] is not None:
@@ -180,10 +180,10 @@ def _progress_line(one: Mapping[str, Any]) -> str:
 
 
 def _to_do(one: Mapping[str, Any], sheet: Sheet) -> list[str]:
-    """What a person has to see to."""
+    """The lines about what a person has to do."""
     lines = []
     if one["is_abandoned"]:
-        lines += sheet.lines(f"its dispatcher is gone; to continue: {one['command']}", RED)
+        lines += sheet.lines(f"its dispatcher has died; to continue: {one['command']}", RED)
     waiting = [task["name"] for task in one["tasks"] if task["state"] == task_states.REVIEWING]
     if waiting and not one["is_abandoned"]:
         more = f" (and {len(waiting) - 1} more)" if len(waiting) > 1 else ""
@@ -215,7 +215,7 @@ def _row(task: Mapping[str, Any], held: Sequence[str]) -> list[Cell]:
 
 
 def _held(state: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What the tasks have, by their items, without the lock that stands for the task itself."""
+    """The files that tasks hold, by item, without the lock that represents the task itself."""
     found: dict[str, list[str]] = {}
     for grant in state["locks"]["active_grants"]:
         paths = [path for path in grant["write_paths"] if not is_anchor(path)]
@@ -224,7 +224,7 @@ def _held(state: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def is_anchor(path: str) -> bool:
-    """Whether a lock stands for a task and not for anything that others could want."""
+    """Whether a lock represents a task, and no file or resource that others could want."""
     return path.startswith("task:")
 
 

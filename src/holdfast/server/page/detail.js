@@ -1,15 +1,15 @@
-// What there is to know about one thing: an agent's work with what it prints, a grant, a file, a controller.
+// The details of one thing: an agent's work with its output, a grant, a file, a controller.
 
 import { button, h, length, stands, who } from "./lists.js";
 import { chainOf, commitOf, decisionOf, diffOf, factsOf, keyOf, taskChip, troubleOf } from "./tasks.js";
 import { blocked, decisionButtons, reason, stateChip } from "./views.js";
 import { visible } from "./visible.js";
 
-// How much of an output is kept on the page.
+// How much output the page keeps.
 const TEXT_MAX = 200_000;
 const PATHS_MAX = 60;
 const REFRESH_MS = 1000;
-// What a terminal would obey: colours and the like. What is left of controls is spelled out.
+// Escape sequences that a terminal would obey, such as colours. Other control characters are spelled out.
 const CONTROL = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b[\]P][^\u0007\u001b]*(?:\u0007|\u001b\\)|\r(?=\n)/g;
 
 export class Detail {
@@ -52,7 +52,7 @@ export class Detail {
     this.drawn = Date.now();
   }
 
-  // It changed: draw it anew, but not under somebody's finger, and leave an output alone that somebody reads.
+  // Redraw after a change, but not while the person clicks, or reads an output.
   refresh(ledger, past) {
     const task = this.about?.kind === "task" && ledger.tasks.find((one) => keyOf(one) === this.about.id);
     if (this.isOpen && task && task.state !== this.state) {
@@ -67,9 +67,9 @@ export class Detail {
   async task(key, ledger, isSame) {
     const [list, name] = key.split("\n");
     const answer = await fetch(`/api/task?list=${encodeURIComponent(list)}&name=${encodeURIComponent(name)}`);
-    if (!answer.ok) return [h("h2", "", name), h("p", "muted", "It was forgotten.")];
+    if (!answer.ok) return [h("h2", "", name), h("p", "muted", "The ledger no longer has this task.")];
     const task = await answer.json();
-    // Drawn anew only if it changed: somebody may be reading a long diff.
+    // Redrawn only if it changed: the person may be reading a long diff.
     const look = JSON.stringify([task, this.orders.may]);
     if (isSame && this.look === look && this.isOpen) return null;
     Object.assign(this, { look, state: task.state });
@@ -86,7 +86,7 @@ export class Detail {
     const task = ledger.ofTask.get(id);
     if (task) return this.task(keyOf(task), ledger, isSame);
     const answer = await fetch(`/api/items/${encodeURIComponent(id)}`);
-    if (!answer.ok) return [h("h2", "", id), h("p", "muted", "It is not known any more.")];
+    if (!answer.ok) return [h("h2", "", id), h("p", "muted", "The ledger no longer has this item.")];
     const item = await answer.json();
     const facts = [
       ["phase", item.phase], ["status", item.status],
@@ -106,7 +106,7 @@ export class Detail {
     return [h("h3", "", "Waits for"), all.length ? h("ul", "", ...all, more) : h("p", "", item.sentence)];
   }
 
-  // What its agents printed, as they print it.
+  // The output of its agents, as they print it.
   output(item) {
     if (!item.logs.length) return [];
     const text = h("pre", "output", "");
@@ -140,40 +140,40 @@ export class Detail {
 
   async grant(id, ledger) {
     const grant = ledger.grants.get(id);
-    if (!grant) return [h("h2", "", "A grant that has ended")];
+    if (!grant) return [h("h2", "", "This grant has ended")];
     const { owner, standing: state } = grant;
     const facts = [
       ["state", state ? stands(state, ledger.now) : ""],
       ["for", length(ledger.now - grant.since)], ["reason", grant.reason], ["user", owner.user], ["client", owner.client],
       ["process", owner.pid ? String(owner.pid) : ""], ["session", owner.session],
-      ["lease ends in", grant.until ? length(grant.until - ledger.now) : "its owner's end"], ["grant", grant.id],
+      ["lease ends", grant.until ? `in ${length(grant.until - ledger.now)}` : "when its owner ends"], ["grant", grant.id],
     ];
     return [h("h2", "", who(grant.name)), list_(facts), ...files("Writes", grant.writes), ...files("Reads", grant.reads)];
   }
 
   async ticket(id, ledger) {
     const ticket = ledger.tickets.get(id);
-    if (!ticket) return [h("h2", "", "Somebody who waits no more")];
+    if (!ticket) return [h("h2", "", "This request is no longer waiting")];
     const state = ticket.standing;
     const facts = [
-      ["state", state ? stands(state, ledger.now) : ""], ["place in line", state?.line ? String(state.line) : ""],
+      ["state", state ? stands(state, ledger.now) : ""], ["place in queue", state?.line ? String(state.line) : ""],
       ["waiting", length(ledger.now - ticket.since)], ["reason", ticket.reason],
     ];
     return [
       h("h2", "", who(ticket.holder)), list_(facts),
-      ...this.waits({ ...ticket, sentence: ticket.sentence || "its turn" }, ledger),
+      ...this.waits({ ...ticket, sentence: ticket.sentence || "its turn in the queue" }, ledger),
       ...files("To write", ticket.write_paths), ...files("To read", ticket.read_paths),
     ];
   }
 
   async file(path, ledger) {
     const covers = (one) => one.writes.includes(path) || one.reads.includes(path);
-    const verb = (one) => (one.writes.includes(path) ? "writes" : "reads");
+    const verb = (one) => (one.writes.includes(path) ? "writing" : "reading");
     const said = (one) => {
       const state = one.owner?.key && ledger.standing.get(`${one.owner.key}\n${path}`);
       return state ? h("span", "muted", `, ${stands(state, ledger.now)}`) : "";
     };
-    const held = [...ledger.grants.values()].filter(covers).map((one) => h("li", "", who(one.name), ` ${verb(one)} it for ${length(ledger.now - one.since)}`, said(one)));
+    const held = [...ledger.grants.values()].filter(covers).map((one) => h("li", "", who(one.name), `, ${verb(one)} for ${length(ledger.now - one.since)}`, said(one)));
     const waits = [...ledger.items.values(), ...ledger.tickets.values(), ...ledger.calls]
       .filter((one) => (one.status ? one.status === "queued" && !one.grant_id : true) && (one.write_paths.includes(path) || one.read_paths.includes(path)))
       .slice(0, PATHS_MAX).map((one) => h("li", "", who(one.workflow || one.holder), said(one)));
@@ -182,9 +182,9 @@ export class Detail {
     waits.push(...strays.map((row) => stray(ledger.standing.get(`${row.id}\n${path}`))));
     const stopped = blocked(ledger).filter((one) => one.file === path).map(stray);
     const before = [...this.past.spans.values()].filter((one) => one.until && covers(one)).slice(-20).reverse()
-      .map((one) => h("li", "", who(one.holder), h("span", "muted", ` ${verb(one) === "writes" ? "wrote" : "read"} it for ${length(one.until - one.since)}, ${length(ledger.now - one.until)} ago`)));
+      .map((one) => h("li", "", who(one.holder), h("span", "muted", `, ${verb(one)} for ${length(one.until - one.since)}, until ${length(ledger.now - one.until)} ago`)));
     return [
-      h("h2", "", h("code", "", path)), ...section("Held by", held, "nobody"), ...section("Wanted by", waits, ""), ...section("Blocked here", stopped, ""), ...section("Before", before, ""),
+      h("h2", "", h("code", "", path)), ...section("Held by", held, "no agent"), ...section("Wanted by", waits, ""), ...section("Blocked here", stopped, ""), ...section("Earlier", before, ""),
     ];
   }
 

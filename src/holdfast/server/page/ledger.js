@@ -1,10 +1,10 @@
-// What the server answered last, and maps to look things up in. Nothing is computed here: what is held, how work is
-// counted, and every order is the server's.
+// The server's last answer, with maps for lookups. Nothing is computed here: grants, counts and every order come from the
+// server.
 
 const milliseconds = (text) => (text ? Date.parse(text) : 0);
 // How many spans are kept for the timeline.
 const SPANS_MAX = 4000;
-// A browser's clock that was set is off by more than an answer takes.
+// A larger change of the difference between the clocks means that one of them was set.
 const SET_MS = 2000;
 const TOLD = [
   "head", "name", "root", "off", "phase", "phase_words", "counts", "failures", "undecided", "progress", "tasks", "trouble", "guidance",
@@ -24,7 +24,7 @@ export class Ledger {
     this.standing = new Map(this.agents.map((one) => [`${one.key}\n${one.file}`, one]));
     this.cutOff = new Set(state.cut_off);
     this.ofTask = new Map(this.tasks.map((one) => [one.item, one]));
-    // Why items wait: as the state has it, as it was asked for since, and as it was known before.
+    // Why items wait: from the state and from later requests; `older` has what earlier states said.
     this.why = byId(state.waiting.filter((one) => one.why));
     this.older = before ? new Map([...before.older, ...before.why].filter(([id]) => this.items.has(id))) : new Map();
   }
@@ -39,7 +39,7 @@ export class Ledger {
   }
 }
 
-// What has happened, merged with what is known: the server tells only what changed since it was last asked.
+// History. The server sends only what has changed since the last request, and that is merged with what is known.
 export class Past {
   constructor() {
     Object.assign(this, { head: 0, spans: new Map(), contention: [] });
@@ -56,8 +56,8 @@ export class Past {
   }
 }
 
-// How far the ledger's clock is ahead of the browser's. An answer takes a while and may be a second old, so of several
-// the largest is the best.
+// How far the ledger's clock is ahead of the browser's. An answer takes time, and may be a second old, so of several
+// estimates the largest is the best.
 function aheadOf(found, before) {
   return before && Math.abs(found - before.ahead) < SET_MS ? Math.max(found, before.ahead) : found;
 }

@@ -1,8 +1,8 @@
-// Long lists of which only what is seen is drawn, and small helpers for drawing.
+// Long lists of which only the visible rows are drawn, and small helpers for drawing.
 
 import { visible } from "./visible.js";
 
-// An element with a class and children. Texts are texts, whatever is in them, and all of them can be seen.
+// An element with a class and children. Text is never parsed as HTML, and every character of it is visible.
 export function h(tag, look, ...children) {
   const made = document.createElement(tag);
   if (look) made.className = look;
@@ -47,7 +47,7 @@ export function chain(steps) {
   return h("span", "chain", ...found);
 }
 
-// A path that is too long for a line loses its middle: its name is at the end.
+// A path that is too long for a line loses its middle, since its name is at the end.
 export function path(full) {
   const parts = full.split("/");
   const isLong = full.length > 44 && parts.length > 3;
@@ -58,7 +58,7 @@ export function path(full) {
 
 export const many = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
-// A length of time as people say it.
+// A duration in words.
 export function length(ms) {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 120) return `${seconds} s`;
@@ -68,7 +68,7 @@ export function length(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-// A length of time to the second, as long as seconds matter.
+// A duration to the second, as long as seconds matter.
 export function countdown(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -76,7 +76,7 @@ export function countdown(ms) {
   return seconds % 60 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s` : `${seconds / 60} min`;
 }
 
-// How an agent stands towards a file. The server says the state in words; only the seconds are counted here.
+// The state of an agent towards a file. The server puts it in words; the page only counts the seconds.
 export function stands(one, now) {
   if (one.retry_at) {
     const left = Date.parse(one.retry_at) - now;
@@ -87,8 +87,8 @@ export function stands(one, now) {
 
 const BEYOND = 4;
 
-// A list with rows of one height. `draw` makes the content of a row; `open` is called for the row that is
-// chosen, `fold` for left (true) and right (false). The row that the keyboard is on stays the same one when others come.
+// A list whose rows have one height. `draw` makes the content of a row; `open` is called for the chosen row, `fold` for
+// left (true) and right (false). The keyboard stays on the same row when others appear.
 export class List {
   constructor(box, { height, draw, open, fold, empty, key = (row) => row.key }) {
     Object.assign(this, { box, height, draw, opens: open, fold, key, rows: [], at: -1, atKey: null });
@@ -116,7 +116,7 @@ export class List {
     this.paint();
   }
 
-  // Draw the rows that are seen. Only those that were not there before are made.
+  // Draw the visible rows. Elements are made only for rows that were not visible before.
   paint() {
     const { scrollTop, clientHeight } = this.box;
     if (!clientHeight) return;
@@ -140,7 +140,7 @@ export class List {
     }
     for (const old of this.made.values()) old.remove();
     this.made = seen;
-    // In the order in which they are seen, for those who have them read out.
+    // In their visible order, for screen readers.
     let after = this.inner.firstChild;
     for (const made of seen.values()) {
       if (made === after) after = after.nextSibling;
@@ -151,7 +151,7 @@ export class List {
     else this.box.removeAttribute("aria-activedescendant");
   }
 
-  // The rows that are seen now.
+  // The rows that are visible now.
   seen() {
     return this.shown ? this.rows.slice(...this.shown) : [];
   }
@@ -179,7 +179,7 @@ export class List {
     if (row && this.opens) this.opens(row);
   }
 
-  // The next row in a direction that is no heading.
+  // The next row in a direction, without the headings.
   next(from, step) {
     let at = from + step;
     while (at >= 0 && at < this.rows.length && this.rows[at].isHeading) at += step;

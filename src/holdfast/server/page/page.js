@@ -1,4 +1,4 @@
-// The page: begins, follows the ledger, and knows which view is shown.
+// The page: starts, follows the ledger, and knows which view is shown.
 
 import { Detail } from "./detail.js";
 import { Ledger, Past } from "./ledger.js";
@@ -11,7 +11,7 @@ import { visible } from "./visible.js";
 
 const $ = (id) => document.getElementById(id);
 const TABS = ["tasks", "files", "queue", "controllers", "timeline", "contention", "trouble"];
-// How soon after an event the state is asked for, reasons that it does not have, and history.
+// How long after an event the page requests the state, the reasons that the state lacks, and history.
 const STATE_MS = 100;
 const STATE_MS_MAX = 2000;
 const WHY_MS = 400;
@@ -28,20 +28,20 @@ let asking = 0;
 let askingHistory = 0;
 const folded = new Set();
 
-// The page's secret stands behind the # of the address that the server printed. Without it the page only shows. It is
-// kept for this window and this address alone: a cookie would go to every server of the same machine.
+// The page's secret follows the # in the address that the server printed. Without it the page is read only. The page
+// keeps it for this window and this address only: a cookie would be sent to every server on the same machine.
 
 const SECRET = "holdfast-secret";
 const [, told, asked = location.hash.slice(1)] = location.hash.match(/^#secret=([\w-]+)(?:#(.*))?$/) || [];
 let secret = told || "";
-try { // a browser may forbid to keep anything: then the secret lasts until the page is loaded again
+try { // a browser may forbid storage: then the secret lasts until the page is reloaded
   if (told) sessionStorage.setItem(SECRET, told);
   secret ||= sessionStorage.getItem(SECRET) || "";
 } catch {
   secret = told || "";
 }
 
-// Orders: the only things that this page can ask for.
+// Orders: the only requests of this page that change anything.
 
 async function order(path, body, pressed) {
   if (pressed) pressed.disabled = true;
@@ -49,7 +49,7 @@ async function order(path, body, pressed) {
     const headers = { "Content-Type": "application/json", Authorization: `Bearer ${secret}` };
     const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
     const said = await answer.json();
-    if (answer.status === 401) { // of an earlier server
+    if (answer.status === 401) { // the secret of an earlier server
       secret = "";
       draw();
     }
@@ -85,7 +85,7 @@ const show = (kind, id) => detail.open({ kind, id }, ledger, past);
 
 const lists = {
   tasks: new List($("list-tasks"), {
-    height: 54, draw: (row, made) => drawTask(row, made, ledger, orders, (one) => show("task", one.key)), empty: "There are no tasks: holdfast dispatch tasks.toml",
+    height: 54, draw: (row, made) => drawTask(row, made, ledger, orders, (one) => show("task", one.key)), empty: "No tasks yet. To start some: holdfast dispatch tasks.toml",
     open: (row) => show("task", row.key),
   }),
   files: new List($("list-files"), {
@@ -93,23 +93,23 @@ const lists = {
     open: (row) => (row.kind === "folder" ? fold(row, !row.isFolded) : show("file", row.path)), fold,
   }),
   queue: new List($("list-queue"), {
-    height: 54, draw: (row, made) => views.drawQueue(row, made, ledger), empty: "Nobody is at work, and nobody waits.",
+    height: 54, draw: (row, made) => views.drawQueue(row, made, ledger), empty: "No agent is at work, and none is waiting.",
     open: (row) => (row.kind === "stray" ? show("file", row.one.file) : show(["grant", "ticket"].includes(row.kind) ? row.kind : "item", row.key)),
   }),
   controllers: new List($("list-controllers"), {
-    height: 62, draw: (row, made) => views.drawController(row, made, orders), empty: "There is no work yet: holdfast dispatch screens.json",
+    height: 62, draw: (row, made) => views.drawController(row, made, orders), empty: "No work yet. To start some: holdfast dispatch screens.json",
     open: (row) => show("controller", row.key),
   }),
   timeline: new List($("list-timeline"), {
-    height: 28, draw: (row, made) => timeline.draw(row, made, ledger, past), empty: "Nothing was held in this time.",
+    height: 28, draw: (row, made) => timeline.draw(row, made, ledger, past), empty: "Nothing was held during this time.",
     open: (row) => show(timeline.by.value, row.key),
   }),
   contention: new List($("list-contention"), {
     height: 56, draw: (row, made) => views.drawContention(row, made, Math.max(0, ...past.contention.map((one) => one.waited_seconds))),
-    empty: "Nobody had to wait for a file.", open: (row) => show("file", row.key),
+    empty: "No request had to wait for a file.", open: (row) => show("file", row.key),
   }),
   trouble: new List($("list-trouble"), {
-    height: 54, draw: views.drawTrouble, empty: "No errors, no gaps, and nobody is blocked.",
+    height: 54, draw: views.drawTrouble, empty: "No errors, no gaps, no blocked agents.",
     open: (row) => (row.of ? showFailed(row.of) : row.path ? show("file", row.path) : null),
   }),
 };
@@ -121,7 +121,7 @@ function showFailed(one) {
 
 function fold(row, isFolded) {
   if (!row || row.kind !== "folder") return;
-  // Which are not as they are at first: hidden folders are closed then, and all others open.
+  // `folded` has the folders that are not as they were at first: hidden ones closed, all others open.
   if (isFolded !== (row.depth === 0 && row.path.startsWith("."))) folded.add(row.path);
   else folded.delete(row.path);
   lists.files.show(views.fileRows(ledger, folded, matcher()));
@@ -130,7 +130,7 @@ function fold(row, isFolded) {
 const tab = () => document.body.dataset.tab;
 const tabs = () => TABS.filter((one) => !$(`tab-${one}`).hidden);
 const isWide = () => matchMedia("(min-width: 1000px)").matches;
-// On a wide screen files and queue stand side by side.
+// On a wide screen, files and queue are side by side.
 const shown = () => (isWide() && ["files", "queue"].includes(tab()) ? ["files", "queue"] : [tab()]);
 
 function turnTo(name, { focus = false } = {}) {
@@ -183,7 +183,7 @@ function drawHeader() {
   const said = [`${counts.held} held`, `${counts.waiting} waiting`, counts.done ? `${counts.done} done` : "", counts.failed ? `${counts.failed} failed` : ""];
   $("figures").textContent = said.filter(Boolean).join(" · ");
   $("mode").textContent = orders.may ? "read and write" : "read only";
-  $("mode").title = orders.may ? "This page can decide and stop." : "This page only shows. To decide, open the whole address that was printed where the server was started.";
+  $("mode").title = orders.may ? "You can approve, reject and stop from this page." : "This page is read only. To approve, reject or stop, open the full address that the server printed when it started.";
   $("mode").hidden = false;
   $("stop").hidden = !orders.may || !ledger.progress.some((one) => one.runs);
   document.title = visible(`${counts.held} held, ${counts.waiting} waiting · ${ledger.name}`);
@@ -200,14 +200,14 @@ function drawHeader() {
   drawBanners();
 }
 
-// What to type, where there is nothing yet.
+// Commands to start with, in a repository where nothing has happened yet.
 let guided = "";
 function drawGuidance() {
   const look = JSON.stringify(ledger.guidance);
   if (look === guided) return;
   guided = look;
   const rows = ledger.guidance.flatMap((one) => [h("dt", "", h("code", "", one.command)), h("dd", "muted", one.does)]);
-  lists.files.empty.replaceChildren("Nothing is held.", rows.length ? h("div", "guide", h("p", "", "There is nothing here yet. Type, in this repository:"), h("dl", "", ...rows)) : "");
+  lists.files.empty.replaceChildren("Nothing is held.", rows.length ? h("div", "guide", h("p", "", "There is nothing here yet. In this repository, run:"), h("dl", "", ...rows)) : "");
 }
 
 function count(name, number, isUrgent = false) {
@@ -218,14 +218,14 @@ function count(name, number, isUrgent = false) {
 let bannersDrawn = "";
 function drawBanners() {
   const found = [];
-  if (ledger.trouble) found.push(["wrong", `The scheduler broke: ${ledger.trouble}. Its queue is kept; start it again with holdfast dispatch --resume.`, null]);
+  if (ledger.trouble) found.push(["wrong", `The scheduler failed: ${ledger.trouble}. Its queue is kept; restart it with holdfast dispatch --resume.`, null]);
   for (const one of ledger.progress) if (one.gone) found.push(["wrong", `${one.gone} To continue: `, null, one.command]);
   if (ledger.off) found.push(["careful", ledger.off, null]);
   for (const [kind, name, to] of [["controller", "controllers", "controllers"], ["task", "tasks", "tasks"]]) {
     const waiting = ledger.undecided.filter((one) => one.kind === kind);
     if (!waiting.length) continue;
-    const text = waiting.length === 1 ? `${waiting[0].name} waits for a decision.` : `${waiting.length} ${name} wait for a decision.`;
-    found.push(["careful", text + (orders.may ? "" : " Here it can only be seen: open the whole address that was printed where the server was started."), to]);
+    const text = waiting.length === 1 ? `${waiting[0].name} is waiting for a decision.` : `${waiting.length} ${name} are waiting for a decision.`;
+    found.push(["careful", text + (orders.may ? "" : " This page is read only: to decide, open the full address that the server printed when it started."), to]);
   }
   const look = JSON.stringify([found, tab()]);
   if (look === bannersDrawn) return;
@@ -241,9 +241,9 @@ function drawBanners() {
   }));
 }
 
-// Asking the server
+// Requests to the server
 
-// The state has the reasons of the first that wait. Those of others are asked for when their rows are seen.
+// The state has reasons only for the first waiting items. The page requests the others when their rows are visible.
 function askWhy() {
   if (asking || !shown().includes("queue")) return;
   const ids = lists.queue.seen().filter((row) => row.kind === "waiting" && !ledger.why.has(row.key)).map((row) => row.key);
@@ -262,8 +262,8 @@ function askWhy() {
   }, WHY_MS);
 }
 
-// What is held, who waits, how far the work is, and every order: the server computes all of it anew when something has
-// happened. The longer that takes, the less often it is asked.
+// After each event the server computes the whole state, including every order and count. The longer that takes, the less
+// often the page requests it.
 let askingState = 0;
 let stateTook = 0;
 function askState(wait = Math.min(STATE_MS_MAX, Math.max(STATE_MS, 8 * stateTook))) {
@@ -274,17 +274,17 @@ function askState(wait = Math.min(STATE_MS_MAX, Math.max(STATE_MS, 8 * stateTook
       await load();
       stateTook = performance.now() - began;
     } catch {
-      return; // the stream says that the server is gone, and comes back by itself
+      return; // the stream reports that the server is gone, and reconnects by itself
     }
   }, wait);
 }
 
-let isAnew = false; // the ledger is another one: what is known of the old one says nothing
+let isAnew = false; // the ledger was replaced: forget what is known about the old one
 async function load() {
   const answer = await fetch("/api/state");
   const state = await answer.json();
   if (!answer.ok) throw new Error(state.error.message);
-  if (ledger && !isAnew && state.head < ledger.head) return; // an earlier answer that came late
+  if (ledger && !isAnew && state.head < ledger.head) return; // an older answer that arrived late
   ledger = new Ledger(state, isAnew ? null : ledger);
   isAnew = false;
   draw();
@@ -298,7 +298,7 @@ function again() {
   askState(0);
 }
 
-// What has happened: as much of it as changed since the last answer.
+// History: only what has changed since the last answer.
 function askHistory(wait = !past.head ? 0 : tab() === "timeline" ? DRAWN_MS : HISTORY_MS) {
   askingHistory ||= setTimeout(async () => {
     askingHistory = 0;
@@ -317,8 +317,8 @@ function askHistory(wait = !past.head ? 0 : tab() === "timeline" ? DRAWN_MS : HI
   }, wait);
 }
 
-// A browser has only so many connections to one server, whatever the number of its windows. So a page that nobody
-// sees gives its own back after a while, and goes on where it was when it is looked at again.
+// A browser allows only a few connections to one server, however many windows it has. So a hidden page closes its stream
+// after a while, and continues from the same event when it becomes visible again.
 let resting = 0;
 function rest() {
   stream?.close();
@@ -338,7 +338,7 @@ function follow() {
   stream.onmessage = () => askState();
   stream.addEventListener("reset", again);
   stream.addEventListener("trimmed", again);
-  stream.addEventListener("changed", () => askState(0)); // a dispatcher has died: nothing else says so
+  stream.addEventListener("changed", () => askState(0)); // a dispatcher has died, which no event reports
 }
 
 function link(how) {
@@ -354,7 +354,7 @@ async function begin() {
     setTimeout(begin, 2000);
     return;
   }
-  // The second frame begins when the first was painted. Nothing else is asked for before.
+  // The second frame begins when the first has been painted. The page requests nothing else before that.
   requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("holdfast-shown")));
   const isThere = TABS.includes(asked) && !$(`tab-${asked}`).hidden;
   if (!isThere) turnTo($("tab-tasks").hidden ? "files" : "tasks");
@@ -375,7 +375,7 @@ function ask(title, text, yes) {
   $("ask").showModal();
 }
 
-// What goes on with the work that runs.
+// The commands that continue the work that is running.
 const commands = () => [...new Set(ledger.progress.filter((one) => one.runs).map((one) => one.command))].join("; ") || "holdfast dispatch --resume";
 
 $("stop").addEventListener("click", () =>

@@ -1,9 +1,9 @@
-// How far all the work is. Everything is counted by the server; only the seconds go on here.
+// The progress of all work. The server counts everything; the page only advances the seconds.
 
 import { h, length } from "./lists.js";
 import { visible } from "./visible.js";
 
-// How many works are shown at once: those that go on, or else the last one.
+// How many lists are shown together: those that are not finished, or else the last one.
 const SHOWN_MAX = 3;
 
 export function current(ledger) {

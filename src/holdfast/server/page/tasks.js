@@ -1,4 +1,4 @@
-// Tasks: the rows of all lists, and all that there is to know of one task.
+// Tasks: the rows of all lists, and the details of one task.
 
 import { button, chain, h, length, many, who } from "./lists.js";
 import { said } from "./progress.js";
@@ -30,7 +30,7 @@ export function drawTask(row, made, ledger, orders, open) {
   }
   const { one } = row;
   const spent = time(one, ledger);
-  // Drawn again only if it changed: a button that is about to be pressed must stay the same one.
+  // Redrawn only if it changed: a button must not be replaced while the person presses it.
   const look = JSON.stringify([one, spent, orders.may]);
   made.className = `line two task ${one.state}${made.classList.contains("at") ? " at" : ""}`;
   if (made.dataset.look === look) return;
@@ -54,7 +54,7 @@ function second(one) {
   return [files, one.line];
 }
 
-// For how long it is at work, or how long it took.
+// How long the task has been at work, or how long it took.
 function time(one, ledger) {
   if (one.at_work && one.since) return length(ledger.now - Date.parse(one.since));
   return one.worked_seconds ? length(one.worked_seconds * 1000) : "";
@@ -72,13 +72,13 @@ export function factsOf(task, ledger) {
   ];
 }
 
-// What went wrong, and the end of what was printed.
+// The reason of a failure, and the last lines of the output.
 export function troubleOf(task) {
   const found = [];
   if (task.reason) found.push(h("p", task.state === "failed" ? "wrong" : "", task.reason));
   if (task.tail.length) {
     found.push(h("h3", "", "The last lines"), h("pre", "output tail", task.tail.join("\n")));
-    if (task.log) found.push(h("p", "muted", "all of it: ", h("code", "", task.log)));
+    if (task.log) found.push(h("p", "muted", "full output: ", h("code", "", task.log)));
   }
   return found;
 }
@@ -86,7 +86,7 @@ export function troubleOf(task) {
 export function chainOf(task) {
   if (!task.chain.length) return [];
   const rows = [{ name: task.name }, ...task.chain].map((one, at) => h("li", "", h("span", "arrow", at ? "waits for " : ""), who(one.name), one.path ? h("span", "muted", " for ") : "", one.path ? h("code", "", one.path) : ""));
-  return [h("h3", "", "Who waits for whom"), h("ol", "steps", ...rows)];
+  return [h("h3", "", "Wait chain"), h("ol", "steps", ...rows)];
 }
 
 export function commitOf(task) {
@@ -94,20 +94,20 @@ export function commitOf(task) {
   return [h("h3", "", "Commit"), h("p", "", h("code", "", task.commit.slice(0, 12)), h("span", "muted", "  git show "), h("code", "muted", task.commit.slice(0, 12)))];
 }
 
-// Approve and reject, beside the diff: a person decides on what is shown, and on no other attempt.
+// Approve and Reject, beside the diff: the person decides on the attempt whose diff is shown, and on no other.
 export function decisionOf(task, orders) {
   if (task.state !== "reviewing") return [];
-  if (task.cut_off) return [h("p", "careful", "Its dispatcher is gone: it is undone, and done anew when the list is gone on with.")];
-  if (!orders.may) return [h("p", "careful", "It waits for a decision. Here it can only be seen: open the whole address that was printed where the server was started, or type ", h("code", "", "holdfast decide"), ".")];
+  if (task.cut_off) return [h("p", "careful", "Its dispatcher has died. When the list is resumed, this attempt is undone and repeated.")];
+  if (!orders.may) return [h("p", "careful", "This task is waiting for a decision. This page is read only: open the full address that the server printed when it started, or run ", h("code", "", "holdfast decide"), ".")];
   return [h("p", "decide",
     button("Approve", (pressed) => orders.decideTask(task, "approve", pressed), "primary approve"),
     button("Reject", (pressed) => orders.decideTask(task, "reject", pressed), "reject"),
-    h("span", "muted", "Reject undoes all of its changes."))];
+    h("span", "muted", "Reject undoes all its changes."))];
 }
 
 export async function diffOf(task) {
-  const title = task.state === "failed" ? "What it had changed, and is undone" : "Changes";
-  if (!task.diff) return task.state === "reviewing" ? [h("h3", "", title), h("p", "muted", "It has changed nothing that can be shown.")] : [];
+  const title = task.state === "failed" ? "Its changes, which were undone" : "Changes";
+  if (!task.diff) return task.state === "reviewing" ? [h("h3", "", title), h("p", "muted", "There are no changes to show.")] : [];
   const answer = await fetch(`/api/diff/${encodeURIComponent(task.item)}`);
   if (!answer.ok) return [];
   const lines = (await answer.text()).split("\n");
@@ -115,7 +115,7 @@ export async function diffOf(task) {
   const box = h("pre", "output diff", ...lines.slice(0, LINES_MAX).map((line) => h("span", lookOf(line), `${line}\n`)));
   box.tabIndex = 0;
   box.setAttribute("aria-label", "Changes");
-  return [h("h3", "", title), box, isAll ? "" : h("p", "muted", "all of it: ", h("code", "", `.holdfast/runs/${task.item}/changes.patch`))];
+  return [h("h3", "", title), box, isAll ? "" : h("p", "muted", "full diff: ", h("code", "", `.holdfast/runs/${task.item}/changes.patch`))];
 }
 
 function lookOf(line) {

@@ -1,12 +1,12 @@
-// Grants over time: a row for each file, or for each agent. Each row that is seen is a small drawing.
+// Grants over time: a row for each file, or for each agent. Each visible row is a small drawing.
 
 import { h, hue, length, who } from "./lists.js";
 import { visible } from "./visible.js";
 
 const LABEL = () => (innerWidth < 700 ? 130 : 280);
-// How much of the width lies beyond the present moment, so that its line is seen.
+// How much of the width lies after the present moment, so that its line is visible.
 const BEYOND = 0.03;
-// How many names the legend has.
+// How many names the legend shows.
 const NAMES_MAX = 8;
 
 export class Timeline {
@@ -14,13 +14,13 @@ export class Timeline {
     Object.assign(this, { by, span, axis, legend, drawn: "" });
   }
 
-  // From when to when is shown.
+  // The time range that is shown.
   range(ledger, past) {
     const now = ledger.now;
     const seconds = Number(this.span.value) || 0;
     const until = (first) => [first, now + (now - first) * BEYOND];
     if (seconds) return until(now - seconds * 1000);
-    // As far back as there is anything; of what is lately, at most an hour.
+    // As far back as the oldest span; for "lately", at most an hour.
     const oldest = this.span.value === "lately" ? now - 3_600_000 : 0;
     let first = now - 30_000;
     for (const span of past.spans.values()) if (span.since >= oldest) first = Math.min(first, span.since);
@@ -45,7 +45,7 @@ export class Timeline {
     }
     const rows = [...found.values()];
     for (const row of rows) row.writers = new Set(row.spans.filter((one) => one.mode === "write").map((one) => one.span.holder)).size;
-    // What many wrote comes first, what tools keep for themselves last.
+    // Files with many writers come first, the files of tools last.
     return rows.sort((a, b) => a.key.startsWith(".") - b.key.startsWith(".") || b.writers - a.writers || (a.key < b.key ? -1 : 1));
   }
 
@@ -96,7 +96,7 @@ export class Timeline {
     pen.fillRect(Math.round((ledger.now - from) * scale), 0, 1.5, height);
   }
 
-  // What the marks mean, and whose the colours are.
+  // The meaning of the marks, and the holder of each colour.
   drawLegend(rows) {
     const isByFile = this.by.value !== "agent";
     const counted = new Map();
@@ -135,7 +135,7 @@ export class Timeline {
   }
 }
 
-// Moments that are worth a mark, as many as there is room for.
+// Round moments for the marks, as many as there is room for.
 function ticks(from, to, width) {
   const steps = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800];
   const step = 1000 * (steps.find((one) => ((to - from) / 1000 / one) * 84 < width) || 2592000);

@@ -1,19 +1,19 @@
-// The rows of the lists: what each is about, and how it is drawn.
+// The rows of the lists, and how each is drawn.
 
 import { button, chain, h, length, many, path, stands, who } from "./lists.js";
 import { visible } from "./visible.js";
 
-// How the owner of something stands towards it, if it is an agent and there is more to say than that it has it.
+// The state of an agent towards the file that it holds or waits for; nothing if it simply owns the file.
 function standing(one, ledger) {
   return one.standing && !one.standing.is_plain ? stands(one.standing, ledger.now) : "";
 }
 
 // Files
 
-// Hidden folders are where tools keep things; people look for their own first.
+// Hidden folders belong to tools; people look for their own files first.
 const hiddenLast = (a, b) => a.startsWith(".") - b.startsWith(".") || (a < b ? -1 : 1);
 
-// The tree of all that is held, as rows. A folder with nothing but one folder in it is one row with it.
+// The tree of held files, as rows. A folder whose only content is another folder shares a row with it.
 export function fileRows(ledger, folded, matches) {
   const held = new Map();
   for (const grant of ledger.grants.values()) {
@@ -54,7 +54,7 @@ function flatten(node, depth, above, folded, rows, waits) {
       const [[next, only]] = inner.folders;
       [name, inner, full] = [`${name}/${next}`, only, `${full}/${next}`];
     }
-    // What tools keep for themselves is closed until it is opened: there may be thousands.
+    // The folders of tools are closed at first: they may have thousands of files.
     const isFolded = folded.has(full) !== (depth === 0 && full.startsWith("."));
     rows.push({ key: `folder ${full}`, kind: "folder", name, path: full, depth, count: inner.count, isFolded });
     if (!isFolded) flatten(inner, depth + 1, `${full}/`, folded, rows, waits);
@@ -88,13 +88,13 @@ export function drawFile(row, made) {
 export function queueRows(ledger, matches) {
   const rows = (all) => all.map((row) => rowOf[row.kind](row, ledger)).filter((row) => row && fits(row, matches));
   return [
-    ...group("Cut off: the dispatcher is gone", rows(ledger.queue.cut_off)),
+    ...group("Cut off: the dispatcher has died", rows(ledger.queue.cut_off)),
     ...group("At work", rows(ledger.queue.at_work)),
     ...group("Waiting", rows(ledger.queue.waiting)),
   ];
 }
 
-// What a row of the server's queue is about.
+// The object that a row of the server's queue names.
 const KINDS = { dispatched: "active", held: "review", queued: "waiting" };
 const rowOf = {
   item: ({ id }, ledger) => ({ key: id, kind: KINDS[ledger.items.get(id).status], item: ledger.items.get(id) }),
@@ -128,7 +128,7 @@ export function drawQueue(row, made, ledger) {
   );
 }
 
-// A row in words: whose, which phase, since when, and what there is to say.
+// The parts of a row: its name, its phase, since when, and the second line.
 function told(row, ledger) {
   if (row.kind === "active" || row.kind === "review") {
     const { item } = row;
@@ -160,7 +160,7 @@ const leased = (item, ledger) => [...ledger.grants.values()].filter((one) => one
 
 const also = (text) => (text ? ` · ${text}` : "");
 
-// An agent that waits: whose the file is, and when its retry is due.
+// An agent that waits: who holds the file, and when the retry is due.
 function waits(one, ledger) {
   const whose = one.owner ? [who(one.owner), " has "] : ["waits for "];
   return [...whose, path(one.file), also(stands(one, ledger.now))];
@@ -168,7 +168,7 @@ function waits(one, ledger) {
 
 function covers(wanted, reads, more_writes = []) {
   const writes = [...new Set([...wanted, ...more_writes])];
-  if (!writes.length && !reads.length) return h("span", "covers", "has no file yet");
+  if (!writes.length && !reads.length) return h("span", "covers", "no files yet");
   const [first] = writes.length ? writes : reads;
   const more = writes.length + reads.length - 1;
   const verb = writes.length ? "writes " : "reads ";
@@ -180,10 +180,10 @@ function again(item) {
   return marks.length ? h("span", "mark", marks.join(", ")) : "";
 }
 
-// Why somebody waits, and for whom.
+// Why a request waits, and for which holder.
 export function reason(waiter, ledger) {
   const known = ledger.reasonOf(waiter);
-  if (waiter.grant_id) return ["waits for a free slot; keeps its locks"];
+  if (waiter.grant_id) return ["waits for a free slot, with its locks held"];
   const [first] = known.why || [];
   if (!first) return [known.sentence ? `waits for ${known.sentence}` : "waits"];
   const verb = first.kind === "reservation" ? "has reserved" : first.held_mode === "write" ? "writes" : "reads";
@@ -203,7 +203,7 @@ export function controllerRows(ledger, matches) {
 export function drawController(row, made, orders) {
   const { one } = row;
   const at = made.classList.contains("at") ? " at" : "";
-  // Drawn again only if it changed: a button that is about to be pressed must stay the same one.
+  // Redrawn only if it changed: a button must not be replaced while the person presses it.
   const look = JSON.stringify([one.state, one.reason, one.analysed, one.failed, one.decision, one.targets.length, orders.may]);
   made.className = `line two controller${at}`;
   if (made.dataset.look === look && made.dataset.name === one.name) return;
@@ -222,7 +222,7 @@ export function stateChip(state) {
   return h("span", `chip ${state}`, state.replaceAll("_", " "));
 }
 
-// Approve and reject where somebody has to decide; analyse anew where all is over.
+// The buttons for what the server says that a person can order.
 export function decisionButtons(one, orders) {
   if (!orders.may) return "";
   if (one.orders.includes("approve")) {

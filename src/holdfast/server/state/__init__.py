@@ -1,12 +1,12 @@
 """The state that the page shows, computed in one view of the ledger.
 
-board           who holds what, what is in progress, and why each item waits
-ledger_facts    what one view of the ledger says about work and locks
-wait_chains     who waits for whom: A waits for B, which waits for C
+board           grants, items, workflows, and why each item waits
+ledger_facts    the facts about work and locks in one view of the ledger
+wait_chains     chains of waiting: A waits for B, which waits for C
 work_progress   how far the work is, and when it will be done
-task_board      the tasks of all lists
-controllers     the controllers of a manifest, and how far each is
-queue_order     the queue in the order in which it is shown
+task_board      the tasks of all lists, in the order in which they are shown
+controllers     the controllers, likewise
+queue_order     the rows of the queue, likewise
 tally           every count that the page, `/metrics` and `top` show
-event_history   what has happened: spans of grants, contention by file, gaps
+event_history   history: spans of grants, contention by file, gaps
 """

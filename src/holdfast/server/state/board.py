@@ -1,8 +1,8 @@
-"""How things stand, at one moment: who holds what, what is worked on, and why each one waits.
+"""The state of a repository at one moment: grants, items, workflows, and why each item waits.
 
-All of it is read in one view of the ledger, so its parts agree with each other and with `head`, the
-number of the last event that they know of. Whoever then follows the events after `head` misses
-nothing and hears nothing twice.
+It is read in one view of the ledger, so its parts agree with each other and with `head`, the number
+of the last event that they include. A reader that then follows the events after `head` misses none
+and gets none twice.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 
     Question = Callable[[View], list[ConflictInfo]]
 
-#: How many things in the way of one item are told; the rest is counted.
+#: How many conflicts of one item are listed; the rest are counted.
 WHY_MAX = 5
-#: How many of those that wait are listed, and how many of them with their reasons unless somebody
-#: wants more: finding out what a path is and who has it takes a millisecond for each.
+#: How many waiting items are listed, and how many of them with reasons unless the request asks for
+#: more: resolving an item's paths and finding their holders takes a millisecond.
 WAITING_MAX = 5000
 REASONS = 60
 
-#: What somebody waits for.
+#: What an item waits for.
 LOCKS, SLOT, DISPATCHER = "locks", "slot", "dispatcher"
 
 
 class Board:
-    """How the things of one repository stand, for whoever asks."""
+    """Computes the state of one repository, and answers questions about it."""
 
     def __init__(self, manager: LockManager) -> None:
         self._manager = manager
@@ -65,8 +65,8 @@ class Board:
         self._questions: dict[str, Question] = {}
 
     def state(self, reasons: int = REASONS, gaps: int = 0) -> dict[str, Any]:
-        """Everything but history. `reasons` is for how many of those that wait it is said why;
-        `gaps` is how many gaps history has."""
+        """Everything but history. `reasons` is how many waiting items and requests have their
+        reasons; `gaps` is the number of gaps in history."""
 
         def look(view: View) -> dict[str, Any]:
             now = Moment(view)
@@ -108,7 +108,7 @@ class Board:
         return {**transactions.look(self._manager, look), **self._surroundings()}
 
     def summary(self, reasons: int = REASONS, gaps: int = 0) -> dict[str, Any]:
-        """How far all the work is, with every task, and what is counted."""
+        """The progress of all work, every task, and all counts."""
 
         def look(view: View) -> dict[str, Any]:
             now = Moment(view)
@@ -138,11 +138,11 @@ class Board:
         }
 
     def gone(self) -> tuple[str, ...]:
-        """The work whose dispatcher has died. Nothing in the ledger says so."""
+        """The lists of tasks, and the screens, whose dispatcher has died. No event reports that."""
         return transactions.look(self._manager, work_progress.gone)
 
     def task(self, list: str, name: str) -> dict[str, Any] | None:
-        """One task, with all that its record says; None if there is none of that name."""
+        """One task with everything in its record; None if there is no task of that name."""
 
         def look(view: View) -> dict[str, Any] | None:
             now = Moment(view)
@@ -153,7 +153,7 @@ class Board:
         return transactions.look(self._manager, look)
 
     def agents(self) -> dict[str, Any]:
-        """How agents stand towards files: a part of the state that changes often."""
+        """The states of agents towards files: a part of the state that changes often."""
 
         def look(view: View) -> dict[str, Any]:
             found = _agents(standings(view), view.now)
@@ -162,7 +162,7 @@ class Board:
         return transactions.look(self._manager, look)
 
     def why(self, ids: Iterable[str]) -> dict[str, Any]:
-        """Why these items wait, of those that do."""
+        """Why items wait; of the given ones, those that do."""
 
         def look(view: View) -> dict[str, Any]:
             now = Moment(view)
@@ -178,7 +178,7 @@ class Board:
         return transactions.look(self._manager, look)
 
     def item(self, id: str) -> dict[str, Any] | None:
-        """One item; None if nobody knows it."""
+        """One item; None if the ledger has none of that id."""
 
         def look(view: View) -> dict[str, Any] | None:
             now = Moment(view)
@@ -193,11 +193,11 @@ class Board:
         return transactions.look(self._manager, look)
 
     def items(self, group: str) -> list[dict[str, Any]]:
-        """The items of one controller, as they came."""
+        """The items of one controller, in the order of their arrival."""
         return [item_data(item) for item in self._desk.items() if item.data.get("group") == group]
 
     def figures(self) -> dict[str, Any]:
-        """What can be counted."""
+        """The figures for `/metrics`."""
 
         def look(view: View) -> dict[str, Any]:
             now = Moment(view)
@@ -226,17 +226,18 @@ class Board:
         return {**item_data(item), **self._reason(now, view, item, found)}
 
     def _reason(self, now: Moment, view: View, item: WorkItem, found: Chains) -> dict[str, Any]:
-        """What keeps an item waiting: locks of others, or else that nobody is free to do it."""
+        """What an item waits for: locks of others, a free slot, or a dispatcher."""
         conflicts = [] if item.grant_id else self._question(item)(view)
         if conflicts:
             return _behind(now, conflicts, item.workflow, found)
         waits_for = SLOT if now.active else DISPATCHER
-        said = "a free slot" if now.active else "a dispatcher; none seems to be at work"
+        said = "a free slot" if now.active else "a dispatcher; none seems to be running"
         return {"waits_for": waits_for, "why": [], "why_more": 0, "for": [], "sentence": said,
                 "chain": []}  # fmt: skip
 
     def _question(self, item: WorkItem) -> Question:
-        """Finding out what a path really is costs more than asking who has it, so that is kept."""
+        """The function that finds an item's conflicts. It is cached, because resolving the paths
+        costs more than finding their holders."""
         known = self._questions.get(item.id)
         if known is None:
             known = self._questions[item.id] = self._desk.question(item)
@@ -261,7 +262,7 @@ class Board:
 
 
 def phase(now: Moment, work: list[dict[str, Any]]) -> str:
-    """All the work in one word. `ready` if there is none."""
+    """The phase of all work in one word; `ready` if there is none."""
     if now.trouble:
         return "error"
     found = {flow["state"] for flow in now.flows.values()}
@@ -282,14 +283,14 @@ def phase(now: Moment, work: list[dict[str, Any]]) -> str:
 
 
 def phase_words(phase: str, trouble: str, failed: int) -> str:
-    """The same as people read it. Work that is over with failures is not in error itself."""
+    """The phase for people. Work that finished with failures is not itself in error."""
     if phase == "error" and not trouble:
         return f"finished, {failed} failed"
     return phase.replace("_", " ")
 
 
 def item_data(item: WorkItem) -> dict[str, Any]:
-    """An item with the times as people write them."""
+    """An item with its times in ISO 8601."""
     dispatched, data = item.dispatched_at, item.to_data()
     return {
         **data,
@@ -326,21 +327,20 @@ def _grant(now: Moment, grant: Grant) -> dict[str, Any]:
 
 
 def _with_standing(now: Moment, one: dict[str, Any]) -> dict[str, Any]:
-    """A grant or a ticket, with how its agent stands towards its first file; None if its owner is
-    no agent."""
+    """A grant or a ticket with the state of its agent towards its first file; None if its owner is
+    not an agent."""
     key, paths = one["owner"]["key"], one["write_paths"]
     standing = now.standing.get((key, paths[0])) if key and paths else None
     return {**one, "standing": None if standing is None else _standing(standing, now.now)}
 
 
 def _standing(one: Standing, now: int) -> dict[str, Any]:
-    """How an agent stands towards a file. `is_plain` if there is no more to say than that it has
-    the file."""
+    """The state of an agent towards a file; `is_plain` if the agent simply owns the file."""
     return {**one.to_data(now), "is_plain": one.state == OWNED and not one.how}
 
 
 def _agents(found: list[Standing], now: int) -> dict[str, Any]:
-    """How agents stand, and the reports on those that were stopped."""
+    """The states of agents towards files, and the reports on blocked agents."""
     return {
         "agents": [_standing(one, now) for one in found],
         "blockers": [one.report for one in found if one.report is not None],

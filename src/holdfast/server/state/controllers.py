@@ -1,4 +1,4 @@
-"""The controllers of a manifest of screens: how far each is, and what a person can order for it."""
+"""The controllers of a manifest of screens: their states, and the orders that a person can give."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 APPROVE, REJECT, AGAIN = "approve", "reject", "analyze"
 
-#: In which order controllers are shown: those that need a person first.
+#: The order in which controllers are shown: first those that need a person.
 _SHOWN = (
     (states.AWAITING_DECISIONS,),
     (states.ERROR,),
@@ -29,7 +29,7 @@ _RANKS = {state: rank for rank, group in enumerate(_SHOWN) for state in group}
 
 
 def controllers(now: Moment) -> list[dict[str, Any]]:
-    """Every controller, in the order in which they are shown; of one state, in the manifest's."""
+    """Every controller in the order in which they are shown; within a state, in manifest order."""
     screens: dict[str, list[str]] = {}
     for screen in now.assignment.data["screens"] if now.assignment is not None else ():
         screens.setdefault(f"{screen['module']}/{screen['controller']}", []).append(screen["name"])
@@ -66,7 +66,7 @@ def _controller(
 
 
 def _orders(state: str) -> list[str]:
-    """What a person can order for a controller in this state."""
+    """The orders that a person can give for a controller in this state."""
     if state == states.AWAITING_DECISIONS:
         return [APPROVE, REJECT]
     return [AGAIN] if state in states.OVER else []

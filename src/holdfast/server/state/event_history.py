@@ -1,8 +1,8 @@
-"""What has happened, as it is drawn: spans of grants, contention by file, gaps. A fold of the
-ledger's events, one after the other; it keeps only so much of what is over.
+"""History as it is drawn: spans of grants, contention by file, gaps. It is folded from the ledger's
+events, one after the other, and keeps a bounded number of past spans and gaps.
 
-Contention is told for paths as they were named. A folder that somebody reads is a path of its own:
-that it also keeps others from the files in it is seen in why they wait, not here.
+Contention is counted for paths as requests named them. A folder that an agent reads is a path
+of its own: requests for files in it that wait for the reader are not counted here.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from holdfast.work.engine import item_store
 from holdfast.work.engine.work_items import ANALYZE, OPEN, QUEUED
 from holdfast.work.screens.run_report import Gap
 
-#: How many spans and gaps are kept of what is over, and of how many paths.
+#: How many past spans, gaps and paths are kept.
 SPANS_MAX = 3000
 GAPS_MAX = 500
 PATHS_MAX = 20_000
-#: How many events back it begins, where the ledger is longer.
+#: How many events back history begins, if the ledger is longer.
 EVENTS_MAX = 50_000
 
 
 class Span:
-    """One grant, from its beginning to its end, if it has one."""
+    """One grant, from its start to its end, if it has ended."""
 
     __slots__ = (
         "grant", "holder", "how", "item", "phase", "reads", "seq", "since", "until", "writes",
@@ -48,7 +48,7 @@ class Span:
         self.how = ""
         self.item = ""
         self.phase = ""
-        #: The event that changed it last.
+        #: The number of the event that last changed it.
         self.seq = 0
 
     def to_data(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Span:
 
 
 class Traffic:
-    """What went on at one path."""
+    """The grants of one path, and the requests for it."""
 
     __slots__ = ("at", "grants", "held", "readers", "refused", "to_read", "to_write", "waited",
                  "writers")  # fmt: skip
@@ -74,7 +74,7 @@ class Traffic:
 
     @property
     def waiting(self) -> int:
-        """How many want it now while others have it, and cannot share it."""
+        """How many requests wait now because they cannot share the path with its holders."""
         waiting = self.to_write if self.readers or self.writers else 0
         return waiting + (self.to_read if self.writers else 0)
 
@@ -83,7 +83,7 @@ class Traffic:
         return not (self.readers or self.writers or self.to_read or self.to_write)
 
     def pass_time(self, now: int) -> None:
-        """Count the time since something changed here."""
+        """Add the time since the last change here."""
         passed = max(0, now - self.at) if self.at else 0
         self.waited += self.waiting * passed
         self.held += passed if self.readers or self.writers else 0
@@ -100,7 +100,7 @@ class Traffic:
 
 
 class History:
-    """A reading of the ledger that goes on."""
+    """Reads the ledger event by event."""
 
     def __init__(self) -> None:
         self.head = 0
@@ -111,18 +111,18 @@ class History:
         self._traffic: dict[str, Traffic] = {}
         self._waiting: dict[str, tuple[list[str], list[str]]] = {}
         self._gaps: list[Gap] = []
-        #: The items that are not over, by their ids: what their holders are called.
+        #: The open items by id: the names and phases under which their holders are shown.
         self._items: dict[str, tuple[str, str]] = {}
         #: The analyses of each controller.
         self._screens: dict[str, dict[str, None]] = {}
 
     def read(self, history: Iterable[Event]) -> None:
-        """Go on with what came next."""
+        """Read the next events."""
         for event in history:
             self.see(event)
 
     def see(self, event: Event) -> None:
-        """One more event."""
+        """Read one event."""
         self.head, self._now = event.seq, event.at
         data = event.data
         if event.type == events.LOCK_ACQUIRED:
@@ -142,15 +142,15 @@ class History:
             self._gap(event)
 
     def spans(self, since: int = 0) -> list[Span]:
-        """What was held and is held, oldest first; of that, what changed after an event."""
+        """Past and present spans, oldest first; only those that changed after event `since`."""
         return [one for one in (*self._over.values(), *self._live.values()) if one.seq > since]
 
     def gaps(self) -> list[Gap]:
-        """What agents wanted to write and were not given, the latest last."""
+        """The writes that agents wanted and were refused, the latest last."""
         return list(self._gaps)
 
     def contention(self, most: int) -> list[dict[str, Any]]:
-        """The paths that were fought over, the worst first."""
+        """The contended paths, the worst first."""
         contended = [
             (path, one)
             for path, one in self._traffic.items()
@@ -159,12 +159,12 @@ class History:
         contended.sort(key=lambda pair: (-pair[1].waiting, -pair[1].waited, -pair[1].refused))
         return [one.to_data(path, self._now) for path, one in contended[:most]]
 
-    # One kind of event each
+    # Each reads one kind of event
 
     def _begin(self, event: Event) -> None:
         data = event.data
         reads, writes = covered(data)
-        self._want(data["id"], [], [])  # it may have waited in line
+        self._want(data["id"], [], [])  # the request may have waited
         holder = data["holder"]["id"]
         span = Span(data["id"], holder, reads, writes, event.at)
         if holder in self._items:  # a file that a task has leased at the write
@@ -181,7 +181,7 @@ class History:
     def _end(self, event: Event) -> None:
         span = self._live.pop(event.data["grant"], None)
         if span is None:
-            return  # from before we began to read
+            return  # granted before the first event that was read
         span.until, span.seq = event.at, event.seq
         span.how = events.ENDINGS[event.type] or event.data.get("why", "")
         for path in span.reads:
@@ -222,10 +222,10 @@ class History:
         self.gap_count += 1
         del self._gaps[:-GAPS_MAX]
 
-    # Small things
+    # Helpers
 
     def _want(self, id: str, reads: list[str], writes: list[str]) -> None:
-        """Somebody waits for these from now on, and for nothing else."""
+        """A request waits for these paths from now on, and for no others."""
         for sign, (old_reads, old_writes) in (
             (-1, self._waiting.pop(id, ([], []))),
             (1, (reads, writes)),
@@ -247,7 +247,7 @@ class History:
         return found
 
     def _forget_paths(self) -> None:
-        """Half of them: those where nothing goes on and least did."""
+        """Forget half of the paths: idle ones with the least contention."""
         quiet = [(one.waited, one.refused, path) for path, one in self._traffic.items()
                  if one.is_quiet]  # fmt: skip
         for _waited, _refused, path in sorted(quiet)[: PATHS_MAX // 2]:

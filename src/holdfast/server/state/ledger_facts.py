@@ -1,4 +1,4 @@
-"""What one view of the ledger says about work and locks, read once, so that its parts agree."""
+"""The facts about work and locks in one view of the ledger, read once, so that they agree."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from holdfast.gate.people.file_standing import Standing
     from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 
-#: The resource that stands for a task itself (`work.tasks.attempt.anchor`): not a file.
+#: The resource that represents a task itself (`work.tasks.attempt.anchor`): not a file.
 _ANCHOR = re.compile(r"task:[A-Za-z0-9-]+-[0-9a-f]{6}")
 
 
 def without_anchors(paths: list[str]) -> list[str]:
-    """Paths without the resources that stand for tasks themselves."""
+    """Paths without the resources that represent tasks."""
     return [path for path in paths if not _ANCHOR.fullmatch(path)]
 
 
 def covers_files(grant: Grant) -> bool:
-    """Whether a grant covers anything but a task itself."""
+    """Whether a grant covers anything besides a task itself."""
     return any(not _ANCHOR.fullmatch(path) for path in grant.paths)
 
 
 class Moment:
-    """What one view of the ledger says."""
+    """The facts in one view of the ledger."""
 
     def __init__(self, view: View) -> None:
         self.head, self.now = view.head, view.now
@@ -60,67 +60,67 @@ class Moment:
 
     @property
     def active(self) -> list[WorkItem]:
-        """Those that are worked on, in the order in which they were sent out."""
+        """The items that an agent works on, in the order of their dispatch."""
         found = [item for item in self.items.values() if item.status == DISPATCHED]
         return sorted(found, key=lambda item: item.dispatched)
 
     @property
     def held(self) -> list[WorkItem]:
-        """Those that keep their locks until a person has decided, in the same order."""
+        """The items that keep their locks until a person has decided, in the same order."""
         found = [item for item in self.items.values() if item.status == HELD]
         return sorted(found, key=lambda item: item.dispatched)
 
     @property
     def queued(self) -> list[WorkItem]:
-        """Those that wait, as they come."""
+        """The items that wait, in the order in which they will be dispatched."""
         found = [item for item in self.items.values() if item.status == QUEUED]
         return sorted(found, key=lambda item: item.rank)
 
     @property
     def others(self) -> list[Grant]:
-        """Grants that belong to no item: agents and people who work for themselves."""
+        """Grants that belong to no item: those of agents and people without a dispatcher."""
         return [grant for grant in self.grants if self.item_of(grant.id, grant.holder.id) is None]
 
     @property
     def strangers(self) -> list[Ticket]:
-        """Tickets in the kernel's line that belong to no item."""
+        """Tickets that belong to no item."""
         found = ((one, self.item_of(one.id, one.request.holder.id)) for one in self.tickets)
         return [ticket for ticket, item in found if item is None]
 
     @property
     def strays(self) -> list[Standing]:
-        """Agents that wait for a file without a place in line."""
+        """Agents that wait for a file without a ticket."""
         return [one for one in self.agents if one.state == RETRY_PENDING and not one.line]
 
     @property
     def calls(self) -> dict[str, Ticket]:
-        """For each item that is at work and of which a call stands in line, the ticket."""
+        """For each item at work of which a call waits for a file, the ticket of that call."""
         found = ((self._items.get(one.request.holder.id), one) for one in self.tickets)
         return {item.id: ticket for item, ticket in found
                 if item is not None and item.ticket != ticket.id}  # fmt: skip
 
     def item_of(self, *ids: str) -> WorkItem | None:
-        """The item that a grant, a place in line or a holder belongs to."""
+        """The item that a grant, a ticket or a holder belongs to."""
         return next((self._items[id] for id in ids if id in self._items), None)
 
     def item_behind(self, conflict: ConflictInfo) -> WorkItem | None:
-        """The item that is in the way."""
+        """The item of the holder that a conflict names."""
         return self.item_of(conflict.grant_id, conflict.holder)
 
     def name(self, conflict: ConflictInfo) -> str:
-        """What people call the holder that is in the way: an item by its workflow or task."""
+        """The display name of the holder in a conflict: for an item, its workflow or task."""
         item = self.item_behind(conflict)
         return conflict.holder if item is None else item.workflow
 
 
 def task_of(item: WorkItem) -> tuple[str, str] | None:
-    """The list and the name of the task that an item is an attempt at; None if it is no task."""
+    """The list and the name of an item's task; None if the item is not an attempt at a task."""
     if "list" not in item.data or "task" not in item.data:
         return None
     return str(item.data["list"]), str(item.data["task"])
 
 
 def _listed(lists: list[ListRecord], tasks: list[TaskRecord]) -> list[TaskRecord]:
-    """The tasks that are part of a list as it was begun last."""
+    """The tasks that are in their list as it was last started."""
     names = {(one.name, task) for one in lists for task in one.tasks}
     return [one for one in tasks if (one.list, one.name) in names]

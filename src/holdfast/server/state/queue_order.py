@@ -1,6 +1,6 @@
-"""The queue as it is shown: what was cut off, who is at work and who waits, each in its order.
+"""The rows of the queue in the order in which they are shown: cut off, at work, waiting.
 
-A row names what it is about; the state has that itself, under the same id.
+A row only names an object by its id; the object itself is elsewhere in the state.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ ITEM, GRANT, TICKET, AGENT = "item", "grant", "ticket", "agent"
 
 
 def groups(now: Moment, cut_off: Collection[str], waiting_max: int) -> dict[str, list[Row]]:
-    """The rows of each part of the queue. At work: items in review, items that are out, and the
-    grants of agents and people. Waiting: requests in line, agents in no line, and items in the
-    order in which they will be served."""
+    """The rows of each part of the queue. At work: items in review, items at work, and the grants
+    of agents and people. Waiting: tickets, agents without a ticket, and items in the order in which
+    they will be dispatched."""
     out = [*now.held, *now.active]
     others = sorted(now.others, key=lambda grant: grant.acquired_at)
     return {
@@ -42,7 +42,7 @@ def groups(now: Moment, cut_off: Collection[str], waiting_max: int) -> dict[str,
 
 
 def wanted(now: Moment) -> dict[str, int]:
-    """How many wait for each path: items without locks, requests in line, agents in no line."""
+    """How many wait for each path: items without locks, tickets, and agents without a ticket."""
     found: Counter[str] = Counter()
     for item in now.queued:
         if not item.grant_id:

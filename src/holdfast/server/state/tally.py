@@ -1,8 +1,7 @@
-"""What is counted, once: the header, the tabs, the headings, `/metrics` and `top` show these.
+"""All counts: the header, the tabs, the headings, `/metrics` and `top` show these.
 
-A unit of work is a task, a controller, or an item that is part of neither. Whether one has failed
-is decided here and nowhere else: `failures` are the rows of what went wrong, and `failed` is how
-many they are.
+A unit of work is a task, a controller, or an item that belongs to neither. Only this module decides
+whether one has failed: `failures` lists those that have, and `failed` is their number.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from holdfast.work.tasks import task_states
 
 
 def counts(now: Moment, gaps: int = 0, cut_off: Collection[str] = ()) -> dict[str, int]:
-    """How many there are of each. `held` are grants; `at_work` are items that are out or in review,
-    and grants of agents and people; `waiting` are items, agents and people that wait; `decisions`
-    are controllers and tasks that wait for a person; `trouble` is all that went wrong. How many
-    `gaps` there were is history, and given; so are the items that were `cut_off` by the death of
-    their dispatcher, which are at work no more."""
+    """All counts by name. `held` counts grants; `at_work` items at work or in review, and grants of
+    agents and people; `waiting` items, agents and people that wait; `decisions` controllers and
+    tasks that wait for a person; `trouble` everything that went wrong. The number of `gaps` comes
+    from history; `cut_off` are the items whose dispatcher has died, and which are no longer at
+    work."""
     blocked = [one for one in now.agents if one.state == BLOCKED]
     failed = len(failures(now))
     return {
@@ -41,7 +40,7 @@ def counts(now: Moment, gaps: int = 0, cut_off: Collection[str] = ()) -> dict[st
 
 
 def failures(now: Moment) -> list[dict[str, Any]]:
-    """What has failed: controllers, tasks, and items that are part of neither."""
+    """The controllers and tasks that failed, and failed items that belong to neither."""
     flows = [
         {"kind": "controller", "name": name, "list": "", "reason": flow.get("reason", "")}
         for name, flow in now.flows.items() if flow["state"] == workflow_states.ERROR
@@ -58,8 +57,8 @@ def failures(now: Moment) -> list[dict[str, Any]]:
 
 
 def undecided(now: Moment, cut_off: Collection[str] = ()) -> list[dict[str, str]]:
-    """What waits for a person's decision. A task in review whose dispatcher died does not: it is
-    undone, and done anew by the next one."""
+    """The controllers and tasks that wait for a person's decision. A task in review whose
+    dispatcher has died does not: the next dispatcher undoes and repeats it."""
     flows = [{"kind": "controller", "name": name, "list": ""} for name, flow in now.flows.items()
              if flow["state"] == workflow_states.AWAITING_DECISIONS]  # fmt: skip
     tasks = [{"kind": "task", "name": one.name, "list": one.list} for one in now.tasks
@@ -74,6 +73,6 @@ def _done(now: Moment) -> int:
 
 
 def _alone(now: Moment) -> list[WorkItem]:
-    """Items that are part of no controller and no task."""
+    """Items that belong to no controller and no task."""
     return [item for item in now.items.values() if task_of(item) is None
             and str(item.data.get("group", "")) not in now.flows]  # fmt: skip

@@ -1,7 +1,7 @@
-"""The tasks of all lists, as the page and other programs are told of them.
+"""The tasks of all lists, for the page and other programs.
 
-A row has what is shown of every task at once, without its prompt and its output: a list may have
-hundreds. `one` has all of it.
+A row has what a table shows of a task, without its prompt and its output, since a list may have
+hundreds of tasks. `one` has everything.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from holdfast.work.tasks.task_records import TaskRecord
 #: How much of a prompt is in a row.
 LINE_CHARACTERS_MAX = 160
 
-#: In which order the tasks of a list are shown: those that need a person first, and last what is
-#: over.
+#: The order in which the tasks of a list are shown: first those that need a person, last those that
+#: are over.
 _ORDER = (
     (task_states.REVIEWING,),
     (task_states.FAILED,),
@@ -32,10 +32,10 @@ _ORDER = (
 )
 SHOWN = {state: rank for rank, group in enumerate(_ORDER) for state in group}
 
-#: What to type where there is nothing yet, and what comes of it.
+#: Commands to start with, and what each does.
 _GUIDANCE = (
     ('holdfast dispatch --task "what to do"', "let an agent do a task, in this checkout"),
-    ("holdfast dispatch TODO.md", "do every unticked item of a checklist, several at once"),
+    ("holdfast dispatch TODO.md", "do every unticked item of a checklist, several at a time"),
     ("holdfast init", "let the agents that you start yourself share this checkout"),
     ("holdfast lock FILE", "hold a file yourself, until holdfast unlock FILE"),
 )
@@ -44,9 +44,8 @@ _GUIDANCE = (
 def rows(
     now: Moment, found: Chains, cut_off: Collection[str], reasons: int
 ) -> list[dict[str, Any]]:
-    """Every task in the order in which they are shown: those of the latest list first, and of a
-    list those that need a person. What is waited for is told of the first `reasons` that wait for
-    locks, and of all that wait for other tasks."""
+    """Every task in the order in which they are shown: the latest list first. The first `reasons`
+    tasks that wait for locks have their chains, and so have all that wait for other tasks."""
     left, told = reasons, []
     latest = {one.name: -number for number, one in enumerate(now.lists)}
     for task in sorted(now.tasks, key=lambda one: (latest[one.list], SHOWN[one.state])):
@@ -61,7 +60,7 @@ def rows(
 def one(
     now: Moment, found: Chains, cut_off: Collection[str], list: str, name: str
 ) -> dict[str, Any] | None:
-    """All that is known of a task."""
+    """Everything in the record of a task."""
     task = next((each for each in now.tasks if (each.list, each.name) == (list, name)), None)
     if task is None:
         return None
@@ -75,7 +74,7 @@ def one(
 
 
 def guidance(now: Moment) -> list[dict[str, str]]:
-    """What to type, where nothing is held, nothing waits and no work was ever begun."""
+    """Commands to start with, if nothing is held, nothing waits and no work was ever started."""
     if now.grants or now.tickets or now.items or now.lists or now.flows or now.agents:
         return []
     return [{"command": command, "does": does} for command, does in _GUIDANCE]

@@ -1,8 +1,8 @@
-"""Who waits for whom, as a chain: A waits for B, which waits for C.
+"""Chains of waiting: A waits for B, which waits for C.
 
-An item waits for the holder that is in its way; a task also for those that it comes after; a task
-at work also for the holder of a file that one of its calls stands in line for. Of several the first
-is followed, so a chain is one way through the graph, and ends where nothing more is known.
+An item waits for the holder of a file that it needs; a task also for the tasks that it comes after,
+and a task at work for the holder of a file that one of its calls waits for. Of several, the chain
+follows the first, so it is one path through the graph, and ends where nothing more is known.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.work.tasks.task_records import TaskRecord
 
-    #: What is in the way of an item that waits.
+    #: Finds the conflicts of an item that waits.
     Question = Callable[[WorkItem], list[ConflictInfo]]
 
-#: How many steps of a chain are told.
+#: How many steps a chain has at most.
 STEPS_MAX = 8
 #: Why a task waits for another one, if not for a file.
 AFTER = "comes after it"
@@ -34,7 +34,7 @@ AFTER = "comes after it"
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One step: what is waited for, under which name, and for which of its files."""
+    """One step: the holder that the previous one waits for, its name, and the file."""
 
     node: str
     name: str
@@ -45,7 +45,7 @@ class Link:
 
 
 class Chains:
-    """The chains of one moment. What is in the way of whom is looked up once."""
+    """The chains at one moment. Each conflict is looked up once."""
 
     def __init__(self, now: Moment, view: View, question: Question) -> None:
         self._now = now
@@ -56,15 +56,15 @@ class Chains:
         self._calls = now.calls
 
     def of_item(self, item: WorkItem) -> list[dict[str, str]]:
-        """What an item waits for, step by step."""
+        """The chain of an item."""
         return self._chain(self._node(item))
 
     def of_task(self, task: TaskRecord) -> list[dict[str, str]]:
-        """What a task waits for, step by step."""
+        """The chain of a task."""
         return self._chain(_node_of(task))
 
     def after(self, conflicts: list[ConflictInfo]) -> list[dict[str, str]]:
-        """What a request waits for that has these in its way."""
+        """The chain of a request with these conflicts."""
         first = self._first(conflicts)
         return [] if first is None else [first.to_data(), *self._chain(first.node)]
 
@@ -75,14 +75,14 @@ class Chains:
         while link is not None and len(steps) < STEPS_MAX:
             steps.append(link.to_data())
             if link.node in seen:
-                break  # a deadlock, which is about to be resolved
+                break  # a deadlock that is about to be resolved
             seen.add(link.node)
             link = self._link(link.node)
         return steps
 
     def _link(self, node: str) -> Link | None:
         if node not in self._links:
-            self._links[node] = None  # while it is looked for
+            self._links[node] = None  # until it is found
             self._links[node] = self._found(node)
         return self._links[node]
 
@@ -98,7 +98,7 @@ class Chains:
         return None if item is None else self._first(self._conflicts(item))
 
     def _before(self, task: TaskRecord) -> Link | None:
-        """The first task that it comes after and that is not done."""
+        """The first of the tasks before it that is not done."""
         before = (self._tasks.get((task.list, name)) for name in task.task.after)
         left = [one for one in before if one is not None and one.state != task_states.DONE]
         return Link(_node_of(left[0]), left[0].name, "") if left else None

@@ -1,12 +1,12 @@
-"""How far all the work is: how much is done, for how long it has gone on, and when it will be done.
+"""The progress of all work: how much is done, how long it has taken, and when it will be done.
 
-`holdfast.work.tasks.list_progress` computes how far a list of tasks is, for the page and for `top`.
-The end is reported as unknown before a task has ended, while only people are waited for, and when
+`holdfast.work.tasks.list_progress` computes the progress of a list of tasks, for the page and for
+`top`. The end is unknown before a task has ended, while the work only waits for people, and while
 no dispatcher is running.
 
-A killed dispatcher writes nothing, so its death is no event. It is judged by the process that it
-recorded in the ledger (`holdfast.work.abandoned_work`); a process of another machine or container
-cannot be judged from here and counts as alive.
+A dispatcher that is killed writes nothing, so no event reports its death. It is detected by the
+process that the dispatcher recorded in the ledger (`holdfast.work.abandoned_work`). The death of
+one on another machine or in another container cannot be detected from here: it counts as alive.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ RESUME = "holdfast dispatch --resume"
 
 
 def progress(now: Moment) -> list[dict[str, Any]]:
-    """All work that was begun and not forgotten, the latest last."""
+    """The progress of all work in the ledger, the latest last."""
     found = [_of_list(now, one) for one in now.lists]
     screens = _of_screens(now)
     return [*([] if screens is None else [screens]), *found]
 
 
 def cut_off(now: Moment, work: list[dict[str, Any]]) -> set[str]:
-    """The items that are out or in review as far as the ledger knows, and whose dispatcher is
-    gone."""
+    """The items that are at work or in review according to the ledger, and whose dispatcher has
+    died."""
     lists = {one["name"] for one in work if one["gone"] and one["kind"] == TASKS}
     screens = any(one["gone"] for one in work if one["kind"] == SCREENS)
     found = ((item, task_of(item)) for item in (*now.active, *now.held))
@@ -53,8 +53,8 @@ def cut_off(now: Moment, work: list[dict[str, Any]]) -> set[str]:
 
 
 def gone(view: View) -> tuple[str, ...]:
-    """The work whose dispatcher is gone: what a timer compares with its last look. As long as every
-    dispatcher lives, or has ended with nothing left to do, only a few records are read for that."""
+    """The work whose dispatcher has died, for a timer that compares it with its last result. While
+    every dispatcher lives, or has ended with nothing left to do, this reads only a few records."""
     begun = [witness for one in task_records.lists_in(view) for witness in one.dispatchers]
     begun += assignment.dispatchers_of(view.note(assignment.NOTE), view.note(assignment.DISPATCHER))
     if not any(map(is_proven_dead, begun)):
@@ -91,12 +91,11 @@ def _title(one: ListRecord) -> str:
 
 def _gone(one: ListRecord, left: int) -> str:
     count = "1 task is" if left == 1 else f"{left} tasks are"
-    return f"The dispatcher of {_title(one)} is not running any more, and {count} left."
+    return f"The dispatcher of {_title(one)} is no longer running, and {count} left."
 
 
 def _forecast(at: Progress, left: list[TaskRecord]) -> tuple[float | None, str, str]:
-    """The seconds that are left, the same in words, and what it was judged by; None if it is not
-    known."""
+    """The seconds left, or None if unknown; the same in words; and the basis of the forecast."""
     if not left:
         return 0.0, "", ""
     if at.is_abandoned:
@@ -105,11 +104,11 @@ def _forecast(at: Progress, left: list[TaskRecord]) -> tuple[float | None, str, 
     if undecided == len(left):
         return None, "waits for a decision", ""
     if at.left is None:
-        known = "what is left takes longer than usual" if at.done else "before a task is done"
+        known = "the rest takes longer than usual" if at.done else "before a task is done"
         return None, f"end not known{':' if at.done else ''} {known}", ""
-    judged = "1 task that is done" if at.done == 1 else f"{at.done} tasks that are done"
+    based = "1 finished task" if at.done == 1 else f"{at.done} finished tasks"
     more = ", and a decision" if undecided else ""
-    return at.left / SECOND, f"about {duration(at.left)} left{more}", f"judged by {judged}"
+    return at.left / SECOND, f"about {duration(at.left)} left{more}", f"based on {based}"
 
 
 # Screens
@@ -140,8 +139,8 @@ def _of_screens(now: Moment) -> dict[str, Any] | None:
         "states": {}, "slots": 0, "review": bool(event.data["review"]),
         "command": RESUME, "runs": left > 0 and not is_gone,
         "elapsed_seconds": elapsed / SECOND, "forecast_seconds": seconds, "forecast": said,
-        "forecast_basis": "judged by the pace so far" if seconds else "",
-        "gone": "The dispatcher is not running any more, and work is left." if is_gone else "",
+        "forecast_basis": "based on the pace so far" if seconds else "",
+        "gone": "The dispatcher is no longer running, and work is left." if is_gone else "",
     }  # fmt: skip
 
 
