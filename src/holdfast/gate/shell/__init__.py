@@ -1,8 +1,8 @@
 """What a shell command line plainly writes, without running any of it.
 
-`read(command, cwd)` gives a `Reading`: paths, git verbs that may change any file of the tree, and
-whether something in the line could write what its text does not tell. It is no sandbox: a program
-may write what it likes, and a line that is unsure has to be watched in another way.
+`read(command, cwd)` returns a `Reading`: paths, git verbs that may change any file of the tree, and
+whether the line may write files that its text does not show. This is no sandbox: a program may
+write any file, and a line that is unsure has to be watched in another way.
 
     parsing         characters to words, commands and arguments
     line_walk       follows the commands in order
@@ -27,12 +27,12 @@ LENGTH_MAX = 1_000_000
 def read(command: str, cwd: str) -> Reading:
     """What a command line writes if it is typed in `cwd`, an absolute path. Never raises.
 
-    Patterns are matched against the files that are there now; small patch files are read.
+    Patterns are matched against the files that exist now; small patch files are read.
     """
     if len(command) > LENGTH_MAX:
-        return Reading(unsure=True, problem="the command is too long to be read")
+        return Reading(unsure=True, problem="the command is too long to be parsed")
     if "\0" in command:
-        return Reading(unsure=True, problem="the command holds a NUL character")
+        return Reading(unsure=True, problem="the command contains a NUL character")
     from holdfast.gate.shell.line_walk import follow
 
     try:

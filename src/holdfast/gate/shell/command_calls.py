@@ -1,4 +1,4 @@
-"""One command with its arguments, and who knows what it writes."""
+"""One command with its arguments, and the handler that knows what it writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.gate.shell.line_walk import Stream, Walk
     from holdfast.gate.shell.scope import Scope
 
-    #: Notes what a call writes, and gives what it prints if that is known.
+    #: Notes what a call writes, and returns what it prints if that is known.
     Handler: TypeAlias = Callable[["Call"], str | None]
 
 
@@ -36,11 +36,11 @@ class Call:
         self.env: Final = env
 
     def again(self, words: list[Arg], scope: Scope | None = None) -> Call:
-        """The same place with other words: what stands behind `sudo` or `env`."""
+        """The same call with other words: the command after `sudo` or `env`."""
         return Call(self.walk, words, scope or self.scope, self.stdin, self.env)
 
     def write(self, arg: Arg | None, folder: bool = False) -> None:
-        """Note the path that an argument names. A pattern that fits nothing names none."""
+        """Note the path that an argument names. A pattern without a match names none."""
         if arg is None:
             return
         if not arg.known:
@@ -49,7 +49,7 @@ class Call:
             self.walk.write(arg.text, self.scope, folder)
 
     def remove(self, arg: Arg) -> None:
-        """Note that the file which an argument names is taken away."""
+        """Note that the file named by an argument is removed."""
         if not arg.known:
             self.walk.doubt()
         elif not arg.unmatched:
@@ -62,7 +62,7 @@ class Call:
         return self.walk.stream_text(self.stdin)
 
 
-#: Folders whose programs are what their names say.
+#: Folders whose programs are the well-known ones of their names.
 BIN = ("/bin", "/sbin", "/.bin", "/Scripts")
 
 
@@ -76,7 +76,7 @@ def program(text: str) -> str:
 
 
 def _visit(call: Call, text: str) -> None:
-    """Note that a program is given a path elsewhere, perhaps behind an option."""
+    """Note that a program gets a path elsewhere, perhaps in an option."""
     if text.startswith("-"):
         text = text.partition("=")[2]
     if text.startswith("/") or "../" in text or text == "..":
@@ -89,7 +89,7 @@ def run(call: Call) -> str | None:
         ALTERING,
         HANDLERS,
         HARMLESS,
-    )  # they need us, too
+    )  # imported here because they import this module
 
     walk = call.walk
     walk.spend(1)
@@ -128,7 +128,7 @@ def run(call: Call) -> str | None:
 
 
 def _alters(call: Call) -> bool:
-    """Whether one of those commands does more here than to tell something."""
-    if call.name in ("date", "hostname", "mount"):  # without words they only tell
+    """Whether a command from `ALTERING` changes anything in this call."""
+    if call.name in ("date", "hostname", "mount"):  # without arguments they only print
         return any(not arg.text.startswith("+") for arg in call.args)
     return True

@@ -1,6 +1,7 @@
-"""Tests for files, `[ -f x ]`: what they give decides what follows.
+"""Tests for files, `[ -f x ]`, whose result decides which commands are reached.
 
-Only if it is sure: the test is of one path, and nothing before it in the line can have changed it.
+Only if the result is certain: the test is of one path, and nothing before it in the line can have
+changed that path.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TESTS = {"-e": os.path.exists, "-f": os.path.isfile, "-d": os.path.isdir, "-L": 
 
 
 def truth_of(node: Node, scope: Scope, walk: Walk) -> bool | None:
-    """What a command gives if it is such a test; None if that is not sure."""
+    """The result of a command if it is such a test; None if it is uncertain."""
     name = node.words[0].plain() if isinstance(node, Simple) and node.words else None
     if not isinstance(node, Simple) or name not in ("test", "[") or walk.unsure:
         return None
@@ -40,6 +41,6 @@ def truth_of(node: Node, scope: Scope, walk: Walk) -> bool | None:
 
 
 def _is_touched(path: str, walk: Walk) -> bool:
-    """Whether the line did something so far to a path, or to what it lies in."""
+    """Whether the line so far has changed a path, or a folder that contains it."""
     below = any(path.startswith(one) for one in walk.writes if one.endswith("/"))
     return below or path in walk.writes or f"{path}/" in walk.writes or path in walk.folders

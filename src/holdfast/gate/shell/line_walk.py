@@ -1,8 +1,8 @@
 """Follow a parsed command line from left to right and note what it writes.
 
-Nothing is run. Both sides of a condition are followed, and what they leave differently (the folder,
-a variable) is not known afterwards. A loop over known words is followed word by word; any other
-loop once, with what its body changes taken as not known.
+Nothing is run. Both sides of a condition are followed, and state in which they differ (the folder,
+a variable) is unknown afterwards. A loop over known words is followed word by word; any other
+loop once, with everything that its body changes taken as unknown.
 
 The work is counted and ends at a limit, so a hostile line costs little and is merely unsure.
 """
@@ -51,17 +51,17 @@ FILE_SIZE_MAX = 1_000_000
 VISITS_MAX = 50
 
 OPENING = frozenset([">", ">>", ">|", "&>", "&>>", "<>"])
-#: Commands that do not fail, so that what follows `&&` is reached.
+#: Commands that do not fail, so that the command after `&&` is reached.
 CERTAIN = frozenset(["echo", "printf", ":", "true", "export", "declare", "local", "set", "shopt"])
 NO_FILES = ("/dev/", "/proc/self/fd/")
 
 
 class Enough(Exception):
-    """The line asks for more work than is reasonable."""
+    """The line requires more work than the limit allows."""
 
 
 class Stream:
-    """What a command reads as its standard input: a text, or a file."""
+    """The standard input of a command: a text, or a file."""
 
     __slots__ = ("path", "text")
 
@@ -71,7 +71,7 @@ class Stream:
 
 
 class Ways:
-    """How a shell stands after a command that went well, and after one that failed."""
+    """The shell's state after a command that succeeded, and after one that failed."""
 
     __slots__ = ("bad", "can_fail", "good", "printed")
 
@@ -114,12 +114,12 @@ class Walk:
         self.made: dict[str, str | None] = {}
         #: folders that the line itself made
         self.folders: set[str] = set()
-        #: what the line removes, and was not there: nor made by it, or made by it
+        #: what the line removes although it did not exist before: never made, or made by the line
         self.absent: set[str] = set()
         self.fleeting: set[str] = set()
         #: the names of the programs that it calls
         self.programs: set[str] = set()
-        #: places that the line goes to, or names to a program
+        #: places that the line enters, or passes to a program
         self.visits: dict[str, None] = {}
 
     def reading(self) -> Reading:
@@ -141,11 +141,11 @@ class Walk:
             self.unsure = True
 
     def alter(self) -> None:
-        """Note that something is changed which is no file of the tree."""
+        """Note that something other than a file of the tree is changed."""
         self.alters = True
 
     def write(self, text: str, scope: Scope, folder: bool = False) -> str | None:
-        """Note that a path is written; the path, or None if it is none that counts."""
+        """Note that a path is written; the path, or None if it does not count."""
         self.spend(1)
         path = scope.path(text) if text else None
         if path is None:
@@ -166,7 +166,7 @@ class Walk:
         return path
 
     def remove(self, text: str, scope: Scope) -> None:
-        """Note that a path is written by taking away what is there, if something is."""
+        """Note that a path is written by removing what exists there, if anything."""
         own = scope.path(text) in self.made
         path = self.write(text, scope)
         if path is not None and not self.muted and not os.path.lexists(path):
@@ -193,7 +193,7 @@ class Walk:
         return path.rstrip("/") in self.folders or os.path.isdir(path)
 
     def is_nowhere(self, path: str | None) -> bool:
-        """Whether `cd` there surely fails: nothing is there, and nothing in this line made it."""
+        """Whether `cd` there certainly fails: it does not exist, and the line did not make it."""
         if path is None or self.unsure or self.trees or self.is_folder(path):
             return False
         within = f"{path.rstrip('/')}/"
@@ -206,7 +206,7 @@ class Walk:
         return path is not None and (path in self.made or os.path.lexists(path))
 
     def file_text(self, path: str | None) -> str | None:
-        """The text of a small ordinary file, also of one that this very line wrote."""
+        """The text of a small regular file, also of one that this line itself wrote."""
         if path is None:
             return None
         if path in self.made:
@@ -286,7 +286,7 @@ class Walk:
         return _joined(all_printed)
 
     def attempt(self, node: Node, scope: Scope, stdin: Stream | None) -> Ways:
-        """Follow a command that may fail, and keep what is known then."""
+        """Follow a command that may fail, and keep what is certain in either case."""
         good = self.fork(scope)
         printed = self.command(node, good, stdin)
         name = _name(node)
@@ -303,7 +303,7 @@ class Walk:
         return Ways(good, bad, not certain, printed)
 
     def is_certain(self, node: Node, name: str | None, after: Scope) -> bool:
-        """Whether a command surely does what it is for."""
+        """Whether a command certainly succeeds."""
         if name == "cd":
             return self.is_folder(after.cwd)
         if name == "mkdir" and isinstance(node, Simple):
@@ -385,7 +385,7 @@ class Walk:
         scope.take(last)
 
     def loop(self, bodies: list[Sequence], scope: Scope, stdin: Stream | None) -> None:
-        """Any number of rounds: once to see what they change, then with that forgotten."""
+        """Any number of rounds: once to find what they change, then with that unknown."""
         trial = self.fork(scope)
         self.muted += 1
         for body in bodies:
@@ -477,7 +477,7 @@ class Walk:
         return stdin, targets
 
     def target(self, word: Word, scope: Scope) -> Arg | None:
-        """Where a redirection goes. Several words are an error to a shell: it goes nowhere."""
+        """The target of a redirection. Several words are an error to a shell: there is none."""
         found = argument(word, scope, self)
         return found[0] if len(found) == 1 else None
 
@@ -489,7 +489,7 @@ class Walk:
         return ""
 
 
-#: What changes the folder, or leaves it as it is and fails.
+#: Commands that change the folder, or fail and leave it unchanged.
 _MOVES = ("cd", "pushd", "popd")
 
 
@@ -508,7 +508,7 @@ def _is_descriptor(target: Arg) -> bool:
 
 
 def _forget_names(expression: str, scope: Scope) -> None:
-    """An arithmetic expression may set any variable that it names."""
+    """Forget variables: an arithmetic expression may set any that it names."""
     if "=" not in expression and "++" not in expression and "--" not in expression:
         return
     name = ""
@@ -522,7 +522,7 @@ def _forget_names(expression: str, scope: Scope) -> None:
 
 
 def follow(command: str, cwd: str) -> Reading:
-    """What `read` does, for a command that is not too long."""
+    """The work of `read`, for a command that is not too long."""
     try:
         body = parse(command)
     except ParseError as error:

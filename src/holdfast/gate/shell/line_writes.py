@@ -1,4 +1,4 @@
-"""What reading a command line gives."""
+"""The result of reading a command line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class TreeVerb(Value):
     """A git verb that may change any file of a working tree.
 
-    `argv` are the words after the verb, `folder` is where git works (empty if that is not known).
-    Not `plain`: some words are not known before the command runs; they stand as they were typed.
+    `argv` are the words after the verb, `folder` is where git works (empty if that is unknown).
+    Not `plain`: some words are unknown before the command runs; `argv` has them as typed.
     """
 
     __slots__ = ("argv", "folder", "plain", "verb")
@@ -30,12 +30,12 @@ class Reading(Value):
 
     `writes` are absolute paths, joined with the folder they are read from and nothing else: `..`
     is still in them, since only the file system knows where it leads. A path that ends in a slash
-    means everything below that folder. `absent` are those of them that it only removes and that are
-    not there anyway, `fleeting` those that it makes and removes again. `visits` are paths
-    elsewhere: folders that it goes to, and what programs are given there. `unsure`: something in
-    it could write what cannot be told from the text. `alters`: it changes something that is no file
-    of the tree (an empty folder, a mode, git's own data, a process). `programs`: the names of the
-    programs that it calls. `problem`: it could not be understood at all.
+    means everything below that folder. `absent` are those of them that it only removes and that do
+    not exist, `fleeting` those that it makes and removes again. `visits` are paths elsewhere:
+    folders that it enters, and paths there that programs get. `unsure`: it may write files that its
+    text does not show. `alters`: it changes something other than a file of the tree (an empty
+    folder, a mode, git's own data, a process). `programs`: the names of the programs that it calls.
+    `problem`: why it could not be parsed at all.
     """
 
     __slots__ = (
@@ -68,5 +68,5 @@ class Reading(Value):
 
     @property
     def only_reads(self) -> bool:
-        """Whether it is proven that nothing at all is changed."""
+        """Whether it is proven that the line changes nothing at all."""
         return not (self.writes or self.trees or self.unsure or self.alters or self.problem)

@@ -1,4 +1,4 @@
-"""What is known at one moment of a command line: folder, variables, functions."""
+"""What is known at one point of a command line: folder, variables, functions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
     from holdfast.gate.shell.parsing.syntax_nodes import Node
 
-    #: A text, the items of an array, or None for a value that is not known.
+    #: A text, the items of an array, or None for an unknown value.
     Known: TypeAlias = "str | list[str] | None"
 
 
 class Arg:
     """One word of a command after expansion.
 
-    Not `known`: `text` is only how it surely begins. `loose`: it may turn into any number of
-    words. `unmatched`: a pattern that fits no file, passed on as it was typed.
+    Not `known`: `text` is only its certain beginning. `loose`: it may expand to any number of
+    words. `unmatched`: a pattern without a match, passed on as typed.
     """
 
     __slots__ = ("known", "loose", "raw", "text", "unmatched")
@@ -56,7 +56,7 @@ class Scope:
         self.variables: dict[str, Known] = {}
         self.functions: dict[str, Node] = {}
         self.positional: list[Arg] | None = None
-        self.dead = False  # after exit, return, break: what follows is not reached
+        self.dead = False  # after exit, return, break: the following commands are not reached
         self.globs = True
         self.nullglob = False
 
@@ -66,7 +66,7 @@ class Scope:
         return other
 
     def take(self, other: Scope) -> None:
-        """Become what the other is."""
+        """Take over the other's state."""
         other._into(self)
 
     def _into(self, other: Scope) -> None:
@@ -81,7 +81,7 @@ class Scope:
         other.nullglob = self.nullglob
 
     def merge(self, other: Scope) -> None:
-        """Keep what is the same on both ways that may have been taken."""
+        """Keep what is the same in both branches, since either may have run."""
         if other.dead:
             return
         if self.dead:
@@ -121,9 +121,9 @@ class Scope:
         self.variables.pop("OLDPWD", None)
 
     def path(self, text: str) -> str | None:
-        """A path as it is meant here, or None if the folder is not known.
+        """A path made absolute, or None if the folder is unknown.
 
-        Doubled slashes and `.` go, `..` stays: where it leads is not in the text.
+        Doubled slashes and `.` are removed, `..` stays: only the disk knows where it leads.
         """
         if not text.startswith("/"):
             if self.cwd is None:
@@ -136,7 +136,7 @@ class Scope:
         return text
 
     def folder(self, text: str) -> str | None:
-        """Where `cd TEXT` leads: a shell takes `..` off its own spelling of the folder."""
+        """Where `cd TEXT` leads: a shell applies `..` to its own spelling of the folder."""
         path = self.path(text)
         if path is None:
             return None

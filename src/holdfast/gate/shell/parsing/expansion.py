@@ -1,4 +1,4 @@
-"""From words as typed to arguments as a command gets them, as far as that can be known."""
+"""From words as typed to arguments as a command receives them, as far as can be known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.gate.shell.scope import Known, Scope
 
     class Runner(Protocol):
-        """What expansion needs of the one who follows the commands."""
+        """What expansion needs from the walk over the commands."""
 
         def spend(self, steps: int) -> None: ...
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 BLANKS = " \t\n"
-#: A longer value is one that nobody types: doubling it again and again would fill the memory.
+#: Longer values are not computed: doubling one again and again would fill the memory.
 VALUE_MAX = 65_536
 TRIMS: dict[str, Callable[[str, int], str]] = {
     "#": lambda text, at: text[at:],
@@ -82,7 +82,7 @@ def arguments(words: list[Word], scope: Scope, run: Runner) -> list[Arg]:
 
 
 def argument(word: Word, scope: Scope, run: Runner, split: bool = True) -> list[Arg]:
-    """What one word becomes: with unquoted expansions, braces or patterns any number of words."""
+    """The arguments from one word: any number, with unquoted expansions, braces or patterns."""
     run.spend(1)
     plain = word.plain()
     if plain is not None and not has_magic(plain) and "{" not in plain and plain[:1] != "~":
@@ -144,7 +144,7 @@ def split(value: str, field: Field, done: list[Field]) -> Field:
 
 
 def join(values: list[str], quoted: bool, field: Field, done: list[Field]) -> Field:
-    """Put the items of `"$@"` or an array in, each a word of its own."""
+    """Insert the items of `"$@"` or an array, each as a word of its own."""
     for number, value in enumerate(values):
         if number:
             done.append(field)
@@ -214,7 +214,7 @@ def text_of(word: Word | None, scope: Scope, run: Runner) -> str | None:
 
 
 def pattern_of(word: Word, scope: Scope, run: Runner) -> str | None:
-    """A word as a pattern: what is quoted has no meaning of its own."""
+    """A word as a pattern: quoted characters have no special meaning."""
     pieces: list[str] = []
     for part in word.parts:
         if isinstance(part, Text):

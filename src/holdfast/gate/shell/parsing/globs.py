@@ -1,6 +1,6 @@
 """Patterns: `*`, `?`, `[…]` against names and folders, and `{a,b}` in words.
 
-A pattern is a text in which a backslash takes the meaning from the character after it.
+A pattern is a text in which a backslash makes the next character literal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ANY = "?"
 
 
 class TooMuch(Exception):
-    """More than anybody would want to follow."""
+    """The result would exceed the limit."""
 
 
 def escape(text: str) -> str:
@@ -44,7 +44,7 @@ def has_magic(text: str) -> bool:
 
 
 def steps_of(pattern: str) -> list[Step] | None:
-    """The steps of a pattern; None if it uses what we do not know."""
+    """The steps of a pattern; None if it uses unsupported syntax."""
     steps: list[Step] = []
     i, end = 0, len(pattern)
     while i < end:
@@ -121,7 +121,7 @@ def _fits(step: Step, c: str) -> bool:
 def spread(
     pattern: str, folder: str, made: Iterable[str], spend: Callable[[int], None]
 ) -> list[str] | None:
-    """The paths that fit, spelled like the pattern; None if that cannot be told.
+    """The paths that match, spelled like the pattern; None if that is unknown.
 
     `made` are paths that the same command line made before: they are not on the disk yet.
     """
@@ -218,7 +218,7 @@ def _names(folder: str) -> list[str] | None:
 
 
 def braces(parts: list[Part]) -> list[list[Part]]:
-    """The words that `{a,b}` and `{1..3}` make of one. `TooMuch` if they are too many."""
+    """The words that one with `{a,b}` or `{1..3}` expands to. `TooMuch` if they are too many."""
     opening = 0
     for part in parts:
         if isinstance(part, Text) and not part.quoted:
@@ -267,7 +267,7 @@ def _spread_braces(atoms: list[Part | str]) -> list[list[Part | str]]:
 
 
 def _partners(atoms: list[Part | str], i: int) -> tuple[list[int], int]:
-    """Where the commas of a brace and its partner stand; -1 if it has none."""
+    """The positions of a brace's commas and of its partner; -1 if it has none."""
     nested = 0
     commas: list[int] = []
     for j in range(i + 1, len(atoms)):

@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.gate.shell.parsing.syntax_nodes import Node
 
-#: Longest first, so that the first that fits is the one that is meant.
+#: Longest first, so that the first match is the right one.
 REDIRECTS = ("&>>", "<<<", "<<-", "&>", "<<", ">>", ">|", ">&", "<&", "<>", ">", "<")
 #: Words that end a list, where a command could begin.
 CLOSERS = frozenset(["then", "elif", "else", "fi", "do", "done", "esac", "}"])
@@ -43,7 +43,7 @@ DECLARERS = frozenset(["declare", "local", "export", "readonly", "typeset"])
 
 
 def parse(text: str, depth: int = 0) -> Sequence:
-    """The commands of a text. `ParseError` for what no shell would take, and for too deep nests."""
+    """The commands of a text. `ParseError` if no shell would accept it, or if it is too deep."""
     return Parser(text, depth).whole()
 
 
@@ -64,7 +64,7 @@ class Parser(WordReader):
     # steps between words
 
     def skip_lines(self) -> None:
-        """Skip blanks, comments and newlines; a newline brings the here-documents in."""
+        """Skip blanks, comments and newlines; a newline begins the here-documents."""
         while True:
             self.skip_blanks()
             if self.char() != "\n":
@@ -468,7 +468,7 @@ class Parser(WordReader):
 
 
 def _delimiter(word: Word) -> tuple[str, bool]:
-    """What ends a here-document, and whether its text is taken as it is."""
+    """The delimiter of a here-document, and whether its text is taken literally."""
     pieces: list[str] = []
     quoted = False
     for part in word.parts:

@@ -1,8 +1,8 @@
 """From characters to words: quoting, expansions, here-documents.
 
-A shell's words cannot be cut out first and understood later: `$(…)` in a word is a whole command
-line again, with its own quotes and here-documents. So the words and the commands are read by one
-descent over the text; this half knows words, `parser` knows commands.
+A shell's words cannot be split first and parsed later: `$(…)` in a word is a whole command line
+again, with its own quotes and here-documents. So one recursive descent over the text reads words
+and commands; this half reads words, `grammar` reads commands.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.gate.shell.parsing.syntax_nodes import Part, Redirect, Sequence
 
-#: Deeper than anybody types, and shallow enough for the interpreter's own stack.
+#: Deeper than any real command, and shallow enough for the interpreter's own stack.
 NESTING_MAX = 40
-#: More than anybody types, and little enough to be read within a moment.
+#: More than any real command has, and few enough to be parsed quickly.
 COMMANDS_MAX = 6000
 ARITHMETIC_MAX = 4000
 
@@ -59,7 +59,7 @@ class WordReader:
         #: here-documents that begin after the next newline: redirect, delimiter, quoted, tabs
         self.here: list[tuple[Redirect, str, bool, bool]] = []
 
-    # what the other half gives
+    # what the other half provides
 
     def sequence_until(self, closing: str) -> Sequence:
         raise NotImplementedError
@@ -82,7 +82,7 @@ class WordReader:
             raise ParseError("it is nested too deeply")
 
     def inner(self, text: str) -> WordReader:
-        """A reader of the same kind for a text that stood inside this one."""
+        """A reader of the same kind for a text inside this one."""
         if self.depth + 1 > NESTING_MAX:
             raise ParseError("it is nested too deeply")
         return type(self)(text, self.depth + 1, self.count)
@@ -104,7 +104,7 @@ class WordReader:
         self.i = i
 
     def plain_run(self, special: frozenset[str]) -> str:
-        """The character here, whatever it is, and those up to the next that means something."""
+        """The character here, whatever it is, and those up to the next special one."""
         text, end, begin = self.text, self.end, self.i
         i = begin + 1
         while i < end and text[i] not in special:
@@ -115,7 +115,7 @@ class WordReader:
     # words
 
     def word(self, pattern: bool = False) -> Word | None:
-        """The word that begins here, or None. The pattern of `[[ =~ ]]` may hold `(|)`."""
+        """The word that begins here, or None. The pattern of `[[ =~ ]]` may contain `(|)`."""
         start = self.i
         parts: list[Part] = []
         text, end = self.text, self.end
@@ -254,7 +254,7 @@ class WordReader:
         return body
 
     def arithmetic_end(self, i: int) -> int:
-        """Where the `))` that closes an expression stands, or -1: then it is a subshell."""
+        """The position of the `))` that closes an expression, or -1: then it is a subshell."""
         text, end, nested = self.text, min(self.end, i + ARITHMETIC_MAX), 0
         while i < end:
             c = text[i]
@@ -352,7 +352,7 @@ class WordReader:
         return Substitution(self.inner("".join(pieces)).whole(), quoted)
 
     def ansi(self) -> str:
-        """The rest of `$'…'`. Bytes that are no text stay what they are, as in file names."""
+        """The rest of `$'…'`. Bytes that are not valid text are kept, as in file names."""
         text, end = self.text, self.end
         out = bytearray()
         ended = False
@@ -401,7 +401,7 @@ def _encodes(c: str) -> bool:
 
 
 def _escape(text: str, i: int) -> tuple[bytes, int]:
-    """What the escape after a backslash in `$'…'` stands for, and where it ends."""
+    """The character that an escape in `$'…'` stands for, and where the escape ends."""
     c = text[i : i + 1]
     if c in ESCAPES and c:
         return ESCAPES[c].encode(), i + 1

@@ -1,4 +1,4 @@
-"""What a command line is made of, once parsed: words and the commands that they form."""
+"""The nodes of a parsed command line: words, and the commands that they form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ParseError(Exception):
-    """The text is no command line that we understand; the message says why."""
+    """The text cannot be parsed as a command line; the message says why."""
 
 
 class Word:
@@ -83,7 +83,7 @@ class Process:
 
 
 class Arithmetic:
-    """`$((…))`: its value is not computed, but what stands in it is expanded."""
+    """`$((…))`: its value is not computed, but its content is expanded."""
 
     __slots__ = ("body", "quoted")
 
@@ -93,7 +93,7 @@ class Arithmetic:
 
 
 class Mystery:
-    """Something whose value is never known here (extended patterns, `${!name}`)."""
+    """An expression whose value is never computed (extended patterns, `${!name}`)."""
 
     __slots__ = ("quoted",)
 

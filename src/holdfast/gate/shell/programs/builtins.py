@@ -1,4 +1,4 @@
-"""What the shell itself does, and commands that run another command."""
+"""The shell's own commands, and commands that run another command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def cd(call: Call) -> str | None:
     options = scan(call.args)
     if len(options.operands) > 1:
-        return ""  # an error, and it stays where it is
+        return ""  # an error, and the folder stays
     scope = call.scope
     if not options.operands:
         scope.enter(_home(call))
@@ -148,7 +148,7 @@ def quiet(call: Call) -> str | None:
     return ""
 
 
-# what prints something that can be known
+# commands whose output can be known
 
 
 def echo(call: Call) -> str | None:
@@ -214,7 +214,7 @@ def prefix(
     operands: int = 0,
     unsure: bool = False,
 ) -> Handler:
-    """A command whose first operands are its own and whose other words are a command."""
+    """A command that takes some operands and runs its other words as a command."""
 
     def handler(call: Call) -> str | None:
         if unsure:
@@ -271,7 +271,7 @@ def exec_(call: Call) -> str | None:
 
 
 def xargs(call: Call) -> str | None:
-    """Its words come from elsewhere: a command that only looks stays harmless."""
+    """The command's further words are unknown: one that only reads stays harmless."""
     values = ("--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace", "--max-lines")
     found = scan(call.args, "adEILnPs", values, attached="il", first_ends=True)
     words = found.operands

@@ -38,7 +38,7 @@ def sed(call: Call) -> str | None:
 
 
 def in_place(call: Call, files: list[Arg], suffix: str) -> None:
-    """Files that an editor changes, with the copies that it leaves beside them."""
+    """Files that an editor changes, with the backups that it leaves beside them."""
     for file in files:
         call.write(file)
         if suffix and file.known and not file.unmatched:
@@ -111,7 +111,7 @@ def awk(call: Call) -> str | None:
 def output_option(
     names: tuple[str, ...], takes: str, long_takes: tuple[str, ...] = (), unsure: bool = False
 ) -> Handler:
-    """A command that writes the file after an option, and nothing else (or who knows what)."""
+    """A command that writes the file after an option, and nothing else (or unknown files)."""
 
     def handler(call: Call) -> str | None:
         found = scan(call.args, takes, long_takes)
@@ -192,12 +192,12 @@ def wget(call: Call) -> str | None:
         if target.text != "-":
             call.write(target)
     else:
-        call.walk.doubt()  # it takes another name if the file is there, or if the server says so
+        call.walk.doubt()  # it chooses another name if the file exists, or if the server says so
     return None
 
 
 class Formatter:
-    """How a formatter is told to change files: with which options, and with which it does not."""
+    """With which options a formatter changes files, and with which it does not."""
 
     __slots__ = ("must", "never", "skip", "takes", "values")
 
@@ -226,7 +226,7 @@ class Formatter:
 
 
 def rewrite(call: Call, files: list[Arg]) -> None:
-    """Files that are given by name are known; a folder or a pattern means any of its files."""
+    """Files given by name are known; a folder or a pattern means any of its files."""
     if not files:
         call.walk.doubt()
     for file in files:

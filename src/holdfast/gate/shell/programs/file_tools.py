@@ -1,4 +1,4 @@
-"""Commands that make, move and remove files."""
+"""Commands that create, move and remove files."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def cp(call: Call) -> str | None:
         elif found.has("--parents"):
             call.walk.doubt()
         elif call.walk.is_folder(call.path(source)):
-            continue  # left out, with a word of complaint
+            continue  # skipped, with an error message
         elif deep and not call.walk.file_exists(call.path(source)):
-            call.walk.doubt()  # whether it will be a folder is not known
+            call.walk.doubt()  # it is unknown whether it will be a folder
         else:
             call.write(target)
     return None
 
 
 def copy_folder(call: Call, source: str, target: Arg) -> None:
-    """The files that a folder brings to another place, one by one; the whole folder if they are
+    """The files that copying a folder writes elsewhere, one by one; the whole folder if they are
     many."""
     top = call.scope.path(source)
     if not target.known or top is None:
@@ -59,7 +59,7 @@ def copy_folder(call: Call, source: str, target: Arg) -> None:
 def pairs(
     call: Call, operands: list[Arg], into: Arg | None, never_into: bool
 ) -> list[tuple[Arg | None, Arg | None]]:
-    """Sources, and what they become. None stands for what is not known."""
+    """Sources and their targets. None stands for an unknown one."""
     sources = operands
     if into is None:
         if len(operands) < 2:
@@ -126,7 +126,7 @@ def remove(call: Call, arg: Arg, deep: bool) -> None:
     path = call.path(arg)
     folder = call.walk.is_folder(path)
     if folder and path and os.path.islink(path.rstrip("/")) and not arg.text.endswith("/"):
-        folder = False  # the link goes, not what it leads to
+        folder = False  # the link is removed, not its target
     if folder and not deep:
         return  # an error: nothing happens
     if folder or (deep and arg.text.endswith("/")):

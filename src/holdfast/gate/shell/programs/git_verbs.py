@@ -1,7 +1,7 @@
-"""git: verbs that write files which they name, and verbs that may change any file of the tree.
+"""git: verbs that write files they name, and verbs that may change any file of the tree.
 
 A verb with a folder or a pattern for a path counts as one that may change any file: which ones
-depends on what is committed, and whoever asks git can tell exactly.
+depends on what is committed, and git itself can tell exactly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GLOBAL_TAKES = ("--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix",
                 "--config-env", "--attr-source")  # fmt: skip
 
-#: Verbs that leave all files of the tree as they are.
+#: Verbs that leave all files of the tree unchanged.
 LOOKING = frozenset([
     "add", "annotate", "blame", "branch", "bugreport", "cat-file", "check-attr", "check-ignore",
     "check-mailmap", "check-ref-format", "cherry", "column", "commit-graph", "commit-tree",
@@ -39,14 +39,14 @@ LOOKING = frozenset([
     "verify-commit", "verify-pack", "verify-tag", "version", "whatchanged", "write-tree",
 ])  # fmt: skip
 
-#: Those of them that leave git's own data as they are, too.
+#: Those of them that leave git's own data unchanged, too.
 READING = LOOKING - frozenset([
     "add", "branch", "commit-graph", "commit-tree", "config", "credential", "fetch", "fetch-pack",
     "gc", "hash-object", "maintenance", "mktag", "mktree", "notes", "pack-objects", "pack-refs",
     "prune", "reflog", "remote", "repack", "replace", "rerere", "symbolic-ref", "tag",
     "update-index", "update-ref", "write-tree",
 ])  # fmt: skip
-#: Without a name behind them these only list.
+#: Without an argument these only list.
 LISTING = frozenset(["branch", "reflog", "remote", "tag"])
 
 #: Verbs that may change any file, whatever their options.
@@ -76,7 +76,7 @@ class Git:
         return self.scope.path(arg.text) if arg.known else None
 
     def is_wide(self, arg: Arg) -> bool:
-        """Whether a path stands for more than one file."""
+        """Whether a path may mean more than one file."""
         if arg.text.startswith(":") or arg.text in (".", "..", "/"):
             return True
         magic = any(c in arg.text for c in "*?[")
@@ -84,7 +84,7 @@ class Git:
         return self.call.walk.is_folder(path) or (magic and not self.call.walk.file_exists(path))
 
     def write_paths(self, paths: list[Arg]) -> None:
-        """Paths that the verb writes; with a wide one among them it may be any file."""
+        """Paths that the verb writes; if one of them is wide, it may write any file."""
         if any(self.is_wide(arg) for arg in paths if arg.known and not arg.unmatched):
             self.tree()
             return
@@ -160,7 +160,7 @@ def look(one: Git) -> str | None:
 
 
 def find_top(folder: str | None) -> str | None:
-    """The working tree that a folder lies in, found by its `.git`."""
+    """The working tree that contains a folder, found by its `.git`."""
     while folder:
         if os.path.lexists(folder.rstrip("/") + "/.git"):
             return folder
@@ -171,7 +171,7 @@ def find_top(folder: str | None) -> str | None:
 
 
 def is_revision(one: Git, name: str) -> bool:
-    """Whether a name is a branch or tag for sure, by the files that git keeps."""
+    """Whether a name is certainly a branch or tag, judged by git's own files."""
     if name in ("HEAD", "-", "@", "FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD"):
         return True
     top = find_top(one.scope.cwd)
@@ -199,7 +199,7 @@ def checkout(one: Git) -> str | None:
     operands = found.operands
     if found.has("-b", "-B", "--orphan"):
         if operands and not (len(operands) == 1 and operands[0].text == "HEAD"):
-            one.tree()  # a new branch, but from somewhere else
+            one.tree()  # a new branch, but from another commit
         return None
     if found.has("-p", "--patch", "--pathspec-from-file") or any(arg.loose for arg in operands):
         one.tree()
@@ -323,7 +323,7 @@ def push(one: Git) -> str | None:
 
 
 def with_harmless(*words: str) -> Callable[[Git], str | None]:
-    """A verb whose first word decides whether it only looks."""
+    """A verb whose first word decides whether it only reads."""
 
     def handler(one: Git) -> str | None:
         if not one.args or one.args[0].text not in words:

@@ -1,4 +1,4 @@
-"""Options and operands of a command, in the way that nearly all of them are read."""
+"""Options and operands of a command, by the conventions that nearly all commands follow."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def scan(
 ) -> Options:
     """Tell options from operands.
 
-    `takes` are letters that want a value, `attached` those that have one only if it is written
-    right behind them, `long_takes` long names that want one. With `first_ends` the first operand
+    `takes` are letters that require a value, `attached` those that have one only if it follows
+    them directly, `long_takes` long names that require one. With `first_ends` the first operand
     ends the options, and everything after it is an operand.
     """
     found = Options()

@@ -18,7 +18,7 @@ NONE = "/dev/null"
 
 class Change:
     """One file of a diff: its name before and after. `moved`: git names both, and both change.
-    `git`: the diff was made by git, so that names begin at the top of the tree."""
+    `git`: git made the diff, so its names begin at the top of the tree."""
 
     __slots__ = ("git", "moved", "new", "old")
 
@@ -29,14 +29,14 @@ class Change:
         self.moved = moved
 
     def names(self) -> list[str]:
-        """The files that git writes for it."""
+        """The files that git writes for this change."""
         if self.moved:
             return [self.old, self.new]
         return [self.old if self.new == NONE else self.new]
 
 
 def diff_changes(text: str) -> list[Change]:
-    """The files of a unified diff. Lines inside the hunks are counted, never looked at."""
+    """The files of a unified diff. Lines inside the hunks are counted, never parsed."""
     found: list[Change] = []
     lines = text.split("\n")
     old = origin = ""
@@ -110,7 +110,7 @@ def _name(text: str) -> str:
 
 
 def strip(name: str, levels: int) -> str | None:
-    """A name without its first folders; None if it has not so many."""
+    """A name without its first folders; None if it has too few."""
     parts = name.split("/")
     if levels >= len(parts):
         return None
@@ -173,7 +173,7 @@ def patch(call: Call) -> str | None:
 
 
 def _choose(change: Change, level: int | None, scope: Scope) -> str | None:
-    """The name that `patch` takes: the one that is there, else the one that will be."""
+    """The name that `patch` chooses: one that exists, else the one to be created."""
     names: list[str] = []
     for name in (change.new, change.old):
         if name == NONE or not name:
@@ -216,7 +216,7 @@ def git_apply(call: Call, args: list[Arg], folder: str, top: str) -> None:
                 short = strip(name, levels)
                 if not short:
                     continue
-                # a plain diff counts from the folder, unless its names show that folder themselves
+                # names in a plain diff are relative to the folder, unless they contain it
                 guessed = level is None and name.partition("/")[2].startswith(inside)
                 base = top if change.git or guessed else folder
                 path = f"{base.rstrip('/')}/{prefix}{short}"

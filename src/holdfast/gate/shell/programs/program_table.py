@@ -1,6 +1,6 @@
-"""Who knows what which command writes, and which commands write nothing.
+"""Which handler knows what a command writes, and which commands write nothing.
 
-A command that stands nowhere here may do anything: a reading with it is unsure.
+A command that is not listed here may do anything: a reading that contains it is unsure.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ HARMLESS = frozenset([
     "pbcopy", "xclip", "open", "xdg-open", "tldr", "cowsay", "fortune", "figlet",
 ])  # fmt: skip
 
-#: Those that write no file of the tree and change something all the same.
+#: Commands that write no file of the tree but change something else.
 ALTERING = frozenset([
     "mkdir", "rmdir", "mkfifo", "mktemp", "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr",
     "mount", "kill", "pkill", "killall", "open", "xdg-open", "pbcopy", "xclip", "logger", "gh",
     "nc", "journalctl", "ip", "ifconfig", "hostname", "date", "dmesg", "sync",
 ])  # fmt: skip
 
-#: What these do with the words behind them is known; with others, not.
+#: With these words `gh` writes no file of the tree; with others it may.
 GH_LOOKS = frozenset(["view", "list", "status", "diff", "checks", "watch", "comment", "create"])
 
 
@@ -75,14 +75,14 @@ def runner(*verbs: str, unsure: bool = False) -> Handler:
 
 
 def version_only(call: Call) -> str | None:
-    """A tool that may do anything but tell its version."""
+    """A tool that may do anything, except when it only prints its version."""
     if [arg.text for arg in call.args] not in (["--version"], ["-v"], ["-V"], ["version"]):
         call.walk.doubt()
     return None
 
 
 def holdfast(call: Call) -> str | None:
-    """Our own commands write nothing that is not held; what `run` starts may."""
+    """Holdfast's own commands write only held files; commands that `run` starts may write any."""
     if call.args and call.args[0].text == "run":
         call.walk.doubt()
     return None

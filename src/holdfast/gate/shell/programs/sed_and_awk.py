@@ -1,7 +1,7 @@
 """Small languages inside arguments: what a sed or awk program writes by itself.
 
-Both can open files (`w FILE`, `print > "FILE"`) and run commands. The programs are read just far
-enough to see that; what is not understood is said to be uncertain.
+Both can open files (`w FILE`, `print > "FILE"`) and run commands. The programs are parsed just far
+enough to detect that; anything else counts as uncertain.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _sed_substitution(script: str, i: int) -> tuple[int, str]:
 
 
 def _delimited(script: str, i: int, delimiter: str) -> int:
-    """Behind the next delimiter that is not escaped; -1 if there is none."""
+    """The position after the next unescaped delimiter; -1 if there is none."""
     while i < len(script):
         c = script[i]
         if c == "\\":
@@ -108,7 +108,7 @@ def awk_writes(program: str) -> tuple[list[str], bool]:
     i, end = 0, len(program)
     printing = False
     nested = 0
-    before = ""  # the last thing that was no blank: tells a regular expression from a division
+    before = ""  # the last non-blank character: distinguishes a regular expression from a division
     while i < end:
         c = program[i]
         if c.isalpha() or c == "_":
