@@ -95,6 +95,11 @@ def test_bash_offers_what_follows_the_name_of_a_family(
     ]  # fmt: skip
 
 
+def test_bash_offers_the_commands_after_help(repo: Repository) -> None:
+    assert completed(repo, "help", "") == NAMES
+    assert completed(repo, "help", "unl") == ["unlock"]
+
+
 def test_bash_tells_a_family_s_lock_from_the_other(repo: Repository) -> None:
     assert completed(repo, "spec", "l") == ["lock"]
     assert "--timeout" in completed(repo, "spec", "lock", "--")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FILE = "file"
 FOLDER = "folder"
 TEXT = "text"
+NAME = "name of a command"
 
 
 class Option:
@@ -270,7 +271,7 @@ COMMANDS = (
     Command("undo", "guarding.gate_commands", "ID",
             "restore what a command changed although another agent holds it",
             takes=TEXT, group=AGENTS,
-            examples=("holdfast undo 7c2e", "holdfast undo 7c2e --json")),
+            examples=("holdfast undo 9c41d07e", "holdfast undo 9c41d07e --json")),
     Command("off", "guarding.off_and_on", "",
             "stop guarding until switched on again; only a person may",
             (Option("reason", "TEXT", "why; shown by status and to every agent that starts"),),
@@ -306,7 +307,7 @@ COMMANDS = (
     Command("serve", "watching.serve_command", "",
             "show everything live in a browser, and to other programs",
             (Option("port", "N", "where to listen, instead of 4747; 0 for any free port"),
-             Option("host", "H", "the address to listen on, instead of 127.0.0.1; needs a token"),
+             Option("host", "H", "listen on this address; then every request needs a token"),
              Option("token", "T", "the token to require, instead of a generated one")),
             group=REST, examples=("holdfast serve", "holdfast serve --port 0 --host 0.0.0.0")),
     Command("demo", "demo.demo_command", "",
@@ -319,7 +320,7 @@ COMMANDS = (
             examples=("source <(holdfast completion bash)",
                       "holdfast completion zsh > ~/.zfunc/_holdfast")),
     Command("help", "help", "[COMMAND]", "show how Holdfast, or one command, is used",
-            takes=TEXT, group=REST, examples=("holdfast help lock", "holdfast help spec lock")),
+            takes=NAME, group=REST, examples=("holdfast help lock", "holdfast help spec lock")),
 )  # fmt: skip
 
 FAMILIES: tuple[Family, ...] = (

@@ -11,7 +11,7 @@ fish   holdfast completion fish > ~/.config/fish/completions/holdfast.fish
 from __future__ import annotations
 
 from holdfast.cli import DONE
-from holdfast.cli.commands import FAMILIES, FILE, FOLDER, GLOBALS, TEXT, everything
+from holdfast.cli.commands import FAMILIES, FILE, FOLDER, GLOBALS, NAME, TEXT, everything
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, out
 
@@ -151,7 +151,12 @@ def _bash_case(step: Step) -> str:
 
 def _words(command: Command) -> str:
     """The words that may follow a command, or a colon for files."""
-    return ":" if command.takes in (FILE, "command", TEXT) else command.takes
+    return ":" if command.takes in (FILE, "command", TEXT) else _choices(command)
+
+
+def _choices(command: Command) -> str:
+    """The words of which a command takes one."""
+    return " ".join(_first_step().next) if command.takes == NAME else command.takes
 
 
 def zsh() -> str:
@@ -208,7 +213,7 @@ def _zsh_after(step: Step, indent: str) -> str:
         "command": "'(-)1:command: _command_names -e' '*::argument:_normal'",
         "": "",
         TEXT: "'1:word: '",
-    }.get(command.takes, f"'1:word:({command.takes})'")
+    }.get(command.takes, f"'1:word:({_choices(command)})'")
     options = _zsh_options(command.options).splitlines()
     return indent + " \\\n".join([f"_arguments $globals {rest}".rstrip(), *options])
 
@@ -284,7 +289,7 @@ def _fish_command(command: Command) -> list[str]:
     elif command.takes == "command":
         rest.append(f"complete -c holdfast{inside} -F -a '(__fish_complete_command)'")
     elif command.takes and command.takes != TEXT:
-        rest.append(f"complete -c holdfast{inside} -a '{command.takes}'")
+        rest.append(f"complete -c holdfast{inside} -a '{_choices(command)}'")
     return [*rest, *(_fish_option(inside, option) for option in command.options)]
 
 
