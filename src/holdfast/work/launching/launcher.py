@@ -305,7 +305,7 @@ class Launcher:
         return pid
 
     def _start_here(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
-        """Where there is no nursery."""
+        """Without a fork server."""
         prepare = _preparing(job.folder, (source, output))
         command, variables = job.command, job.environment
         if sandbox is None:
