@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from helpers_processes import LINUX_ONLY
-from holdfast.gate.broker.calls.call_answers import Blocks, Performing
-from holdfast.gate.broker.calls.folder_rename import Folders
+from holdfast.gate.broker.calls.call_answers import CallContext, WouldBlock
+from holdfast.gate.broker.calls.folder_rename import FolderRenames
 from holdfast.gate.broker.places.path_lookup import Found
 from holdfast.gate.broker.places.path_zones import LEASED
 
@@ -62,10 +62,10 @@ class _Kinds:
         return LEASED
 
 
-def _performing(meanwhile: Callable[[], None]) -> tuple[Performing, _Leases]:
+def _performing(meanwhile: Callable[[], None]) -> tuple[CallContext, _Leases]:
     leases = _Leases(meanwhile)
-    made = cast(Any, Performing)(_Kinds(), leases, None, _Ahead(), lambda *_: False, False)
-    return cast(Performing, made), leases
+    made = cast(Any, CallContext)(_Kinds(), leases, None, _Ahead(), lambda *_: False, False)
+    return cast(CallContext, made), leases
 
 
 def _found(path: Path) -> Found:
@@ -90,7 +90,7 @@ def test_a_file_that_its_last_holder_changed_before_the_lease_is_looked_up_again
     os.utime(path, ns=(1, 1))
     found = _found(path)
     performing, leases = _performing(lambda: change(path))
-    with pytest.raises(Blocks):
+    with pytest.raises(WouldBlock):
         performing.lease(cast(Any, None), found)
     assert leases.mine[found.path].moved_at > 0  # so the first write to it is stale
     found.close()
@@ -100,7 +100,7 @@ def test_a_file_that_came_before_the_lease_is_looked_up_again(tmp_path: Path) ->
     path = tmp_path / "file"
     found = _found(path)
     performing, _leases = _performing(lambda: path.touch())
-    with pytest.raises(Blocks):
+    with pytest.raises(WouldBlock):
         performing.lease(cast(Any, None), found)
     found.close()
 
@@ -110,7 +110,7 @@ def test_what_another_command_of_the_same_agent_changed_is_not_old(tmp_path: Pat
     found = _found(path)
     performing, leases = _performing(lambda: path.touch())
     leases.are_new = False
-    with pytest.raises(Blocks):
+    with pytest.raises(WouldBlock):
         performing.lease(cast(Any, None), found)
     assert leases.mine[found.path].moved_at == 0
     found.close()
@@ -140,7 +140,7 @@ def test_a_name_in_a_folder_that_moved_before_the_lease_is_looked_up_again(
         path.parent.rename(tmp_path / "moved")
 
     performing, _leases = _performing(move)
-    with pytest.raises(Blocks):
+    with pytest.raises(WouldBlock):
         performing.lease(cast(Any, None), found)
     found.close()
 
@@ -193,7 +193,7 @@ def test_while_a_folder_is_renamed_it_is_held_so_no_other_holder_is_granted_a_fi
     leases = _FolderLeases()
     kinds = SimpleNamespace(rough=lambda _path: (LEASED, ""), of=lambda _path: LEASED)
     controlling = SimpleNamespace(moves=lambda _old, _new: None)
-    folders = cast(Any, Folders)(leases, kinds, leases, controlling)
+    folders = cast(Any, FolderRenames)(leases, kinds, leases, controlling)
     first, second = _found(tmp_path / "folder"), _found(tmp_path / "moved")
     folders.rename(cast(Any, None), first, second, 0)
     assert leases.held_at_the_rename == [str(tmp_path / "folder")]

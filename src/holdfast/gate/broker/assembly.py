@@ -6,14 +6,14 @@ import os
 
 from holdfast.core.codec import grant_to_dict
 from holdfast.gate.broker.broker_loop import Broker
-from holdfast.gate.broker.calls.attribute_calls import Marking
-from holdfast.gate.broker.calls.call_answers import Performing
-from holdfast.gate.broker.calls.folder_rename import Folders
-from holdfast.gate.broker.calls.name_calls import Naming
-from holdfast.gate.broker.calls.open_calls import Opening
-from holdfast.gate.broker.control.control_writes import Controlling
-from holdfast.gate.broker.leasing.git_lookahead import Ahead
-from holdfast.gate.broker.places.path_kinds import Kinds
+from holdfast.gate.broker.calls.attribute_calls import AttributeCalls
+from holdfast.gate.broker.calls.call_answers import CallContext
+from holdfast.gate.broker.calls.folder_rename import FolderRenames
+from holdfast.gate.broker.calls.name_calls import NameCalls
+from holdfast.gate.broker.calls.open_calls import OpenCalls
+from holdfast.gate.broker.control.control_writes import ControlWrites
+from holdfast.gate.broker.leasing.git_lookahead import GitLookahead
+from holdfast.gate.broker.places.path_kinds import PathKinds
 from holdfast.gate.git.git_control_files import controls_of
 from holdfast.manager.files.realpath import plain
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.calling_thread import Trust
     from holdfast.gate.broker.heard_calls import Listener
     from holdfast.gate.broker.leasing.command_leases import Leases
-    from holdfast.gate.broker.leasing.committed_files import Committed
-    from holdfast.gate.broker.places.path_zones import Where
+    from holdfast.gate.broker.leasing.committed_files import CommittedFiles
+    from holdfast.gate.broker.places.path_zones import PathZones
     from holdfast.gate.sandbox.runner.ledger_socket import Question
     from holdfast.manager.manager import LockManager
 
@@ -34,28 +34,33 @@ if TYPE_CHECKING:
 def assembled(
     manager: LockManager,
     leases: Leases,
-    where: Where,
+    zones: PathZones,
     listener: Listener,
     trust: Trust,
-    is_the_kernel_s: Callable[[str, bool], bool],
+    is_left_to_kernel: Callable[[str, bool], bool],
     *,
     is_open: Callable[[str, bool], bool] | None,
     wait: float | None,
-    committed: Committed | None,
+    committed: CommittedFiles | None,
 ) -> Broker:
     """The broker that serves a command. If the outside is closed, `is_open` says what is open
     there."""
     assert manager.tree is not None
-    kinds = Kinds(where)
-    controlling = Controlling(kinds, controls_of(manager.tree.root), leases.say)
-    folders = Folders(manager, kinds, leases, controlling)
-    performing = Performing(
-        kinds, leases, controlling, Ahead(kinds, leases), is_the_kernel_s, wait is not None
+    kinds = PathKinds(zones)
+    control_writes = ControlWrites(kinds, controls_of(manager.tree.root), leases.say)
+    folders = FolderRenames(manager, kinds, leases, control_writes)
+    context = CallContext(
+        kinds,
+        leases,
+        control_writes,
+        GitLookahead(kinds, leases),
+        is_left_to_kernel,
+        wait is not None,
     )
-    acts = Opening(performing), Naming(performing, folders)
-    marking = Marking(performing, is_open=is_open)
+    acts = OpenCalls(context), NameCalls(context, folders)
+    attribute_calls = AttributeCalls(context, is_open=is_open)
     return Broker(
-        manager, performing, acts, marking, trust, listener,
+        manager, context, acts, attribute_calls, trust, listener,
         wait=wait or 0.0, committed=committed,
     )  # fmt: skip
 

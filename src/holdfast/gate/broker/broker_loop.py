@@ -15,18 +15,18 @@ from _functools import partial  # type: ignore[import-not-found]  # functools ta
 from time import monotonic
 
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.broker.calling_thread import Caller, Gone, Trust
-from holdfast.gate.broker.calls.attribute_calls import Marking
-from holdfast.gate.broker.calls.call_answers import Blocks, Descriptor
-from holdfast.gate.broker.calls.waiting_calls import Line
+from holdfast.gate.broker.calling_thread import Caller, CallerGone, Trust
+from holdfast.gate.broker.calls.attribute_calls import AttributeCalls
+from holdfast.gate.broker.calls.call_answers import Descriptor, WouldBlock
+from holdfast.gate.broker.calls.waiting_calls import WaitLine
 from holdfast.gate.broker.heard_calls import NAMES, Listener, signed
-from holdfast.gate.broker.leasing.command_leases import Stands
+from holdfast.gate.broker.leasing.command_leases import MustWait
 from holdfast.gate.broker.left_running import (
     command_of,
     descendants,
     written_by,
 )
-from holdfast.gate.broker.places.path_lookup import NotOurs
+from holdfast.gate.broker.places.path_lookup import KernelDecides
 from holdfast.gate.broker.places.path_zones import OUTSIDE
 from holdfast.manager.files.realpath import plain
 
@@ -34,11 +34,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.gate.broker.calls.call_answers import Answer, Performing
-    from holdfast.gate.broker.calls.name_calls import Naming
-    from holdfast.gate.broker.calls.open_calls import Opening
+    from holdfast.gate.broker.calls.call_answers import Answer, CallContext
+    from holdfast.gate.broker.calls.name_calls import NameCalls
+    from holdfast.gate.broker.calls.open_calls import OpenCalls
     from holdfast.gate.broker.calls.waiting_calls import Call
-    from holdfast.gate.broker.leasing.committed_files import Committed
+    from holdfast.gate.broker.leasing.committed_files import CommittedFiles
     from holdfast.manager.manager import LockManager
 
 #: How often the broker checks its leases.
@@ -57,29 +57,29 @@ class Broker:
     def __init__(
         self,
         manager: LockManager,
-        performing: Performing,
-        acts: tuple[Opening, Naming],
-        marking: Marking,
+        context: CallContext,
+        acts: tuple[OpenCalls, NameCalls],
+        attribute_calls: AttributeCalls,
         trust: Trust,
         listener: Listener,
         *,
         wait: float,
-        committed: Committed | None = None,
+        committed: CommittedFiles | None = None,
     ) -> None:
         """`committed` finds the files that a commit has made clean, if those are to be released."""
-        self.ears = performing.ahead.ears
-        self.ears[performing.controlling.ear] = performing.controlling.hear
+        self.ears = context.lookahead.ears
+        self.ears[context.control_writes.ear] = context.control_writes.hear
         #: The loop is to end: no process is left below.
         self.is_over = False
         #: Called once, as soon as there is no call for a moment, or after a while at the latest.
         self.when_quiet: Callable[[], None] | None = None
         self._quiet_at_last = monotonic() + 10 * _QUIET_SECONDS
-        self._performing = performing
-        self._leases = performing.leases
+        self._context = context
+        self._leases = context.leases
         self._trust = trust
         self._listener = listener
-        self._line = Line(
-            manager, performing.leases, wait, listener.is_waiting, self._answer, listener.refuse
+        self._line = WaitLine(
+            manager, context.leases, wait, listener.is_waiting, self._answer, listener.refuse
         )
         self._acts = {
             number: getattr(one, name)
@@ -88,9 +88,9 @@ class Broker:
             if hasattr(one, name)
         }
         #: The calls that Landlock does not handle.
-        self._marks = {
-            number: getattr(marking, name) for number, name in NAMES.items()
-            if hasattr(marking, name)
+        self._attribute_calls = {
+            number: getattr(attribute_calls, name) for number, name in NAMES.items()
+            if hasattr(attribute_calls, name)
         }  # fmt: skip
         #: Called in every round of the loop. Returns how long it may sleep, in seconds.
         self.attend: Callable[[], float] | None = None
@@ -144,8 +144,8 @@ class Broker:
                 elif fd in self.ears:
                     self.ears[fd]()
             self._line.look_if_due()
-            if self._performing.git_moves != self._git_moves:
-                self._git_moves = self._performing.git_moves
+            if self._context.git_moves != self._git_moves:
+                self._git_moves = self._context.git_moves
                 if self._committed is not None:
                     self._look_at = min(self._look_at, monotonic() + _COMMIT_SECONDS)
                     self._is_commit_likely = True
@@ -172,11 +172,11 @@ class Broker:
         id, _thread, number, _given = call
         try:
             answer = self._made(call)
-        except (NotOurs, Gone):
+        except (KernelDecides, CallerGone):
             self._leave_to_kernel(id, number)
-        except Stands as stands:
-            self._line.stand(call, stands)
-        except Blocks:
+        except MustWait as awaited:
+            self._line.stand(call, awaited)
+        except WouldBlock:
             self._line.block(call)
         except OSError as error:
             self._listener.refuse(id, error.errno or errno.EIO)
@@ -197,17 +197,17 @@ class Broker:
             caller = Caller(thread, partial(self._listener.is_waiting, id))
             if number in _NOTED:
                 self._note(caller, name, given)
-                raise NotOurs
+                raise KernelDecides
             is_ours = self._trust.is_as_begun(caller)
         except (OSError, ValueError) as error:
-            raise NotOurs from error
+            raise KernelDecides from error
         if not is_ours:
             self._tell_of_other(caller, name, given)
-            raise NotOurs
+            raise KernelDecides
         caller.demand_waiting()
-        act = self._acts.get(number) or self._marks.get(number)
+        act = self._acts.get(number) or self._attribute_calls.get(number)
         if act is None:
-            raise NotOurs
+            raise KernelDecides
         answer: Answer = act(caller, given)
         return answer
 
@@ -220,7 +220,7 @@ class Broker:
             path = os.path.join(os.readlink(f"{caller.folder}/cwd"), text)
         except OSError:
             return
-        if self._performing.kinds.rough(os.path.normpath(path))[0] != OUTSIDE:
+        if self._context.kinds.rough(os.path.normpath(path))[0] != OUTSIDE:
             self._has_told_of_others = True
             self._leases.say(
                 f"{plain(caller.name)} (pid {caller.process}) has other privileges than the "
@@ -234,19 +234,19 @@ class Broker:
             process = Caller(process, lambda: True).process
         except (OSError, ValueError):
             return
-        if process in {os.getpid(), os.getppid(), *_helpers(self._performing)}:
+        if process in {os.getpid(), os.getppid(), *_helpers(self._context)}:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     def _note(self, caller: Caller, name: str, given: tuple[int, ...]) -> None:
         if name == "close":
-            self._performing.controlling.closing(caller, signed(given[0]))
+            self._context.control_writes.closing(caller, signed(given[0]))
         elif name == "prctl":
             self._trust.note_adopter(caller.process)
         else:
             self._trust.note_restricted(caller.process)
 
     def _leave_to_kernel(self, id: int, number: int) -> None:
-        if number in self._marks:
+        if number in self._attribute_calls:
             self._listener.refuse(id, errno.EACCES)
         else:
             self._listener.pass_on(id)
@@ -279,14 +279,14 @@ class Broker:
 
     def refuse_all(self) -> None:
         """The command itself has ended: processes that it left running get no more leases."""
-        self._performing.controlling.hear()
+        self._context.control_writes.hear()
         self._leases.is_over = True
         self._line.refuse_all()
 
     def settle_git(self) -> None:
         """The command has ended, and its runner knows: release what git has made clean."""
-        if self._performing.git_moves:
-            self._leases.free_clean(self._performing.kinds)
+        if self._context.git_moves:
+            self._leases.free_clean(self._context.kinds)
 
     def _shown(self, path: str) -> str:
         return plain(self._leases.mine[path].shown)
@@ -296,7 +296,7 @@ class Broker:
         used: dict[int, list[str]] = {}
         mine = self._leases.mine
         for process in descendants():
-            if process in _helpers(self._performing):
+            if process in _helpers(self._context):
                 continue
             used[process] = sorted({path for path in written_by(process) if path in mine})
         in_use = {path for paths in used.values() for path in paths}
@@ -338,8 +338,8 @@ class Broker:
         """No process is left: release the rest."""
         self._leases.close()
         self._line.close()
-        self._performing.controlling.close()
-        self._performing.kinds.close()
+        self._context.control_writes.close()
+        self._context.kinds.close()
 
 
 #: The position of the path among a call's arguments.
@@ -348,5 +348,5 @@ _NOTED = frozenset(number for number, name in NAMES.items()
                    if name in ("close", "prctl", "landlock_restrict_self"))  # fmt: skip
 
 
-def _helpers(performing: Performing) -> set[int]:
-    return performing.kinds.helpers()
+def _helpers(context: CallContext) -> set[int]:
+    return context.kinds.helpers()

@@ -36,7 +36,7 @@ _START_AT = 19  # of the fields of `stat` after the name
 _PARENT_AT = 1
 
 
-class Gone(Exception):
+class CallerGone(Exception):
     """The caller no longer waits: what was read may have been another thread's."""
 
 
@@ -105,7 +105,7 @@ class Caller:
     def demand_waiting(self) -> None:
         """Verify that everything read so far was the caller's. Raises Gone."""
         if not self._is_waiting():
-            raise Gone
+            raise CallerGone
 
     def bytes_at(self, at: int, size: int) -> bytes:
         """Exactly `size` bytes. Raises EFAULT if there are fewer."""
@@ -126,7 +126,7 @@ class Caller:
     def _checked(self, fd: int) -> int:
         if not self._is_waiting():
             os.close(fd)
-            raise Gone
+            raise CallerGone
         return fd
 
     def open_descriptor(self, number: int) -> int:

@@ -14,7 +14,7 @@ import sys
 
 from holdfast.gate.broker import heard_calls
 from holdfast.gate.broker.calling_thread import Trust
-from holdfast.gate.broker.places.path_zones import Where
+from holdfast.gate.broker.places.path_zones import PathZones
 from holdfast.gate.sandbox import SandboxError, runner_client
 from holdfast.gate.sandbox.kernel import complement, seccomp
 from holdfast.gate.sandbox.kernel.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.gate.broker.broker_loop import Broker
-    from holdfast.gate.broker.calls.outside_calls import Outside
+    from holdfast.gate.broker.calls.outside_calls import OutsideCalls
     from holdfast.gate.broker.leasing.command_leases import Leases
-    from holdfast.gate.broker.leasing.committed_files import Committed
+    from holdfast.gate.broker.leasing.committed_files import CommittedFiles
     from holdfast.gate.sandbox.starting.fork_client import ForkServer
     from holdfast.manager.manager import LockManager
 
@@ -91,7 +91,7 @@ class Enclosure:
         own = [folder for folder in _git_folders(root) if not _is_below(folder, roots)]
         for folder in (*roots, *own):
             _refuse_alias(folder)
-        self._where = Where(roots, own, ledger, closes_git=closes_git)
+        self._zones = PathZones(roots, own, ledger, closes_git=closes_git)
         self._listener: heard_calls.Listener | None = None
         self._committed = _committed(roots) if until_commit else None
         self._ruleset = Ruleset(abi, scoped=SCOPE_SIGNAL)
@@ -118,7 +118,7 @@ class Enclosure:
             end = path.rfind("/", 0, end)
         return False
 
-    def _is_the_kernel_s(self, path: str, is_there: bool) -> bool:
+    def _is_left_to_kernel(self, path: str, is_there: bool) -> bool:
         """Whether a call on a path outside is left to the kernel: if the path is open, or if the
         outside is closed as well, because then Landlock refuses the rest."""
         return self._is_closed_outside or self.is_open(path, is_there)
@@ -178,16 +178,16 @@ class Enclosure:
         from holdfast.gate.broker.assembly import assembled
 
         return assembled(
-            manager, leases, self._where, self._heard(), self._trust, self._is_the_kernel_s,
+            manager, leases, self._zones, self._heard(), self._trust, self._is_left_to_kernel,
             is_open=self.is_open if self._is_closed_outside else None,
             wait=wait, committed=self._committed,
         )  # fmt: skip
 
-    def outside(self) -> Outside:
+    def outside(self) -> OutsideCalls:
         """Answers the command's calls until its broker is ready."""
-        from holdfast.gate.broker.calls.outside_calls import Outside
+        from holdfast.gate.broker.calls.outside_calls import OutsideCalls
 
-        return Outside(self._heard(), self._trust, self._where, self._is_the_kernel_s)
+        return OutsideCalls(self._heard(), self._trust, self._zones, self._is_left_to_kernel)
 
     def _heard(self) -> heard_calls.Listener:
         if self._listener is None:
@@ -196,10 +196,10 @@ class Enclosure:
         return self._listener
 
 
-def _committed(roots: Iterable[str]) -> Committed:
-    from holdfast.gate.broker.leasing.committed_files import Committed
+def _committed(roots: Iterable[str]) -> CommittedFiles:
+    from holdfast.gate.broker.leasing.committed_files import CommittedFiles
 
-    return Committed(roots)
+    return CommittedFiles(roots)
 
 
 def _received(line: _socket.socket) -> int:

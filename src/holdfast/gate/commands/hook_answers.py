@@ -30,7 +30,7 @@ _NOT_CLAIMED = (
 )
 
 
-class Around:
+class HookAnswers:
     """One command of an agent, in its session's repository.
 
     `folder` is where its slip is left, `home` is the session's folder.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.model import Holder
-    from holdfast.gate.commands.hook_answers import Around
+    from holdfast.gate.commands.hook_answers import HookAnswers
     from holdfast.gate.config.settings import Settings
     from holdfast.gate.door.client_events import Call, Paths
     from holdfast.gate.lease_gate import LeaseGate
@@ -226,7 +226,7 @@ def _around_command(call: Call, gate: LeaseGate, manager: Ledger, settings: Sett
     return said
 
 
-def _leased(call: Call, gate: LeaseGate, manager: Ledger, settings: Settings) -> Around | None:
+def _leased(call: Call, gate: LeaseGate, manager: Ledger, settings: Settings) -> HookAnswers | None:
     """What is done around a command that is leased at the write: in the repository that it is run
     in. Others that it may write to are guarded."""
     from holdfast.gate.commands.lease_mode import slips_folder
@@ -236,9 +236,9 @@ def _leased(call: Call, gate: LeaseGate, manager: Ledger, settings: Settings) ->
     folder = slips_folder(root, settings, intent, call.env)
     if not folder or find_root(intent.cwd or os.getcwd()) != root:
         return None
-    from holdfast.gate.commands.hook_answers import Around
+    from holdfast.gate.commands.hook_answers import HookAnswers
 
-    return Around(intent, gate, manager, settings, folder, call.home)
+    return HookAnswers(intent, gate, manager, settings, folder, call.home)
 
 
 def _switching(call: Call, paths: Paths, manager: Ledger, gate: LeaseGate) -> Answer | None:

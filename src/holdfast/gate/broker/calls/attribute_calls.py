@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.calls.call_answers import (
         Answer,
         Arguments,
-        Performing,
+        CallContext,
     )
     from holdfast.gate.broker.places.path_lookup import Found
 
@@ -38,14 +38,14 @@ _MICROSECONDS = 1_000_000
 _OMIT = (1 << 30) - 2
 
 
-class Marking:
+class AttributeCalls:
     """A method for each call, by its name."""
 
     def __init__(
-        self, performing: Performing, *, is_open: Callable[[str, bool], bool] | None
+        self, context: CallContext, *, is_open: Callable[[str, bool], bool] | None
     ) -> None:
         """If the outside is closed, `is_open` says what is open there, for these calls too."""
-        self._performing = performing
+        self._context = context
         self._is_open = is_open
 
     # Modes
@@ -159,14 +159,14 @@ class Marking:
         return self._mark(caller, find_descriptor(caller, number), change)
 
     def _mark(self, caller: Caller, found: Found, change: Callable[[Found], None]) -> Answer:
-        performing = self._performing
+        context = self._context
         try:
             if not found.is_there:
                 raise fail(errno.ENOENT)
             if found.tail and not found.is_folder:
                 raise fail(errno.ENOTDIR)
             fresh = None
-            kind = performing.kinds.rough(found.path)[0]
+            kind = context.kinds.rough(found.path)[0]
             if kind == LEDGER:
                 raise fail(errno.EACCES)
             if kind == OUTSIDE:
@@ -174,16 +174,16 @@ class Marking:
                     raise fail(errno.EACCES)
             elif found.is_folder:
                 if kind == LEASED and isinstance(change, _Times):
-                    performing.leases.demand_free_below(found)  # times are not backed up
+                    context.leases.demand_free_below(found)  # times are not backed up
                 elif kind == LEASED:
-                    performing.leases.demand_may_change(found)
+                    context.leases.demand_may_change(found)
             elif not found.is_nameless:
-                performing.controlling.refuse_mode(found)
-                fresh = performing.lease(caller, found)
+                context.control_writes.refuse_mode(found)
+                fresh = context.lease(caller, found)
             try:
                 change(found)
             except OSError:
-                performing.undo(fresh)
+                context.undo(fresh)
                 raise
         finally:
             found.close()

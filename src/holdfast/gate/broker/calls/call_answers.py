@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.gate.broker.calling_thread import Caller
-    from holdfast.gate.broker.control.control_writes import Controlling
+    from holdfast.gate.broker.control.control_writes import ControlWrites
     from holdfast.gate.broker.leasing.command_leases import Lease, Leases
-    from holdfast.gate.broker.leasing.git_lookahead import Ahead
-    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.leasing.git_lookahead import GitLookahead
+    from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.broker.places.path_lookup import Found
 
     Arguments = tuple[int, ...]
 
 
-class Blocks(Exception):
+class WouldBlock(Exception):
     """The call would block now and has to be repeated."""
 
 
@@ -58,23 +58,23 @@ def fail(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-class Performing:
+class CallContext:
     """The part that all calls need: whether a path is leased, and its lease."""
 
     def __init__(
         self,
-        kinds: Kinds,
+        kinds: PathKinds,
         leases: Leases,
-        controlling: Controlling,
-        ahead: Ahead,
+        control_writes: ControlWrites,
+        lookahead: GitLookahead,
         is_open: Callable[[str, bool], bool],
         waits: bool,
     ) -> None:
         """`is_open` says whether Landlock leaves a path open: its content, or also its name."""
         self.kinds = kinds
         self.leases = leases
-        self.controlling = controlling
-        self.ahead = ahead
+        self.control_writes = control_writes
+        self.lookahead = lookahead
         self.is_open = is_open
         self.waits = waits
         leases.know_kinds(kinds)
@@ -84,7 +84,7 @@ class Performing:
     def lease(self, caller: Caller, found: Found) -> Lease | None:
         """Take the lease that changing a file needs. Returns it if it was taken for this call.
 
-        Raises OSError, Stands, or Blocks if the name now leads to another file.
+        Raises OSError, MustWait, or WouldBlock if the name now leads to another file.
         """
         known = self.leases.held(found.path)
         if known is not None:
@@ -105,9 +105,9 @@ class Performing:
                     # Its last holder changed it after it was found and before it was leased.
                     if self.leases.was_another_s(fresh):
                         fresh.moved_at = time_ns()
-                    raise Blocks
+                    raise WouldBlock
                 if not self.waits:
-                    self.ahead.follow(caller, found.path)
+                    self.lookahead.follow(caller, found.path)
             return fresh
         if kind == LEDGER:
             raise fail(errno.EACCES)
@@ -136,9 +136,9 @@ class Performing:
 
     def are_outside(self, first: Found, second: Found) -> bool:
         """Whether both are outside, where the kernel decides."""
-        return self.is_the_kernel_s(first, False) and self.is_the_kernel_s(second, False)
+        return self.is_left_to_kernel(first, False) and self.is_left_to_kernel(second, False)
 
-    def is_the_kernel_s(self, found: Found, is_there: bool) -> bool:
+    def is_left_to_kernel(self, found: Found, is_there: bool) -> bool:
         """Whether it is outside, and Landlock decides there: on its content or, if it does not
         exist, its name."""
         return self.kinds.rough(found.path)[0] == OUTSIDE and self.is_open(found.path, is_there)

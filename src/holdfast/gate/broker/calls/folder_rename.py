@@ -13,7 +13,7 @@ import errno
 import os
 
 from holdfast.gate.broker import heard_calls
-from holdfast.gate.broker.calls.call_answers import Blocks, fail
+from holdfast.gate.broker.calls.call_answers import WouldBlock, fail
 from holdfast.gate.broker.places.path_lookup import files_below
 from holdfast.gate.broker.places.path_zones import LEASED, LEDGER, PASSING
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.gate.broker.calling_thread import Caller
-    from holdfast.gate.broker.control.control_writes import Controlling
+    from holdfast.gate.broker.control.control_writes import ControlWrites
     from holdfast.gate.broker.leasing.command_leases import Leases
-    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.broker.places.path_lookup import Found
     from holdfast.manager.manager import LockManager
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 _EXCHANGE = 2
 
 
-class Folders:
+class FolderRenames:
     """Renames folders."""
 
     def __init__(
-        self, manager: LockManager, kinds: Kinds, leases: Leases, controlling: Controlling
+        self, manager: LockManager, kinds: PathKinds, leases: Leases, control_writes: ControlWrites
     ) -> None:
         self._manager = manager
         self._kinds = kinds
         self._leases = leases
-        self._controlling = controlling
+        self._controlling = control_writes
 
     def rename(self, caller: Caller, first: Found, second: Found, flags: int) -> None:
-        """Rename a folder, or exchange it. Raises OSError, or Blocks if it must be repeated."""
+        """Rename a folder, or exchange it. Raises OSError, or WouldBlock if it must be repeated."""
         both = bool(flags & _EXCHANGE)
         for one in (first, second):
             kind = self._kinds.rough(one.path)[0]
@@ -87,7 +87,7 @@ class Folders:
         try:
             with self._manager.fenced(taken[0].grant, taken[0].token):
                 if self._wanted(first, second, both) != wanted:
-                    raise Blocks
+                    raise WouldBlock
                 heard_calls.rename(first.folder, first.last, second.folder, second.last, flags)
         except BaseException:
             self._leases.drop_all(lease.path for lease in taken)

@@ -11,7 +11,7 @@ from holdfast.gate.broker.calls.call_answers import fail
 from holdfast.gate.broker.heard_calls import AT_FDCWD, signed
 from holdfast.gate.broker.places.path_lookup import (
     Found,
-    NotOurs,
+    KernelDecides,
     files_below,
     find,
     find_name,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.calls.call_answers import (
         Answer,
         Arguments,
-        Performing,
+        CallContext,
     )
-    from holdfast.gate.broker.calls.folder_rename import Folders
+    from holdfast.gate.broker.calls.folder_rename import FolderRenames
     from holdfast.gate.broker.leasing.command_leases import Lease
 
 _REMOVE_FOLDER = 0x200
@@ -38,11 +38,11 @@ _NOREPLACE, _EXCHANGE, _WHITEOUT = 1, 2, 4
 _NODES = (0, stat.S_IFREG, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK)
 
 
-class Naming:
+class NameCalls:
     """A method for each call, by its name."""
 
-    def __init__(self, performing: Performing, folders: Folders) -> None:
-        self._performing = performing
+    def __init__(self, context: CallContext, folders: FolderRenames) -> None:
+        self._context = context
         self._folders = folders
 
     # Making
@@ -77,9 +77,9 @@ class Naming:
         try:
             if found.folder < 0 or found.is_there:
                 raise fail(errno.EEXIST)
-            if self._performing.is_the_kernel_s(found, False):
-                raise NotOurs
-            self._performing.controlling.refuse_name(found, folder=make == self._make_folder)
+            if self._context.is_left_to_kernel(found, False):
+                raise KernelDecides
+            self._context.control_writes.refuse_name(found, folder=make == self._make_folder)
             os.umask(caller.umask)
             make(caller, found, *how)
         finally:
@@ -87,28 +87,28 @@ class Naming:
         return 0
 
     def _make_folder(self, caller: Caller, found: Found, mode: int) -> None:
-        if self._performing.is_leased(found):
-            self._performing.leases.demand_free(found)
-        elif self._performing.kinds.rough(found.path)[0] == LEDGER:
+        if self._context.is_leased(found):
+            self._context.leases.demand_free(found)
+        elif self._context.kinds.rough(found.path)[0] == LEDGER:
             raise fail(errno.EACCES)
         os.mkdir(found.last, mode & 0o7777, dir_fd=found.folder)
-        if self._performing.is_leased(found):
-            self._performing.leases.made_folder(found.path)
+        if self._context.is_leased(found):
+            self._context.leases.made_folder(found.path)
 
     def _make_node(self, caller: Caller, found: Found, mode: int, device: int) -> None:
-        with_lease = self._performing.lease(caller, found)
+        with_lease = self._context.lease(caller, found)
         try:
             heard_calls.made(259, found.folder, found.last, mode & 0xFFFF, device)
         except OSError:
-            self._performing.undo(with_lease)
+            self._context.undo(with_lease)
             raise
 
     def _make_link(self, caller: Caller, found: Found, target: bytes) -> None:
-        fresh = self._performing.lease(caller, found)
+        fresh = self._context.lease(caller, found)
         try:
             heard_calls.made(266, target, found.folder, found.last)
         except OSError:
-            self._performing.undo(fresh)
+            self._context.undo(fresh)
             raise
 
     def link(self, caller: Caller, given: Arguments) -> Answer:
@@ -151,18 +151,18 @@ class Naming:
             raise fail(errno.ENOENT)  # only a folder can be created with a slash after its name
         if _lie_apart(first, second):
             raise fail(errno.EXDEV)
-        if self._performing.are_outside(first, second):
-            raise NotOurs
+        if self._context.are_outside(first, second):
+            raise KernelDecides
         taken: list[Lease] = []
         if not first.is_nameless:
-            self._performing.controlling.refuse(first)
-            if self._performing.crosses(first, second):
+            self._context.control_writes.refuse(first)
+            if self._context.crosses(first, second):
                 raise fail(errno.EXDEV)  # the name outside could be written without a lease
-        self._performing.controlling.refuse_name(second)
+        self._context.control_writes.refuse_name(second)
         try:
             # Both, since a write through one name changes the other.
             for one in (second,) if first.is_nameless or first.is_folder else (first, second):
-                fresh = self._performing.lease(caller, one)
+                fresh = self._context.lease(caller, one)
                 if fresh is not None:
                     taken.append(fresh)
             if first.folder >= 0 and not first.is_nameless:
@@ -173,7 +173,7 @@ class Naming:
                 heard_calls.link(first.fd, second.folder, second.last)
         except BaseException:
             for fresh in taken:
-                self._performing.undo(fresh)
+                self._context.undo(fresh)
             raise
 
     # Removing and renaming
@@ -195,10 +195,10 @@ class Naming:
         try:
             if found.folder < 0:
                 raise fail(_of_no_name(text, flags))
-            if self._performing.is_the_kernel_s(found, False):
-                raise NotOurs
+            if self._context.is_left_to_kernel(found, False):
+                raise KernelDecides
             if found.is_folder and flags:
-                self._performing.demand_free_folder(found)
+                self._context.demand_free_folder(found)
             fresh = None
             if not found.is_folder and not flags and not found.tail:
                 fresh = self._lease_to_remove(caller, found)
@@ -206,20 +206,20 @@ class Naming:
                 (os.rmdir if flags else os.unlink)(found.last, dir_fd=found.folder)
             except OSError:
                 if found.is_there:
-                    self._performing.undo(fresh)
+                    self._context.undo(fresh)
                 raise
-            self._performing.forget_made(found.path)
+            self._context.forget_made(found.path)
         finally:
             found.close()
         return 0
 
     def _lease_to_remove(self, caller: Caller, found: Found) -> Lease | None:
-        performing = self._performing
+        context = self._context
         if found.is_there:
-            performing.controlling.refuse_removal(found)
-        elif not performing.leases.keeps_absent or performing.controlling.what(found.path, 1):
+            context.control_writes.refuse_removal(found)
+        elif not context.leases.keeps_absent or context.control_writes.what(found.path, 1):
             return None
-        return performing.lease(caller, found)
+        return context.lease(caller, found)
 
     def rename(self, caller: Caller, given: Arguments) -> Answer:
         return self._rename(caller, (AT_FDCWD, given[0]), (AT_FDCWD, given[1]), 0)
@@ -256,36 +256,36 @@ class Naming:
             raise fail(errno.EXDEV)
         if first.folder < 0 or second.folder < 0:
             raise fail(errno.EEXIST if flags & _NOREPLACE and first.folder >= 0 else errno.EBUSY)
-        if self._performing.are_outside(first, second):
-            raise NotOurs
-        if self._performing.crosses(first, second) and any(map(_has_other_names, (first, second))):
+        if self._context.are_outside(first, second):
+            raise KernelDecides
+        if self._context.crosses(first, second) and any(map(_has_other_names, (first, second))):
             raise fail(errno.EXDEV)
         if not self._will_fail(first, second, flags):
             if first.is_folder or (flags & _EXCHANGE and second.is_folder):
                 self._folders.rename(caller, first, second, flags)
                 return
-            if self._performing.controlling.published(
-                caller, first, second, flags, self._performing.lease
+            if self._context.control_writes.published(
+                caller, first, second, flags, self._context.lease
             ):
-                self._performing.forget_made(first.path)
+                self._context.forget_made(first.path)
                 return
         taken: list[Lease] = []
         try:
             if not self._will_fail(first, second, flags):
                 for one in (second, first):
-                    fresh = self._performing.lease(caller, one)
+                    fresh = self._context.lease(caller, one)
                     if fresh is not None:
                         taken.append(fresh)
-                    self._performing.kinds.note_changed(one.path)
+                    self._context.kinds.note_changed(one.path)
             heard_calls.rename(first.folder, first.last, second.folder, second.last, flags)
         except OSError:
             for fresh in taken:
-                self._performing.undo(fresh)
+                self._context.undo(fresh)
             raise
-        if self._performing.kinds.rough(second.path)[0] == GITS:
-            self._performing.git_moves += 1
+        if self._context.kinds.rough(second.path)[0] == GITS:
+            self._context.git_moves += 1
         if not flags & _EXCHANGE:
-            self._performing.forget_made(first.path)
+            self._context.forget_made(first.path)
 
     def _will_fail(self, first: Found, second: Found, flags: int) -> bool:
         """Whether the kernel will certainly refuse, or do nothing: then no lease is needed."""

@@ -9,11 +9,11 @@ import struct
 from fcntl import F_GETFL, F_SETFL, fcntl
 
 from holdfast.gate.broker import heard_calls
-from holdfast.gate.broker.calls.call_answers import Blocks, Descriptor, fail
+from holdfast.gate.broker.calls.call_answers import Descriptor, WouldBlock, fail
 from holdfast.gate.broker.heard_calls import AT_FDCWD, signed
 from holdfast.gate.broker.places.path_lookup import (
     Found,
-    NotOurs,
+    KernelDecides,
     find,
     is_proc,
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.calls.call_answers import (
         Answer,
         Arguments,
-        Performing,
+        CallContext,
     )
 
 _TMPFILE = 0o20000000 | os.O_DIRECTORY
@@ -43,11 +43,11 @@ _NO_NAME = -1
 _LINKS_MAX = 40
 
 
-class Opening:
+class OpenCalls:
     """A method for each call, by its name."""
 
-    def __init__(self, performing: Performing) -> None:
-        self._performing = performing
+    def __init__(self, context: CallContext) -> None:
+        self._context = context
 
     def open(self, caller: Caller, given: Arguments) -> Answer:
         return self._open(caller, AT_FDCWD, given[0], given[1], given[2])
@@ -68,7 +68,7 @@ class Opening:
         flags, mode, resolve = _HOW.unpack(caller.bytes_at(given[2], _HOW.size))
         _refuse_unknown(flags, mode, resolve)
         if not flags & WRITING or flags & os.O_PATH or flags & _MADE_FOLDER == _MADE_FOLDER:
-            raise NotOurs  # it only reads, or the kernel refuses the flags
+            raise KernelDecides  # it only reads, or the kernel refuses the flags
         if resolve & _RESOLVE_CACHED:
             raise fail(errno.EAGAIN)  # the kernel may always answer that
         return self._open(caller, signed(given[0]), given[1], flags, mode, resolve)
@@ -77,7 +77,7 @@ class Opening:
         self, caller: Caller, number: int, at: int, flags: int, mode: int, resolve: int = 0
     ) -> Answer:
         if flags & os.O_PATH or flags & _MADE_FOLDER == _MADE_FOLDER:
-            raise NotOurs  # nothing is opened for writing, or the kernel refuses the flags
+            raise KernelDecides  # nothing is opened for writing, or the kernel refuses the flags
         text = caller.text(at)
         if not text:
             raise fail(errno.ENOENT)
@@ -95,8 +95,8 @@ class Opening:
             found.close()
 
     def _open_found(self, caller: Caller, found: Found, flags: int, mode: int) -> Answer:
-        if self._performing.is_the_kernel_s(found, found.is_there):
-            raise NotOurs
+        if self._context.is_left_to_kernel(found, found.is_there):
+            raise KernelDecides
         if flags & _TMPFILE == _TMPFILE:
             os.umask(caller.umask)
             return _handed(_open_place(found, flags, mode), flags)
@@ -110,22 +110,22 @@ class Opening:
             return _handed(_open_name(found, flags, mode), flags)  # fails with the right error
         writes = bool(flags & os.O_ACCMODE or flags & os.O_TRUNC)
         if not writes:
-            raise NotOurs  # O_CREAT without writing, and the file exists
+            raise KernelDecides  # O_CREAT without writing, and the file exists
         if not found.is_regular:
             return _handed(_open_pipe(found, flags), flags)
         if found.is_nameless:
             return _handed(_open_it(found, flags, mode), flags)
-        staged = self._performing.controlling.opened(
-            caller, found, flags, mode, self._performing.lease
+        staged = self._context.control_writes.opened(
+            caller, found, flags, mode, self._context.lease
         )
         if staged is not None:
             return staged
-        fresh = self._performing.lease(caller, found)
+        fresh = self._context.lease(caller, found)
         try:
-            self._performing.kinds.note_changed(found.path)
+            self._context.kinds.note_changed(found.path)
             fd = _open_it(found, flags, mode)
-        except (OSError, Blocks):
-            self._performing.undo(fresh)
+        except (OSError, WouldBlock):
+            self._context.undo(fresh)
             raise
         return _handed(fd, flags)
 
@@ -135,22 +135,22 @@ class Opening:
         if found.tail:
             raise fail(errno.EISDIR)
         os.umask(caller.umask)
-        staged = self._performing.controlling.opened(
-            caller, found, flags, mode, self._performing.lease
+        staged = self._context.control_writes.opened(
+            caller, found, flags, mode, self._context.lease
         )
         if staged is not None:
             return staged
-        fresh = self._performing.lease(caller, found)
+        fresh = self._context.lease(caller, found)
         try:
-            self._performing.kinds.note_changed(found.path)
+            self._context.kinds.note_changed(found.path)
             fd = os.open(found.name, flags | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=found.folder)
         except FileExistsError:
-            self._performing.undo(fresh)
+            self._context.undo(fresh)
             if flags & os.O_EXCL:
                 raise
-            raise Blocks from None  # another process just created it: repeat the call
+            raise WouldBlock from None  # another process just created it: repeat the call
         except OSError:
-            self._performing.undo(fresh)
+            self._context.undo(fresh)
             raise
         return _handed(fd, flags)
 
@@ -164,16 +164,16 @@ class Opening:
                 raise fail(errno.ENOENT)
             if found.tail and not found.is_folder:
                 raise fail(errno.ENOTDIR)
-            if self._performing.is_the_kernel_s(found, True):
-                raise NotOurs
+            if self._context.is_left_to_kernel(found, True):
+                raise KernelDecides
             fresh = None
             if found.is_regular and not found.is_nameless:
-                self._performing.controlling.refuse(found)
-                fresh = self._performing.lease(caller, found)
+                self._context.control_writes.refuse(found)
+                fresh = self._context.lease(caller, found)
             try:
                 _set_size(caller, found, length)
-            except (OSError, Blocks):
-                self._performing.undo(fresh)
+            except (OSError, WouldBlock):
+                self._context.undo(fresh)
                 raise
         finally:
             found.close()
@@ -215,7 +215,7 @@ def _find_how(caller: Caller, number: int, text: bytes, flags: int, resolve: int
             os.close(base)
     if is_proc(found.folder if found.folder >= 0 else found.fd):
         found.close()
-        raise NotOurs
+        raise KernelDecides
     return found
 
 
@@ -275,7 +275,7 @@ def _open_it(found: Found, flags: int, mode: int) -> int:
     except BlockingIOError:
         if flags & os.O_NONBLOCK:
             raise
-        raise Blocks from None
+        raise WouldBlock from None
     if not flags & os.O_NONBLOCK:
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~os.O_NONBLOCK)
     return fd
@@ -310,7 +310,7 @@ def _open_pipe(found: Found, flags: int) -> int:
         return _open_it(found, flags & ~(os.O_CREAT | os.O_EXCL), 0)
     except OSError as error:
         if error.errno == errno.ENXIO and not flags & os.O_NONBLOCK and _is_pipe(found):
-            raise Blocks from error
+            raise WouldBlock from error
         raise
 
 

@@ -12,9 +12,9 @@ import os
 import select
 from time import monotonic
 
-from holdfast.gate.broker.calling_thread import Caller, Gone
+from holdfast.gate.broker.calling_thread import Caller, CallerGone
 from holdfast.gate.broker.heard_calls import AT_FDCWD, NAMES, signed
-from holdfast.gate.broker.places.path_lookup import NotOurs, find
+from holdfast.gate.broker.places.path_lookup import KernelDecides, find
 from holdfast.gate.broker.places.path_zones import OUTSIDE
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.calling_thread import Trust
     from holdfast.gate.broker.calls.waiting_calls import Call
     from holdfast.gate.broker.heard_calls import Listener
-    from holdfast.gate.broker.places.path_zones import Where
+    from holdfast.gate.broker.places.path_zones import PathZones
 
 #: A command that makes no call for this long will run for longer: the rest is prepared then.
 _QUIET_SECONDS = 0.03
@@ -34,19 +34,19 @@ _AT = {"open": (-1, 0, 1), "openat": (0, 1, 2), "creat": (-1, 0, -1)}
 _OPENS = {number: _AT[name] for number, name in NAMES.items() if name in _AT}
 
 
-class Outside:
+class OutsideCalls:
     """The first calls of a command."""
 
     def __init__(
         self,
         listener: Listener,
         trust: Trust,
-        where: Where,
+        zones: PathZones,
         is_open: Callable[[str, bool], bool],
     ) -> None:
         self._listener = listener
         self._trust = trust
-        self._where = where
+        self._zones = zones
         self._is_open = is_open
         #: No process is left that could make a call.
         self.is_over = False
@@ -86,9 +86,9 @@ class Outside:
             folder = signed(given[folder_at]) if folder_at >= 0 else AT_FDCWD
             found = find(caller, folder, caller.text(given[path_at]), follow=follow, makes=makes)
             try:
-                is_outside = self._where.of(found.path)[0] == OUTSIDE
+                is_outside = self._zones.of(found.path)[0] == OUTSIDE
                 return is_outside and self._is_open(found.path, found.is_there)
             finally:
                 found.close()
-        except (OSError, ValueError, NotOurs, Gone):
+        except (OSError, ValueError, KernelDecides, CallerGone):
             return False  # the broker itself answers with the error

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.model import ConflictInfo, Request
-    from holdfast.gate.broker.leasing.command_leases import Leases, Stands
+    from holdfast.gate.broker.leasing.command_leases import Leases, MustWait
     from holdfast.manager.manager import LockManager
     from holdfast.store.contract import Waiter
 
@@ -39,17 +39,17 @@ _YIELDING_SECONDS = 0.05
 class _Place:
     """One call in line."""
 
-    __slots__ = ("call", "conflicts", "end", "request", "stands")
+    __slots__ = ("awaited", "call", "conflicts", "end", "request")
 
-    def __init__(self, call: Call, stands: Stands, request: Request, end: float) -> None:
+    def __init__(self, call: Call, awaited: MustWait, request: Request, end: float) -> None:
         self.call = call
-        self.stands = stands
+        self.awaited = awaited
         self.request = request
         self.end = end
         self.conflicts: Sequence[ConflictInfo] = ()
 
 
-class Line:
+class WaitLine:
     """All waiting calls of one command."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Line:
     @property
     def wanted(self) -> list[str]:
         """The paths that calls in line are about to write."""
-        return [place.stands.request.paths[0] for place in self._places]
+        return [place.awaited.request.paths[0] for place in self._places]
 
     @property
     def ears(self) -> list[int]:
@@ -98,12 +98,12 @@ class Line:
         """Repeat a call that would block until it does not."""
         self._blocked.append(call)
 
-    def stand(self, call: Call, stands: Stands) -> None:
+    def stand(self, call: Call, awaited: MustWait) -> None:
         """Put a call in line for a lease."""
         if self._waiter is None:
             self._waiter = self._manager.store.waiter()
-        request = stands.request.waiting(waiter=None, wake=self._waiter.address, grace=GRACE)
-        place = _Place(call, stands, request, monotonic() + self._seconds)
+        request = awaited.request.waiting(waiter=None, wake=self._waiter.address, grace=GRACE)
+        place = _Place(call, awaited, request, monotonic() + self._seconds)
         self._places.append(place)
         self._ask(place)
 
@@ -145,7 +145,7 @@ class Line:
             return
         try:
             outcome = self._decided(place)
-            yields = isinstance(outcome, Refusal) and self._leases.waits_on(place.stands, outcome)
+            yields = isinstance(outcome, Refusal) and self._leases.waits_on(place.awaited, outcome)
         except HoldfastError:
             return  # the ledger cannot be used now; the next round tries again
         if isinstance(outcome, Waiting):
@@ -160,7 +160,7 @@ class Line:
         if isinstance(outcome, Grant):
             self._go_on(place, outcome)
         else:
-            self._refuse(place.call[0], self._leases.refuse_wait(place.stands, outcome))
+            self._refuse(place.call[0], self._leases.refuse_wait(place.awaited, outcome))
 
     def _decided(self, place: _Place) -> Grant | Waiting | Refusal:
         def decide() -> Grant | Waiting | Refusal:
@@ -176,11 +176,11 @@ class Line:
 
     def _go_on(self, place: _Place, grant: Grant) -> None:
         try:
-            status = os.lstat(place.stands.path)
+            status = os.lstat(place.awaited.path)
         except OSError:
             status = None
         try:
-            self._leases.waited(place.stands, grant, status)
+            self._leases.waited(place.awaited, grant, status)
         except OSError as error:
             self._refuse(place.call[0], error.errno or errno.EIO)
             return
@@ -194,7 +194,7 @@ class Line:
         if late is not None:
             self._go_on(place, late)
         else:
-            number = self._leases.refuse_wait(place.stands, place.conflicts)
+            number = self._leases.refuse_wait(place.awaited, place.conflicts)
             self._refuse(place.call[0], number)
 
     def _leave(self, place: _Place, why: str) -> Grant | None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from holdfast.gate.broker.calling_thread import Caller
     from holdfast.gate.broker.leasing.command_leases import Lease
-    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.broker.places.path_lookup import Found
     from holdfast.manager.files.control_files import Control, Controls
 
@@ -73,10 +73,10 @@ class Staged:
         self.published: bytes | None = None
 
 
-class Controlling:
+class ControlWrites:
     """The control files of one repository. Close it."""
 
-    def __init__(self, kinds: Kinds, controls: Controls, say: Callable[[str], None]) -> None:
+    def __init__(self, kinds: PathKinds, controls: Controls, say: Callable[[str], None]) -> None:
         self._kinds = kinds
         self._controls = controls
         self._say = say

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import ConflictInfo, Event, Holder, Request
     from holdfast.core.view import View
     from holdfast.gate.broker.calling_thread import Caller
-    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.broker.places.path_lookup import Found
     from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.files.paths import Place
@@ -251,7 +251,7 @@ class AgentLeases(Leases):
             self._passing.discard(old)
             self._passing.add(self.mine[path].grant)
 
-    def free_clean(self, kinds: Kinds) -> None:
+    def free_clean(self, kinds: PathKinds) -> None:
         """The command has ended, and git has changed files: a file that this command wrote and that
         is clean now is released, as after a commit, no matter when the agent got its lease."""
         from holdfast.gate.git.git_files import dirty, put_aside

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import ConflictInfo, Decision, Event, Holder
     from holdfast.core.view import View
     from holdfast.gate.broker.calling_thread import Caller
-    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.broker.places.path_lookup import Found
     from holdfast.manager.files.paths import Place
     from holdfast.manager.manager import LockManager
@@ -88,7 +88,7 @@ class Lease:
         self.is_ahead = False
 
 
-class Stands(Exception):
+class MustWait(Exception):
     """The call has to wait in line."""
 
     def __init__(self, request: Request, path: str, seen: object) -> None:
@@ -131,7 +131,7 @@ class Leases:
         #: When a process last read a path, as announced by its own hook.
         self._reads: dict[tuple[int, str], int] = {}
 
-    def know_kinds(self, _kinds: Kinds) -> None:
+    def know_kinds(self, _kinds: PathKinds) -> None:
         """Set the kinds of paths for the present command."""
 
     def is_own(self, holder: Holder) -> bool:
@@ -152,7 +152,7 @@ class Leases:
         """Take the lease for what a path names, and verify that the caller knows its content.
 
         None if such a name cannot be leased; then no holder can have it. Raises OSError with the
-        error for the caller, or Stands.
+        error for the caller, or MustWait.
         """
         lease = self.mine.get(found.path)
         if lease is None:
@@ -176,7 +176,7 @@ class Leases:
         outcome = self._decide(request)
         if isinstance(outcome, Refusal):
             if waits and outcome.code != _CYCLE:
-                raise Stands(request, found.path, _seen(found))
+                raise MustWait(request, found.path, _seen(found))
             self._refuse_held(place.path, outcome.conflicts, caller)
         assert isinstance(outcome, Grant)
         return self._keep(outcome, found, place)
@@ -291,7 +291,7 @@ class Leases:
     def hold_folder(self, caller: Caller, found: Found) -> str:
         """Keep other holders from being granted anything in a folder until `let_go`: the id of a
         grant. Empty if that is not possible, or the conflicting locks count as the command's own.
-        Raises OSError, or Stands, if another holder has something there."""
+        Raises OSError, or MustWait, if another holder has something there."""
         try:
             place = self._tree.place_of(found.path, found.path, found.status, len(found.path))
         except BadKeyError:
@@ -431,11 +431,11 @@ class Leases:
 
     # Waiting in line
 
-    def waited(self, stands: Stands, grant: Grant, status: os.stat_result | None) -> None:
+    def waited(self, awaited: MustWait, grant: Grant, status: os.stat_result | None) -> None:
         """A call that waited in line has its lease; `status` is that of the file now."""
-        path = stands.path
-        lease = self._add(Lease(path, grant.paths[0], grant, stands.seen is not None))
-        if seen_of(status) != stands.seen:
+        path = awaited.path
+        lease = self._add(Lease(path, grant.paths[0], grant, awaited.seen is not None))
+        if seen_of(status) != awaited.seen:
             lease.moved_at = time_ns()
             return
         # Its last holder may have removed it before the call: then it was gone all the time.
@@ -444,14 +444,14 @@ class Leases:
             self._follow()
             lease.moved_at = changed if lease.shown in self._theirs else 0
 
-    def waits_on(self, _stands: Stands, _refusal: Refusal) -> bool:
+    def waits_on(self, _stands: MustWait, _refusal: Refusal) -> bool:
         """Whether a call that was refused its place in line keeps waiting nevertheless, because
         another holder will yield."""
         return False
 
-    def refuse_wait(self, stands: Stands, refusal: Refusal | Sequence[ConflictInfo]) -> int:
+    def refuse_wait(self, awaited: MustWait, refusal: Refusal | Sequence[ConflictInfo]) -> int:
         """A call waited in line in vain. The number of its error."""
-        shown = stands.request.paths[0]
+        shown = awaited.request.paths[0]
         conflicts = refusal.conflicts if isinstance(refusal, Refusal) else refusal
         if isinstance(refusal, Refusal) and refusal.code == _CYCLE:
             self._tell(shown, "circle", _circle(self.holder.id, shown, refusal))
@@ -556,7 +556,7 @@ class Leases:
         used = set(in_use)
         self.drop_all([path for path in self.mine if path not in used])
 
-    def free_clean(self, _kinds: Kinds) -> None:
+    def free_clean(self, _kinds: PathKinds) -> None:
         """Release what git has made clean. Here nothing: the leases end with the command."""
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-class Committed:
+class CommittedFiles:
     """The commits of all checkouts of a repository."""
 
     __slots__ = ("_heads",)

@@ -22,7 +22,7 @@ import stat
 from _functools import partial  # type: ignore[import-not-found]  # functools takes longer
 
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.broker.calling_thread import Gone
+from holdfast.gate.broker.calling_thread import CallerGone
 from holdfast.gate.broker.places.path_zones import LEASED
 from holdfast.gate.git.git_files import LOCAL
 from holdfast.gate.guard.git_queries import Git
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from holdfast.gate.broker.calling_thread import Caller
     from holdfast.gate.broker.leasing.command_leases import Leases
-    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.shell.line_writes import TreeVerb
 
 #: How many leases a process takes singly before git is asked, which costs about as much.
@@ -68,10 +68,10 @@ class _Way:
         self.taken: list[str] = []
 
 
-class Ahead:
+class GitLookahead:
     """The leases taken ahead for one command."""
 
-    def __init__(self, kinds: Kinds, leases: Leases) -> None:
+    def __init__(self, kinds: PathKinds, leases: Leases) -> None:
         #: Descriptors that the broker's loop waits for, each with its handler.
         self.ears: dict[int, Callable[[], None]] = {}
         self._kinds = kinds
@@ -129,7 +129,7 @@ class Ahead:
             return None
         try:
             caller.demand_waiting()
-        except Gone:
+        except CallerGone:
             os.close(ear)
             return None
         way = self._ways[caller.process] = _Way(_changed(verb, checkout))

@@ -25,7 +25,7 @@ the task may do so only with folders that it created. It must not change what ca
 name that cannot be leased, or a pipe, a socket or a device.
 
 Files that git ignores are not leased. A task that changes a `.gitignore` does not extend them
-(`Kinds.freeze`).
+(`PathKinds.freeze`).
 
 Control files (`manager.files.control_files`) are never leased, nor is the list that contains the
 task: not even for a change without effect.
@@ -43,7 +43,7 @@ from holdfast.core.sentences import circle_sentence
 from holdfast.gate.broker.leasing.command_leases import (
     Lease,
     Leases,
-    Stands,
+    MustWait,
     changed_at,
     seen_of,
 )
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import ConflictInfo, Grant, Refusal
     from holdfast.gate.broker.calling_thread import Caller
-    from holdfast.gate.broker.places.path_kinds import Kinds
+    from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.broker.places.path_lookup import Found
     from holdfast.manager.files.keepsakes import Keepsake
     from holdfast.manager.files.paths import Place
@@ -117,14 +117,14 @@ class TaskLeases(Leases):
         self._controls = controls_of(self._tree.root)
         self._choose_victim = choose_victim
         #: The kinds of paths for the present command.
-        self._kinds: Kinds | None = None
+        self._kinds: PathKinds | None = None
         #: Paths that count as ignored for all commands, once the task has leased a `.gitignore`.
         self._ignored: dict[str, frozenset[str]] = {}
         #: Folders that the task has created, and those that were backed up.
         self._made: set[str] = set()
         self._kept: set[str] = set()
 
-    def know_kinds(self, kinds: Kinds) -> None:
+    def know_kinds(self, kinds: PathKinds) -> None:
         """Set the kinds of the next command, which has a broker of its own."""
         self._kinds = kinds
         kinds.frozen = self._ignored
@@ -328,7 +328,7 @@ class TaskLeases(Leases):
             status = None
         place = self._tree.place_of(path, path, status, 0)
         request = self._request(to_write(place), f"{plain(inner)} is in the way of a folder")
-        raise Stands(request, path, seen_of(status))
+        raise MustWait(request, path, seen_of(status))
 
     # Stale content
 
@@ -352,9 +352,9 @@ class TaskLeases(Leases):
 
     # Deadlocks
 
-    def waits_on(self, stands: Stands, refusal: Refusal) -> bool:
+    def waits_on(self, awaited: MustWait, refusal: Refusal) -> bool:
         """On a deadlock, or readers that all want to write, have one of the holders yield."""
-        shown = stands.request.paths[0]
+        shown = awaited.request.paths[0]
         if refusal.code == _CYCLE:
             holders = list(dict.fromkeys(one.holder for one in refusal.circle))
             why = circle_sentence(self.holder.id, refusal.circle)

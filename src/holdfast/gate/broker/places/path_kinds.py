@@ -25,7 +25,7 @@ from holdfast.gate.guard.tool_caches import cache_folder, is_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.gate.broker.places.path_zones import Where
+    from holdfast.gate.broker.places.path_zones import PathZones
 
 _IGNORING = ".gitignore"
 _FIELDS = 4  # the file of the pattern, its line, the pattern, the path
@@ -34,15 +34,15 @@ _SUBMODULE = b"160000 "
 _KILLED = 9
 
 
-class Kinds:
+class PathKinds:
     """The kinds of paths in one repository with all its checkouts. Close it."""
 
-    __slots__ = ("_asked", "_tracked", "_where", "frozen", "rough")
+    __slots__ = ("_asked", "_tracked", "_zones", "frozen", "rough")
 
-    def __init__(self, where: Where) -> None:
-        self._where = where
+    def __init__(self, zones: PathZones) -> None:
+        self._zones = zones
         #: The same as `of` without asking git: LEASED instead of PASSING.
-        self.rough = where.of
+        self.rough = zones.of
         #: The tracked files among those that are ignored or caches, by checkout and pattern.
         self._tracked: dict[tuple[str, str], frozenset[str]] = {}
         self._asked: dict[str, _Ignored] = {}

@@ -37,7 +37,7 @@ _PERHAPS_OTHER = (errno.ELOOP, errno.ENOENT)
 _MAGIC = (b"cwd", b"root", b"exe")
 
 
-class NotOurs(Exception):
+class KernelDecides(Exception):
     """The path is one that only the kernel may resolve for the caller."""
 
 
@@ -148,7 +148,7 @@ def find(caller: Caller, number: int, text: bytes, *, follow: bool, makes: bool 
     """Resolve a path, from a folder of the caller. `follow` is about the last name; with `makes`
     the path must not end with a slash.
 
-    Raises OSError with the kernel's error, NotOurs if only the kernel may decide.
+    Raises OSError with the kernel's error, KernelDecides if only the kernel may decide.
     """
     if not text:
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -257,7 +257,7 @@ def _look_whole(caller: Caller, base: int, text: bytes) -> Found:
         raise
     if is_proc(fd):
         os.close(fd)
-        raise NotOurs
+        raise KernelDecides
     return Found(-1, b"", fd)
 
 
@@ -278,7 +278,7 @@ def _walk(
             where = place_of(here)
             if is_proc(here):
                 if not f"{where}/".startswith(f"{_PROC}/"):
-                    raise NotOurs  # another /proc, whose `self` is the broker
+                    raise KernelDecides  # another /proc, whose `self` is the broker
                 instead = _own(caller, where, name)
                 if instead is not None:
                     names.extend(reversed(instead))
@@ -294,7 +294,7 @@ def _walk(
                     continue
             if not names and follow is None:
                 if is_proc(here):
-                    raise NotOurs  # nothing can be created, removed or renamed there
+                    raise KernelDecides  # nothing can be created, removed or renamed there
                 if not stat.S_ISDIR(os.fstat(here).st_mode):
                     raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             fd = os.open(name, _ITSELF, dir_fd=here) if names else _itself(here, name, follow)
@@ -332,7 +332,7 @@ def _own(caller: Caller, where: str, name: bytes) -> list[bytes] | None:
     if name == b"thread-self":
         return [b"%d" % caller.process, b"task", b"%d" % caller.thread]
     if name.isdigit() and int(name) not in (caller.process, caller.thread):
-        raise NotOurs
+        raise KernelDecides
     return None
 
 

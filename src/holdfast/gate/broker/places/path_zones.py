@@ -17,7 +17,7 @@ OUTSIDE, LEDGER, GITS, PASSING, LEASED = "outside", "ledger", "git", "passing", 
 _REMEMBERED_MAX = 4096
 
 
-class Where:
+class PathZones:
     """The zones of one repository with all its checkouts."""
 
     __slots__ = ("_checkouts", "_folders", "_git", "_known", "_ledger")
