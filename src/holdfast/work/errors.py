@@ -1,4 +1,5 @@
-"""Work that cannot be begun, gone on with or forgotten as it is: for screens and for tasks."""
+"""Work that cannot be started, continued or forgotten in its present state: for screens and
+tasks."""
 
 from __future__ import annotations
 
@@ -6,6 +7,6 @@ from holdfast.core.errors import Refused
 
 
 class WorkError(Refused):
-    """There is no work to go on with, or there is some and it does not allow what was asked."""
+    """There is no work to continue, or the present work does not allow what was asked."""
 
     code = "E_WORK"

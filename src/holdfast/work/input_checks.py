@@ -1,9 +1,10 @@
-"""What other people and agents hand in: files, JSON, names and paths, with all that is wrong told.
+"""Checks of input from people and agents: files, JSON, names and paths, with every mistake
+reported.
 
 A mistake is a place and a sentence: `screens[3].controller: missing`. All mistakes of a document
-come in one error, so that somebody who corrects it does so once; only so many are shown.
+are reported in one error, so that its author corrects it once; only a limited number is shown.
 
-What is said of a path here is said of its words. Where it leads on a disk is for `Tree` to say.
+The checks of paths are about their text. Where a path leads on disk is checked by `Tree`.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from holdfast.gate.config.settings_file import shown
 from holdfast.manager.files.control_files import CLOSED
 from holdfast.manager.files.paths import reject_unusable
 
-#: How many mistakes of one document are told; the rest is counted.
+#: How many mistakes of one document are shown; the rest is counted.
 TOLD_MAX = 20
-#: Deeper than this no document of ours goes; the standard library's reader gives up much later.
+#: None of our documents is nested deeper; the standard library's reader fails much later.
 DEPTH_MAX = 64
 NAME_CHARACTERS_MAX = 100
-#: A manifest has the same names and paths again and again.
+#: A manifest has the same names and paths many times.
 REMEMBERED_MAX = 4096
 
-#: Separators here and elsewhere, what would read as a resource or a placeholder, and what ends a
-#: text in JSON.
+#: Separators of any system, characters that would read as a resource or a placeholder, and those
+#: that end a text in JSON.
 _NEVER_IN_NAMES = frozenset('/\\:{}<>|*?"')
 
 _Error = TypeVar("_Error", bound=InvalidInput)
@@ -51,7 +52,7 @@ class Problems:
         self.found: list[tuple[str, str]] = []
 
     def add(self, place: str, what: str) -> None:
-        """One more. An empty place is the whole document."""
+        """Add a mistake. An empty place is the whole document."""
         self.count += 1
         if len(self.found) < TOLD_MAX:
             self.found.append((place, what))
@@ -72,7 +73,7 @@ class Problems:
 
 
 class Unreadable(Exception):
-    """A document that says nothing, with the place where that shows."""
+    """A document that cannot be read, with the place of the reason."""
 
     def __init__(self, what: str, place: str = "") -> None:
         super().__init__(what)
@@ -82,7 +83,7 @@ class Unreadable(Exception):
 
 @contextmanager
 def readable(problems: Problems, kind: type[_Error], hint: str, **fields: Any) -> Iterator[None]:
-    """What cannot be read at all, as the one problem of its document."""
+    """An unreadable document is reported as its one problem."""
     try:
         yield
     except Unreadable as error:
@@ -91,9 +92,9 @@ def readable(problems: Problems, kind: type[_Error], hint: str, **fields: Any) -
 
 
 def file_bytes(path: str, limit: int, *, by_agent: bool = False) -> bytes:
-    """What is in a file, up to one byte more than `limit`. Raises Unreadable.
+    """The content of a file, up to one byte more than `limit`. Raises Unreadable.
 
-    What an agent wrote must be a file and no link: a pipe would keep us waiting for ever.
+    A file that an agent wrote must be a regular file and no link: a pipe would block us for ever.
     """
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     if by_agent:
@@ -117,9 +118,9 @@ def file_bytes(path: str, limit: int, *, by_agent: bool = False) -> bytes:
 
 
 def json_value(data: bytes, limit: int) -> Any:
-    """What a JSON text means, to the letter of the standard. Raises Unreadable.
+    """The value of a JSON text, by the letter of the standard. Raises Unreadable.
 
-    An object with a name that comes twice is a `Doubled`.
+    An object with a duplicate name becomes a `Doubled`.
     """
     if len(data) > limit:
         raise Unreadable(f"this is larger than {limit >> 20} MiB")
@@ -146,7 +147,7 @@ def json_value(data: bytes, limit: int) -> Any:
 
 
 class Doubled(dict[str, Any]):
-    """An object in which some name comes twice: readers differ about what that means."""
+    """An object with a duplicate name: readers differ about what that means."""
 
     twice = ""
 
@@ -204,7 +205,7 @@ def _is_whole(value: Any) -> bool:
 def check_fields(
     problems: Problems, place: str, value: Any, needed: Iterable[str], optional: Iterable[str] = ()
 ) -> dict[str, Any] | None:
-    """The value as an object with these fields and no others; None if it is no object."""
+    """The value as an object with these fields and no others; None if it is not an object."""
     if not isinstance(value, dict):
         problems.add(place, f"an object is needed, not {kind_of(value)}")
         return None
@@ -227,13 +228,13 @@ def check_fields(
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What somebody may have meant; empty if nothing is like it."""
+    """The known word that was probably meant; empty if none is similar."""
     near = get_close_matches(name[:100], list(known), 1)
     return near[0] if near else ""
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in the words of JSON."""
+    """The kind of a value, in the words of JSON."""
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)[:40]
     if isinstance(value, str):
@@ -242,12 +243,12 @@ def kind_of(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A name that somebody made up, short and without anything that a terminal could obey."""
+    """A name of any origin, shortened, and without characters that a terminal would obey."""
     return shown(text)[1:-1]
 
 
 def name_problem(text: Any) -> str:
-    """Why it cannot be a name that becomes part of paths, commands and prompts; empty if it can."""
+    """Why a name cannot become part of paths, commands and prompts; empty if it can."""
     if not isinstance(text, str):
         return f"a text is needed, not {kind_of(text)}"
     return _name_problem(text)
@@ -286,7 +287,7 @@ def _path_problem(text: str) -> str:
     if ".." in parts:
         return f"{shown(text)} contains ..; write the path without it"
     for part in parts:
-        if part.lower() in CLOSED:  # in any case: some file systems do not tell them apart
+        if part.lower() in CLOSED:  # in any case: some file systems ignore case
             return f"{shown(text)} is inside {part}, which is {CLOSED[part.lower()]}'s own"
     try:
         keys.lexical(text)
@@ -297,14 +298,14 @@ def _path_problem(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """One spelling for names that some disk takes for the same: of other case, or with an accent
-    that is composed in another way."""
+    """One spelling for names that some file systems treat as equal: of other case, or with an
+    accent that is composed in another way."""
     return text.lower() if text.isascii() else normalize("NFC", text).casefold()
 
 
 def tidy(path: str) -> str:
-    """A path that has no problem, in one spelling: no `./`, no doubled slash; a folder keeps the
-    slash at its end."""
+    """A valid path, in one spelling: no `./`, no doubled slash; a folder keeps the slash at its
+    end."""
     if not path.startswith("./") and "//" not in path and "/./" not in path and path != ".":
         return path if not path.endswith("/.") else path[:-1]
     inner = "/".join(part for part in path.split("/") if part not in ("", "."))

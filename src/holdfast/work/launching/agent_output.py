@@ -8,8 +8,8 @@ READ_BYTES = 1 << 16
 
 
 class Output:
-    """What an agent says, in a file, up to a limit; the rest is read and thrown away, so that an
-    agent which talks without end is slow to nobody but itself."""
+    """An agent's output, written to a file up to a limit. The rest is read and discarded, so that
+    an agent whose output never ends slows down only itself."""
 
     def __init__(self, path: str, bytes_max: int) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -20,11 +20,11 @@ class Output:
         self.ears = [self._outer]
 
     def let_go(self) -> None:
-        """The agent has its end of it."""
+        """The agent has its end of the pipe: close ours."""
         os.close(self.inner)
 
     def take(self) -> bool:
-        """Take what is there. False if there is nothing now, or nothing will come any more."""
+        """Read what is available. False if nothing is now, or nothing more will come."""
         try:
             data = os.read(self._outer, READ_BYTES)
         except BlockingIOError:
@@ -40,8 +40,8 @@ class Output:
         return True
 
     def drain(self) -> None:
-        """Take what an agent had said when it ended."""
-        for _ in range(1024):  # something that it left running may never be silent
+        """Read what the agent had written when it ended."""
+        for _ in range(1024):  # a process that it left running may never stop writing
             if not self.take():
                 return
 

@@ -1,9 +1,8 @@
 """An attempt at a task, as its launcher sees it: the launcher is the broker of the task's agents.
 
-The agent runs as `holdfast run --sandbox --lease` would run it: the repository is closed but for
-what the broker leases, what is outside is closed but for what the settings list, and git's own
-files are closed as well. The leases outlive the agent: the check and the next agent of the same
-attempt have them too.
+The agent runs as `holdfast run --sandbox --lease` would run it: in the repository it can write only
+what the broker leases, outside only what the settings list, and git's own files are closed as well.
+The leases outlive the agent: the check and the next agent of the same attempt have them too.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
     from holdfast.gate.sandbox.kernel.open_places import OpenPlaces
     from holdfast.gate.sandbox.runner.runner_folders import RunnerFolders
 
-#: A call waits for the files of another task for as long as that takes: every task ends.
+#: A call waits for the files of another task without limit, because every task ends.
 WAIT_SECONDS = 366 * 86400.0
 
 
 def task_grant(manager: LockManager, id: str) -> Grant:
-    """The grant that a task was sent out with. Raises LockNotHeldError."""
+    """The grant that a task was dispatched with. Raises LockNotHeldError."""
     found = transactions.look(manager, lambda view: view.grant(id))
     if not isinstance(found, Grant):
         raise LockNotHeldError(f"grant {id} is no longer held", hint="dispatch the task again")
@@ -45,8 +44,8 @@ def task_grant(manager: LockManager, id: str) -> Grant:
 
 
 def choose_victim(manager: LockManager, me: str, holders: Sequence[str], why: str) -> str:
-    """Which task of a circle has to yield: the youngest. If it is another one, its dispatcher is
-    told, through the ledger."""
+    """Which task of a deadlock has to yield: the youngest. If that is another task, its dispatcher
+    is informed through the ledger."""
     from holdfast.work.engine.item_store import NOTES, YIELD, YIELD_NOTES
     from holdfast.work.engine.work_items import DISPATCHED, WorkItem
 
@@ -65,7 +64,7 @@ def choose_victim(manager: LockManager, me: str, holders: Sequence[str], why: st
 
 
 class Brokered:
-    """One attempt. `start`, `serve` and `end` for each of its commands."""
+    """One attempt. `start`, `serve` and `end` are called for each of its commands."""
 
     def __init__(
         self, manager: LockManager, grant: Grant, abi: int, terms: Mapping[str, Any]
@@ -93,11 +92,12 @@ class Brokered:
 
     @property
     def waited_seconds(self) -> float:
-        """How long a call of the present command has stood in line, in all."""
+        """How long a call of the present command has waited for files, in all."""
         return 0.0 if self._broker is None else self._broker.waited_seconds
 
     def gaps(self) -> list[str]:
-        """What was refused because the task does not declare it, since the last look."""
+        """Writes that were refused since the last call, because the task does not declare the
+        files."""
         found, self._leases.gaps = self._leases.gaps, []
         return found
 
@@ -140,7 +140,7 @@ class Brokered:
         look: Callable[[], float | None],
         ears: Callable[[], dict[int, Callable[[], object]]],
     ) -> None:
-        """Answer the command's calls until `look`, which is asked in every round, says None."""
+        """Answer the command's calls until `look`, which is called in every round, returns None."""
         broker = self._broker
         assert broker is not None
         own: dict[int, Callable[[], object]] = {}
@@ -159,18 +159,18 @@ class Brokered:
         broker.serve()
 
     def end(self) -> None:
-        """The command has ended: what it left running can write nothing from now on."""
+        """The command has ended: processes that it left running can write nothing from now on."""
         broker, self._broker = self._broker, None
         if broker is not None:
             self._leases.wanted += broker.wanted
-            broker.refuse_all()  # and gives nothing back: its leases are the task's
+            broker.refuse_all()  # and releases nothing: its leases are the task's
             broker.let_go()
             self._leases.remove_stand_ins()
             broker.close()
         os.umask(self._umask)
 
     def told(self) -> dict[str, Any]:
-        """What the dispatcher has to know of a command that has ended."""
+        """What the dispatcher needs to know of a command that has ended."""
         leases = self._leases
         return {
             "stale": leases.is_stale, "wanted": list(dict.fromkeys(leases.wanted)),

@@ -1,7 +1,7 @@
-"""All that runs below this process: it dies with it, is killed, and is waited for.
+"""Every process below this one: it dies with it, is killed, and is waited for.
 
-A launcher is the reaper of everything that an agent starts, also of what forks away and changes its
-session: what loses its parent becomes a child of the launcher.
+A launcher is the reaper of everything that an agent starts, including processes that fork away and
+change their session: a process that loses its parent becomes a child of the launcher.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def be_reaper() -> None:
-    """Whatever our children leave behind becomes a child of ours."""
+    """Processes that our children leave behind become our children."""
     prctl()(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with(parent: int, number: int) -> None:
-    """Get this signal when our parent is gone. Who that is, it must have said before the fork."""
+    """Get this signal when our parent dies. The caller passes the parent's pid as it was before the
+    fork."""
     prctl()(SET_DEATH_SIGNAL, number, 0, 0, 0)
-    if os.getppid() != parent:  # it went before the kernel knew what to do then
+    if os.getppid() != parent:  # the parent died before the kernel had this order
         os._exit(1)
 
 
 def kill_all(spared: ForkServer | None = None, but_wait_for: int = 0) -> None:
-    """Kill all our descendants except the fork server, until none is left. The exit status of
-    `but_wait_for` is left to be collected."""
+    """Kill everything below us except the fork server, until nothing is left. The status of one of
+    them is still returned."""
     while but_wait_for or _has_children(spared):
         for pid in descendants(os.getpid()):
             try:
@@ -48,8 +49,8 @@ def kill_all(spared: ForkServer | None = None, but_wait_for: int = 0) -> None:
 
 
 def reap(wanted: int, spared: ForkServer | None = None) -> int | None:
-    """Take everything that has ended off the list of processes; the status of one of them, if that
-    has. What an agent leaves behind may be many, and the agent may run for long."""
+    """Collect every process that has ended; the status of one of them, if it has. An agent may
+    leave many processes behind, and may itself run for long."""
     found = None
     with suppress(ChildProcessError):
         while True:
@@ -62,19 +63,20 @@ def reap(wanted: int, spared: ForkServer | None = None) -> int | None:
 
 
 def _reap(spared: ForkServer | None, options: int) -> tuple[int, int]:
-    """Take one that has ended off the list: its pid, and how it ended. 0 if there is none now."""
+    """Collect one process that has ended: its pid, and how it ended. 0 if there is none now."""
     pid, status = os.waitpid(-1, options)
     if spared is not None and pid == spared.pid:
-        spared.pid = 0  # somebody killed it: whoever has that pid next is not to be spared
+        spared.pid = 0  # killed from outside: a process that gets its pid is not spared
     return pid, status
 
 
 def _has_children(spared: ForkServer | None) -> bool:
-    """Whether anything except the fork server is left below us; those that have ended are not.
+    """Whether a process other than the fork server is left below us; those that have ended do not
+    count.
 
-    Nobody is overlooked: what loses its parent becomes a child of ours, and nobody but us takes one
-    off the list. What was forked by one that has ended since is seen in the next round, for then
-    there is somebody who has ended.
+    None is missed: a process that loses its parent becomes our child, and only we collect them. A
+    process that was forked by one that has ended since is seen in the next round, for then one has
+    ended.
     """
     while True:
         try:
@@ -94,7 +96,7 @@ def _has_children(spared: ForkServer | None) -> bool:
 
 
 def _children() -> list[int]:
-    """The children of this process, also those that have ended and were not asked for."""
+    """The children of this process, including those that have ended and were not collected."""
     found: list[int] = []
     try:
         for task in os.listdir("/proc/self/task"):
@@ -106,7 +108,7 @@ def _children() -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below one, whatever sessions and groups they made."""
+    """All processes below one, whatever sessions and groups they have made."""
     children = _families()
     found: list[int] = []
     front = [pid]
@@ -131,7 +133,7 @@ def _families() -> dict[int, list[int]]:
 
 
 def signal_group(pid: int, number: int) -> None:
-    """Send a signal to a whole group, as far as there is one that we may signal."""
+    """Send a signal to a whole group, if there is one that we may signal."""
     try:
         os.killpg(pid, number)
     except (ProcessLookupError, PermissionError):

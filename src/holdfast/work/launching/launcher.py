@@ -1,22 +1,22 @@
 """The process of a slot: starts agents in a sandbox, and outlives none of them.
 
-It is there before an item's locks are taken, and holds them: they are free when it and all that
-carries its mark are gone, not earlier. It is the reaper of everything that an agent starts, also
-of what forks away and changes its session, so it knows when nothing is left; only then it says
-that the agent has ended. When its own parent goes, it kills what it started, puts the files of
-the item back as they were, and goes as well; the agent dies with it even if it is killed itself.
+It runs before an item's locks are taken, and holds them: they are free only when it and every
+process with its mark are gone. It is the reaper of everything that an agent starts, including
+processes that fork away and change their session, so it knows when none is left; only then does it
+report that the agent has ended. When its own parent dies, it kills what it started, restores the
+files of the item, and ends as well; the agent dies with it even if the launcher itself is killed.
 
-It hears lines of JSON and answers with them:
+It reads lines of JSON and answers with them:
 
-    {"run": {…}}    start an agent: see `Job`; below a broker, if it has leases (`brokered`)
-    {"stop": WHY}   kill it, with all that it started
-    -> {"gaps": [PATH, …]}, when it tried to write what its grant does not cover
-    -> {"code": N, "why": "", "bytes": N, "seconds": N}, when nothing of it is left
+    {"run": {…}}    start an agent: see `Job`; below a broker, if it has leases
+    {"stop": WHY}   kill it, with everything that it started
+    -> {"gaps": [PATH, …]}, when it tried to write files that its grant does not cover
+    -> {"code": N, "why": "", "bytes": N, "seconds": N}, when none of its processes is left
     -> {"error": {"code": …, "message": …, "hint": …}}, if it could not be started
 
-Its fork server starts the agents, as children of the launcher. Without one it forks itself, and so
-it has one thread only; the answers to those inside the sandbox come from another one that begins
-when somebody asks and ends with the agent.
+Its fork server starts the agents, as children of the launcher. Without a fork server the launcher
+forks itself, and so it has one thread only; queries from inside the sandbox are answered by another
+thread, which starts with the first query and ends with the agent.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.command_start import Enclosure
     from holdfast.work.launching.brokered_attempt import Brokered
 
-#: From asking an agent to end to making it.
+#: How long an agent has to end by itself before it is killed.
 GRACE_SECONDS = 5.0
-#: How the reason begins for which an agent is ended whose task has to yield.
+#: The beginning of the reason for ending an agent whose task has to yield.
 DEADLOCK = "deadlock"
 
 
@@ -73,7 +73,7 @@ class Job:
         self.environment: dict[str, str] = said["environment"]
         self.stdin: str = said["stdin"]
         self.grant: str = said["grant"]
-        #: What it may write beside its grant; None for no sandbox at all.
+        #: What it may write in addition to its grant; None for no sandbox at all.
         self.write: list[str] | None = said["write"]
         self.git: bool = said["git"]
         self.output: str = said["output"]
@@ -84,7 +84,7 @@ class Job:
 
 
 def main(root: str) -> int:
-    """Serve until the parent is gone."""
+    """Serve until the parent has died."""
     be_reaper()
     with LockManager.open(root) as manager:
         return Launcher(manager, 0, 1).serve()
@@ -132,8 +132,8 @@ class Launcher:
             self.fork_server.close()
 
     def _put_back(self) -> None:
-        """Our dispatcher is gone. If that was in the middle of an item, its files are put back at
-        once, and not only when another holder wants them. What does not work stays held."""
+        """Our dispatcher has died. If an item was in progress, restore its files immediately, and
+        not only when another holder requests them. If that fails, they stay locked."""
         assert self._manager.tree is not None
         root = self._manager.tree.root
         keepsakes = [(name, Keepsake(root, name)) for name in _names(f"{root}/{FOLDER}")]
@@ -141,7 +141,7 @@ class Launcher:
         if not kept:
             return
         from holdfast.work.engine.item_store import (
-            Desk,  # most launchers end with nothing to put back
+            Desk,  # most launchers end with nothing to restore
         )
 
         desk = Desk(self._manager)
@@ -168,10 +168,10 @@ class Launcher:
             self._say(self._ended(job, sandbox, begun))
         finally:
             if sandbox is not None:
-                sandbox.close()  # for which nobody has to wait
+                sandbox.close()  # no one has to wait for this
 
     def _ended(self, job: Job, sandbox: Sandbox | None, begun: float) -> dict[str, Any]:
-        """How an agent ended, when nothing of it is left."""
+        """How an agent ended, when none of its processes is left."""
         output = Output(job.output, job.output_bytes_max)
         try:
             pid = self._start(job, sandbox, output)
@@ -247,7 +247,7 @@ class Launcher:
         try:
             status = attending.attend()
         finally:
-            # First: whatever goes wrong here, nothing of it may write when its files are put back.
+            # First: whatever fails here, no process of it may write when its files are restored.
             kill_all(self.fork_server)
             waited = task.waited_seconds
             task.end()
@@ -280,12 +280,12 @@ class Launcher:
     def _by_fork_server(
         self, start: Callable[[ForkServer], int], start_here: Callable[[], int]
     ) -> int:
-        """Start a command by the nursery, or where there is none here."""
+        """Start a command through the fork server, or directly where there is none."""
         is_new = False
         while self.fork_server is not None:
             try:
                 return start(self.fork_server)
-            except GoneError:  # somebody killed it; or, if that happens again, it is of no use here
+            except GoneError:  # killed from outside; if that happens again, give it up
                 self.fork_server.close()
                 self.fork_server = None if is_new else _fork_server()
                 is_new = True
@@ -305,7 +305,7 @@ class Launcher:
         return pid
 
     def _start_here(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
-        """Without a fork server."""
+        """Used where there is no fork server."""
         prepare = _preparing(job.folder, (source, output))
         command, variables = job.command, job.environment
         if sandbox is None:
@@ -313,14 +313,15 @@ class Launcher:
         return sandbox.start(command, variables, default=IGNORED_BY_PYTHON, prepare=prepare)
 
     def _attend(self, pid: int, output: Output, sandbox: Sandbox | None, deadline: float) -> int:
-        """Until the agent has ended: its status. What it left running is not seen to here."""
+        """Serve until the agent has ended; its status. Processes that it left running are handled
+        elsewhere."""
         killed_at = 0.0
         while True:
             status = reap(pid, self.fork_server)
             if status is not None:
                 output.drain()
                 return status
-            self._obey()  # also what came together with the order to run
+            self._obey()  # including what arrived together with the order to run
             now = time.monotonic()
             if not self._stop and (self._deaf or now >= deadline):
                 self._stop = "the dispatcher is gone" if self._deaf else "timeout"
@@ -343,7 +344,7 @@ class Launcher:
             ears.append(knock)
         ready, _, _ = select.select(ears, [], [], seconds)
         if denied_writes is not None and any(ear in ready for ear in calls):
-            gaps = denied_writes.take()  # before all else: somebody waits for it
+            gaps = denied_writes.take()  # before everything else: a process waits for it
             if gaps:
                 self._say({"gaps": gaps})
         if sandbox is not None and knock in ready:
@@ -369,12 +370,12 @@ class Launcher:
         return self._stop
 
     def say_gaps(self, paths: list[str]) -> None:
-        """Tell what an agent tried to write and may not."""
+        """Report what an agent tried to write and was refused."""
         if paths:
             self._say({"gaps": paths})
 
     def empty_wake(self) -> None:
-        """A child has ended; whoever waits for it looks."""
+        """A child has ended; the code that waits for it checks which."""
         _empty(self.wake)
 
     @property
@@ -387,7 +388,7 @@ class Launcher:
             if "stop" in said and not self._stop:
                 self._stop = said["stop"] or "stopped"
 
-    # Hearing and saying
+    # Reading orders and writing answers
 
     def _next(self) -> dict[str, Any] | None:
         while True:
@@ -399,7 +400,7 @@ class Launcher:
             self.hear()
 
     def hear(self) -> None:
-        """Take what the dispatcher has said."""
+        """Read the orders of the dispatcher."""
         data = os.read(self.ear, READ_BYTES)
         self._heard += data
         self._deaf = self._deaf or not data
@@ -440,7 +441,7 @@ class _Attending:
         self._status: int | None = None
 
     def attend(self) -> int:
-        """Until the agent has ended: its status."""
+        """Serve until the agent has ended; its status."""
         self._task.serve(self._look, self._ears)
         if self._status is None:
             self._status = os.waitpid(self._pid, 0)[1]
@@ -448,7 +449,7 @@ class _Attending:
         return self._status
 
     def _ears(self) -> dict[int, Callable[[], object]]:
-        """What else there is to hear."""
+        """The other descriptors to listen to."""
         launcher = self._launcher
         found: dict[int, Callable[[], object]] = {
             launcher.wake: launcher.empty_wake,
@@ -463,7 +464,7 @@ class _Attending:
         return found
 
     def _look(self) -> float | None:
-        """What is due: how long one may sleep then; None if the agent has ended."""
+        """Handle what is due: how long the loop may sleep then; None if the agent has ended."""
         self._status = reap(self._pid, self._launcher.fork_server)
         if self._status is not None:
             return None
@@ -472,7 +473,7 @@ class _Attending:
         # The agent does not work while it waits for the files of others.
         deadline = self._deadline + self._task.waited_seconds
         why = launcher.told_to_stop(self._task.victim, is_late=now >= deadline)
-        # Other tasks wait for what is undone next, or the dispatcher is gone.
+        # Other tasks wait for the files that are restored next, or the dispatcher is gone.
         is_urgent = launcher.is_deaf or why.startswith(DEADLOCK)
         if not why:
             return max(0.0, deadline - now)
@@ -492,7 +493,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _fork_server() -> ForkServer | None:
-    """A new one, if there can be one here."""
+    """A new fork server, if one can run here."""
     try:
         return ForkServer() if is_possible() else None
     except OSError:
@@ -501,7 +502,7 @@ def _fork_server() -> ForkServer | None:
 
 def _preparing(folder: str, streams: tuple[int, int]) -> Callable[[], None]:
     """What a forked child does before it is restricted: it dies with us, leads a session, and reads
-    and writes there."""
+    and writes these descriptors."""
     launcher = os.getpid()
     source, output = streams
 

@@ -1,9 +1,9 @@
-"""What is kept of an item on disk: what its agents printed, and its files as they were before.
+"""What is kept on disk for an item: the output of its agents, and its files as they were before.
 
-.holdfast/runs/<item>/<phase>.log    what the agent of a phase printed
+.holdfast/runs/<item>/<phase>.log    the output of a phase's agent
 .holdfast/runs/<item>/before*        the files that it may write, as they were: see
                                      `holdfast.manager.files.keepsakes`
-.holdfast/runs/<item>/left/          what an agent that failed had made of them
+.holdfast/runs/<item>/left/          the files as a failed agent had left them
 .holdfast/runs/<item>/changes.patch  what a task has changed
 """
 
@@ -29,9 +29,9 @@ def _always() -> bool:
 class Run:
     """The folder of one item, as one attempt at it sees it.
 
-    All attempts have the same folder. `is_current` is asked before anything is kept, put back or
-    accepted, while no other process can do that: it says whether this attempt is still the item's.
-    If not, what is kept there is another's, and `Lost` is raised.
+    All attempts share the folder. `is_current` is called before anything is kept, restored or
+    accepted, while no other process can do that: it tells whether the item still belongs to this
+    attempt. If not, the content belongs to another attempt, and `Lost` is raised.
     """
 
     def __init__(self, root: str, item: str, is_current: Callable[[], bool] = _always) -> None:
@@ -41,12 +41,12 @@ class Run:
         self._is_current = is_current
 
     def log(self, phase: str, round: int = 0) -> str:
-        """The file for what the agent of a phase prints."""
+        """The file for the output of a phase's agent."""
         return f"{self.folder}/{phase}-{round}.log" if round else f"{self.folder}/{phase}.log"
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Keep these files as they are now. The caller holds the locks, and nothing has begun: an
-        older keepsake of this item is of no use any more."""
+        """Keep these files as they are now. The caller holds the locks, and nothing has started: an
+        older keepsake of this item is no longer needed."""
         with self._alone():
             self._keepsake.keep(paths)
 
@@ -61,10 +61,10 @@ class Run:
         return self._keepsake
 
     def put_back(self, is_held: IsHeld | None = None) -> list[str]:
-        """Put the files back as they were, and forget how that was. Which of them had changed.
-        `is_held`: see `Keepsake.put_back`."""
+        """Restore the files, and forget the keepsake; which of them had changed. `is_held`: see
+        `Keepsake.put_back`."""
         if not self._keepsake.is_there:
-            return []  # nothing had begun
+            return []  # nothing had started
         with self._alone():
             return self._keepsake.put_back(is_held)
 
@@ -75,28 +75,28 @@ class Run:
             return self._keepsake.accept(lands=lands)
 
     def landed(self) -> None:
-        """Nothing is left to do of what was accepted."""
+        """Nothing is left to do for accepted work."""
         if self._keepsake.is_accepted:
             with self._keepsake.alone():
                 self._keepsake.landed()
 
     def forget(self) -> None:
-        """The files as they were are not needed any more."""
+        """The files as they were are no longer needed."""
         if self._keepsake.is_there:
             with self._alone():
                 self._keepsake.forget()
 
     @contextmanager
     def finishing(self) -> Iterator[bool]:
-        """While an item is ended in the ledger, no other process puts its files back; then the
-        keepsake is not needed any more. False if another process has put them back already."""
+        """While an item is ended in the ledger, no other process restores its files; then the
+        keepsake is no longer needed. False if another process has restored them already."""
         with self._alone():
             was_there = self._keepsake.is_there
             yield was_there
             self._keepsake.forget()
 
     def demand_current(self) -> None:
-        """Raises Lost if the item is another's now."""
+        """Raises Lost if the item belongs to another process now."""
         if not self._is_current():
             raise Lost(self.folder)
 
@@ -107,5 +107,5 @@ class Run:
             yield
 
     def remove(self) -> None:
-        """Nothing is kept any more."""
+        """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)

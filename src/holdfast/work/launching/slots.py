@@ -1,7 +1,7 @@
-"""A slot's launcher as the scheduler sees it: made beforehand, lent to an item, taken back.
+"""A slot's launcher as the scheduler sees it: started in advance, lent to an item, taken back.
 
 An item keeps its launcher for as long as it has its locks, also while it waits between two phases
-and another item uses its slot: the launcher is who holds the locks.
+and another item uses its slot: the launcher is the process that holds the locks.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from holdfast.work.engine.work_items import WorkItem
 
 GRANT_VARIABLE = "HOLDFAST_GRANT"
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
-#: Not `-m`: that imports what lies in the current folder first, where agents write files that may
-#: have the names of modules, and a launcher is in no sandbox.
+#: Not `-m`: that imports from the current folder first, where agents write files that may have the
+#: names of modules, and a launcher is in no sandbox.
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from holdfast.work.launching.launcher import main; sys.exit(main(sys.argv[2]))"
@@ -43,7 +43,7 @@ STARTS_MAX = 3
 
 
 class AgentError(HoldfastError):
-    """An agent that could not be started. The fields say which `command`."""
+    """An agent could not be started. The fields tell which `command`."""
 
     code = "E_AGENT"
 
@@ -56,8 +56,8 @@ class Ended:
     why: str
     bytes: int
     seconds: float
-    #: For a task: whether a write was refused because the file was old, which files it was about to
-    #: write when it ended, how long it waited for files in all, and what was refused.
+    #: For a task: whether a write was refused because the file was stale, which files it was about
+    #: to write when it ended, how long it waited for files in all, and which writes were refused.
     is_stale: bool = False
     wanted: tuple[str, ...] = ()
     waited_seconds: float = 0.0
@@ -65,16 +65,16 @@ class Ended:
 
     @property
     def is_well(self) -> bool:
-        """Whether it did what it was for, as far as it says so itself."""
+        """Whether it succeeded, by its exit code."""
         return not (self.code or self.why)
 
     @property
     def was_killed(self) -> bool:
-        """Whether a signal ended it that nobody here had sent."""
+        """Whether it was ended by a signal that we did not send."""
         return self.code < 0 and not self.why
 
     def sentence(self, phase: str) -> str:
-        """For the operator."""
+        """One sentence for the operator."""
         if self.why:
             return f"{phase} was ended after {self.seconds:.0f} s: {self.why}"
         if self.code < 0:
@@ -90,7 +90,7 @@ class Launcher:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM, _SOURCE, pool.root],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-            env=for_agents(os.environ),  # where there is no sandbox its agents can read all of it
+            env=for_agents(os.environ),  # where there is no sandbox, its agents can read all of it
         )  # fmt: skip
         found = witness_of(self._process.pid)
         if found is None:
@@ -104,11 +104,11 @@ class Launcher:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def holder(self, item: WorkItem) -> Holder:
-        """Who holds the item's locks."""
+        """The holder that the item's locks are granted to."""
         self._stopped = ""
         made, self._variables = runner_holder(item.id, self._witness)
         return marked(made)
@@ -132,10 +132,10 @@ class Launcher:
         timeout_seconds: float = 3600.0,
         lease: Mapping[str, Any] | None = None,
     ) -> Ended:
-        """Run an agent with the locks of an item, until nothing of it is left. `write` is what it
-        may write beside them; None for no sandbox. With `lease` it runs below a broker, as a task
-        does (`brokered`). What it tries to write and may not is recorded.
-        Raises AgentError if it cannot start, `Again` if the launcher is gone."""
+        """Run an agent under the locks of an item, until none of its processes is left. `write` is
+        what it may write in addition; None for no sandbox. With `lease` it runs below a broker, as
+        a task does (`brokered_attempt`). Refused writes are recorded. Raises AgentError if it
+        cannot start, `Again` if the launcher is gone."""
         told = {**environment, **self._variables}
         if lease is None:
             # Below a broker each file has a lease of its own: a client's hook that found this grant
@@ -175,8 +175,8 @@ class Launcher:
                 )  # fmt: skip
 
     def _recorded(self, item: WorkItem, paths: list[str]) -> list[str]:
-        """Record gaps while the agent goes on. Those that are left, if the ledger is in trouble:
-        that is to be told when the agent has ended, and not while nobody would listen to it."""
+        """Record gaps while the agent runs. Returns those that could not be recorded: a failure of
+        the ledger is reported when the agent has ended, when its callback can handle it."""
         try:
             gap_records.record(self._pool.manager, item.grant_id, item.token, paths)
         except StoreError:
@@ -184,8 +184,8 @@ class Launcher:
         return []
 
     def stop(self, why: str = "stopped") -> None:
-        """Make the agent end that is running, with all that it started; and if the item has none
-        yet, it gets none before its locks are taken again."""
+        """End the running agent, with everything that it started; if the item has none yet, it gets
+        none before its locks are taken again."""
         with self._lock:
             self._stopped = why
         try:
@@ -194,19 +194,19 @@ class Launcher:
             return  # it is gone, and the agent with it
 
     def abandon(self) -> None:
-        """The launcher puts the files of its item back, and goes."""
+        """The launcher restores the files of its item, and ends."""
         self.is_well = False
         self._pool.take_back(self)
 
     def dismiss(self) -> None:
-        """No agent runs: the launcher may go. This does not wait until it has gone."""
+        """No agent runs: the launcher may end. This does not wait until it has ended."""
         self.is_well = False
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
 
     def close(self) -> None:
-        """The same, until it has gone."""
+        """The same, and wait until it has ended."""
         self.dismiss()
         self._process.wait()
         assert self._process.stdout is not None
@@ -238,7 +238,7 @@ class Launcher:
 
 
 class Launchers:
-    """The launchers of one dispatcher: those in use, and some that wait to be."""
+    """The launchers of one dispatcher: those in use, and some in reserve."""
 
     def __init__(self, manager: LockManager, spare: int) -> None:
         assert manager.tree is not None
@@ -246,7 +246,7 @@ class Launchers:
         self.root = manager.tree.root
         self._spare = spare
         self._idle: list[Launcher] = []
-        #: Those that were told to go.
+        #: Those that were told to end.
         self._leaving: list[Launcher] = []
         self._lock = threading.Lock()
 
@@ -258,7 +258,7 @@ class Launchers:
             self._idle += made
 
     def lend(self) -> Launcher:
-        """One for an item."""
+        """A launcher for an item."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -274,11 +274,11 @@ class Launchers:
             try:
                 return Launcher(self)
             except StoreError:
-                continue  # somebody killed it at once: that is no reason to give up
+                continue  # it was killed from outside immediately: that is no reason to give up
         return Launcher(self)
 
     def take_back(self, launcher: Launcher) -> None:
-        """An item does not need it any more."""
+        """An item no longer needs it."""
         with self._lock:
             if launcher.is_well and len(self._idle) < self._spare:
                 self._idle.append(launcher)
@@ -290,7 +290,7 @@ class Launchers:
             one.close()
 
     def close(self) -> None:
-        """No item is out any more."""
+        """No item is in progress any more."""
         with self._lock:
             left = [*self._idle, *self._leaving]
             self._idle, self._leaving = [], []
@@ -301,8 +301,8 @@ class Launchers:
 
 
 class Unguarded:
-    """Runs the agents of items where there are no launchers: below this process, told their grant,
-    and outside of any sandbox."""
+    """Runs the agents of items where there are no launchers: below this process, informed of their
+    grant, and outside any sandbox."""
 
     def run(
         self,
@@ -316,7 +316,7 @@ class Unguarded:
         timeout_seconds: float = 3600.0,
         **_of_launchers: object,
     ) -> Ended:
-        """As a launcher does it, without any of its promises."""
+        """As a launcher does it, without any of its guarantees."""
         told = {GRANT_VARIABLE: item.grant_id, TOKEN_VARIABLE: str(item.token)}
         return run_here(
             command, folder=folder, output=output, environment={**environment, **told},
@@ -333,8 +333,8 @@ def run_here(
     stdin: str = "",
     timeout_seconds: float = 3600.0,
 ) -> Ended:
-    """Run an agent right below this process: without locks, without a sandbox, without any of
-    the promises of a launcher."""
+    """Run an agent directly below this process: without locks, without a sandbox, without any of
+    the guarantees of a launcher."""
     os.makedirs(os.path.dirname(output), exist_ok=True)
     begun = time.monotonic()
     why = ""
