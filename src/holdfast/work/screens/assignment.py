@@ -1,4 +1,4 @@
-"""What a dispatcher was told to do, in the ledger: so that another can go on where it ended."""
+"""The work that a dispatcher was given, in the ledger: so that another can continue it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.work.screens.workflow_records import Flow, Flows
 NOTE = "work:assignment"
 #: The dispatcher that took the work up last: `{"by": WITNESS}`.
 DISPATCHER = "work:dispatcher"
-#: Who has locked this file may begin work or forget it. How long one waits for that.
+#: A process that has locked this file may start or forget work. How long others wait for it.
 TURN = f"{LEDGER_FOLDER}/dispatch.turn"
 TURN_SECONDS = 30.0
 LOOK_SECONDS = 0.02
@@ -38,7 +38,7 @@ FORGOTTEN = "work_forgotten"
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A manifest, whether its merges wait for somebody, and the event with which it began."""
+    """A manifest, whether its merges wait for a person, and the event with which it started."""
 
     manifest: ScreenManifest
     review: bool
@@ -60,18 +60,18 @@ def _manifest(event: Event) -> ScreenManifest:
 
 
 def assign(manager: LockManager, manifest: ScreenManifest, *, review: bool) -> Assignment:
-    """Begin with a manifest. The items of earlier work are forgotten, but not what they merged, nor
-    what is under way. Of those who begin at the same moment one does, and the others hear that
-    there is work."""
+    """Start with a manifest. The items of earlier work are forgotten, but not what they merged, and
+    not work in progress. If several processes start at the same moment, one succeeds, and the
+    others get an error that there is work."""
     with _alone(manager):
         return _assign(manager, manifest, review)
 
 
 @contextmanager
 def _alone(manager: LockManager) -> Iterator[None]:
-    """Nobody else begins or forgets meanwhile. Not a grant: it is nothing that others wait for,
-    and whoever reads the history need not know of it."""
-    import fcntl  # not everywhere, and this module is imported everywhere
+    """While this lasts, no other process starts or forgets work. It is not a grant: no request
+    waits for it, and it need not be in the history."""
+    import fcntl  # not on every system, and this module is imported on all
 
     assert manager.tree is not None
     end = time.monotonic() + TURN_SECONDS
@@ -110,14 +110,14 @@ def _assign(manager: LockManager, manifest: ScreenManifest, review: bool) -> Ass
 
 
 def take_up(manager: LockManager) -> None:
-    """This process goes on with the work from now on: if it dies, others can tell."""
+    """This process continues the work from now on; others can tell if it dies."""
     data = {"by": codec.witness_to_list(own_witness())}
     transactions.note(manager, TAKEN_UP, data, name=DISPATCHER)
 
 
 def unfinished(manager: LockManager) -> list[str]:
-    """The workflows that are neither done nor in error, nor left to themselves: one that was not
-    begun is of interest to nobody when whoever wanted to begin it is gone."""
+    """The workflows that are neither done nor in error, and not abandoned: a workflow that was not
+    started is dropped when the dispatcher that would have started it is dead."""
     flows = Flows(manager).all()
     event = transactions.noted(manager, NOTE)
     taken_up = transactions.noted(manager, DISPATCHER)
@@ -141,8 +141,8 @@ def dispatchers_of(assigned: Event | None, taken_up: Event | None) -> list[Witne
 
 
 def forget(manager: LockManager) -> None:
-    """Forget all work, also what waits, and what was merged. Files that were half done are put
-    back. Raises WorkError if some is out right now."""
+    """Forget all work, including waiting items and the record of what was merged. Half-done edits
+    are undone. Raises WorkError if an item is in progress."""
     with _alone(manager):
         _forget(manager)
         merged_findings.forget(manager)
@@ -163,7 +163,7 @@ def _forget(manager: LockManager) -> None:
         _put_back(manager, desk, item)
     if (
         transactions.noted(manager, NOTE) is not None
-    ):  # first: half forgotten work is not gone on with
+    ):  # first: half-forgotten work must not be continued
         transactions.note(manager, FORGOTTEN, {}, name=NOTE, over=True)
     if transactions.noted(manager, DISPATCHER) is not None:
         transactions.note(manager, FORGOTTEN, {}, name=DISPATCHER, over=True)
@@ -178,8 +178,8 @@ def _forget(manager: LockManager) -> None:
 
 
 def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
-    """The files of an item that was cut off, or that could not be put back when it failed. Its
-    locks are held until then, and its owner is dead."""
+    """Restore the files of an interrupted item, or of a failed one whose files could not be
+    restored then. Its locks are held until this is done, and its owner is dead."""
     assert manager.tree is not None
     if not item.grant_id or not desk.holds(item):
         return
@@ -192,7 +192,7 @@ def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
     def is_ours_to_do() -> bool:
         return desk.holds(item) and desk.is_abandoned(item)
 
-    with suppress(Lost):  # another process has put them back
+    with suppress(Lost):  # another process has restored them
         Run(manager.tree.root, item.id, is_ours_to_do).put_back()
     if item.is_over:
         desk.let_go(item)

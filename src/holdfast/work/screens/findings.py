@@ -1,14 +1,13 @@
-"""What an analysis must say, and what is wrong with one that does not.
+"""What an analysis must contain, and the mistakes in one that does not.
 
     {"screen": "show",
      "findings": ["authorisation is checked in the view"],
      "write_targets": ["app/controllers/blog/posts_controller.rb"]}
 
-An agent wrote it, so nothing in it is taken on trust: the merge gets write locks on exactly its
-targets. What else it says beside these three fields is let be, and what is in `findings` is
-between the agents. A folder among the targets is an `OverLockError`, for the operator: locks for
-writing are on files. A file among them that controls us, a client or git is a `ControlFileError`:
-see `holdfast.manager.files.control_files`.
+An agent wrote it, so nothing in it is trusted: the merge gets write locks on exactly its targets.
+Other fields are ignored, and the content of `findings` is only for the next agent. A folder among
+the targets is an `OverLockError`, for the operator: write locks cover files. A file among them that
+controls us, a client or git is a `ControlFileError`: see `holdfast.manager.files.control_files`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from holdfast.work.input_checks import (
 from holdfast.work.screens.manifest import Screen
 
 SIZE_MAX = 8 << 20
-#: A merge that writes more than this is several.
+#: A merge that writes more than this should be several.
 TARGETS_MAX = 10_000
 
 _FIELDS = ("screen", "findings", "write_targets")
@@ -58,14 +57,14 @@ _FOLDER_HINT = (
 
 
 class FindingsError(InvalidInput):
-    """An analysis that cannot be used. The field `problems` has each place and what is wrong."""
+    """An analysis that cannot be used. The field `problems` has each place and its problem."""
 
     code = "E_FINDINGS"
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the analysis of one screen says. The targets are files below the root, each once."""
+    """The findings of one screen's analysis. The targets are files below the root, each once."""
 
     screen: str
     findings: tuple[Any, ...]
@@ -78,8 +77,8 @@ class Findings:
         """The analysis of a screen, from the file that its agent wrote.
 
         With a `tree` the targets are followed to where they lead on disk: a link out of the
-        repository is refused, and a folder is one with or without a slash at its end. Raises
-        FindingsError with all that is wrong, or ControlFileError if a control file is among the
+        repository is refused, and a folder is recognised with or without a slash at its end. Raises
+        FindingsError with every mistake, or ControlFileError if a control file is among the
         targets, or OverLockError if a folder is.
         """
         source = os.fspath(path)
@@ -136,7 +135,7 @@ def _check_screen(problems: Problems, said: Any, screen: Screen) -> None:
 def _targets(
     problems: Problems, value: Any, tree: Tree | None
 ) -> tuple[tuple[str, ...], list[str], list[str]]:
-    """The files among the targets; the folders, and the control files, which are a problem each."""
+    """The files among the targets; folders and control files are reported as problems."""
     if not isinstance(value, list):
         problems.add("write_targets", f"a list is needed, not {kind_of(value)}")
         return (), [], []
@@ -164,7 +163,7 @@ def _targets(
 
 
 def _target(text: Any, tree: Tree | None) -> tuple[str, str, bool]:
-    """The path that a target is, what is wrong with it, and whether it is a folder."""
+    """The path of a target, its problem, and whether it is a folder."""
     problem = path_problem(text)
     if problem:
         return "", problem, False
@@ -176,7 +175,7 @@ def _target(text: Any, tree: Tree | None) -> tuple[str, str, bool]:
 
 
 def _control(text: Any, path: str, controls: Controls | None) -> Control | None:
-    """What a target controls: as it is written, and by where it leads."""
+    """What a target controls, by its text and by where it leads."""
     found = control_of(text) if isinstance(text, str) else None
     if found is None and path and controls is not None:
         found = controls.of(f"{controls.root}/{path}")

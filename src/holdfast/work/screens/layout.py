@@ -1,29 +1,29 @@
-"""Where the files of a screen are and what is done in each phase: `[work]` of `holdfast.toml`.
+"""Where the files of a screen are, and what each phase runs: `[work]` of `holdfast.toml`.
 
     [work]
     controller = "app/controllers/{module}/{controller}_controller.rb"
     views = "app/views/{module}/{controller}/"
     models = ["app/models/{module}/{model}.rb"]
     docs = ".analysis/{module}/{controller}/{screen}/"
-    slots = 4                        # agents at once; MAX_CLAUDE_CONCURRENCY wins
-    queue_seconds = 300              # how long an item waits before that counts as one try
-    retries = 12                     # tries before it is an error
+    slots = 4                        # agents at once; MAX_CLAUDE_CONCURRENCY takes precedence
+    queue_seconds = 300              # how long an item waits before that counts as one attempt
+    retries = 12                     # attempts before it is an error
 
     [work.model]
-    staff = "employee"               # where the singular is not the model: by controller
+    staff = "employee"               # by controller, where the model is not its singular
 
     [work.analyze]                   # and apply, test, fix, ci, verify
     command = ["claude", "-p", "{prompt}"]
     timeout_seconds = 1800
 
-    [work.agent]                     # who does plain tasks; else the client that is installed
+    [work.agent]                     # the agent of plain tasks; by default the installed client
     command = ["my-agent", "{prompt}"]
     stdin = false                    # or true: the prompt is its standard input
     timeout_seconds = 3600
     environment = { MY_MODEL = "large" }
 
-What is misspelled is an error with its line, like everything in that file. Whether the files and
-the commands are there is not looked at here.
+A misspelled key is an error with its line, as everywhere in that file. Whether the files and the
+commands exist is not checked here.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ from holdfast.work.screens.templates import (
 SLOTS_VARIABLE = "MAX_CLAUDE_CONCURRENCY"
 SLOTS_MAX = 1000
 
-#: What a screen reads, by where it comes from.
+#: What a screen reads, by its source.
 CONTROLLER, VIEWS, MODEL, DECLARED = "controller", "views", "model", "reads_from"
 
 AGENT = "agent"
-#: What the command of `[work.agent]` may say.
+#: The placeholders in the command of `[work.agent]`.
 AGENT_WORDS = ("prompt", "name")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """`[work.agent]`: who does plain tasks, word by word, with `{prompt}` in it or with the prompt
-    as its standard input. `environment` are variables that it gets in addition."""
+    """`[work.agent]`: the agent of plain tasks, as a list of words, with `{prompt}` in it or with
+    the prompt on its standard input. `environment` are variables that it gets in addition."""
 
     command: tuple[str, ...]
     stdin: bool = False
@@ -85,7 +85,7 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The settings of `[work]`. Without any it fits a Rails application."""
+    """The settings of `[work]`. The defaults fit a Rails application."""
 
     controller: str = "app/controllers/{module}/{controller}_controller.rb"
     views: str = "app/views/{module}/{controller}/"
@@ -100,8 +100,8 @@ class Layout:
 
     @classmethod
     def load(cls, root: str, environ: Mapping[str, str]) -> Layout:
-        """The settings of the repository with this root; `MAX_CLAUDE_CONCURRENCY` of the
-        environment wins. Raises SettingsError with file, line and key."""
+        """The settings of the repository with this root; `MAX_CLAUDE_CONCURRENCY` in the
+        environment takes precedence. Raises SettingsError with file, line and key."""
         file = f"{root}/{FILE}"
         return cls.of(file, text_of(file), environ)
 
@@ -118,26 +118,26 @@ class Layout:
         """The settings of one phase."""
         return self.phases[name]
 
-    # Where things are
+    # Where the files are
 
     def model_of(self, screen: Screen) -> str:
-        """The name of its model: as set for `module/controller` or for the controller, or else
-        the controller in the singular."""
+        """The name of its model: as set for `module/controller` or for the controller, or else the
+        controller in the singular."""
         names = self.model_names
         found = names.get(screen.group) or names.get(screen.controller)
         return found or singular(screen.controller)
 
     def docs_of(self, screen: Screen) -> str:
-        """The folder of its analysis, with a slash at the end. Nobody else writes there."""
+        """The folder of its analysis, with a slash at the end. No other analysis writes there."""
         return filled(self.docs, self._names(screen))
 
     def output_of(self, screen: Screen) -> tuple[str, ...]:
-        """The files that its analysis writes; the first is that with the findings."""
+        """The files that its analysis writes; the first has the findings."""
         folder = self.docs_of(screen)
         return tuple(folder + name for name in self.phases[ANALYZE].outputs)
 
     def parts_of(self, screen: Screen) -> list[tuple[str, str]]:
-        """What its analysis reads, each with where that comes from."""
+        """What its analysis reads, each with its source."""
         names = self._names(screen)
         found = [(CONTROLLER, filled(self.controller, names))]
         if self.views:
@@ -151,11 +151,13 @@ class Layout:
         return tuple(dict.fromkeys(path for _part, path in self.parts_of(screen)))
 
     def analysis_request(self, screen: Screen) -> LockRequest:
-        """The locks of its analysis: all that it reads, and its own output to write."""
+        """The locks of its analysis: read locks on everything that it reads, and a write lock on
+        its own output."""
         return LockRequest.of(self.reads_of(screen), self.output_of(screen))
 
     def merge_request(self, screens: Iterable[Screen], write_targets: Iterable[str]) -> LockRequest:
-        """The locks of a controller's merge: exactly its targets, and its screens' folders."""
+        """The locks of a controller's merge: write locks on exactly its targets, and read locks on
+        its screens' folders."""
         return LockRequest.of(map(self.docs_of, screens), write_targets)
 
     def _names(self, screen: Screen) -> dict[str, str]:
@@ -168,11 +170,11 @@ class Layout:
         }
 
     def check(self, manifest: ScreenManifest) -> None:
-        """Refuse templates that send two analyses to one folder: each would take the other's
-        output for its own. Raises SettingsError."""
+        """Refuse templates that send two analyses to one folder: each would take the other's output
+        for its own. Raises SettingsError."""
         folders = sorted((folded(self.docs_of(screen)), screen.workflow) for screen in manifest)
         for (one, first), (other, second) in pairwise(folders):
-            # In this order, what is inside a folder comes right after it.
+            # In this order, a path inside a folder comes right after the folder.
             if overlap(one.rstrip("/"), other.rstrip("/")):
                 raise SettingsError(
                     f"{first} and {second} would both write their analysis to {one}",
@@ -181,7 +183,7 @@ class Layout:
                     file=FILE, key=f"{WORK}.docs",
                 )  # fmt: skip
 
-    # What commands and prompts may say
+    # The values of placeholders
 
     def screen_words(self, screen: Screen) -> dict[str, str]:
         """The values for the command and the prompt of an analysis."""
@@ -202,8 +204,8 @@ class Layout:
         log: str = "",
         round: int = 0,
     ) -> dict[str, str]:
-        """The values for the commands and prompts of all that follows the analyses of one
-        controller. `log` is the file with what the phase before has printed."""
+        """The values for the commands and prompts of a controller's merge. `log` is the file with
+        the output of the phase before."""
         every = list(screens)
         return {
             "module": every[0].module,
@@ -231,7 +233,7 @@ def _slots(environ: Mapping[str, str]) -> int | None:
     )
 
 
-# What may be set
+# The possible settings
 
 
 def _is_text(value: object) -> bool:
@@ -295,7 +297,7 @@ _OWN_KEYS: dict[str, dict[str, tuple[str, Any, str]]] = {
 
 
 class _Reading:
-    """One reading of `[work]`: what is set, and what is wrong with it."""
+    """One reading of `[work]`: the settings, and the mistakes in them."""
 
     def __init__(self, file: str, text: str) -> None:
         self._file = file
@@ -303,7 +305,7 @@ class _Reading:
         self._problems: list[SettingsError] = []
 
     def layout(self, work: object) -> Layout:
-        """What is set. Raises SettingsError with all that is wrong."""
+        """The settings. Raises SettingsError with every mistake."""
         fields = self._checked(WORK, work, _WORK_KEYS)
         fields.pop("", None)
         for key in ("controller", "views", "docs"):
@@ -353,7 +355,7 @@ class _Reading:
 
     def _agent(self, values: object) -> AgentSettings | None:
         if not isinstance(values, dict):
-            return None  # which is told already
+            return None  # which is reported already
         table = f"{WORK}.{AGENT}"
         before = len(self._problems)
         fields = self._checked(table, values, _AGENT_KEYS)

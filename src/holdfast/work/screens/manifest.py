@@ -1,4 +1,4 @@
-"""The manifest: which screens there are, what each belongs to and what it reads.
+"""The manifest: the screens, the controller of each, and what each reads.
 
     {"version": 1,
      "screens": [
@@ -6,12 +6,12 @@
         "actions": {"primary": "show", "secondary": ["like"]},
         "reads_from": ["app/controllers/concerns/authentication.rb"]}]}
 
-It is written by hand, on purpose: whoever writes `reads_from` has thought about boundaries. So a
-field that is missing or misspelled is an error, not a default. Only `secondary` may be left out.
+It is written by hand, on purpose: the author of `reads_from` has thought about boundaries. So a
+missing or misspelled field is an error, not a default. Only `secondary` may be left out.
 
-A manifest that was loaded can be relied on: its names are safe in paths, commands and prompts, no
-two screens are the same one, and no path in it leads out of the repository by its words. Whether
-the files are there, and where links lead, is not said here.
+A loaded manifest is safe to use: its names are valid in paths, commands and prompts, no two screens
+are the same, and by its text no path leads out of the repository. Whether the files exist, and
+where links lead, is not checked here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SIZE_MAX = 32 << 20
 
 _TOP = ("version", "screens")
 _FIELDS = ("name", "module", "controller", "actions", "reads_from")
-#: Stands for what is missing, which is told once.
+#: Stands for a missing value, which is reported once.
 _ABSENT = "x"
 _HINT = (
     'a manifest is {"version": 1, "screens": [{"name": "show", "module": "blog", "controller": '
@@ -50,14 +50,14 @@ _READING_HINT = "name a file with a manifest of screens that you may read"
 
 
 class ManifestError(InvalidInput):
-    """A manifest that cannot be meant. The field `problems` has each place and what is wrong."""
+    """A manifest with mistakes. The field `problems` has each place and its problem."""
 
     code = "E_MANIFEST"
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """One screen: what is analysed by one agent."""
+    """One screen: what one agent analyses."""
 
     name: str
     module: str
@@ -68,17 +68,17 @@ class Screen:
 
     @property
     def group(self) -> str:
-        """The workflow of its controller: `blog/posts`. Two modules may have a controller of one
-        name, so the module is part of it."""
+        """The workflow of its controller: `blog/posts`. Two modules may have controllers of the
+        same name, so the module is part of it."""
         return f"{self.module}/{self.controller}"
 
     @property
     def workflow(self) -> str:
-        """Its own: `blog/posts/show`."""
+        """Its own workflow: `blog/posts/show`."""
         return f"{self.module}/{self.controller}/{self.name}"
 
     def to_data(self) -> dict[str, Any]:
-        """As it stands in a manifest."""
+        """As it is written in a manifest."""
         return {
             "name": self.name,
             "module": self.module,
@@ -90,14 +90,14 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class ScreenManifest:
-    """All screens, in the order in which they were written down."""
+    """All screens, in the order of the manifest."""
 
     screens: tuple[Screen, ...]
     source: str = ""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ScreenManifest:
-        """The manifest in a file. Raises ManifestError with all that is wrong with it."""
+        """The manifest in a file. Raises ManifestError with every mistake."""
         source = os.fspath(path)
         problems = Problems(source)
         with readable(problems, ManifestError, _READING_HINT):
@@ -106,7 +106,7 @@ class ScreenManifest:
 
     @classmethod
     def parse(cls, data: bytes, source: str = "manifest") -> ScreenManifest:
-        """The manifest that a text is. Raises ManifestError with all that is wrong with it."""
+        """The manifest in a text. Raises ManifestError with every mistake."""
         problems = Problems(source)
         with readable(problems, ManifestError, _HINT):
             value = json_value(data, SIZE_MAX)
@@ -136,7 +136,7 @@ def _screens(problems: Problems, value: Any) -> list[Screen]:
         if type(version) is not int or version != VERSION:
             told = f"{kind_of(version)} is not known; this program reads {VERSION}"
             problems.add("version", told)
-            return []  # whatever else is in there, we do not know what it means
+            return []  # the meaning of the rest is not known
     top = check_fields(problems, "", value, _TOP)
     if top is None:
         return []
@@ -157,8 +157,8 @@ def _screens(problems: Problems, value: Any) -> list[Screen]:
 
 
 def _check_once(problems: Problems, screen: Screen, at: int, places: dict[str, int]) -> None:
-    """Two names that differ only in case, or in how an accent is spelled, are one folder on many
-    a disk, so they are one screen."""
+    """Two names that differ only in case, or in how an accent is composed, are one folder on many
+    file systems, so they are one screen."""
     first = places.setdefault(folded(screen.workflow), at)
     if first != at:
         problems.add(f"screens[{at}]", f"{screen.workflow} is already in screens[{first}]")

@@ -1,12 +1,11 @@
 """What was merged, in the ledger: so that no later run applies a finished edit again.
 
-For each controller there is one note with the screens whose findings were carried out, each as it
-stood in the manifest. It is written in one step with the end of the merge, and outlives the items
-and the manifest; only `dispatch --forget` forgets it. A screen that stands in a manifest as it did
-then is done. One that was changed there, or is new, is work: it is analysed, and its findings alone
-are merged.
+Each controller has one note with the screens whose findings were carried out, each as it was in the
+manifest then. The note is written in the transaction that ends the merge, and outlives the items
+and the manifest; only `dispatch --forget` removes it. A screen that is the same in a later manifest
+is done. A changed or new one is work: it is analysed, and only its findings are merged.
 
-Not promised: that an agent which is asked for something new does not do something old again.
+Not promised: that an agent with a new prompt does not repeat an old edit.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 NOTES = "work:merged:"
 MERGED = "work_merged"
 FORGOTTEN = "work_forgotten"
-#: Why nothing is done for a controller that is done.
+#: Why nothing is done for a finished controller.
 DONE_BEFORE = "already done, so not done again; to redo it, run holdfast dispatch --forget first"
 
 
 def left(manager: LockManager, group: str, screens: Iterable[Screen]) -> list[Screen]:
-    """Those screens of a controller whose findings were not merged yet."""
+    """The screens of a controller whose findings were not merged yet."""
     event = transactions.noted(manager, f"{NOTES}{group}")
     done: Mapping[str, Any] = event.data["screens"] if event is not None else {}
     return [one for one in screens if done.get(one.workflow) != one.to_data()]
@@ -45,7 +44,7 @@ def is_merged(manager: LockManager, group: str) -> bool:
 def with_merged(
     view: View, decision: Decision[Any], group: str, screens: Iterable[Screen]
 ) -> Decision[Any]:
-    """A decision, and in one step with it that the findings for these screens are carried out."""
+    """Extends a decision by the record that the findings for these screens were carried out."""
     event = view.note(f"{NOTES}{group}")
     done = {**(event.data["screens"] if event is not None else {})}
     done.update({one.workflow: one.to_data() for one in screens})
@@ -54,7 +53,7 @@ def with_merged(
 
 
 def forget(manager: LockManager) -> None:
-    """Nothing is known any more of what was merged: all of it may be done again."""
+    """Forget everything that was merged: all of it may be done again."""
     for event in transactions.notes(manager, NOTES):
         group = str(event.data["workflow"])
         said = {"workflow": group}

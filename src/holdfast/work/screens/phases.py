@@ -1,7 +1,7 @@
-"""The phases of the work: what is run in each, what it is told, and how far it may go.
+"""The phases of the work: what is run in each, its prompt, and its limits.
 
-`analyze` is about a screen, all that follow are about a controller. One without a command is
-passed over; only analyze and apply have one from the start.
+`analyze` is about a screen, all others are about a controller. A phase without a command is
+skipped; only analyze and apply have a default command.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from holdfast.work.engine.work_items import (
 )
 from holdfast.work.screens.templates import filled
 
-#: What paths may be made of.
+#: The placeholders of paths.
 PATH_WORDS = ("module", "controller", "screen", "model", "action")
-#: What the command and the prompt of an analysis may say.
+#: The placeholders in the command and the prompt of an analysis.
 SCREEN_WORDS = (*PATH_WORDS, "actions", "workflow", "docs", "output", "reads")
-#: The same for all that follows.
+#: The placeholders of all other phases.
 MERGE_WORDS = (
     "module", "controller", "model", "workflow", "screens", "docs", "files", "log", "round",
 )  # fmt: skip
 
-#: The kernel takes no longer word in a command line.
+#: The kernel accepts no longer word in a command line.
 WORD_BYTES_MAX = 131_071
 
 ANALYZE_PROMPT = """\
@@ -83,11 +83,11 @@ _CLAUDE = ("claude", "-p", "{prompt}")
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What is run in one phase, and how far it may go.
+    """What is run in one phase, and its limits.
 
     `outputs` are the files that an analysis writes, in the folder of its screen; the first has its
-    findings. `output_bytes_max` is how much of what the command prints is kept. `rounds` is how
-    often a fix is tried.
+    findings. `output_bytes_max` is how much of the command's output is kept. `rounds` is how many
+    times a fix is attempted.
     """
 
     name: str
@@ -105,8 +105,8 @@ class Phase:
         return not self.command
 
     def amending(self) -> Phase:
-        """The same for a merge that is amended. A prompt from the settings is used as it is:
-        its author says what is to be done."""
+        """The same for a merge that is amended. A prompt from the settings is used as it is: its
+        author decides."""
         return replace(self, prompt=AMEND_PROMPT) if self.prompt == APPLY_PROMPT else self
 
     def words(self, values: Mapping[str, str]) -> list[str]:
@@ -124,12 +124,12 @@ class Phase:
         return found
 
     def typed(self, values: Mapping[str, str]) -> str | None:
-        """What the command finds on its standard input; None if nothing."""
+        """The standard input of the command; None if it has none."""
         return filled(self.prompt, values) if self.stdin else None
 
 
 def default_phases() -> dict[str, Phase]:
-    """The phases as they are where nothing is set."""
+    """The phases without any settings."""
     found = {
         ANALYZE: Phase(ANALYZE, _CLAUDE, ANALYZE_PROMPT, outputs=("findings.json",)),
         APPLY: Phase(APPLY, _CLAUDE, APPLY_PROMPT),

@@ -1,17 +1,17 @@
 """Two phases: every screen is analysed, then each controller is merged.
 
 The analyses run side by side, as many as there are slots. As soon as all screens of one controller
-are done, and not later, their write targets together become the locks of its merge, which is held
-through apply, test, fix, ci and verify.
+are analysed, and not later, their write targets together become the locks of its merge, which are
+held through apply, test, fix, ci and verify.
 
-Nothing is half done. Before the first agent of an item begins, the files of its grant are kept
-(`holdfast.manager.files.keepsakes`). An item that fails, is tried again or is cut off has them put
-back as they were before its locks come free: the grant is the unit, so a merge that fails in verify
-undoes its apply and its fixes too. What was merged is noted in one step with the end of its item
+Nothing is left half done. Before the first agent of an item starts, the files of its grant are kept
+(`holdfast.manager.files.keepsakes`). If an item fails, is retried or is interrupted, they are
+restored before its locks are released. The grant is the unit, so a merge that fails in verify
+undoes its apply and its fixes too. A merge is recorded in the transaction that ends its item
 (`holdfast.work.screens.merged_findings`), and no later run merges it again.
 
-Without a lock manager it is what it was before there were locks: one agent after the other, where
-they are called, and nothing is checked.
+Without a lock manager the pipeline does what it did before there were locks: it runs one agent
+after another, in the calling thread, and checks nothing.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ if TYPE_CHECKING:
     from holdfast.work.engine.item_store import Together
     from holdfast.work.engine.work_items import LockRequest
 
-#: An agent that was killed has not said no: it gets another chance, but not for ever.
+#: An agent that was killed has not failed: it gets another attempt, but not without limit.
 CRASHES_MAX = 2
 MAKING_TRIES_MAX = 10
-#: Why an agent ended whose dispatcher was told to.
+#: The reason for ending an agent whose dispatcher was told to stop.
 HALTED = "halted"
 
 
@@ -92,12 +92,13 @@ class Pipeline:
         settings: Settings | None = None,
         best_effort: bool = False,
     ) -> None:
-        """With `review` a merge waits until somebody decides. `launchers` are where its agents
-        run; without them they run right below this process, and outside of any sandbox.
+        """With `review` a merge waits until a person decides. `launchers` run its agents; without
+        them the agents run directly below this process, and outside any sandbox.
 
-        Settings are read once, here or by the caller: what changes in them later is for the next
-        run. With launchers there must be a sandbox, or SandboxError is raised; with `best_effort`
-        the one that there is will do, or none."""
+        Settings are read once, here or by the caller: later changes take effect with the next run.
+        With launchers a sandbox is required, or SandboxError is raised; with `best_effort` an
+        incomplete one or none is accepted.
+        """
         tree = lock_manager.tree if lock_manager is not None else None
         self.root = root or (tree.root if tree is not None else os.getcwd())
         self.manager = lock_manager
@@ -112,11 +113,11 @@ class Pipeline:
         self._has_sandbox = bool(support().abi if best_effort or not launchers else demand().abi)
         self._screens = {screen.workflow: screen for screen in self.manifest}
         self._groups = self.manifest.groups
-        #: Those whose agents are out, by their grants.
+        #: The items whose agents are running, by their grants.
         self._out: dict[str, WorkItem] = {}
         self.flows = Flows(lock_manager) if lock_manager is not None else None
         self.desk = Desk(lock_manager) if lock_manager is not None else None
-        #: Told of what this dispatcher changes itself.
+        #: Called with every item that this dispatcher changes itself.
         self._watch: Callable[[WorkItem], None] | None = None
         if scheduler is not None:
             self.use(scheduler)
@@ -132,7 +133,8 @@ class Pipeline:
         changed: Callable[[WorkItem], None] | None = None,
         best_effort: bool = False,
     ) -> Pipeline:
-        """One with a scheduler of its own, whose agents run in the sandbox of their grants."""
+        """A pipeline with a scheduler of its own, whose agents run in the sandbox of their
+        grants."""
         assert manager.tree is not None
         file = f"{manager.tree.root}/{FILE}"
         text = text_of(file)
@@ -161,21 +163,22 @@ class Pipeline:
         for phase in MERGE_PHASES:
             scheduler.handle(phase, self._merge)
 
-    # Begin and end
+    # Start and end
 
     def start(self) -> None:
-        """Begin, and queue all that is not done yet. What an earlier run left is taken up."""
+        """Start, and queue everything that is not done yet. Work that an earlier run left is taken
+        up."""
         scheduler = self._need_scheduler()
         if self._launchers is not None:
             self._launchers.warm(len(self._screens))
-        # First, so that nothing that another dispatcher does from now on goes unheard.
+        # First, so that no change by another dispatcher is missed from now on.
         scheduler.start()
         for group in self._groups:
             self._take_up(group)
 
     def is_done(self) -> bool:
-        """Whether nothing is left to do here: every workflow has ended, or waits for somebody to
-        decide who is not asked for here. Also if the scheduler broke."""
+        """Whether nothing is left to do here: every workflow has ended, or waits for a decision
+        that is not requested here. Also if the scheduler broke."""
         assert self.flows is not None
         scheduler = self._need_scheduler()
         if scheduler.error:
@@ -188,14 +191,14 @@ class Pipeline:
         )
 
     def halt(self) -> None:
-        """Send nobody more out and end those that are; their items go back into the line."""
+        """Dispatch no more items and end those in progress; they are queued again."""
         scheduler = self._need_scheduler()
         scheduler.drain()
         for item in scheduler.active_items:
             scheduler.stop_item(item.id, HALTED)
 
     def stop(self) -> None:
-        """Wait for the agents that are out, and send no more."""
+        """Wait for the items in progress, and dispatch no more."""
         if self.scheduler is not None:
             self.scheduler.stop()
         if self._launchers is not None:
@@ -217,7 +220,7 @@ class Pipeline:
         self, group: str, screens: Iterable[Screen], from_states: Container[str]
     ) -> bool:
         """Queue analyses of a controller in one step with its state, which names them: so they are
-        queued once, whoever else does the same. False if it is in none of the states."""
+        queued once, even if another process does the same. False if it is in none of the states."""
 
         def begin(view: View, items: list[WorkItem]) -> Decision[Any] | None:
             if known(view, group).state not in from_states:
@@ -239,7 +242,7 @@ class Pipeline:
         return self.desk.enqueue_all(orders, together)
 
     def analyze(self, group: str) -> None:
-        """Analyse a controller anew: its screens, then its merge."""
+        """Do a controller again: analyse its screens, then merge it."""
         self._group(group)
         if self.flows is None:
             threading.Thread(target=self.run_analysis, args=(group,), daemon=True).start()
@@ -258,7 +261,7 @@ class Pipeline:
         )  # fmt: skip
 
     def decide(self, group: str, *, approve: bool, by: str) -> None:
-        """What became of the findings for a controller: its merge begins, or never does."""
+        """Decide on the findings for a controller: its merge is queued, or dropped."""
         assert self.flows is not None
         self._group(group)
         state = self.flows.get(group).state
@@ -276,10 +279,10 @@ class Pipeline:
             )
 
     def amend(self, group: str, missing: list[str], *, by: str) -> None:
-        """Give a controller files that its analyses had missed: with another grant, for one that is
-        held never grows. If its merge is done, with these files only: what the merge has written
-        is not written again. Not while it is being worked on. `by` is who wants that, for the
-        ledger."""
+        """Give a controller files that its analyses had missed: under a new grant, since a grant
+        never grows. If its merge is done, with these files only: files that the merge has written
+        are not written again. Not while it is in progress. `by` is the person who asks for it, for
+        the ledger."""
         assert self.flows is not None
         assert self.manager is not None
         self._group(group)
@@ -300,10 +303,10 @@ class Pipeline:
         if not self._enqueue_merge(group, screens, targets, begin, amends=amends):
             raise self._busy(group)
 
-    # What happens to items
+    # Events of items
 
     def changed(self, item: WorkItem, *, here: bool) -> None:
-        """An item changed, here or elsewhere: its controller's merge may begin."""
+        """An item has changed, here or elsewhere: its controller's merge may start."""
         group = str(item.data.get("group", ""))
         if group in self._groups and item.phase == ANALYZE and item.status == COMPLETED:
             self._see_to(group)
@@ -311,11 +314,12 @@ class Pipeline:
             self._watch(item)
 
     def amended(self, _item: WorkItem) -> LockRequest | None:
-        """A screen needs exactly what its manifest says."""
+        """A screen needs exactly what its manifest lists."""
         return None
 
     def beside(self, view: View, item: WorkItem, decision: Decision[Any]) -> Decision[Any]:
-        """The state of a workflow changes in one step with its item: no crash comes between."""
+        """The state of a workflow changes in one transaction with its item: no crash comes
+        between."""
         group = str(item.data.get("group", ""))
         if group not in self._groups:
             return decision
@@ -343,7 +347,7 @@ class Pipeline:
         return tuple(one for one in screens if names is None or one.workflow in names) or screens
 
     def _see_to(self, group: str) -> None:
-        """If all screens of a controller are done, its merge may begin."""
+        """If all screens of a controller are done, its merge may start."""
         assert self.flows is not None
         found = self._analyses(group)
         if not found or not all(item.status == COMPLETED for item in found):
@@ -392,31 +396,32 @@ class Pipeline:
         return bool(self._put([Order(group, APPLY, request, data)], together))
 
     def _analyses(self, group: str) -> list[WorkItem]:
-        """The items of a controller's analyses, as they are now."""
+        """The present items of a controller's analyses."""
         assert self.desk is not None
         assert self.flows is not None
         found = [self.desk.item(id) for id in self.flows.get(group).data.get("analyses", ())]
         return [item for item in found if item is not None]
 
     def undo(self, item: WorkItem) -> None:
-        """Put things back as they were before an item was sent out. Its locks are held."""
+        """Restore the files as they were before an item was dispatched. Its locks are held."""
         run = self._run_of(item)
         if item.grant_id:
             run.put_back()
         else:
-            run.forget()  # a person forced its locks: the files are as that one wants them
+            run.forget()  # a person forced its locks: the files are as that person wants them
 
     def _run_of(self, item: WorkItem) -> Run:
-        """What is kept of an item, as long as this attempt at it is the present one."""
+        """The folder of an item, valid while this attempt is the present one."""
         desk = self.desk
         assert desk is not None
         return Run(self.root, item.id, lambda: desk.is_current(item))
 
     @contextmanager
     def finishing(self, item: WorkItem) -> Iterator[None]:
-        """While an item is ended as done: its files must not have been put back, nor be."""
+        """The context in which an item is ended as done: its files must not have been restored, nor
+        be restored meanwhile."""
         if item.data.get("group") not in self._groups:
-            yield  # an item that another program put on our scheduler: nothing is kept for it
+            yield  # another program queued this item on our scheduler: nothing is kept for it
             return
         with self._run_of(item).finishing() as are_kept:
             if not are_kept:
@@ -426,7 +431,7 @@ class Pipeline:
     # The phases
 
     def run_analysis(self, name: str, grant_id: str | None = None) -> dict[str, Any]:
-        """Analyse a screen, or all screens of a controller. What they say is to be written."""
+        """Analyse a screen, or all screens of a controller. Returns the targets that they name."""
         if name in self._groups:
             every = [self.run_analysis(one.workflow, grant_id) for one in self._groups[name]]
             return {"write_targets": [path for one in every for path in one["write_targets"]]}
@@ -439,7 +444,7 @@ class Pipeline:
         return self._findings(screen)
 
     def run_apply(self, group: str, grant_id: str | None = None) -> Ended:
-        """Carry out what was found for a controller."""
+        """Carry out the findings for a controller."""
         return self._run(APPLY, group, grant_id)
 
     def run_test(self, group: str, grant_id: str | None = None) -> Ended:
@@ -447,7 +452,7 @@ class Pipeline:
         return self._run(TEST, group, grant_id)
 
     def run_fix(self, group: str, grant_id: str | None = None) -> Ended:
-        """Put right what a check has found."""
+        """Fix what a check has found."""
         return self._run(FIX, group, grant_id)
 
     def run_ci(self, group: str, grant_id: str | None = None) -> Ended:
@@ -455,7 +460,7 @@ class Pipeline:
         return self._run(CI, group, grant_id)
 
     def run_verify(self, group: str, grant_id: str | None = None) -> Ended:
-        """Look whether what was found is really done."""
+        """Check whether the findings were really carried out."""
         return self._run(VERIFY, group, grant_id)
 
     def _run(self, phase: str, group: str, grant_id: str | None) -> Ended:
@@ -473,8 +478,8 @@ class Pipeline:
         return self._agent(phase, group, words, grant_id)
 
     def _check_grant(self, name: str, grant_id: str | None) -> None:
-        """Raise LockViolationError unless a grant is the one that this workflow's item is out
-        with. Only without any is it done as before there were locks."""
+        """Raise LockViolationError unless the grant is the one with which this workflow's item was
+        dispatched. Without a grant there is no check, as before there were locks."""
         if grant_id is None:
             return
         if self.manager is None:
@@ -496,7 +501,8 @@ class Pipeline:
     def _agent(
         self, phase: str, name: str, words: Mapping[str, str], grant_id: str | None
     ) -> Ended:
-        """Run the agent of a phase: with its grant in a launcher, or without one right here."""
+        """Run the agent of a phase: in a launcher if there is a grant, otherwise in this
+        process."""
         item = self._out.get(grant_id or "")
         settings = self.layout.phase(phase)
         if item is not None and item.data.get("amends"):
@@ -523,7 +529,8 @@ class Pipeline:
     def _analyze(self, item: WorkItem, grant: LockGrant) -> dict[str, Any]:
         with self._sent_out(item):
             self._run_of(item).keep(item.lock_request.write_paths)
-            for path in item.lock_request.write_paths:  # else one that writes nothing has findings
+            # Otherwise old findings would count as the result of an agent that writes nothing.
+            for path in item.lock_request.write_paths:
                 Path(self.root, path).unlink(missing_ok=True)
             return self.run_analysis(item.workflow, grant_id=grant.id)
 
@@ -536,7 +543,7 @@ class Pipeline:
 
     @contextmanager
     def _sent_out(self, item: WorkItem) -> Iterator[None]:
-        """While an item's agent is out it is known by its grant. What goes wrong is told to the
+        """While an item's agent runs, it can be found by its grant. An error is reported to the
         operator with its code."""
         self._out[item.grant_id] = item
         try:
@@ -547,7 +554,7 @@ class Pipeline:
             del self._out[item.grant_id]
 
     def _after(self, item: WorkItem, ended: Ended) -> Any:
-        """What follows a phase of a merge: the next one, a fix, or the end."""
+        """What follows a phase of a merge: the next phase, a fix, or the end."""
         if ended.is_well and item.phase == FIX:
             return Next(item.data["failed"])
         if ended.is_well:
@@ -566,7 +573,7 @@ class Pipeline:
         later = CHECKS if phase == APPLY else CHECKS[CHECKS.index(phase) + 1 :]
         return next((one for one in later if not self.layout.phase(one).is_skipped), "")
 
-    # Small things
+    # Helpers
 
     def _group(self, group: str) -> tuple[Screen, ...]:
         found = self._groups.get(group)
@@ -587,7 +594,7 @@ class Pipeline:
 
 
 def _make_folder(path: str) -> None:
-    """Another item that failed may just be removing a folder on the way that is empty."""
+    """Another item that has failed may at the same moment remove an empty folder on the way."""
     for _ in range(MAKING_TRIES_MAX - 1):
         try:
             return os.makedirs(path, exist_ok=True)

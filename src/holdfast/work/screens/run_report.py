@@ -1,6 +1,6 @@
-"""What came of it: read from the ledger alone, by whoever asks, as often as they like.
+"""The result of a run, read from the ledger alone, by any process and at any time.
 
-Of screens and controllers only: a task has a record of its own
+It covers screens and controllers only: a task has a record of its own
 (`holdfast.work.tasks.task_records`).
 """
 
@@ -27,8 +27,8 @@ from holdfast.work.screens.workflow_records import Flow
 
 @dataclass(slots=True)
 class Gap:
-    """A file that an agent wanted to write and was not given, or a folder that it wanted to make;
-    `screens` are the workflows whose analyses had not named it."""
+    """A file that an agent was refused to write, or a folder that it was refused to make; `screens`
+    are the workflows whose analyses should have named it."""
 
     path: str
     workflow: str
@@ -37,12 +37,12 @@ class Gap:
     at: int
     phase: str = ""
     screens: tuple[str, ...] = ()
-    #: Whether a grant could cover it at all; none covers a folder, or a file that controls us or
-    #: a client.
+    #: Whether a grant could cover it at all; none covers a folder, or a file that controls us or a
+    #: client.
     possible: bool = True
-    #: What it controls, if it does.
+    #: The program that it controls, if any.
     controls: str = ""
-    #: Whether a merge that was done had written it before: an amendment leaves that as it is.
+    #: Whether a finished merge had written it before: an amendment does not change such a file.
     finished: bool = False
 
     def to_data(self) -> dict[str, Any]:
@@ -53,8 +53,8 @@ class Gap:
         }  # fmt: skip
 
     def is_missing(self, flows: Mapping[str, Flow]) -> bool:
-        """Whether the next merge of its controller must be given it: not if an analysis tried to
-        write it, and not if it was added already."""
+        """Whether the next merge of its controller needs it: not if an analysis tried to write it,
+        and not if it was added already."""
         flow = flows.get(self.workflow)
         targets = flow.data.get("targets", ()) if flow is not None else ()
         return self.possible and self.phase != ANALYZE and self.path not in targets
@@ -95,12 +95,12 @@ class Report:
 
 
 def report(manager: LockManager, since: int = 0) -> Report:
-    """All that happened after an event."""
+    """Everything that happened after an event."""
     return _Reading().read(manager.events(after=since))
 
 
 class _Reading:
-    """One reading of the ledger, from one end to the other."""
+    """One reading of the ledger, from start to end."""
 
     def __init__(self) -> None:
         self._report = Report()
@@ -149,7 +149,7 @@ class _Reading:
         self._told.add((item.id, data["path"]))
         is_merge = item.phase != ANALYZE
         screens = self._screens.get(item.workflow, ()) if is_merge else (item.workflow,)
-        known = control_of(data["path"])  # what was recorded before may not say so
+        known = control_of(data["path"])  # older records may lack this
         controls = data.get("controls") or (known.of if known is not None else "")
         self._report.gaps.append(
             Gap(

@@ -1,24 +1,25 @@
-"""The dependency graph: who reads what, who will be in whose way, and how many can run at once.
+"""The dependency graph: which screens read which files, which controllers block each other, and how
+many agents can run at once.
 
-Made from the manifest and the layout before any agent is sent out. What the merges will write is
-not known then; it is what the analyses are for. So the plan says what would be if every controller
-changed all that its screens read, which is the worst that well-behaved analyses can bring about.
+It is computed from the manifest and the layout before any agent starts. What the merges will write
+is not known then; that is the purpose of the analyses. So the plan assumes that every controller
+changes everything that its screens read, which is the worst case of well-behaved analyses.
 
 **Shared files.** A path is read by the screens that name it or a folder around it. If screens of
 several controllers read it, writing it keeps others out: two merges that write it cannot overlap,
 nor can a merge that writes it and an analysis, of another controller, that reads it. The
 *contention* of a path is the number of such pairs. With k controllers whose n screens read it,
-these are k·(k-1)/2 pairs of merges and n·(k-1) of a merge and an analysis. What only one
-controller reads costs nothing: its merge begins after its analyses.
+these are k·(k-1)/2 pairs of merges and n·(k-1) of a merge and an analysis. A path that only one
+controller reads costs nothing: its merge starts after its analyses.
 
-**How many at once.** As many as can be found of which no two are in each other's way, taking first
-those that are in the way of the fewest. That is not always the largest such set, which nobody
-finds quickly; it is one that exists. Two analyses are in each other's way if one reads what the
-other writes; as they write only into their own folders, ordinarily none are. The merges: at most
-all of them, if no two write the same file; at worst, if each writes all that it reads, those that
+**How many at once.** A set of items that do not exclude each other, found greedily: those that
+exclude the fewest others are taken first. A larger set may exist, but finding the largest takes too
+long. Two analyses exclude each other if one reads what the other writes; as they write only into
+their own folders, there are ordinarily none. For merges there are two figures: all of them, if no
+two write the same file; and in the worst case, if each writes everything that it reads, those that
 share nothing.
 
-What this does not promise: that so many will run. Slots, and how long each takes, decide that.
+Not promised: that so many will run. That depends on the slots, and on how long each takes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from holdfast.work.screens.manifest import ManifestError, Screen, ScreenManifest
 
 #: How far a shared path reaches.
 IN_CONTROLLER, IN_MODULE, IN_APP = "controller", "module", "app"
-#: How many of the controllers that share something are named.
+#: How many of the controllers that share a path are named.
 NAMES_MAX = 20
 
 
@@ -64,9 +65,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class SharedRead:
-    """A path that several screens read, and what it costs if all who read it change it.
+    """A path that several screens read, and its cost if all its readers change it.
 
-    `names` are the first of its controllers, as many as anybody wants to read.
+    `names` are the first of its controllers.
     """
 
     path: str
@@ -95,7 +96,7 @@ class SharedRead:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """How many items of one phase can run at once: at most, and if everybody changes all that it
+    """How many items of one phase can run at once: at most, and if each changes everything that it
     reads."""
 
     items: int
@@ -109,7 +110,7 @@ class Width:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Something that is read and is not there: a template that does not fit, or a typing error."""
+    """A path that is read and does not exist: a template that does not fit, or a typing error."""
 
     path: str
     part: str
@@ -118,7 +119,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What there is to do and what will be in its way."""
+    """The work, and what its items share."""
 
     groups: tuple[Group, ...]
     shared: tuple[SharedRead, ...]
@@ -130,9 +131,9 @@ class Plan:
 
     @classmethod
     def of(cls, manifest: ScreenManifest, layout: Layout, tree: Tree | None = None) -> Plan:
-        """The plan for these screens. With a `tree`, every path is followed to where it leads:
-        one that a link leads out of the repository is a ManifestError, and what is not there is
-        noted. Raises SettingsError if the layout does not fit the screens."""
+        """The plan for these screens. With a `tree`, every path is followed to where it leads: a
+        path that a link leads out of the repository is a ManifestError, and missing paths are
+        recorded. Raises SettingsError if the layout does not fit the screens."""
         layout.check(manifest)
         absent = _absent(manifest, layout, tree) if tree is not None else ()
         graph = _Graph(manifest, layout)
@@ -151,16 +152,16 @@ class Plan:
 
     @property
     def contended(self) -> tuple[SharedRead, ...]:
-        """What is shared by several controllers, the worst first."""
+        """The paths that several controllers share, worst first."""
         return tuple(one for one in self.shared if one.contention)
 
     @property
     def screens(self) -> int:
-        """How many there are."""
+        """How many screens there are."""
         return self.analyze.items
 
     def headline(self) -> str:
-        """What there is, in one line."""
+        """The extent of the work, in one line."""
         modules = len({group.screens[0].module for group in self.groups})
         return (
             f"{counted(self.screens, 'screen')} of {counted(len(self.groups), 'controller')} "
@@ -168,7 +169,7 @@ class Plan:
         )
 
     def widths(self) -> list[str]:
-        """How many can run at once, a sentence for each phase."""
+        """How many can run at once, one sentence for each phase."""
         analyze, merge = self.analyze, self.merge
         every = "all" if analyze.most == analyze.items else f"{analyze.most} of"
         first = f"analyze: {every} {analyze.items} at once"
@@ -210,8 +211,8 @@ def counted(count: int, noun: str) -> str:
 
 
 class _Graph:
-    """Who reads what. Sets of screens and of controllers are numbers, a bit for each: sets of ten
-    thousand, one for each of thirty thousand paths, would not fit anywhere."""
+    """Which screens and controllers read which paths. Sets of them are integers, one bit for each:
+    sets of ten thousand, one for each of thirty thousand paths, would need too much memory."""
 
     def __init__(self, manifest: ScreenManifest, layout: Layout) -> None:
         self._outputs = [layout.output_of(screen) for screen in manifest]
@@ -233,8 +234,9 @@ class _Graph:
         self.groups = tuple(_group(name, screens, reads) for name, screens in groups.items())
 
     def shared(self) -> Iterator[SharedRead]:
-        """What several screens read. Of what lies in a shared folder only what more of them read
-        than the folder; and of what is one controller's only what its screens declare."""
+        """The paths that several screens read. Of the paths in a shared folder, only those that
+        more screens read than the folder; of the paths of one controller, only those that its
+        screens declare."""
         for key, path in self._spelled.items():
             screens = _around(self._screens, key)
             around = next((up for up in keys.ancestors(key) if up in self._screens), "")
@@ -268,7 +270,7 @@ class _Graph:
         return _at_once(met)
 
     def strangers(self) -> int:
-        """How many controllers can be found of which no two read the same thing."""
+        """How many controllers can be found of which no two read the same path."""
         inside = _inside(self._controllers, self._controllers)
         met = []
         for group in self.groups:
@@ -289,7 +291,7 @@ def _group(name: str, screens: tuple[Screen, ...], reads: dict[Screen, tuple[str
 
 
 def _around(readers: dict[str, int], key: str) -> int:
-    """Those who read a path, or a folder around it."""
+    """The readers of a path, or of a folder around it."""
     found = readers.get(key, 0)
     for folder in keys.ancestors(key):
         found |= readers.get(folder, 0)
@@ -297,7 +299,7 @@ def _around(readers: dict[str, int], key: str) -> int:
 
 
 def _inside(those: dict[str, int], folders: Container[str]) -> dict[str, int]:
-    """For each folder: those who have something in it."""
+    """For each folder: the readers of a path inside it."""
     found: dict[str, int] = {}
     for key, bits in those.items():
         for folder in keys.ancestors(key):
@@ -307,7 +309,7 @@ def _inside(those: dict[str, int], folders: Container[str]) -> dict[str, int]:
 
 
 def _at_once(met: list[int]) -> int:
-    """How many can be found of which none meets another; each may meet itself."""
+    """How many can be found of which no two exclude each other."""
     chosen = 0
     for at in sorted(range(len(met)), key=lambda at: met[at].bit_count()):
         if not met[at] & chosen:
@@ -327,7 +329,8 @@ def _key(path: str) -> str:
 
 
 def _absent(manifest: ScreenManifest, layout: Layout, tree: Tree) -> tuple[Absent, ...]:
-    """What is read and is not there. Raises ManifestError for what lies elsewhere."""
+    """The paths that are read and do not exist. Raises ManifestError for paths outside the
+    repository."""
     problems = Problems(manifest.source)
     found: dict[str, Absent | None] = {}
     for at, screen in enumerate(manifest):

@@ -1,7 +1,7 @@
 """The singular of a controller's name, by which its model is found.
 
-Rules for the English that people name controllers with, and the words that break them. A name that
-no rule gets right is set in `[work.model]` of `holdfast.toml`.
+It has rules for the English of controller names, and a list of exceptions. For a name that no rule
+gets right, set `[work.model]` in `holdfast.toml`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _IRREGULAR = {
     "halves": "half", "knives": "knife", "leaves": "leaf", "lives": "life", "loaves": "loaf",
     "shelves": "shelf", "thieves": "thief", "wives": "wife", "wolves": "wolf",
 }  # fmt: skip
-#: One and many are called the same, or it looks like many and is one.
+#: Words with the same singular and plural, and words that only look like a plural.
 _UNCHANGED = frozenset(
     ("equipment", "fish", "information", "money", "news", "police", "rice", "series", "sheep",
      "species", "alias", "atlas", "axis", "bias", "bonus", "bus", "campus", "canvas", "census",
      "consensus", "corpus", "focus", "gas", "lens", "radius", "status", "virus")
 )  # fmt: skip
-#: The end of the plural, how much of it goes, and what comes instead; the first that fits counts.
+#: The end of a plural, how much of it is removed, and what replaces it; the first match counts.
 _ENDINGS = (
     ("ouses", 1, ""), ("auses", 1, ""), ("uses", 2, ""), ("iases", 2, ""),
     ("sses", 2, ""), ("xes", 2, ""), ("ches", 2, ""), ("shes", 2, ""), ("zzes", 2, ""),
@@ -31,7 +31,7 @@ _ENDINGS = (
 
 
 def singular(name: str) -> str:
-    """The singular of a name: of `line_items` it is `line_item`. The case of what stays is kept."""
+    """The singular of a name: `line_item` for `line_items`. The case of what stays is kept."""
     start = max(name.rfind("_"), name.rfind("-"), name.rfind(" ")) + 1
     head, word = name[:start], name[start:]
     lower = word.lower()

@@ -1,7 +1,7 @@
-"""Texts with gaps: `{screen}` is a gap, `{{screen}}` is the word in braces, and other braces are
-just braces, so that a prompt can show JSON.
+"""Texts with placeholders: `{screen}` is a placeholder, `{{screen}}` stands for the literal text
+`{screen}`, and other braces have no meaning, so that a prompt can show JSON.
 
-A gap is filled once. What it is filled with is never looked at again, whatever it contains.
+A placeholder is replaced once. Its value is never searched for placeholders.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _GAP = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 
 
 def gaps(template: str) -> list[str]:
-    """The names of the gaps in a template."""
+    """The names of the placeholders in a template."""
     return [found[2] for found in _GAP.finditer(template) if found[2]]
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """The template with its gaps filled."""
+    """The template with its placeholders replaced."""
     return _GAP.sub(lambda found: f"{{{found[1]}}}" if found[1] else values[found[2]], template)
 
 
 def gap_problem(template: str, known: Iterable[str]) -> str:
-    """What is wrong with its gaps; empty if nothing is."""
+    """What is wrong with its placeholders; empty if nothing is."""
     for name in gaps(template):
         if name not in known:
             near = nearest(name, known)
@@ -38,7 +38,7 @@ def gap_problem(template: str, known: Iterable[str]) -> str:
 
 
 def place_problem(template: str, known: Iterable[str]) -> str:
-    """Why a template cannot become a path; empty if it can, whatever names it is filled with."""
+    """Why a template cannot become a path; empty if it can, for all names."""
     problem = gap_problem(template, known)
     if problem:
         return problem
@@ -53,5 +53,5 @@ def place_problem(template: str, known: Iterable[str]) -> str:
 
 
 def braced(names: Iterable[str]) -> str:
-    """Names of gaps as they are written."""
+    """Names of placeholders as they are written."""
     return ", ".join(f"{{{name}}}" for name in names)

@@ -1,4 +1,4 @@
-"""How far each workflow is, in the ledger, so that whoever looks sees the same."""
+"""The state of each workflow, in the ledger, so that every process sees the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Flow:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nobody has begun it, nor decided that nobody shall."""
+        """Whether it was neither started nor rejected."""
         return self.state == workflow_states.IDLE and not self.data.get("decision")
 
     def to_data(self) -> dict[str, Any]:
@@ -49,19 +49,19 @@ class Flows:
         self._manager = manager
 
     def all(self) -> dict[str, Flow]:
-        """All that are known, by name."""
+        """All known workflows, by name."""
         found = [_flow(event) for event in transactions.notes(self._manager, NOTES)]
         return {flow.name: flow for flow in sorted(found, key=lambda flow: flow.name)}
 
     def get(self, name: str) -> Flow:
-        """One of them; one that nobody has heard of is idle."""
+        """One of them; an unknown one is idle."""
         event = transactions.noted(self._manager, f"{NOTES}{name}")
         return _flow(event) if event is not None else Flow(name)
 
     def move(
         self, name: str, to: str, reason: str = "", data: Mapping[str, Any] | None = None
     ) -> Flow:
-        """To the next state. Raises TransitionError if that may not follow."""
+        """Move to another state. Raises TransitionError if that is not allowed."""
 
         def decide(view: View) -> Decision[Flow]:
             return moved(view, name, to, reason, data)
@@ -71,7 +71,7 @@ class Flows:
     def try_move(
         self, name: str, to: str, reason: str = "", data: Mapping[str, Any] | None = None
     ) -> bool:
-        """The same. False if it may not follow, as when somebody else was quicker."""
+        """The same. False if it is not allowed, as when another process was quicker."""
         try:
             self.move(name, to, reason, data)
         except workflow_states.TransitionError:
@@ -79,14 +79,14 @@ class Flows:
         return True
 
     def forget(self, name: str) -> None:
-        """Nothing is known of it any more."""
+        """Forget a workflow."""
         if transactions.noted(self._manager, f"{NOTES}{name}") is not None:
             said = {"workflow": name}
             transactions.note(self._manager, FORGOTTEN, said, name=f"{NOTES}{name}", over=True)
 
 
 def known(view: View, name: str) -> Flow:
-    """One of them, in a view."""
+    """One workflow, in a view."""
     event = view.note(f"{NOTES}{name}")
     return _flow(event) if event is not None else Flow(name)
 
@@ -94,7 +94,7 @@ def known(view: View, name: str) -> Flow:
 def moved(
     view: View, name: str, to: str, reason: str = "", data: Mapping[str, Any] | None = None
 ) -> Decision[Flow]:
-    """The decision for a transition, to be made together with others."""
+    """The decision for a transition, to be combined with others."""
     flow = known(view, name)
     workflow_states.follow(name, flow.state, to)
     new = Flow(name, to, reason, {**flow.data, **(data or {})})
@@ -111,9 +111,9 @@ def moved_along(
     reason: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> Decision[Any]:
-    """Another decision, and a transition in one step with it if that may follow."""
+    """Extends another decision by a transition, if that is allowed."""
     flow = known(view, name)
-    for event in decision.events:  # what it says of this one itself is newer than the view
+    for event in decision.events:  # the decision's own record is newer than the view
         if event.data.get("note") == f"{NOTES}{name}":
             flow = _flow(event)
     if not workflow_states.may_follow(flow.state, to):

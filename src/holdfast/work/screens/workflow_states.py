@@ -1,10 +1,10 @@
-"""The states of a workflow, and which may follow which.
+"""The states of a workflow, and its transitions.
 
     idle -> queued -> analyzing -> awaiting_decisions -> queued -> applying -> testing
          -> fixing -> testing …  -> ci -> verifying -> completed
 
-A phase without a command is passed over. Everything that is under way may end in an error, and
-from there, or once it is completed, it may be queued again.
+A phase without a command is skipped. A workflow in progress may end in an error, and from there, or
+once it is completed, it may be queued again.
 """
 
 from __future__ import annotations
@@ -71,23 +71,23 @@ _NEXT: dict[str, tuple[str, ...]] = {
 }
 
 STATES = tuple(_NEXT)
-#: Nothing more happens by itself.
+#: Nothing more happens without a person.
 OVER = (IDLE, COMPLETED, ERROR)
 
 
 class TransitionError(Refused):
-    """A workflow cannot come from one state to another. The fields: `workflow`, `state`, `to`."""
+    """A workflow cannot change from one state to another. The fields: `workflow`, `state`, `to`."""
 
     code = "E_TRANSITION"
 
 
 def may_follow(state: str, to: str) -> bool:
-    """Whether a workflow may come from one state to another."""
+    """Whether a workflow may change from one state to another."""
     return to in _NEXT.get(state, ()) or (to == ERROR and state not in (IDLE, ERROR, COMPLETED))
 
 
 def follow(workflow: str, state: str, to: str) -> str:
-    """The next state. Raises TransitionError if it may not follow."""
+    """The next state. Raises TransitionError if it is not allowed."""
     if not may_follow(state, to):
         allowed = ", ".join(_NEXT.get(state, ())) or "nothing"
         raise TransitionError(
