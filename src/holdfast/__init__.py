@@ -1,4 +1,4 @@
-"""Holdfast: many agents and people, one repository, locks that hold.
+"""Holdfast: locks for many agents and people in one repository.
 
     from holdfast import LockManager
 
@@ -6,8 +6,8 @@
     with manager.hold(write_paths=["app/x.rb"]) as grant:
         ...
 
-Everything public is named here; it is imported when it is first used, because a hook that is
-started for every edit must not pay for what it does not need.
+All public names are listed here. Each is imported on first use, because a hook, which starts for
+every edit, must not spend time on imports that it does not need.
 
     core      the rules about locks; pure
     store     where the ledger's state is kept

@@ -1,4 +1,4 @@
-"""The one way to take and give back: text to keys, processes to holders, rules to exceptions.
+"""LockManager and the services around it: text to keys, processes to holders, refusals to errors.
 
     manager            LockManager, the public interface
     ledger             the store of a repository, and its files
@@ -16,5 +16,5 @@
     clock              the only source of time
     ids                the only source of chance
 
-Imports stores and the core.
+The room imports the stores and the core.
 """

@@ -1,7 +1,7 @@
-"""All that is held, read while it is looked at.
+"""A listing of all grants, read during the iteration.
 
-Not one moment in time, unless it is short: what is taken or given back between two pages may be
-shown or not. Nothing is shown twice, and what is held all the while is shown.
+It is a consistent snapshot only up to one page: a grant that is acquired or released between two
+pages may be included or not. No grant is listed twice, and one that is held throughout is listed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 #: How many grants are read in one view.
 PAGE = 200
-#: How many are looked up at once: that takes a look at everything that is held, so seldom.
+#: How many ids are read in one view. That scans all rows of live grants, so it is done rarely.
 LOOKED_UP = 8000
 
 
 class ActiveGrants(Sequence[GrantSnapshot] if TYPE_CHECKING else Sequence):  # type: ignore[misc]
-    """What is held, oldest first. Each time it is gone through, it is read from the ledger, in
-    pages, and no transaction is open in between. The first page is read when it is made."""
+    """The live grants, oldest first. Each iteration reads the ledger in pages, with no open
+    transaction in between. The first page is read when the listing is created."""
 
     __slots__ = ("_after", "_deadline", "_first", "_store")
 
@@ -38,7 +38,7 @@ class ActiveGrants(Sequence[GrantSnapshot] if TYPE_CHECKING else Sequence):  # t
         with store.view(deadline=deadline()) as view:
             numbers = view.some_grants(0, PAGE + 1)
             self._first = _live(view, numbers[:PAGE])
-        #: The number of the last one that was read, unless that was all.
+        #: The number of the last grant of the first page, or None if there are no more.
         self._after = numbers[PAGE - 1][0] if len(numbers) > PAGE else None
 
     def __iter__(self) -> Iterator[GrantSnapshot]:
@@ -73,7 +73,7 @@ class ActiveGrants(Sequence[GrantSnapshot] if TYPE_CHECKING else Sequence):  # t
 def pages(
     store: Store, deadline: Callable[[], float], after: int = 0, *, live: bool = True
 ) -> Iterator[list[GrantSnapshot]]:
-    """What is held and lives, or what has ended unnoticed, page by page and oldest first."""
+    """Live grants, or with `live=False` the dead ones to reap, page by page, oldest first."""
     while True:
         with store.view(deadline=deadline()) as view:
             numbers = view.some_grants(after, LOOKED_UP)

@@ -1,7 +1,6 @@
-"""The only source of time: the machine's clocks, and a clock that tests move by hand.
+"""The source of time: the machine's clocks, and a clock that tests move by hand.
 
-Neither decides anything: what a reading means to the ledger is arithmetic, in
-`holdfast.core.ledger_time`.
+Neither decides anything: `holdfast.core.ledger_time` computes ledger time from a reading.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _TIME_NAMESPACE = "/proc/self/ns/time"
 _TIME_NAMESPACE_FIRST = "time:[4026531834]"  # the same number on every Linux kernel
 
-#: How often to look whether the machine has slept: more often than a sleep is long that counts.
+#: How often to check whether the machine has slept: shorter than the shortest sleep that counts.
 LOOK_EVERY = SLEEP_NOTICED // 2
 
 _boot_id: str | None = None
 
 
 def boot_id() -> str:
-    """The name that the kernel gave to this boot; empty where there is none. Read once.
+    """The kernel's id of this boot; empty where there is none. It is read once.
 
-    macOS has one too, but asking for it costs more than a whole command takes to start.
+    macOS has one too, but reading it takes longer than starting a whole command.
     """
     global _boot_id
     if _boot_id is None:
@@ -35,8 +34,8 @@ def boot_id() -> str:
 
 
 def time_namespace() -> str:
-    """The time namespace if it is not the machine's own: uptimes and start times read inside
-    are shifted, so they must not be compared with those from outside."""
+    """The time namespace, if it is not the machine's own: uptimes and start times inside it are
+    shifted, so they must not be compared with those from outside."""
     try:
         link = os.readlink(_TIME_NAMESPACE)
     except OSError:
@@ -45,7 +44,7 @@ def time_namespace() -> str:
 
 
 def read_line(path: str) -> str:
-    """The text of a small file of the system; empty where there is none that we may read."""
+    """The text of a small file of the system; empty if it is missing or not readable."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -61,7 +60,7 @@ def read_line(path: str) -> str:
 class SystemClock:
     """The clocks of this machine.
 
-    Where there is no boot id `uptime` belongs to this process at best and `slept` is 0.
+    Without a boot id, `uptime` is meaningful within this process at most, and `slept` is 0.
     """
 
     __slots__ = ("_boot", "_boottime", "_look_at", "_slept")
@@ -73,13 +72,13 @@ class SystemClock:
         self._look_at = 0
 
     def read(self) -> Reading:
-        """All clocks at nearly one moment."""
+        """All clocks, read at nearly the same moment."""
         if self._boottime is None:
             return Reading(time_ns() // 1000, self._boot, monotonic_ns() // 1000, 0)
         uptime = time.clock_gettime_ns(self._boottime) // 1000
-        if uptime >= self._look_at:  # within so short a time nobody has slept long
-            # In this order a pause between the two reads makes the sleep look shorter, never
-            # longer; and it never gets shorter, so the longest that was seen is the truest.
+        if uptime >= self._look_at:  # no relevant sleep fits into a shorter time
+            # In this order, a pause between the two reads makes the sleep appear shorter, never
+            # longer. The sleep never shrinks, so the longest value is the most accurate.
             slept = uptime - monotonic_ns() // 1000
             if slept > self._slept:
                 self._slept = slept
@@ -92,7 +91,7 @@ class SystemClock:
 
 
 class FakeClock:
-    """A clock that stands still until it is moved: for tests and simulation."""
+    """A clock that stands still until it is moved, for tests and simulation."""
 
     __slots__ = ("_boots", "_monotonic", "_slept", "_uptime", "_wall")
 
@@ -108,30 +107,30 @@ class FakeClock:
         return Reading(self._wall, f"fake-boot-{self._boots}", self._uptime, self._slept)
 
     def monotonic(self) -> float:
-        """Seconds. It stands still while the machine sleeps, and goes on over a reboot: no
-        process sees both sides of one, but a test does, and its deadlines must still come."""
+        """Seconds. It stands still while the machine sleeps, and continues across a reboot: no
+        process sees both sides of a reboot, but a test does, and its deadlines must still come."""
         return self._monotonic / SECOND
 
     def advance(self, seconds: float) -> None:
-        """Time passes for everybody."""
+        """Let time pass on all clocks."""
         passed = _microseconds(seconds)
         self._wall += passed
         self._uptime += passed
         self._monotonic += passed
 
     def step_wall(self, seconds: float) -> None:
-        """Somebody sets the wall clock, forward or back."""
+        """Set the wall clock forward or back."""
         self._wall += round(seconds * SECOND)
 
     def sleep_machine(self, seconds: float) -> None:
-        """The machine sleeps and wakes again: no process ran meanwhile."""
+        """Let the machine sleep and wake up again; no process runs meanwhile."""
         passed = _microseconds(seconds)
         self._wall += passed
         self._uptime += passed
         self._slept += passed
 
     def reboot(self, down_seconds: float = 0) -> None:
-        """The machine is switched off, and on again after a while."""
+        """Switch the machine off, and on again after a while."""
         self._wall += _microseconds(down_seconds)
         self._boots += 1
         self._uptime = 0

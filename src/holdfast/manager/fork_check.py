@@ -1,7 +1,7 @@
 """Whether a call still runs in the process that made it.
 
-The handler of a signal may fork at any moment, and its child comes back into the same call, with
-the same request in its hands. The number of forks tells them apart, and costs no system call.
+A signal handler may fork at any moment, and its child returns into the same call with the same
+request. The number of forks tells parent and child apart, without a system call.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _count = 0
 
 
 def count() -> int:
-    """How many forks lie between this process and the one that began the program."""
+    """The number of forks between the program's first process and this one."""
     return _count
 
 
 def refuse_in_child(of_caller: int) -> None:
-    """Raise if this process was forked since the caller counted."""
+    """Raise if this process was forked after the caller called `count`."""
     if _count != of_caller:
         raise StoreError(
             "this process was forked during a call of its parent",
@@ -41,7 +41,7 @@ def refuse_in_child(of_caller: int) -> None:
 def decide_once(
     store: Store, of_caller: int, rule: Callable[[View], Decision[T]], deadline: float
 ) -> T:
-    """What a rule decides, committed in the process that made the call and in no child of it."""
+    """Apply a rule and commit its decision, but only in the process that made the call."""
 
     def decide_here(view: View) -> Decision[T]:
         refuse_in_child(of_caller)

@@ -1,4 +1,4 @@
-"""What the manager hands out: a grant as its holder, and as everybody else, sees it."""
+"""Grants as the manager returns them: to their holder, and in listings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def paths_of(grant: Grant, mode: str) -> tuple[str, ...]:
-    """The paths of a grant in one mode, as they were spelled."""
+    """The paths of a grant in one mode, as the request spelled them."""
     return tuple(
         path
         for key, held, path in zip(grant.keys, grant.modes, grant.paths, strict=True)
@@ -33,7 +33,7 @@ def moment(microseconds: int) -> datetime:
 
 
 class GrantSnapshot:
-    """A grant as it was at one moment. It does not follow what happens to it afterwards."""
+    """A grant at one moment. It does not follow later changes."""
 
     __slots__ = ("_grant",)
 
@@ -44,43 +44,43 @@ class GrantSnapshot:
 
     @property
     def id(self) -> str:
-        """Unique, for ever."""
+        """Unique, and never reused."""
         return self._grant.id
 
     @property
     def holder(self) -> str:
-        """Who holds it, for people."""
+        """The holder's name, for people."""
         return self._grant.holder.id
 
     @property
     def owner(self) -> Holder:
-        """Who holds it, in full."""
+        """The holder, in full."""
         return self._grant.holder
 
     @property
     def read_paths(self) -> tuple[str, ...]:
-        """What may be read; a folder ends with a slash."""
+        """The paths locked for reading; a folder ends with a slash."""
         return paths_of(self._grant, READ)
 
     @property
     def write_paths(self) -> tuple[str, ...]:
-        """What may be written."""
+        """The paths locked for writing."""
         return paths_of(self._grant, WRITE)
 
     @property
     def acquired_at(self) -> datetime:
-        """Since when."""
+        """When it was acquired."""
         return moment(self._grant.acquired_at)
 
     @property
     def expires_at(self) -> datetime | None:
-        """Until when; None if it lives as long as its owner."""
+        """When it ends; None if it lasts as long as its owner."""
         expires_at = self._grant.expires_at
         return None if expires_at is None else moment(expires_at)
 
     @property
     def ttl_seconds(self) -> float | None:
-        """For how long a renewal extends it."""
+        """By how much a renewal extends it."""
         return None if self._grant.ttl is None else self._grant.ttl / SECOND
 
     @property
@@ -90,7 +90,7 @@ class GrantSnapshot:
 
     @property
     def reason(self) -> str:
-        """What it was taken for."""
+        """The reason given in the request."""
         return self._grant.reason
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class GrantSnapshot:
 
 
 class LockGrant(GrantSnapshot):
-    """A grant as its holder sees it: `released` asks the store."""
+    """A grant for its holder: `released` queries the store."""
 
     __slots__ = ("_has_ended",)
 
@@ -123,5 +123,5 @@ class LockGrant(GrantSnapshot):
 
     @property
     def released(self) -> bool:  # type: ignore[override]
-        """Whether it has been given back, or has ended in another way."""
+        """Whether it was released, or has ended in another way."""
         return self._has_ended(self.id)

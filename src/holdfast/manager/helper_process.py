@@ -1,11 +1,11 @@
-"""Orders to a small process beside ours: plain data and open files, through a socket.
+"""A small helper process, which gets plain data and open files through a socket.
 
-For work that another process does better: because it is smaller, or because there is a second
-processor. It is a bare interpreter that runs a program of ours, hears orders at its standard input
-until nobody is there who could give any, and is gone then.
+It is for work that another process does better, because that process is smaller or uses a second
+processor. The helper is a bare interpreter that runs a program of ours, reads orders from its
+standard input, and exits when the other end is closed.
 
-An order is eight bytes of length, together with the descriptors, and then what `marshal` makes of
-the data: both sides are the same interpreter. Only on Linux.
+An order is its length in eight bytes, sent together with the descriptors, and then the data in the
+format of `marshal`: both sides are the same interpreter. Only on Linux.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ def is_possible() -> bool:
 
 
 class Helper:
-    """The other process, and the line to it."""
+    """The helper process, and the socket to it."""
 
     __slots__ = ("_line", "pid")
 
     def __init__(self, *program: str) -> None:
-        """`program` are words for the interpreter: a file of ours, or what else says what to run.
-        The last word that it gets is where our packages are."""
+        """`program` are the interpreter's arguments, such as a file of ours. The folder of our
+        packages is added as the last argument."""
         from _socket import AF_UNIX, SOCK_STREAM, socketpair
 
-        #: Of a child of ours; 0 once somebody has seen to its end, for then that number may be
-        #: anybody's.
+        #: The pid of our child; 0 once it has been waited for, because the number may then be
+        #: reused.
         self.pid = 0
         self._line, theirs = socketpair(AF_UNIX, SOCK_STREAM)
         silence = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
@@ -58,7 +58,7 @@ class Helper:
             self.pid = os.posix_spawn(
                 sys.executable, [sys.executable, "-I", "-S", *program, _SOURCE], os.environ,
                 file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), silence],
-                setpgroup=0,  # Ctrl-C is for those who give the orders
+                setpgroup=0,  # Ctrl-C is only for the process that gives the orders
             )  # fmt: skip
         except BaseException:
             self._line.close()
@@ -67,14 +67,14 @@ class Helper:
             theirs.close()
 
     def tell(self, data: Any, descriptors: Sequence[int] = ()) -> None:
-        """Give an order. Raises GoneError."""
+        """Send an order. Raises GoneError."""
         try:
             tell(self._line, data, descriptors)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise GoneError from error
 
     def hear(self) -> Any:
-        """What it answers. Raises GoneError."""
+        """Receive an answer. Raises GoneError."""
         try:
             found = hear(self._line)
         except ConnectionResetError:
@@ -84,7 +84,7 @@ class Helper:
         return found[0]
 
     def close(self) -> None:
-        """Nobody gives orders any more; wait until it is gone."""
+        """Close the socket, and wait until the helper has exited."""
         self._line.close()
         if self.pid:
             os.waitpid(self.pid, 0)
@@ -103,7 +103,7 @@ def tell(line: socket, data: Any, descriptors: Sequence[int] = ()) -> None:
 
 
 def hear(line: socket) -> tuple[Any, list[int]] | None:
-    """The next order with its descriptors; None if there will be none."""
+    """The next order with its descriptors; None if the other end is closed."""
     from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC
 
     room = CMSG_SPACE(4 * DESCRIPTORS_MAX)

@@ -1,4 +1,4 @@
-"""The only source of chance: ids that are unique, and sort by the time they were made."""
+"""The source of ids, which are unique and sort by creation time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from time import time_ns
 
 
 def new_id() -> str:
-    """A UUID of version 7: 48 bits of milliseconds, then chance.
+    """A UUID of version 7: 48 bits of milliseconds, then random bits.
 
-    Always fresh from the system, so that a forked child never throws what its parent throws.
+    The random bits always come fresh from the system, so that a forked child never repeats the ids
+    of its parent.
     """
     time = "%012x" % (time_ns() // 1_000_000)
     chance = urandom(9).hex()

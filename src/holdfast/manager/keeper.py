@@ -1,8 +1,8 @@
-"""Keeping a grant alive, and a reaper for those who want one. Both are threads of this process.
+"""A thread that renews a grant, and an optional reaper thread.
 
-A holder knows three states: `held`; `suspect` when the store cannot be reached, so nobody can
-say; `lost` when it has been told so, or when its lease must have run out meanwhile. Write only
-while it is held.
+A renewed grant has three states: `held`; `suspect` while the store cannot be reached, or shortly
+before the lease ends; `lost` when the store has reported that, or when the lease must have expired
+meanwhile. Write only while the grant is held.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ HELD = "held"
 SUSPECT = "suspect"
 LOST = "lost"
 
-#: Renew when a third of the lease has passed; stop by oneself when this much of it is left.
+#: Renew after this part of the lease; the grant is suspect when only this part is left.
 RENEW_PART = 1 / 3
 MARGIN_PART = 1 / 10
 
 
 class HeldGrant(LockGrant):
-    """A grant that somebody keeps alive for us."""
+    """A grant that a thread renews."""
 
     __slots__ = ("_state",)
 
@@ -49,7 +49,7 @@ class HeldGrant(LockGrant):
 
 
 class Hold:
-    """`with manager.hold(...)`. Leaving it gives back; if it was lost meanwhile, that is raised."""
+    """`with manager.hold(...)`. It releases the grant at the end, and raises if it was lost."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Hold:
         self._id = grant._grant.id
         try:
             if self._ttl is not None:
-                # It may have begun long ago, if we were asleep when our turn came.
+                # The lease may have begun long ago, if this process was stopped while waiting.
                 asked = monotonic()
                 ends_in = (grant._grant.expires_at or 0) - self._manager.now()
                 self._good_until = asked + ends_in / SECOND
@@ -110,14 +110,14 @@ class Hold:
         finally:
             try:
                 self._manager.release(self._id, holder=self._holder)
-            except BaseException:  # interrupted, perhaps: once more
+            except BaseException:  # perhaps an interrupt: retry once
                 self._manager.release(self._id, holder=self._holder)
                 raise
         if self._loss is not None and kind is None:
             raise self._loss
 
     def state(self) -> str:
-        """`held`, `suspect` or `lost`. Once it is lost it stays so."""
+        """`held`, `suspect` or `lost`. A lost grant stays lost."""
         if self._loss is None and self._ttl is not None:
             left = self._good_until - monotonic()
             if left <= 0:
@@ -151,7 +151,7 @@ class Hold:
 
 
 class Reaper:
-    """A thread that looks for what has ended. A convenience: nothing depends on it."""
+    """A thread that reaps dead grants. A convenience: nothing depends on it."""
 
     def __init__(self, manager: LockManager, interval: float) -> None:
         self._manager = manager
@@ -172,15 +172,15 @@ class Reaper:
             try:
                 self._manager.reap()
             except StoreError:
-                continue  # the next round looks again
+                continue  # the next round retries
 
 
-#: How long a cancelled request may still stand in the ledger after the ledger is back.
+#: How long a cancelled request may stay in the ledger once the ledger is reachable again.
 TRY_AGAIN_SECONDS = 0.2
 
 
 def keep_trying(done: Callable[[], bool]) -> None:
-    """Try something again and again, beside everything else, until it is done."""
+    """Retry in a separate thread until it is done."""
 
     def run() -> None:
         while not done():

@@ -1,7 +1,7 @@
-"""Ledger: the store of a repository and the tree that it is about.
+"""Ledger: the store of a repository, and the tree that it covers.
 
-Services decide with it (see `holdfast.manager.transactions`), and a hook needs nothing more.
-Whoever takes locks uses a LockManager, which is a ledger too.
+Services decide with it (see `holdfast.manager.transactions`), and a hook needs nothing more. A
+LockManager is a ledger that also acquires locks.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ DEADLINE_SECONDS = 10.0
 
 
 class Ledger:
-    """What is known of one repository, or of this process alone."""
+    """The ledger of one repository, or of this process alone."""
 
     def __init__(self, store: Store, *, tree: Tree | None = None) -> None:
-        """Without a tree paths are taken by their text."""
+        """Without a tree, paths are compared as text."""
         self.store = store
         self.tree = tree
         self._places = tree or Words()
-        #: No call to the store lasts beyond this moment of `time.monotonic()`.
+        #: No call to the store lasts beyond this time of `time.monotonic()`.
         self.end = float("inf")
 
     @classmethod
     def at(cls, root: str, *, end: float = float("inf")) -> Self:
-        """That of the repository whose root was found a moment ago. No call to its store lasts
-        beyond `end`, a moment of `time.monotonic()`; that it is opened neither."""
+        """The ledger of a repository whose root is already resolved. Neither opening it nor a call
+        to its store lasts beyond `end`, a time of `time.monotonic()`."""
         url = f"sqlite://{ledger_of(root)}"
         store = open_store(url, clock=SystemClock(), is_dead=dead_in(root), end=end)
         made = cls(store, tree=Tree(root, is_real=True))
@@ -48,7 +48,7 @@ class Ledger:
         return made
 
     def close(self) -> None:
-        """Let go of the store. Grants stay."""
+        """Close the store. Grants stay."""
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -63,7 +63,7 @@ class Ledger:
             return view.now
 
     def place(self, path: str | os.PathLike[str]) -> Place:
-        """Where a text leads. Raises for what cannot be locked."""
+        """The place that a text names. Raises if it cannot be locked."""
         return self._places.place(path)
 
     def _deadline(self) -> float:

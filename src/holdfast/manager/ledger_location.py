@@ -1,4 +1,4 @@
-"""Where the ledger of a place is, and which tree it is about."""
+"""Where the ledger of a path is, and which tree it covers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def is_url(place: str) -> bool:
 
 
 def ledger_of(root: str) -> str:
-    """The ledger of a tree. The store makes its folder if it is missing."""
+    """The ledger of a tree. The store creates its folder if missing."""
     folder = f"{root}/{LEDGER_FOLDER}"
     if os.path.islink(folder):
         raise BadKeyError(
@@ -27,7 +27,7 @@ def ledger_of(root: str) -> str:
 
 
 def root_of(url: str, place: str) -> str:
-    """The tree that a ledger is about: around its `.holdfast`, else around the place."""
+    """The tree that a ledger covers: around its `.holdfast`, or else around the path."""
     folder = os.path.dirname(url.removeprefix("sqlite://"))
     if not place and os.path.basename(folder) == LEDGER_FOLDER:
         return os.path.dirname(folder)

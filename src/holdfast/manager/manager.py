@@ -1,10 +1,10 @@
-"""LockManager: take, hold, give back.
+"""LockManager: acquire, renew, release.
 
-Every method is safe for threads, and on an embedded store for processes. What is asked for in
-one call is granted as a whole or not at all. A refusal is recorded first and raised then.
+Every method is thread-safe, and process-safe on an embedded store. A request is granted as a whole
+or not at all. A refusal is recorded before it is raised.
 
-It does not make anybody obey: a lock keeps out those who ask for it. What enforces it is
-`verify` and `fenced` where an effect becomes visible.
+Locks are advisory: they stop only programs that ask. `verify` and `fenced` enforce them where an
+effect becomes visible.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ NEEDED_IN_CHILDREN += [
     "holdfast.manager.all_grants", "select", "unicodedata", "pwd", "datetime",
 ]  # fmt: skip
 
-#: How long a waiter trusts that it will be woken.
+#: How long a waiter relies on being woken before it checks again.
 FALLBACK_SECONDS = 1.0
-#: How many grants one transaction looks at when everything is looked at.
+#: How many grants `reap` examines in one transaction.
 REAPED_AT_ONCE = 100
 REMEMBERED_MAX = 4096
 
-#: How long a waiter may be passed by those who are awake; see `holdfast.core.wait_line`.
+#: How long running processes may overtake a waiter; see `holdfast.core.wait_line`.
 GRACE = SECOND // 80
 
 _TTL_DEFAULT = TTL_DEFAULT_SECONDS * SECOND
@@ -78,7 +78,7 @@ class LockManager(Ledger):
         clock: Clock | None = None,
         is_dead: IsDead = is_dead,
     ) -> None:
-        """In memory, with paths taken by their text, unless a store and a tree are given."""
+        """In memory, with paths compared as text, unless a store and a tree are given."""
         clock = clock or SystemClock()
         super().__init__(store or open_store("memory:", clock=clock, is_dead=is_dead), tree=tree)
         self._holders: dict[str, Holder] = {}
@@ -87,8 +87,8 @@ class LockManager(Ledger):
 
     @classmethod
     def open(cls, where: Path = ".", *, store: str | None = None) -> LockManager:
-        """The locks of the repository around a path; or a store by its URL (`memory:`,
-        `sqlite:///…`). The embedded store is made where it is missing."""
+        """The locks of the repository around a path, or of the store with a URL (`memory:`,
+        `sqlite:///…`). An embedded store is created if missing."""
         clock = SystemClock()
         place = os.fspath(where)
         if store is None and is_url(place):
@@ -101,7 +101,7 @@ class LockManager(Ledger):
         dead = dead_in(tree.root)
         return cls(open_store(store, clock=clock, is_dead=dead), tree=tree, clock=clock)
 
-    # Take
+    # Acquiring
 
     def try_acquire(
         self,
@@ -112,10 +112,10 @@ class LockManager(Ledger):
         ttl: float | None = TTL_DEFAULT_SECONDS,
         reason: str = "",
     ) -> LockGrant | None:
-        """All of it now, or None. Raises OverLockError for a write on a folder."""
+        """Grant the whole request now, or return None. OverLockError for a write on a folder."""
         call = fork_check.count()
         request = self.request(holder, read_paths, write_paths, ttl, reason)
-        try:  # here and not in `_put`: an interrupt may come on the way back from it
+        try:  # not in `_put`: an interrupt may come while it returns
             outcome = self._decide(
                 call, lambda view: rules.acquire(view, request, wait=False, again=False)
             )
@@ -139,7 +139,7 @@ class LockManager(Ledger):
         ttl: float | None = TTL_DEFAULT_SECONDS,
         reason: str = "",
     ) -> LockGrant | Refusal:
-        """All of it now, or the refusal with everything that stands in the way."""
+        """Grant the whole request now, or return the refusal with its conflicts."""
         call = fork_check.count()
         request = self.request(holder, read_paths, write_paths, ttl, reason)
         return self._put(
@@ -147,7 +147,7 @@ class LockManager(Ledger):
         )
 
     def _put(self, call: int, request: Request, decide: Any) -> LockGrant | Refusal:
-        """Decide about a request that does not wait. Interrupted, it leaves nothing behind."""
+        """Decide on a request that does not wait. An interrupt leaves nothing behind."""
         try:
             outcome: Grant | Refusal = self._decide(call, decide)
             if isinstance(outcome, Refusal) and settles(self, outcome.conflicts):
@@ -173,10 +173,11 @@ class LockManager(Ledger):
         priority: int = 0,
         patience: float = PATIENCE_DEFAULT_SECONDS,
     ) -> LockGrant:
-        """All of it, waiting in line for up to `timeout` seconds; then LockTimeoutError.
+        """Grant the whole request, after waiting for up to `timeout` seconds.
 
-        Raises LockCycleError at once if waiting would close a circle, LockConflictError if it
-        would upgrade a read that others share. After `patience` seconds nobody passes any more.
+        Raises LockTimeoutError after that; immediately, LockCycleError if waiting would deadlock,
+        and LockConflictError if the request would upgrade a read that others share. After
+        `patience` seconds no later request may overtake it.
         """
         call = fork_check.count()
         end = monotonic() + request_limits.seconds(timeout, "timeout")
@@ -184,7 +185,7 @@ class LockManager(Ledger):
             holder, read_paths, write_paths, ttl, reason, priority=priority, patience=patience
         )
         try:
-            # Usually nobody has to wait, and then nothing is needed that a waiter needs.
+            # Usually there is no need to wait, and no need for a waiter.
             outcome = self._decide(call, lambda view: rules.acquire_if_free(view, request))
             if outcome is not None:
                 grant = LockGrant(outcome, self._has_ended)
@@ -193,7 +194,7 @@ class LockManager(Ledger):
             fork_check.refuse_in_child(call)
             return grant
         except Refused:
-            raise  # and so it has ended
+            raise  # the request has ended
         except BaseException:
             self._give_up(request.id, call)
             raise
@@ -212,8 +213,8 @@ class LockManager(Ledger):
             waiter.close()
             raise
         except BaseException:
-            # The ledger may be out of reach, and the ticket still in it. Without its address it is
-            # never served.
+            # The ledger may be unreachable, with the ticket still in it. A ticket whose address is
+            # gone is never granted.
             waiter.discard()
             raise
         waiter.close()
@@ -245,7 +246,7 @@ class LockManager(Ledger):
         raise timeout_error(outcome.conflicts, now=self.now(), seconds=timeout, more=outcome.more)
 
     def _served(self, waiting: Waiting, waiter: Waiter, end: float) -> Grant | None:
-        """Wait for the grant that the ticket becomes, until it is time to look again."""
+        """Wait for the ticket's grant, until it is time to decide again."""
         look_at = monotonic() + FALLBACK_SECONDS
         if waiting.look_in is not None:
             look_at = min(look_at, monotonic() + waiting.look_in / SECOND)
@@ -255,12 +256,12 @@ class LockManager(Ledger):
                 grant = view.grant(waiting.ticket.id)
                 if isinstance(grant, Grant) and rules.is_live(view, grant):
                     return grant
-        return None  # look again: woken to try, or a moment before the grant can be seen
+        return None  # decide again: it was a hint, or the grant is not visible yet
 
     def _give_up(self, id: str, call: int) -> None:
-        """Leave nothing behind: neither a ticket nor a grant that no caller knows of."""
+        """Leave neither a ticket nor a grant that no caller knows of."""
         if call != fork_check.count():
-            return  # a child that was forked during the call, which goes on in its parent
+            return  # a child forked during the call, which continues in the parent
         if not self._gave_up(id):
             from holdfast.manager.keeper import keep_trying
 
@@ -272,7 +273,7 @@ class LockManager(Ledger):
                 self.release(id)
         except StoreBusyError:
             return False
-        except StoreError:  # closed, or out of this process's reach: it ends with the process
+        except StoreError:  # closed, or unreachable for this process: it ends with the process
             return True
         return True
 
@@ -285,7 +286,7 @@ class LockManager(Ledger):
         ttl: float | None = TTL_DEFAULT_SECONDS,
         reason: str = "",
     ) -> LockGrant:
-        """A grant of this holder that covers all of it: one that it has already, or a new one."""
+        """A grant of this holder that covers the whole request: an existing one, or a new one."""
         call = fork_check.count()
         request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
         outcome = self._put(call, request, lambda view: rules.ensure(view, request))
@@ -302,7 +303,7 @@ class LockManager(Ledger):
         ttl: float | None = TTL_DEFAULT_SECONDS,
         reason: str = "",
     ) -> LockGrant:
-        """Take over what has expired. LockConflictError if it is live, LockNotHeldError if free."""
+        """Take over expired locks. LockConflictError if they are live, LockNotHeldError if free."""
         call = fork_check.count()
         request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
         outcome = self._put(call, request, lambda view: rules.steal(view, request))
@@ -310,7 +311,7 @@ class LockManager(Ledger):
             raise self._error(outcome, request.holder.id)
         return outcome
 
-    # Hold
+    # Holding
 
     def renew(
         self,
@@ -320,7 +321,7 @@ class LockManager(Ledger):
         ttl: float | None = None,
         rest: float | None = None,
     ) -> LockGrant:
-        """Extend a lease; only its holder can. Without a name the caller is this process."""
+        """Extend a lease; only its holder can. Without `holder` the caller is this process."""
         key = None if holder is None else self.holder(holder).key
         lease = request_limits.lease(ttl)
         pause = None if rest is None else request_limits.microseconds(rest, "rest")
@@ -335,7 +336,7 @@ class LockManager(Ledger):
         raise self._error(outcome)
 
     def verify(self, grant_id: str, path: Path | None = None, *, token: int) -> Verdict:
-        """May this write proceed? A verdict that is true, or says the exact reason why not."""
+        """Whether a write may proceed. The verdict is true, or has the exact reason why not."""
         key = None if path is None else self._places.place(path).key
         with self.store.view(deadline=self._deadline()) as view:
             return rules.verify(view, grant_id, key, token)
@@ -343,10 +344,10 @@ class LockManager(Ledger):
     def fenced(
         self, grant: LockGrant | str, token: int | None = None
     ) -> AbstractContextManager[None]:
-        """A short section, for one rename, in which nothing changes hands.
+        """A short section, for one rename, in which no lock changes hands.
 
-        Entered only with a live grant and its current token, else the exact error is raised. The
-        whole ledger stands still meanwhile: do the work before, and only the last step inside.
+        It requires a live grant with its current token, and raises the exact error otherwise. No
+        process can change the ledger meanwhile: do the work before, and only the last step inside.
         """
         if isinstance(grant, GrantSnapshot):
             return self.store.fenced(
@@ -366,9 +367,9 @@ class LockManager(Ledger):
         ttl: float | None = TTL_DEFAULT_SECONDS,
         reason: str = "",
     ) -> Hold:
-        """`with manager.hold(...) as grant:` waits, renews by itself, and gives back at the end.
+        """`with manager.hold(...) as grant:` waits, renews the lease, and releases it at the end.
 
-        The holder is one of its own for every call unless one is given.
+        Without `holder`, every call is a separate holder.
         """
         from holdfast.manager.keeper import Hold
 
@@ -378,12 +379,12 @@ class LockManager(Ledger):
             timeout=timeout, ttl=ttl, reason=reason,
         )  # fmt: skip
 
-    # Give back
+    # Releasing
 
     def release(self, grant_id: str, *, holder: str | Holder | None = None) -> bool:
-        """Give a grant back. True if it ended now; giving back twice is no error.
+        """Release a grant. True if this call ended it; releasing twice is not an error.
 
-        A holder that is given must be the one who holds it, else LockNotHeldError.
+        With `holder`, raises LockNotHeldError unless that is the grant's holder.
         """
         call = fork_check.count()
         key = None if holder is None else self.holder(holder).key
@@ -395,7 +396,7 @@ class LockManager(Ledger):
         return outcome
 
     def force(self, grant_id: str, *, by: str | Holder, reason: str) -> GrantSnapshot:
-        """Take a grant away from its holder. Both parties are recorded; the holder is fenced."""
+        """Take a grant away from its holder, who is fenced. The event has both parties."""
         if not reason.strip():
             raise BadKeyError("forcing needs a reason", hint="give a reason, for the log")
         person = self.holder(by)
@@ -409,9 +410,9 @@ class LockManager(Ledger):
         raise self._error(outcome)
 
     def reap(self) -> list[Ending]:
-        """End every grant that is no longer live, and every wait that nobody waits for.
+        """End every grant that is no longer live, and every ticket whose waiter is dead.
 
-        Nothing depends on it: whoever meets one does it.
+        Nothing depends on it: every decision reaps the grants that it examines.
         """
         from holdfast.manager.all_grants import pages
 
@@ -426,32 +427,32 @@ class LockManager(Ledger):
         return endings
 
     def reaper(self, interval: float = 60) -> Reaper:
-        """A thread that reaps now and then: `with manager.reaper():`."""
+        """A thread that reaps periodically: `with manager.reaper():`."""
         from holdfast.manager.keeper import Reaper
 
         return Reaper(self, request_limits.seconds(interval, "interval"))
 
-    # Look
+    # Queries
 
     def check_conflicts(
         self, *, read_paths: Iterable[Path] = (), write_paths: Iterable[Path] = ()
     ) -> Conflicts:
-        """What would stand in the way of such a request, reservations included: a list of the
-        first 20, and `more` of it counted up to 1,000."""
+        """The conflicts that such a request would meet, reservations included: a list of the first
+        20, whose `more` counts the others up to 1,000."""
         nobody = Holder(id="nobody", key="\n")  # no holder can have a key like that
         request = self.request(nobody, read_paths, write_paths)
         with self.store.view(deadline=self._deadline()) as view:
             return rules.look(view, request)
 
     def active_grants(self) -> Sequence[GrantSnapshot]:
-        """All that is held now, oldest first. Up to 200 grants are those of one moment; of more
-        the rest is read while it is gone through, and the ledger is free in between."""
+        """All live grants, oldest first. The first 200 are a consistent snapshot; the others are
+        read during the iteration, and other processes use the ledger in between."""
         from holdfast.manager.all_grants import ActiveGrants
 
         return ActiveGrants(self.store, self._deadline)
 
     def queue(self) -> list[Ticket]:
-        """All who wait, in order."""
+        """All tickets with live waiters, in order."""
         with self.store.view(deadline=self._deadline()) as view:
             return [ticket for ticket in view.queue() if rules.is_waited_with(view, ticket)]
 
@@ -459,10 +460,10 @@ class LockManager(Ledger):
         """The history, oldest first."""
         return self.store.events(after, limit)
 
-    # From the outside to the rulebook
+    # Arguments to requests
 
     def holder(self, holder: str | Holder) -> Holder:
-        """Somebody by name is that name in this process; another process is somebody else."""
+        """The holder for a name in this process; in another process it is another holder."""
         if not isinstance(holder, str):
             return holder
         if self._holders_of != fork_check.count():  # a forked child is another holder
@@ -488,7 +489,7 @@ class LockManager(Ledger):
         priority: int = 0,
         patience: float = PATIENCE_DEFAULT_SECONDS,
     ) -> Request:
-        """The request in the rulebook's terms. Raises for what cannot be locked."""
+        """The request for these arguments. Raises for a path that cannot be locked."""
         owner = self.holder(holder)
         keys, modes, paths, silent = self._footprints.of(read_paths, write_paths)
         return Request(

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from holdfast.core.errors import HoldfastError
     from holdfast.core.model import Event, Grant, Holder, Ticket
 
-#: Event fields that are moments, and those that are lengths of time.
+#: Fields of events that are points in time, and those that are lengths of time.
 _MOMENTS = ("acquired_at", "expires_at", "idle_at")
 _LENGTHS = ("ttl", "patience", "grace", "slept")
 
 
 def error_data(error: HoldfastError) -> dict[str, Any]:
-    """An error with all its facts."""
+    """An error with all its details."""
     facts = {name: _plain_data(value) for name, value in error.fields.items()}
     return {"code": error.code, "message": error.message, "hint": error.hint, **facts}
 
@@ -39,12 +39,12 @@ def _plain_data(value: Any) -> Any:
 
 
 def moment(at: int | None) -> str | None:
-    """A moment of ledger time, if there is one."""
+    """A ledger time as text, if there is one."""
     return None if at is None else iso(at)
 
 
 def conflict_data(conflict: ConflictInfo) -> dict[str, Any]:
-    """What stands in the way."""
+    """A conflict."""
     return {
         "kind": conflict.kind,
         "path": conflict.path,
@@ -78,7 +78,7 @@ def grant_data(grant: Grant) -> dict[str, Any]:
 
 
 def holder_data(holder: Holder) -> dict[str, Any]:
-    """Who it is, and what its life hangs on."""
+    """A holder with its owner's pid."""
     witness = holder.witness
     pid = None if witness is None else witness.pid
     found: dict[str, Any] = {"id": holder.id, "key": holder.key, "pid": pid}
@@ -89,7 +89,7 @@ def holder_data(holder: Holder) -> dict[str, Any]:
 
 
 def ticket_data(ticket: Ticket, behind: Sequence[ConflictInfo]) -> dict[str, Any]:
-    """Somebody who waits, and for what."""
+    """A ticket: its holder and paths, and the conflicts that it waits for."""
     request = ticket.request
     wanted = [
         (mode, path)
@@ -111,7 +111,7 @@ def ticket_data(ticket: Ticket, behind: Sequence[ConflictInfo]) -> dict[str, Any
 
 
 def event_data(event: Event) -> dict[str, Any]:
-    """One line of the ledger."""
+    """One event of the ledger."""
     return {
         "seq": event.seq,
         "type": event.type,

@@ -1,6 +1,6 @@
-"""What may be asked for: the limits of leases, waits and reasons, and what paths come to.
+"""The limits of requests: leases, waits, priorities and reasons; and the keys for given paths.
 
-Everything else is refused.
+Values outside the limits are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.manager.files.paths import Place, Tree, Words
 
     Path = str | os.PathLike[str]
-    #: Keys, modes and paths of a request, by position, and the keys that are not looked up.
+    #: Keys, modes and paths of a request, by position, and the silent keys.
     Footprint = tuple[tuple[str, ...], str, tuple[str, ...], tuple[str, ...]]
 
 LEASE_SECONDS_MAX = 10 * 366 * 86400
@@ -45,7 +45,7 @@ def over_lock(path: str) -> OverLockError:
 
 
 def seconds(value: float, name: str) -> float:
-    """A number of seconds, if it is one."""
+    """The value, if it is a valid number of seconds."""
     if not 0 <= value < float("inf"):
         raise BadKeyError(
             f"{name} must be a number of seconds, not {value!r}", hint="give 0 or more"
@@ -54,12 +54,12 @@ def seconds(value: float, name: str) -> float:
 
 
 def microseconds(value: float, name: str) -> int:
-    """A number of seconds, in the rulebook's unit."""
+    """A number of seconds in microseconds."""
     return round(seconds(value, name) * SECOND)
 
 
 def lease(ttl: float | None) -> int | None:
-    """A lease: more than nothing, at most ten years; None lives as long as its owner."""
+    """The length of a lease: more than 0 and at most ten years; None for as long as the owner."""
     if ttl is None:
         return None
     length = microseconds(ttl, "ttl")
@@ -72,7 +72,7 @@ def lease(ttl: float | None) -> int | None:
 
 
 def priority(value: int) -> int:
-    """A priority, if it is one."""
+    """The value, if it is a valid priority."""
     if not -PRIORITY_MAX <= value <= PRIORITY_MAX:
         raise BadKeyError(
             f"{value!r} is not a priority",
@@ -82,7 +82,7 @@ def priority(value: int) -> int:
 
 
 def one_line(text: str) -> str:
-    """A reason as one printable line: it is shown in tables and in other people's terminals."""
+    """A reason as one printable line, since tables and other people's terminals show it."""
     shown = text
     if not text.isprintable():
         shown = "".join(character if character.isprintable() else " " for character in text)
@@ -90,17 +90,17 @@ def one_line(text: str) -> str:
 
 
 class Footprints:
-    """What the paths of a request come to, in the rulebook's terms."""
+    """Computes the keys and modes for the paths of a request."""
 
     __slots__ = ("_find", "_known")
 
     def __init__(self, places: Tree | Words, *, fixed: bool) -> None:
-        """With `fixed` the same texts always mean the same: there is no disk that could change."""
+        """With `fixed`, results are cached: without a disk, the same text always means the same."""
         self._find = places.place
         self._known: dict[object, Footprint] | None = {} if fixed else None
 
     def of(self, read_paths: Iterable[Path], write_paths: Iterable[Path]) -> Footprint:
-        """Raises for a path that cannot be locked, or not like that."""
+        """Raises for a path that cannot be locked, or not in this mode."""
         if isinstance(read_paths, str):
             raise not_a_list(read_paths)
         if isinstance(write_paths, str):
@@ -141,7 +141,7 @@ class Footprints:
 
 
 def to_write(place: Place) -> Footprint:
-    """One thing to write: what nearly everybody asks for, and the same as the long way finds."""
+    """The fast path for one path to write, with the same result as `Footprints.of`."""
     if place.folder:
         raise over_lock(place.path)
     if not place.inode:

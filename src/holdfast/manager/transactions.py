@@ -1,6 +1,6 @@
-"""What services do with a manager beyond what everybody does: many leases at once, and notes.
+"""What services do with a ledger beyond a single grant: several leases in one decision, and notes.
 
-Functions beside `LockManager`, not methods of it: whoever takes a lock for itself needs none.
+These are functions and not methods of `LockManager`, because most users need none of them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def decide(manager: Ledger, rule: Callable[[View], Decision[T]], deadline: float = 0) -> T:
-    """What a rule decides on the present state, committed."""
+    """Apply a rule to the current state, and commit its decision."""
     return fork_check.decide_once(manager.store, fork_check.count(), rule, _end(manager, deadline))
 
 
 def look(manager: Ledger, question: Callable[[View], T], deadline: float = 0) -> T:
-    """What the present state answers."""
+    """Query the current state."""
     with manager.store.view(deadline=_end(manager, deadline)) as view:
         return question(view)
 
@@ -41,13 +41,13 @@ def _end(manager: Ledger, deadline: float) -> float:
 
 
 def request_at(holder: Holder, place: Place, *, reason: str, stamp: str) -> Request:
-    """The request to write what was looked up already, for as long as the holder lives."""
+    """The request to write a place that is already resolved, for as long as the holder lives."""
     keys, modes, paths, silent = request_limits.to_write(place)
     return Request(new_id(), holder, keys, modes, paths, silent, None, reason, stamp=stamp)
 
 
 def queue(manager: Ledger, request: Request, deadline: float = 0) -> Grant | Waiting | Refusal:
-    """Stand in line, without waiting here. Asked again with the same request, how it stands."""
+    """Join the queue, without blocking. Repeated with the same request, it reports the result."""
     from holdfast.core import rules
 
     outcome = decide(manager, lambda view: rules.acquire(view, request, wait=True), deadline)
@@ -57,19 +57,19 @@ def queue(manager: Ledger, request: Request, deadline: float = 0) -> Grant | Wai
 
 
 def cancel(manager: Ledger, id: str, why: str, deadline: float = 0) -> Grant | None:
-    """Leave the line. If the turn came meanwhile, here is the grant."""
+    """Leave the queue. If the request has been granted meanwhile, returns the grant."""
     from holdfast.core import rules
 
     return decide(manager, lambda view: rules.cancel(view, id, why), deadline)
 
 
 def release_each(manager: Ledger, ids: Sequence[str], deadline: float = 0) -> list[Grant]:
-    """Give several back."""
+    """Release several grants."""
     return decide(manager, lambda view: bulk_rules.release_each(view, ids), deadline)
 
 
 def conflicts_of(manager: Ledger, request: Request, deadline: float = 0) -> list[ConflictInfo]:
-    """What stands in the way of a request, without asking for it."""
+    """The conflicts of a request, without making it."""
     from holdfast.core import rules
 
     return look(manager, lambda view: rules.look(view, request), deadline)
@@ -84,17 +84,17 @@ def note(
     over: bool = False,
     deadline: float = 0,
 ) -> Event:
-    """Write an event of a service down; with a name it can be asked for until it is over."""
+    """Write an event of a service; with a name it is a note, kept until it is over."""
     return decide(
         manager, lambda view: bulk_rules.note(view, type, data, name=name, over=over), deadline
     )
 
 
 def noted(manager: Ledger, name: str, deadline: float = 0) -> Event | None:
-    """The last word on something."""
+    """The current note of this name."""
     return look(manager, lambda view: view.note(name), deadline)
 
 
 def notes(manager: Ledger, start: str, deadline: float = 0) -> list[Event]:
-    """All notes whose names start like this, oldest first."""
+    """All notes whose names begin with `start`, oldest first."""
     return look(manager, lambda view: view.notes(start), deadline)

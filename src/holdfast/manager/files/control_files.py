@@ -1,21 +1,20 @@
 """Files that control Holdfast, an agent's client or git: one table for all rooms.
 
-What stands in such a file is obeyed or executed by a program that no sandbox keeps in: the next
-dispatcher, the client that a person starts tomorrow, the next `git commit`. An agent that could
-write one would write itself a way out. So none of them is ever a target of dispatched work, nor a
-gap that could be amended, nor opened by a sandbox; and agents at the gate may not change in them
-what keeps agents apart.
+A program outside every sandbox obeys or executes the contents of such a file: the next dispatcher,
+the client that a person starts tomorrow, the next `git commit`. An agent that could write one could
+escape. So none of them is ever a target of dispatched work, a gap that could be amended, or
+writable in a sandbox; and agents at the gate may not change the parts that keep agents apart.
 
 Not in the table, on purpose:
 
-- what only tells an agent something (`CLAUDE.md`, `AGENTS.md`, rules in prose): it grants nothing;
-- what the project itself executes (`Makefile`, `package.json`, the settings of linters): that is
-  the very work of agents, and a person sees it in the diff before it runs anywhere else;
-- `.gitmodules` and `.gitattributes`: git takes no command from them; both only name what its own
-  settings must define.
+- files that only inform an agent (`CLAUDE.md`, `AGENTS.md`, rules in prose): they grant nothing;
+- files that the project itself executes (`Makefile`, `package.json`, settings of linters): writing
+  them is the work of agents, and a person sees the diff before they run anywhere else;
+- `.gitmodules` and `.gitattributes`: git takes no command from them; they only name entries that
+  its own settings must define.
 
-Names count at any depth, for a repository may have others inside, and in any case, for some file
-systems do not tell them apart. `Controls` also knows where links lead.
+Names match at any depth, because a repository may contain others, and in any case, because some
+file systems ignore case. `Controls` also resolves links.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ _EXECUTED = "its files are executed outside the sandbox"
 _GRANTING = "its first lines may allow tools and set hooks"
 _SERVERS = "it sets programs to start"
 
-#: What each is called, a folder with a slash at its end; what it controls; why; and, if agents at
-#: the gate may change some of it, how that is judged (`holdfast.gate.guard.switch_files`).
+#: The name of each, a folder with a trailing slash; what it controls; why; and, if agents at the
+#: gate may change parts of it, how a change is judged (`holdfast.gate.guard.switch_files`).
 _ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("holdfast.toml", HOLDFAST, "it sets what agents may write and how they run", "settings"),
     (f"{LEDGER_FOLDER}/", HOLDFAST, "it contains the ledger, which keeps the agents apart", ""),
-    # Also a file of that name, which says where the folder of a linked worktree is.
+    # Also a file of that name, which points to the folder of a linked worktree.
     (".git/", GIT, "its hooks and settings are executed outside the sandbox", ""),
-    # The folder of core.hooksPath is asked for; husky's hooks there run what is in this one.
+    # git is asked for the folder of core.hooksPath; husky's hooks there run the files in this one.
     (".husky/", GIT, "git's hooks run its files", ""),
     (".claude/settings.json", CLAUDE, _SETTINGS, "claude"),
     (".claude/settings.local.json", CLAUDE, _SETTINGS, "claude"),
@@ -77,7 +76,7 @@ _ROWS: tuple[tuple[str, str, str, str], ...] = (
     (".clinerules/hooks/", "Cline", _EXECUTED, ""),
 )
 
-#: What git calls its hooks: the files that it executes by themselves.
+#: The names of git's hooks, which git executes.
 GIT_HOOKS = frozenset([
     "applypatch-msg", "commit-msg", "fsmonitor-watchman", "p4-changelist", "p4-post-changelist",
     "p4-pre-submit", "p4-prepare-changelist", "post-applypatch", "post-checkout", "post-commit",
@@ -87,13 +86,13 @@ GIT_HOOKS = frozenset([
     "reference-transaction", "sendemail-validate", "update",
 ])  # fmt: skip
 
-#: Of large folders, the folders in them whose files are looked at as well.
+#: For large folders: the only folders in them that are searched.
 _LOOKED_INTO = {f"{LEDGER_FOLDER}/": (), ".git/": ("hooks",)}
 
 
 class ControlFileError(InvalidInput):
-    """A file that controls us or a client was named for an agent to write. The field `problems` has
-    each place and why."""
+    """A file that controls Holdfast, a client or git was named for an agent to write. The field
+    `problems` has each place and the reason."""
 
     code = "E_CONTROL_FILE"
 
@@ -107,21 +106,21 @@ class Control(Value):
         self.name: Final = name
         self.of: Final = of
         self.why: Final = why
-        #: How the gate judges a change of it; empty if it is not the gate's to judge.
+        #: How the gate judges a change of it; empty if the gate does not.
         self.judge: Final = judge
 
     @property
     def is_folder(self) -> bool:
-        """Whether everything below is meant."""
+        """Whether it is a folder, with everything below it."""
         return self.name.endswith("/")
 
     def sentence(self, path: str) -> str:
-        """Why a path is not for agents to write."""
+        """Why an agent may not write a path."""
         return f"{path} controls {self.of}, so no agent may write it: {self.why}"
 
 
 TABLE: Final = tuple(Control(*row) for row in _ROWS)
-#: Folders of which nothing is for agents, not even to lock for reading: of whom each is.
+#: Folders that agents may not even lock for reading, each with what it controls.
 CLOSED: Final = {control.name[:-1]: control.of for control in TABLE if control.name in _LOOKED_INTO}
 _HOOK: Final = Control("core.hooksPath", GIT, "git executes the files in its hooks folder")
 
@@ -132,7 +131,7 @@ for _control in TABLE:
 
 
 def control_of(path: str) -> Control | None:
-    """What a path below a root controls, by its words alone; None if nothing."""
+    """The control for a path below a root, by its text alone; None if there is none."""
     parts = path.casefold().rstrip("/").split("/")
     for at, part in enumerate(parts):
         for wanted, control in _starts.get(part, ()):
@@ -143,30 +142,30 @@ def control_of(path: str) -> Control | None:
 
 
 class Controls:
-    """The control files of one tree as they are on disk, found out when they are first needed."""
+    """The control files of one tree on disk, determined on first use."""
 
     __slots__ = ("_ask_hooks", "_files", "_folders", "_hooks", "_led", "root")
 
     def __init__(self, root: str, hooks: Callable[[str], str]) -> None:
-        """`hooks` says where git looks for the hooks of a tree; empty if it cannot tell."""
+        """`hooks` returns the folder of git's hooks for a tree; empty if git reports none."""
         self.root: Final = root
         self._ask_hooks = hooks
         self._hooks: str | None = None
-        #: Which folders have something with the name of a hook.
+        #: Whether a folder has an entry with the name of a hook.
         self._folders: dict[str, bool] = {}
         self._led: list[tuple[str, Control]] | None = None
         self._files: dict[tuple[int, int], Control] | None = None
 
     def of(self, path: str) -> Control | None:
-        """What an absolute path controls: by where it really leads, and as which file."""
+        """The control for an absolute path: by its resolved path, and by its inode."""
         real = os.path.realpath(path)
         prefix = f"{self.root}/"
         by_words = control_of(real[len(prefix) :]) if real.startswith(prefix) else None
         return by_words or self._by_link(real) or self._by_hook(real) or self._by_inode(real)
 
     def below(self, path: str) -> Control | None:
-        """The first of them at the root that is in a folder, or is that file itself; or the one
-        that the path is in."""
+        """The first control at the root that is inside this folder, or is this file; else the
+        control that the path is in."""
         real = os.path.realpath(path)
         for control in TABLE:
             place = f"{self.root}/{control.name.rstrip('/')}"
@@ -175,7 +174,7 @@ class Controls:
         return self.of(path)
 
     def _by_link(self, real: str) -> Control | None:
-        """Where a control file, or a folder on the way to it, is a link: what it leads to."""
+        """The control whose file, or a folder on its path, is a link that leads here."""
         if self._led is None:
             self._led = [
                 (os.path.realpath(place), control)
@@ -188,8 +187,8 @@ class Controls:
         return None
 
     def _by_hook(self, real: str) -> Control | None:
-        """Whether it is in the folder of git's hooks, wherever that is. Git is asked only if there
-        is something with the name of a hook."""
+        """Whether it is in the folder of git's hooks, wherever that is. Git is asked only if the
+        folder has an entry with the name of a hook."""
         folder, name = os.path.split(real)
         if name not in GIT_HOOKS and not self._holds_hooks(folder):
             return None
@@ -224,7 +223,7 @@ class Controls:
 
 
 def _has_link(root: str, name: str) -> bool:
-    """Whether something on the way to a control file is a link."""
+    """Whether a component of a control file's path is a link."""
     place = root
     for part in name.rstrip("/").split("/"):
         place = f"{place}/{part}"

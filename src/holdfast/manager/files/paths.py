@@ -1,27 +1,26 @@
 """Paths: the one place where text becomes a key.
 
-Two names of one file must be one key, or two writers would each hold a lock of their own. So a
-text is first led to where it really goes (symbolic links, `..`, `.`, doubled slashes), by the
-kernel itself as far as the path exists, and only then cut down to a key relative to the tree's
-root. What does not exist yet is the real path of its deepest existing ancestor, then the rest.
-`..` is never stripped from the text: behind a symbolic link it means something else.
+Two names of one file must have the same key, or two writers could each lock it. So a text is first
+resolved (symbolic links, `..`, `.`, doubled slashes), by the kernel as far as the path exists, and
+then made relative to the tree's root. A path that does not exist yet is the real path of its
+deepest existing ancestor, followed by the rest. `..` is never removed from the text: after a
+symbolic link it means something else.
 
-A key is in Unicode's composed form, and in one case where the file system folds case. The
-spelling is kept beside it, for people and for I/O.
+A key is in Unicode's composed form, and in lower case where the file system folds case. The
+original spelling is kept with it, for people and for I/O.
 
 A file belongs to the nearest `.holdfast` folder above it, and to no other. Submodules are part
 of the tree around them. A linked git worktree belongs to its repository: the ledger is that of the
 main checkout, and the key of a file is its path from there (`../feature/app/x.rb`), so the same
-file in two checkouts is two things. One that has a `.holdfast` of its own keeps that until `init`
+file in two checkouts is two things. A worktree with its own `.holdfast` keeps that until `init`
 takes it over.
 
-What this does not promise:
-- A key says where a text leads at this moment. Whoever can move folders about can make the same
-  text lead elsewhere a moment later.
-- Whether case folds is found out once, for the root. A folder that differs from it (a mounted
-  stick, a single folder with ext4's `+F`) is treated like the root.
-- A bind mount inside the tree gives a file a second real path. Only the inode tells that those
-  are one file.
+Not covered:
+- A key is valid for one moment. A process that moves folders can make the same text lead elsewhere.
+- Case folding is determined once, for the root. A folder that differs from it (a mounted stick, a
+  single folder with ext4's `+F`) is treated like the root.
+- A bind mount inside the tree gives a file a second real path. Only the inode shows that both are
+  the same file.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ if TYPE_CHECKING:
 
 LEDGER_FOLDER = ".holdfast"
 
-#: What the kernel takes, less the room to ask for a ledger inside the folder.
+#: The kernel's limit, minus the length of a ledger's folder inside the path.
 _REAL_BYTES_MAX = keys.PATH_BYTES_MAX - len(LEDGER_FOLDER) - 2
 #: The last character of Unicode is the open end of the range "everything below the root".
 _RANGE_END = "\U0010ffff"
-#: With another encoding the same file would have another key than in a process that has UTF-8.
+#: With another encoding, a file would have a different key than in a process that uses UTF-8.
 _UTF8 = sys.getfilesystemencoding().lower().replace("-", "") == "utf8"
 #: Unicode's ignorable characters that are not of the category Cf.
 _IGNORABLES = frozenset(
@@ -62,13 +61,13 @@ REMEMBERED_MAX = 1024
 
 
 class Place(Value):
-    """Where one requested text leads.
+    """The thing that a requested text names.
 
-    `key` is what is locked. `path` is the spelling, relative to the root, with a slash at the end
-    of a folder; asked for again, it leads to the same place. `real` is the absolute path for I/O.
-    `inode` and `links` (how many names the file has) are those of an existing regular file; two
-    hard links of it have different keys and the same `inode`. A resource has only a key and a path.
-    `status` is what the disk said of it, None if nothing is there.
+    `key` is what is locked. `path` is the spelling, relative to the root, with a trailing slash for
+    a folder; requested again, it leads to the same place. `real` is the absolute path for I/O.
+    `inode` and `links` (its number of names) belong to an existing regular file; two hard links
+    have different keys and the same `inode`. A resource has only a key and a path. `status` is the
+    result of `lstat`, or None if the path does not exist.
     """
 
     __slots__ = ("_status", "folder", "inode", "key", "links", "path", "real")
@@ -93,21 +92,21 @@ class Place(Value):
 
     @property
     def status(self) -> os.stat_result | None:
-        """What the disk said of it when it was looked up."""
+        """The result of `lstat` when the path was resolved."""
         return self._status
 
 
 class Tree:
-    """The tree of files that one ledger is about.
+    """The tree of files that one ledger covers.
 
-    All that it knows is its root and whether case folds there (`folds`): every question is
-    answered by the disk as it is now.
+    It stores only its root and whether case folds there (`folds`); everything else is read from the
+    disk each time.
     """
 
     __slots__ = ("_plain", "_prefix", "folds", "root")
 
     def __init__(self, root: str, *, is_real: bool = False) -> None:
-        """With `is_real` the root was resolved a moment ago, and is a folder."""
+        """With `is_real`, the root is already resolved, and is a folder."""
         if not is_real:
             given = root
             root, status, _ = realpath.resolve(realpath.absolute(given), given)
@@ -119,10 +118,10 @@ class Tree:
         self._plain: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {}
 
     def place(self, text: str | os.PathLike[str], *, base: str | None = None) -> Place:
-        """Where a text leads: a resource (`port:5432`), or a path inside this tree.
+        """The place that a text names: a resource (`port:5432`), or a path inside this tree.
 
         A relative path starts at `base`, or else at the root. Path objects are always paths.
-        Raises BadKeyError for everything else; it never guesses.
+        Anything else raises BadKeyError.
         """
         if base is None and type(text) is str:
             straight = self._straight(text)
@@ -130,7 +129,7 @@ class Tree:
                 return straight
         given = text if type(text) is str else _text_of(text)
         prefix = self._prefix
-        # The root may have a name that a key could not have: only what is below it counts.
+        # The root's own name may be invalid in a key: only the part below it is checked.
         inner = given[len(prefix) :] if given.startswith(prefix) else given
         if len(inner) > 255 or not inner.isascii() or not inner.isprintable():
             reject_unusable(inner, given)
@@ -148,10 +147,10 @@ class Tree:
         return self.place_of(given, *realpath.resolve(full, given))
 
     def _straight(self, given: str) -> Place | None:
-        """The place of an ordinary path on which every step is what it seems, or None.
+        """The place of an ordinary path, or None.
 
-        The short way for nearly every path that is ever asked for: a file, there or about to be
-        made, below folders that are no links and have no ledger. Everything else goes the long way.
+        This is the fast path for nearly every request: a file, existing or not, below folders that
+        are not links and have no ledger. Everything else takes the slow path.
         """
         plain = self._plain.get(given) or self._read(given)
         if plain is None or self.folds:
@@ -175,8 +174,8 @@ class Tree:
         return Place(given, given, whole, False, inode, status.st_nlink, status)
 
     def _read(self, given: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-        """The whole of a path whose text has nothing special, with the folders on the way and
-        where their ledgers would be. Remembered: this much of it does not depend on the disk."""
+        """The absolute path for a text without special parts, with the folders on the way and the
+        paths of possible ledgers in them. Cached, because none of this depends on the disk."""
         if (
             WINDOWS
             or not given
@@ -212,7 +211,7 @@ class Tree:
         return f"{self._prefix}{base}/{given}"
 
     def place_of(self, given: str, real: str, status: os.stat_result | None, known: int) -> Place:
-        """The place of a path that was resolved already: the first `known` characters exist."""
+        """The place of a resolved path, whose first `known` characters exist."""
         inside = len(self._prefix)
         if real.startswith(self._prefix):
             inner = real[inside:]
@@ -247,7 +246,7 @@ class Tree:
         if kind == _FOLDER:
             if inner:
                 self._reject_nested(given, real, known - 1, inside)
-                # Nobody has looked into this one yet: that it may not be entered is an error here.
+                # This folder has not been entered yet: a missing permission is an error here.
                 if _has_ledger(real):
                     raise _theirs(given, real)
             return Place(key, f"{path}/", real, True)
@@ -259,17 +258,17 @@ class Tree:
         return Place(key, f"{path}/", real, True)
 
     def _respelled(self, given: str, real: str, known: int) -> tuple[str, int]:
-        """A real path that does not start with the root's spelling, written with it.
+        """A real path that does not begin with the root's spelling, rewritten to begin with it.
 
         That is the root itself, or the root by another spelling where the file system folds case,
-        or through a bind mount. Everything else lies outside.
+        or through a bind mount. Every other path is outside.
         """
         if real == self.root:
             return real, known
         for folder in realpath.upwards(real[:known]):
             if realpath.same_file(folder, self.root):
                 existing = real[len(folder) + 1 : known]
-                # Something else may be mounted over it on one of the two ways.
+                # On one of the two ways another file system may be mounted over it.
                 if realpath.same_file(real[:known], self._prefix + existing):
                     below = real[len(folder) + 1 :]
                     return (self._prefix + below if below else self.root), (
@@ -284,15 +283,15 @@ class Tree:
         )
 
     def _checkout_of(self, real: str) -> str:
-        """The linked worktree of this tree's repository that a path outside of the root lies in;
+        """The linked worktree of this tree's repository that contains a path outside the root;
         empty if there is none."""
         checkout = checkout_of(self.root, real)
         return "" if checkout == self.root else checkout
 
     def _reject_nested(self, given: str, real: str, known: int, inside: int) -> None:
-        """Refuse what belongs to a ledger nearer to it, or two ledgers could both give it away.
+        """Refuse a path that belongs to a nearer ledger, because two ledgers could both grant it.
 
-        Looks into every folder from the first that ends at `inside` or later to the last that ends
+        Checks every folder from the first that ends at `inside` or later to the last that ends
         within `known`.
         """
         is_there = realpath.is_there
@@ -305,16 +304,16 @@ class Tree:
 
 
 class Words:
-    """A tree of names with no disk under it, for a manager that lives in memory.
+    """A tree of names without a disk, for a manager in memory.
 
-    A folder is what ends with a slash. There are no links, no inodes and nothing to compare case
-    with: two spellings that only a disk could tell to be one file are two things here.
+    A path is a folder if it ends with a slash. There are no links, inodes or case folding: two
+    spellings that are the same file only on a disk are two things here.
     """
 
     __slots__ = ()
 
     def place(self, text: str | os.PathLike[str], *, base: str | None = None) -> Place:
-        """Where a text leads, by its words alone."""
+        """The place for a text, by the text alone."""
         given = _text_of(text)
         if not given or given.isspace():
             raise _blank(given)
@@ -333,14 +332,14 @@ class Words:
 def find_root(start: str) -> str | None:
     """The nearest folder at or above `start` that has a ledger.
 
-    `start` may be a file or a folder, and need not exist. A symbolic link called `.holdfast` is
-    no ledger: whoever sends you a repository could point it at any folder of yours.
+    `start` may be a file or a folder, and need not exist. A symbolic link named `.holdfast` is not
+    accepted: the sender of a repository could point it at any folder of the user.
     """
     return root_above(realpath.resolve(realpath.absolute(start), start)[0])
 
 
 def root_above(real: str) -> str | None:
-    """The same for a path that was resolved already."""
+    """The same for a resolved path."""
     for folder in realpath.upwards(real):
         if _has_ledger(folder):
             return folder
@@ -352,8 +351,8 @@ def root_above(real: str) -> str | None:
 
 
 def checkout_of(root: str, real: str) -> str:
-    """The checkout that a path lies in, of the repository with the ledger at `root`: the root, or a
-    linked worktree. In doubt the root, also for what lies in none."""
+    """The checkout that contains a path, in the repository with the ledger at `root`: the root or a
+    linked worktree. The root in case of doubt, and for paths in no checkout."""
     for folder in realpath.upwards(real):
         if folder == root:
             break
@@ -365,14 +364,13 @@ def checkout_of(root: str, real: str) -> str:
 
 
 def file_of(root: str, path: str) -> str:
-    """The file that a path of the ledger at `root` means, to open it and to compare it with
-    others."""
+    """The absolute path for a path of the ledger at `root`, for opening and comparing files."""
     whole = f"{root}/{path.removeprefix('./')}"
     return os.path.normpath(whole) if path.startswith(keys.OUTSIDE) else whole
 
 
 def _is_pointer(git: str) -> bool:
-    """Whether a `.git` is a file, as in linked worktrees and in submodules."""
+    """Whether a `.git` is a file, as in linked worktrees and submodules."""
     try:
         return stat.S_ISREG(os.lstat(git).st_mode)
     except OSError:
@@ -380,7 +378,7 @@ def _is_pointer(git: str) -> bool:
 
 
 def _root_by_pointer(folder: str) -> str | None:
-    """The root with the ledger of the repository that a linked worktree belongs to."""
+    """The root of the repository that a linked worktree belongs to."""
     from holdfast.manager.files.checkouts import home_of
 
     home = home_of(folder)
@@ -388,7 +386,7 @@ def _root_by_pointer(folder: str) -> str | None:
 
 
 def home_root(start: str) -> str:
-    """Where the ledger for `start` is, or should be made if there is none yet.
+    """The root whose ledger covers `start`, or will once the ledger is created.
 
     That is the root of the git work tree around it. A submodule is part of the work tree around
     it, and a linked worktree belongs to its main checkout. Without git it is the nearest existing
@@ -422,7 +420,7 @@ def _has_ledger(folder: str) -> bool:
 
 
 def _is_submodule(git_file: str) -> bool:
-    """Whether a `.git` is the pointer that a superproject puts into its submodules."""
+    """Whether a `.git` is the pointer file of a submodule."""
     try:
         with open(git_file, encoding="utf-8", errors="surrogateescape") as file:
             pointer = file.read(keys.PATH_BYTES_MAX).strip()
@@ -434,7 +432,7 @@ def _is_submodule(git_file: str) -> bool:
 
 
 def _folded(inner: str, folds: bool) -> str:
-    """The one spelling of a path that stands for all that the file system takes for the same."""
+    """The canonical spelling for all spellings that the file system treats as the same path."""
     if WINDOWS:  # there `x.` and `x ` open `x`
         inner = "/".join(name.rstrip(". ") or name for name in inner.split("/"))
     if not folds:
@@ -448,10 +446,10 @@ def _folded(inner: str, folds: bool) -> str:
 
 
 def _without_ignorables(name: str) -> str:
-    """A name without the characters that a folding file system does not compare.
+    """A name without the characters that a case-folding file system ignores.
 
-    It may fold more than the disk does. Then two files share a lock, which is safe; two locks for
-    one file would not be.
+    It may fold more than the disk does. Then two files share a lock, which is safe, whereas two
+    locks for one file would not be.
     """
     from unicodedata import category
 
@@ -464,10 +462,10 @@ def _without_ignorables(name: str) -> str:
 
 
 def _folds_case(root: str) -> bool:
-    """Whether the file system takes another case for the same name.
+    """Whether the file system ignores case.
 
-    Asked of an entry that is there; both names are looked at without following links, as a link
-    from one to the other would look like folding.
+    Tested with an existing entry. Links are not followed, because a link from one spelling to the
+    other would look like folding.
     """
     for name in _entries(root):
         try:
@@ -482,8 +480,8 @@ def _folds_case(root: str) -> bool:
 
 
 def _entries(root: str) -> Iterator[str]:
-    """Names in a folder that could be written in another case, as far as they are asked for; at
-    last its own, from above."""
+    """Names in a folder that have another spelling in case, on demand; at last the folder's own
+    name, seen from above."""
     yield from (LEDGER_FOLDER, ".git")
     try:
         names = os.listdir(root)
@@ -517,7 +515,7 @@ def _asks_for_folder(given: str) -> bool:
 
 
 def _unmistakable(inner: str, key: str, given: str) -> str:
-    """A spelling that would be refused, or read as a resource, if it were given back as it is."""
+    """A safe spelling for a path that would be refused, or read as a resource, as it is."""
     if WINDOWS and ":" in inner:
         raise bad(
             given, "contains a colon, which file names here cannot contain", "name the file itself"
@@ -528,7 +526,7 @@ def _unmistakable(inner: str, key: str, given: str) -> str:
 
 
 def reject_unusable(part: str, given: str) -> None:
-    """Refuse what no key can contain."""
+    """Refuse characters and lengths that no key can have."""
     keys.reject_unprintable(part, given)
     keys.reject_oversized(part.split("/"), given)
     if part.isascii():
