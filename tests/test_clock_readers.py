@@ -129,6 +129,7 @@ ALLOWED = (
         "chance",
         """
         cli/locking/run_command cli/tree/tree_running gate/replacing
+        manager/files/replace_file
         gate/sandbox/runner/scratch_folder proof/ledger_lock proof/proof_folder specs/machine
         store/wake_ups trees/engines/__init__ trees/locking/worktree_locks
         trees/snapshots/descriptors trees/snapshots/garbage_collection trees/snapshots/restoring
