@@ -1,19 +1,22 @@
-"""Replacing a file: whole or not at all, and only where it was meant to be.
+"""Replacing a file below a root in two steps, atomically, and without following any link.
 
-Everything goes by open folders (`openat`): from the root down, each step refusing links. So a
-folder that becomes a symbolic link on the way leads nowhere. The new content is written and
-synced while it has no name, so whoever dies then leaves nothing behind; it gets its name by one
-rename, just before which the way is walked once more and must lead to the same folder.
+For files of a repository in which an agent may plant links, and for a check between the two steps;
+for all other files there is `manager.files.replace_file`.
+
+All steps use open folders (`openat`), from the root down, and each refuses links. So a folder that
+becomes a symbolic link on the way cannot divert the write. The new content is written and synced
+while it has no name, so a process that dies then leaves nothing behind; one rename gives it its
+name. Just before that the way is walked once more and must lead to the same folder.
 
 A file that exists keeps its mode, its owner and its access list. Other names of it (hard links)
-keep the old content, wherever they are: it is the name that was asked for that is replaced.
+keep the old content, wherever they are: only the requested name is replaced.
 
 What this does not promise:
 - A process that is killed just before the rename may leave a `.holdfast-new` behind; the next
-  write into that folder takes it away. Where the system cannot open a file without a name, it may
-  leave a `.holdfast-new-…` behind, at any moment, and nobody takes it away.
-- Where it cannot work by open folders (Windows), the way is checked by its names alone, and
-  somebody quick enough could swap a folder in between.
+  write into that folder removes it. Where the system cannot open a file without a name, a process
+  that is killed at any moment may leave a `.holdfast-new-…` behind, which is not removed.
+- Where open folders are not supported (Windows), the way is checked by its names alone, and a fast
+  enough process could swap a folder in between.
 """
 
 from __future__ import annotations
@@ -28,24 +31,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-#: The name, or the beginning of it, that new content has for a moment.
+#: The name of new content for a moment, or the beginning of that name.
 TEMPORARY = ".holdfast-new"
 
 _BY_FOLDER = {os.open, os.stat, os.mkdir, os.unlink, os.rename, os.link} <= os.supports_dir_fd
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
 _FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW | _CLOEXEC
-#: A folder may be entered that may not be listed.
+#: For folders that may be entered and not listed.
 _STEP: int = getattr(os, "O_PATH", 0) | _FOLDER
 _NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC | getattr(os, "O_BINARY", 0)
 _NAMELESS: int = getattr(os, "O_TMPFILE", 0)
-#: What a file system, or a kernel, says that has no files without a name.
+#: The errors of a file system, or a kernel, without unnamed files.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 _CHUNK_BYTES = 1 << 20
 
 
 class Moved(Exception):
-    """The way does not lead where it led when it was checked: a link, another folder, no file."""
+    """The way no longer leads where it did when it was checked: a link, another folder, no file."""
 
 
 class Replacement:
@@ -54,7 +57,7 @@ class Replacement:
     def __init__(self, root: str, names: tuple[str, ...], *, alone: bool) -> None:
         """`names` lead from the root, a real path, to the file.
 
-        With `alone` nobody else is in `commit` below this root at the same time.
+        With `alone` no other process is in `commit` below this root at the same time.
         """
         self._root: Final = root
         self._names: Final = names[:-1]
@@ -66,10 +69,10 @@ class Replacement:
         self._temporary = ""
         self._committed = False
 
-    # Before: all that takes time
+    # Before: everything that takes time
 
     def prepare(self, content: bytes) -> None:
-        """Write and sync the new content, next to its place. Nobody sees it yet."""
+        """Write and sync the new content in the same folder. It is not visible yet."""
         self._walk()
         folder = self._folders[-1]
         old = _look(folder, self._name)
@@ -93,7 +96,7 @@ class Replacement:
                     os.mkdir(name, dir_fd=folder)
                     self._made.append((folder, name))
                 except FileExistsError:
-                    pass  # somebody else made it just now
+                    pass  # another process has just made it
                 step = _step(folder, name)
             self._folders.append(step)
 
@@ -113,20 +116,20 @@ class Replacement:
     # Inside: one rename
 
     def commit(self) -> None:
-        """Put it in its place. Raises Moved if that is no longer where it was."""
+        """Give the new content its name. Raises Moved if the way has changed."""
         folder = self._folders[-1]
         self._look_again()
         temporary = self._temporary or self._named(folder)
         try:
             os.rename(temporary, self._name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
-            # Here and not in `close`: a moment later it may be somebody else's.
+            # Here and not in `close`: a moment later the name may be another process's.
             _remove(folder, temporary)
             raise
         self._committed = True
 
     def _named(self, folder: int) -> str:
-        """Give the new file a name; take away one that somebody left who was killed just here."""
+        """Give the new file a temporary name; remove one that a killed process left here."""
         name = TEMPORARY if self._alone else _temporary_name()
         source = f"/proc/self/fd/{self._file}"
         try:
@@ -137,7 +140,7 @@ class Replacement:
         return name
 
     def _look_again(self) -> None:
-        """Fail unless the way still leads to the folder that was looked at, and to a file."""
+        """Fail unless the way still leads to the folder that was checked, and to a file."""
         way = [os.open(self._root, _STEP)]
         try:
             for name in self._names:
@@ -158,11 +161,11 @@ class Replacement:
     # After
 
     def settle(self) -> None:
-        """Make the rename outlast a power cut."""
+        """Make the rename survive a power cut."""
         for folder in (self._folders[-1], *(folder for folder, _name in self._made)):
             try:
                 descriptor = os.open(".", _FOLDER, dir_fd=folder)
-            except PermissionError:  # one may write into it and not read it: it cannot be synced
+            except PermissionError:  # a folder that can be written and not read cannot be synced
                 continue
             try:
                 os.fsync(descriptor)
@@ -170,7 +173,7 @@ class Replacement:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """Let go, and leave nothing behind that was not committed."""
+        """Close everything, and remove what was not committed."""
         self._close_file()
         if not self._committed:
             self._take_back()
@@ -185,7 +188,7 @@ class Replacement:
             for folder, name in reversed(self._made):
                 os.rmdir(name, dir_fd=folder)
         except OSError:
-            pass  # others have put something into it
+            pass  # others have written into it
 
     def _close_file(self) -> None:
         if self._file >= 0:
@@ -194,10 +197,10 @@ class Replacement:
 
 
 class ReplacementByName(Replacement):
-    """The same where the system has no open folders: less safe, see the top of this file."""
+    """The same where the system has no open folders: less safe, see above."""
 
     def prepare(self, content: bytes) -> None:
-        """Write and sync the new content, next to its place."""
+        """Write and sync the new content in the same folder."""
         folder = os.path.join(self._root, *self._names)
         os.makedirs(folder, exist_ok=True)
         self._look_again()
@@ -211,7 +214,7 @@ class ReplacementByName(Replacement):
         self._close_file()
 
     def commit(self) -> None:
-        """Put it in its place. Raises Moved if that is no longer where it was."""
+        """Give the new content its name. Raises Moved if the way has changed."""
         self._look_again()
         os.replace(self._temporary, os.path.join(self._root, *self._names, self._name))
         self._committed = True
@@ -238,13 +241,13 @@ class ReplacementByName(Replacement):
 
 
 def replacement(root: str, names: tuple[str, ...], *, alone: bool) -> Replacement:
-    """The best that the system allows."""
+    """The safest kind that the system supports."""
     kind = Replacement if _BY_FOLDER else ReplacementByName
     return kind(root, names, alone=alone)
 
 
 def _step(folder: int, name: str) -> int:
-    """The folder of that name, opened; never what a link leads to."""
+    """The folder of that name, opened without following links."""
     try:
         return os.open(name, _STEP, dir_fd=folder)
     except OSError as error:
@@ -254,7 +257,7 @@ def _step(folder: int, name: str) -> int:
 
 
 def _look(folder: int, name: str) -> os.stat_result | None:
-    """The file that is there, if any. Raises Moved for anything else than a file."""
+    """The status of a file, None if there is none. Raises Moved for anything but a file."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -266,7 +269,7 @@ def _look(folder: int, name: str) -> os.stat_result | None:
 
 
 def _refuse_unwritable(folder: int, name: str) -> None:
-    """A file that may not be written is not to be replaced either, though its folder allows it."""
+    """Refuse to replace a file that may not be written, although its folder would permit it."""
     effective = os.access in os.supports_effective_ids
     if not os.access(name, os.W_OK, dir_fd=folder, effective_ids=effective):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -279,7 +282,7 @@ def _write(file: int, content: bytes) -> None:
 
 
 def _dress(file: int, old: os.stat_result) -> None:
-    """Give a new file the owner and the mode of the old one, in this order: the first resets."""
+    """Give a new file the owner and the mode of the old one, in this order: chown resets bits."""
     new = os.fstat(file)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         try:
@@ -290,10 +293,10 @@ def _dress(file: int, old: os.stat_result) -> None:
 
 
 def _copy_attributes(folder: int, name: str, file: int) -> None:
-    """Give a new file the access list of the old one, and what users have noted on it."""
+    """Give a new file the access list and the user attributes of the old one."""
     try:
         source = os.open(name, os.O_RDONLY | _NOFOLLOW | _CLOEXEC, dir_fd=folder)
-    except OSError:  # it may be written and not read
+    except OSError:  # a file that can be written and not read
         return
     try:
         copy_attributes(source, file)
