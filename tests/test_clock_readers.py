@@ -57,7 +57,7 @@ ALLOWED = (
         gate/checked_write gate/door/client_events gate/door/hook_process gate/door/ledger_answer
         gate/git/commit_check gate/guard/before_command gate/guard/git_queries
         gate/guard/tree_verbs gate/guard/unclaimed_changes gate/lease_gate
-        gate/people/ledger_picture gate/sandbox/gaps/gap_records
+        gate/people/session_line gate/people/ledger_picture gate/sandbox/gaps/gap_records
         """,
     ),
     (
