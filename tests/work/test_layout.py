@@ -23,7 +23,7 @@ from holdfast.work.screens.phases import (
     default_phases,
 )
 from holdfast.work.screens.singular_names import singular
-from holdfast.work.screens.templates import filled, gaps
+from holdfast.work.screens.templates import filled, placeholders
 
 SHOW = Screen("show", "blog", "posts", "show", ("like",), ("lib/x.rb", "app/models/blog/post.rb"))
 GUIDE = (Path(__file__).parents[2] / "docs/dispatch.md").read_text()
@@ -220,7 +220,7 @@ def test_the_words_for_prompts_are_the_documented_ones() -> None:
     assert set(layout.merge_words([SHOW], [])) == set(MERGE_WORDS)
     for phase in default_phases().values():
         known = SCREEN_WORDS if phase.name == "analyze" else MERGE_WORDS
-        assert set(gaps(phase.prompt)) <= set(known)
+        assert set(placeholders(phase.prompt)) <= set(known)
 
 
 def test_a_prompt_that_is_longer_than_a_command_can_be_is_refused() -> None:
@@ -232,7 +232,7 @@ def test_a_prompt_that_is_longer_than_a_command_can_be_is_refused() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["screen", "module"]), st.text(), min_size=2))
-def test_what_fills_a_gap_is_never_looked_at_again(values: dict[str, str]) -> None:
+def test_the_value_of_a_placeholder_is_not_searched_again(values: dict[str, str]) -> None:
     found = filled('{{screen}}|{screen}|{module}|{ "a": {} }|', values)
     assert found == "{screen}|" + f"{values['screen']}|{values['module']}" + '|{ "a": {} }|'
 
@@ -308,7 +308,7 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_lines(tmp_path: P
     assert error.fields["count"] == 3
 
 
-def test_a_misspelled_gap_is_told_with_the_one_that_was_meant(tmp_path: Path) -> None:
+def test_a_misspelled_placeholder_is_reported_with_the_likely_one(tmp_path: Path) -> None:
     told = refusal(tmp_path, "[work]\ncontroller = 'app/{controler}.rb'\n").message
     assert "did you mean {controller}?" in told
     assert "{{controler}}" in told

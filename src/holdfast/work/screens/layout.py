@@ -56,9 +56,9 @@ from holdfast.work.screens.singular_names import singular
 from holdfast.work.screens.templates import (
     braced,
     filled,
-    gap_problem,
-    gaps,
     place_problem,
+    placeholder_problem,
+    placeholders,
 )
 
 SLOTS_VARIABLE = "MAX_CLAUDE_CONCURRENCY"
@@ -340,8 +340,9 @@ class _Reading:
         words = SCREEN_WORDS if phase.name == ANALYZE else MERGE_WORDS
         for word in fields.get("command", ()):
             known = (*words, "prompt")
-            self._tell(table, "command", gap_problem(word, known), f"words with {braced(known)}")
-        problem = gap_problem(fields.get("prompt", ""), words)
+            problem = placeholder_problem(word, known)
+            self._tell(table, "command", problem, f"words with {braced(known)}")
+        problem = placeholder_problem(fields.get("prompt", ""), words)
         self._tell(table, "prompt", problem, f"a text with {braced(words)}")
         if "outputs" in fields:
             given = fields["outputs"]
@@ -361,9 +362,9 @@ class _Reading:
         fields = self._checked(table, values, _AGENT_KEYS)
         command = fields.get("command", ())
         for word in command:
-            problem = gap_problem(word, AGENT_WORDS)
+            problem = placeholder_problem(word, AGENT_WORDS)
             self._tell(table, "command", problem, f"words with {braced(AGENT_WORDS)}")
-        if command and gaps(command[0]):
+        if command and placeholders(command[0]):
             self._tell(table, "command", f"{shown(command[0])} is not a program", "a program first")
         if command and not fields.get("stdin") and not _asks_for_prompt(command):
             self._tell(table, "command", "the prompt is not used",
@@ -406,4 +407,4 @@ class _Reading:
 
 
 def _asks_for_prompt(command: Iterable[str]) -> bool:
-    return any("prompt" in gaps(word) for word in command)
+    return any("prompt" in placeholders(word) for word in command)

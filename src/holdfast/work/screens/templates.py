@@ -12,22 +12,24 @@ from collections.abc import Iterable, Mapping
 from holdfast.gate.config.settings_file import shown
 from holdfast.work.input_checks import nearest, path_problem
 
-_GAP = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 
 
-def gaps(template: str) -> list[str]:
+def placeholders(template: str) -> list[str]:
     """The names of the placeholders in a template."""
-    return [found[2] for found in _GAP.finditer(template) if found[2]]
+    return [found[2] for found in _PLACEHOLDER.finditer(template) if found[2]]
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
     """The template with its placeholders replaced."""
-    return _GAP.sub(lambda found: f"{{{found[1]}}}" if found[1] else values[found[2]], template)
+    return _PLACEHOLDER.sub(
+        lambda found: f"{{{found[1]}}}" if found[1] else values[found[2]], template
+    )
 
 
-def gap_problem(template: str, known: Iterable[str]) -> str:
+def placeholder_problem(template: str, known: Iterable[str]) -> str:
     """What is wrong with its placeholders; empty if nothing is."""
-    for name in gaps(template):
+    for name in placeholders(template):
         if name not in known:
             near = nearest(name, known)
             meant = f", did you mean {{{near}}}?" if near else ""
@@ -39,10 +41,10 @@ def gap_problem(template: str, known: Iterable[str]) -> str:
 
 def place_problem(template: str, known: Iterable[str]) -> str:
     """Why a template cannot become a path; empty if it can, for all names."""
-    problem = gap_problem(template, known)
+    problem = placeholder_problem(template, known)
     if problem:
         return problem
-    example = filled(template, dict.fromkeys(gaps(template), "x"))
+    example = filled(template, dict.fromkeys(placeholders(template), "x"))
     if "{" in example or "}" in example:
         return f"{shown(template)} has an unmatched brace"
     if ":" in example:  # with the right name before it, it would be a resource

@@ -18,7 +18,7 @@ from holdfast.manager.request_limits import PRIORITY_MAX, over_lock
 from holdfast.work.input_checks import folded, kind_of, path_problem, tidy
 from holdfast.work.screens.layout import SLOTS_MAX
 from holdfast.work.screens.phases import WORD_BYTES_MAX
-from holdfast.work.screens.templates import braced, filled, gap_problem, gaps
+from holdfast.work.screens.templates import braced, filled, placeholder_problem, placeholders
 from holdfast.work.tasks.lists.task import Task
 from holdfast.work.tasks.lists.task_names import name_problem
 
@@ -97,7 +97,7 @@ class Fields:
         if "\0" in given:
             return [f"{key} contains a NUL"]
         problem = name_problem(given) if key == "name" else ""
-        if key == "message" and (wrong := gap_problem(given, MESSAGE_WORDS)):
+        if key == "message" and (wrong := placeholder_problem(given, MESSAGE_WORDS)):
             problem = f"message: {wrong}; there is {braced(MESSAGE_WORDS)}"
         return [problem] if problem else []
 
@@ -163,8 +163,8 @@ class Fields:
 def words_problem(task: Task) -> list[str]:
     """What is wrong with the command of a task once its prompt is filled in."""
     values = {"name": task.name, "prompt": task.prompt}
-    # With a gap that is not known, the command is wrong already.
-    known = [word for word in task.command if not gap_problem(word, COMMAND_WORDS)]
+    # A command with an unknown placeholder is refused anyway.
+    known = [word for word in task.command if not placeholder_problem(word, COMMAND_WORDS)]
     if any(len(filled(word, values).encode()) > WORD_BYTES_MAX for word in known):
         return [f"with this prompt, a word of command is longer than {WORD_BYTES_MAX} bytes"]
     return []
@@ -174,12 +174,12 @@ def _command_problems(words: list[str]) -> list[str]:
     if not words or not words[0].strip():
         return ['command is a list of words, such as ["claude", "-p", "{prompt}"]']
     told = [f"command: {problem}" for word in words
-            if (problem := gap_problem(word, COMMAND_WORDS))]  # fmt: skip
+            if (problem := placeholder_problem(word, COMMAND_WORDS))]  # fmt: skip
     if any("\0" in word for word in words):
         told.append("command contains a NUL")
-    if not any("prompt" in gaps(word) for word in words):
+    if not any("prompt" in placeholders(word) for word in words):
         told.append("command has no {prompt} in any of its words")
-    if gaps(words[0]):
+    if placeholders(words[0]):
         told.append(f"command begins with a program, not with {shown(words[0])}")
     return told
 
