@@ -25,7 +25,7 @@ import errno
 import os
 import stat
 
-from holdfast.manager.files.replace_file import copy_attributes
+from holdfast.manager.files.replace_file import copy_attributes, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ _NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC | getatt
 _NAMELESS: int = getattr(os, "O_TMPFILE", 0)
 #: The errors of a file system, or a kernel, without unnamed files.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
-_CHUNK_BYTES = 1 << 20
 
 
 class Moved(Exception):
@@ -79,7 +78,7 @@ class Replacement:
         if old is not None:
             _refuse_unwritable(folder, self._name)
         self._open_file(folder, 0o666 if old is None else 0o600)
-        _write(self._file, content)
+        write_all(self._file, content)
         if old is not None:
             _dress(self._file, old)
             _copy_attributes(folder, self._name, self._file)
@@ -209,7 +208,7 @@ class ReplacementByName(Replacement):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), whole)
         self._temporary = os.path.join(folder, _temporary_name())
         self._file = os.open(self._temporary, _NEW, 0o666)
-        _write(self._file, content)
+        write_all(self._file, content)
         os.fsync(self._file)
         self._close_file()
 
@@ -273,12 +272,6 @@ def _refuse_unwritable(folder: int, name: str) -> None:
     effective = os.access in os.supports_effective_ids
     if not os.access(name, os.W_OK, dir_fd=folder, effective_ids=effective):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def _write(file: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(file, left[:_CHUNK_BYTES]) :]
 
 
 def _dress(file: int, old: os.stat_result) -> None:

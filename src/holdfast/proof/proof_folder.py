@@ -14,7 +14,7 @@ import os
 import stat
 
 from holdfast.core.errors import StoreCorruptError, StoreError
-from holdfast.manager.files.replace_file import replace_file
+from holdfast.manager.files.replace_file import replace_file, write_all
 from holdfast.manager.owners.liveness import own_witness
 from holdfast.proof.dialects import dialect, proof_codec
 from holdfast.proof.errors import NoProofError, told, unread
@@ -174,9 +174,7 @@ def write_new(
     mode is the same for every user, whatever their masks."""
     descriptor = os.open(path, NEW, mode)
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
+        write_all(descriptor, data)
         if fixed_mode:
             os.fchmod(descriptor, mode)
         if sync:

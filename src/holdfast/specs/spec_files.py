@@ -16,6 +16,7 @@ import os
 import stat
 from time import monotonic, sleep, time
 
+from holdfast.manager.files.replace_file import write_all
 from holdfast.manager.ids import new_id
 from holdfast.specs.errors import SpecBusyError
 from holdfast.store.write_gate import (
@@ -242,9 +243,7 @@ class _Folder:
 def _write(file: int, data: bytes) -> None:
     """All of it, and to the disk. The descriptor is closed if that fails."""
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(file, left) :]
+        write_all(file, data)
         os.fsync(file)
     except BaseException:
         os.close(file)

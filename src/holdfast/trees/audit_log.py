@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 
+from holdfast.manager.files.replace_file import write_all
 from holdfast.trees import tree_files
 from holdfast.trees.locking.operation_guard import Guard
 from holdfast.trees.repository import Repository
@@ -41,7 +42,7 @@ def append(repository: Repository, event: str, facts: Mapping[str, Any]) -> None
             os.ftruncate(descriptor, end)
             os.lseek(descriptor, end, os.SEEK_SET)
             try:
-                tree_files.write_all(descriptor, tree_files.canonical(fields) + b"\n")
+                write_all(descriptor, tree_files.canonical(fields) + b"\n")
                 os.fsync(descriptor)
             except BaseException:
                 os.ftruncate(descriptor, end)

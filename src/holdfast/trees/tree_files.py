@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from holdfast.manager.files.replace_file import TEMPORARY, replace_file
+from holdfast.manager.files.replace_file import TEMPORARY, replace_file, write_all
 
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
@@ -83,13 +83,6 @@ def write_new(path: str, data: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it, however little the system takes at a time."""
-    written = os.write(descriptor, data)
-    while written < len(data):
-        written += os.write(descriptor, memoryview(data)[written:])
 
 
 def flush_folder(path: str) -> None:

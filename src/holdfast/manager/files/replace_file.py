@@ -65,7 +65,7 @@ def replace_file(
     file = os.open(temporary, _NEW, mode if old is None else 0o600)
     try:
         try:
-            _write(file, content)
+            write_all(file, content)
             if mode_at_least and hasattr(os, "fchmod"):
                 os.fchmod(file, stat.S_IMODE(os.fstat(file).st_mode) | mode_at_least)
             if old is not None:
@@ -80,6 +80,13 @@ def replace_file(
         raise
     if durable:
         _sync(os.path.dirname(path) or ".")
+
+
+def write_all(file: int, content: bytes) -> None:
+    """Write all of it, however little the system accepts at a time."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(file, left) :]
 
 
 def copy_attributes(source: int, target: int) -> None:
@@ -102,12 +109,6 @@ def _status(path: str) -> os.stat_result | None:
         return os.stat(path)
     except FileNotFoundError:
         return None
-
-
-def _write(file: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(file, left) :]
 
 
 def _copy_marks(path: str, old: os.stat_result, file: int) -> None:

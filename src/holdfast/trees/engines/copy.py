@@ -6,7 +6,8 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 
-from holdfast.trees import kernel_calls, tree_files
+from holdfast.manager.files.replace_file import write_all
+from holdfast.trees import kernel_calls
 
 NAME = "copy"
 
@@ -76,5 +77,5 @@ def _copy_range(
 def _copy_bytes(source: int, target: int, count: int, at: int) -> int:
     data = os.pread(source, count, at)
     os.lseek(target, at, os.SEEK_SET)
-    tree_files.write_all(target, data)
+    write_all(target, data)
     return len(data)

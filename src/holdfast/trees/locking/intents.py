@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from holdfast.core.errors import StoreBusyError
+from holdfast.manager.files.replace_file import write_all
 from holdfast.manager.ids import new_id
 from holdfast.store.write_gate import LOCK_EX, LOCK_NB, flock
 from holdfast.trees import tree_files
@@ -77,7 +78,7 @@ def begin(repository: Repository, operation: str, *, alone: bool = False, **fact
         descriptor = os.open(path, tree_files.NEW, 0o666)
         try:
             flock(descriptor, LOCK_EX | LOCK_NB)
-            tree_files.write_all(descriptor, tree_files.pretty(fields))
+            write_all(descriptor, tree_files.pretty(fields))
             os.fsync(descriptor)
             tree_files.flush_folder(repository.path("intents"))
         except BaseException:

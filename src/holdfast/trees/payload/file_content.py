@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from holdfast.manager.files.replace_file import write_all
 from holdfast.trees import tree_files
 from holdfast.trees.engines import Engine
 from holdfast.trees.payload.copy_workers import Job, Workers
@@ -33,7 +34,7 @@ def write_small(folder: int, name: str, data: bytes, mode: int) -> int:
     target = os.open(name, tree_files.NEW, mode, dir_fd=folder)
     try:
         if data:
-            tree_files.write_all(target, data)
+            write_all(target, data)
     except BaseException:
         os.close(target)
         raise
