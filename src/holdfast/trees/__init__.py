@@ -1,9 +1,9 @@
-"""Worktrees with one writer each, and snapshots that are there whole or not at all.
+"""Worktrees with one writer each, and atomic snapshots.
 
-    repository         where everything in a repository of trees is
-    worktrees          folders with a payload, and what is known about each
+    repository         where a repository's files are, and how it is found
+    worktrees          folders with a payload, and the facts about each
     worktree_removal   a worktree is removed in one step
-    locking            a worktree's lock, and operations that a crash interrupts
+    locking            a worktree's lock, and operations that a crash may interrupt
     payload            files: walked, copied, hashed, rebuilt
     snapshots          taken, published, found, compared, restored, collected
     engines            how content is copied: plainly, or by sharing blocks
@@ -11,41 +11,41 @@
     occupants          processes that are inside a folder
     audit_log          the hash-chained log
     tree_damage        the doctor: every kind of damage
-    progress_reports   what a long operation reports while it runs
-    tree_files         small files written whole, folders that go away whole
+    progress_reports   the progress of a long operation
+    tree_files         small files written whole, folders removed whole
     kernel_calls       flush, exchange, clone
-    errors             what can go wrong
+    errors             the errors of trees
 
-It imports the manager and what is below it. Nothing imports it but the command line.
+The room may import the manager and what is below it. Only the command line imports it.
 
 How a snapshot is published, and what a crash after each step leaves behind:
 
     1  lock and token are checked       nothing
-    2  the intent is written, locked    an intent that nobody is at
+    2  the intent is written, locked    an abandoned intent
     3  payload and lists are copied     the intent, and a part of snapshots/ID.tmp
-    4  everything is looked at again    the same
+    4  everything is checked again      the same
     5  all is flushed to the disk       the same
     6  descriptors/ID.json.tmp          the same, and that
     7  .READY in snapshots/ID.tmp       the same
        in the worktree's guard:
     8  lock and token are checked       the same
-    9  snapshots/ID.tmp becomes ID      a folder without a descriptor: nobody sees it
-    10 the descriptor gets its name     a whole snapshot, which is seen; the head is the old one
+    9  snapshots/ID.tmp becomes ID      a folder without a descriptor: it is invisible
+    10 the descriptor gets its name     a whole, visible snapshot; the head is the old one
     11 the head is moved                a whole snapshot; a line is missing in the audit log
        after the guard:
     12 the audit log gets a line        a whole snapshot; the intent
     13 the intent is removed            nothing
 
-Up to step 9 what is left is taken back, from step 10 on it is finished: by the next snapshot or
-restore of that worktree, or by `doctor --clean`. Whoever is superseded fails at step 3 (when it
-renews) or 8, and takes back its own leftovers. A stolen lock cannot come between 8 and 11,
-because stealing takes the same guard: a holder that is stopped inside delays a thief until it goes
-on or is killed, and is stopped there only by chance, for the guard is held for a few renames.
+After a crash, the next snapshot or restore of that worktree, or `doctor --clean`, rolls the
+operation back up to step 9 and finishes it from step 10 on. A superseded holder fails at step 3
+(when it renews) or 8, and removes its own leftovers. A steal cannot come between 8 and 11, because
+stealing takes the same guard: a holder that is stopped inside delays the steal until it continues
+or is killed. That is unlikely, because the guard is held only for a few renames.
 
 A restore in place has the same shape: intent, payload into staging/ID, flush, then in the guard
-the check and one exchange of two folders, which changes payload and head in the same instant;
-then the log, the removal of what was there before, and the intent. A crash before the exchange
-leaves the old payload and a staging folder, a crash after it the new payload and a staging folder
+the check and one exchange of two folders, which changes payload and head at the same instant;
+then the log, the removal of the old payload, and the intent. A crash before the exchange leaves
+the old payload and a staging folder; a crash after it leaves the new payload and a staging folder
 with the old one. A new worktree is a rename out of staging, a removed one a rename into it.
 """
 

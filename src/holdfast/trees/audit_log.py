@@ -1,10 +1,10 @@
-"""The audit log: who took, stole, published, restored and removed what.
+"""The audit log: which holder acquired, stole, published, restored and removed what.
 
 JSON lines in `.jvs/audit/audit.jsonl`, appended under a guard and flushed. Each line has the hash
-of the one before (`prev_hash`) and its own (`record_hash`), so a line that was changed, put in or
-taken out is found. `audit/head.json` names the last line, so a log that was cut short is found too.
+of the previous line (`prev_hash`) and its own (`record_hash`), so a line that was changed, added or
+removed is detected. `audit/head.json` names the last line, so a truncated log is detected too.
 
-What this does not promise: somebody who may write the files can write a whole new chain.
+What this does not promise: a program that may write these files can write a whole new chain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-#: What stands before the first line.
+#: The previous hash of the first line.
 FIRST = "0" * 64
 _TAIL_BYTES = 1 << 16
 
@@ -30,7 +30,7 @@ _TAIL_BYTES = 1 << 16
 def append(repository: Repository, event: str, facts: Mapping[str, Any]) -> None:
     """Add a line; it is on the disk when this returns.
 
-    A line that was cut off by a crash was never acknowledged, so it is taken away first.
+    A line that was cut off by a crash was never acknowledged, so it is removed first.
     """
     path = repository.path("audit", "audit.jsonl")
     with guard(repository):
@@ -55,12 +55,12 @@ def append(repository: Repository, event: str, facts: Mapping[str, Any]) -> None
 
 
 def guard(repository: Repository) -> Guard:
-    """What everybody takes who changes the log."""
+    """The guard that every change of the log takes."""
     return Guard(repository.path("audit", "audit.guard"), "the audit log")
 
 
 def hash_of(fields: Mapping[str, Any]) -> str:
-    """The hash of a line, which is made of all its fields but the hash itself."""
+    """The hash of a line, over all its fields except the hash itself."""
     return tree_files.checksum(
         tree_files.canonical(
             {name: value for name, value in fields.items() if name != "record_hash"}
@@ -69,14 +69,14 @@ def hash_of(fields: Mapping[str, Any]) -> str:
 
 
 def records(repository: Repository) -> Iterator[dict[str, Any]]:
-    """All lines, oldest first, as far as they can be read. Nothing is checked."""
+    """All readable lines, oldest first. Nothing is checked."""
     for _number, fields, _why in _lines(repository):
         if fields is not None:
             yield fields
 
 
 def faults(repository: Repository) -> Iterator[tuple[int, str]]:
-    """What is wrong with the log: line numbers and words."""
+    """The damages of the log: line numbers and descriptions."""
     last, seen_head = FIRST, False
     head = _head(repository)
     number = 0
@@ -95,7 +95,7 @@ def faults(repository: Repository) -> Iterator[tuple[int, str]]:
 
 
 def torn_at(repository: Repository) -> int | None:
-    """Where a line begins that a crash cut off; None if the log ends with a whole line."""
+    """Where a line that a crash cut off begins; None if the log ends with a whole line."""
     try:
         descriptor = os.open(repository.path("audit", "audit.jsonl"), tree_files.READ)
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def torn_at(repository: Repository) -> int | None:
 
 
 def mend(repository: Repository) -> None:
-    """Take away a line that a crash cut off."""
+    """Remove a line that a crash cut off."""
     with guard(repository):
         end = torn_at(repository)
         if end is not None:
@@ -122,7 +122,7 @@ def _lines(repository: Repository) -> Iterator[tuple[int, dict[str, Any] | None,
     with open(path, "rb") as log:
         for number, line in enumerate(log, 1):
             if not line.endswith(b"\n"):
-                return  # not acknowledged: somebody is writing it, or was killed
+                return  # not acknowledged: its process is writing it, or was killed
             try:
                 fields = json.loads(line)
             except ValueError:

@@ -1,4 +1,4 @@
-"""What can go wrong with trees, beside what can go wrong with any lock."""
+"""The errors of trees, in addition to those of any lock."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _CLOSED = (errno.EACCES, errno.EPERM)
 
 
 class ConsistencyError(Refused):
-    """The tree did not hold still, or nobody could promise that it would."""
+    """The tree changed, or nothing could prevent that it would."""
 
     code = "E_CONSISTENCY_UNAVAILABLE"
 
 
 class PartialSnapshotError(Refused):
-    """A snapshot that was never finished: it is no snapshot."""
+    """A snapshot that was never completed."""
 
     code = "E_PARTIAL_SNAPSHOT"
 
 
 class TreeExistsError(Refused):
-    """A name that is taken."""
+    """The name is already in use."""
 
     code = "E_TREE_EXISTS"
 
 
 class TreeNotAllowedError(Refused):
-    """What this worktree does not allow."""
+    """The worktree does not allow this operation."""
 
     code = "E_TREE_NOT_ALLOWED"
 
 
 class BadTreeError(InvalidInput):
-    """A name, or something in a payload, that cannot be."""
+    """An invalid name, or an invalid entry in a payload."""
 
     code = "E_BAD_TREE"
 
@@ -63,7 +63,7 @@ class ForeignTreeError(NoTreeError):
 
 
 class TreeDamagedError(StoreError):
-    """What is stored is not what was stored."""
+    """Stored data has changed since it was stored."""
 
     code = "E_TREE_DAMAGED"
 
@@ -75,14 +75,14 @@ class TreeVersionError(StoreError):
 
 
 class TreeAccessError(StoreError):
-    """The system does not let us read or write something that must be."""
+    """The system does not let us read or write something that the operation needs."""
 
     code = "E_TREE_ACCESS"
 
 
 @contextmanager
 def in_words(doing: str) -> Iterator[None]:
-    """Whatever the system refuses inside, as one of ours."""
+    """A section in which errors of the system become errors of ours."""
     try:
         yield
     except OSError as error:
@@ -90,7 +90,7 @@ def in_words(doing: str) -> Iterator[None]:
 
 
 def translated(error: OSError, doing: str) -> HoldfastError:
-    """What the system refused, as one of ours."""
+    """An error of the system as one of ours."""
     said = error.strerror or type(error).__name__
     about = f" ({shown(error.filename)})" if error.filename is not None else ""
     if error.errno in _FULL:

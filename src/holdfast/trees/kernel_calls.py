@@ -1,6 +1,6 @@
-"""What Python's `os` does not offer: flush one file system, exchange two folders, clone a file.
+"""System calls that Python's `os` lacks: flush one file system, exchange two folders, clone a file.
 
-Each says plainly when the system has no such thing, and nothing is done then.
+Each raises an error when the system lacks the call, and then changes nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _RENAME_EXCL_MAC = 4
 _AT_FDCWD = -100
 _FICLONE = 0x40049409
 
-#: What a kernel or a file system says that cannot do what it was asked for.
+#: The errors of a kernel or a file system that does not support a call.
 NOT_POSSIBLE = (
     errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EXDEV, errno.ENOTTY,
 )  # fmt: skip
 
-#: A person, a terminal or a machine that wants this to end.
+#: Signals by which a person, a terminal or the machine ends this process.
 _STOPPING = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
@@ -45,9 +45,9 @@ _renamex = _function("renamex_np") if sys.platform == "darwin" else None
 
 
 def flush(folder: str) -> None:
-    """Everything that was written to the folder's file system is on the disk afterwards.
+    """Flush everything that was written to the folder's file system to the disk.
 
-    One flush for thousands of files: one for each would take a hundred times as long.
+    One flush for thousands of files: a flush for each would take a hundred times as long.
     """
     if _syncfs is None:
         os.sync()
@@ -61,13 +61,13 @@ def flush(folder: str) -> None:
 
 
 def exchange(one: str, other: str) -> None:
-    """Two folders change places in one step: at no moment is either of them missing."""
+    """Exchange two folders atomically: neither is ever missing."""
     if not _rename(one, other, _RENAME_EXCHANGE, _RENAME_SWAP_MAC):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), one)
 
 
 def rename_new(one: str, other: str) -> None:
-    """Give a folder its name, which must be free: plain `rename` replaces an empty folder."""
+    """Rename a folder to a name that must be free: plain `rename` replaces an empty folder."""
     try:
         if _rename(one, other, _RENAME_NOREPLACE, _RENAME_EXCL_MAC):
             return
@@ -93,7 +93,7 @@ def _rename(one: str, other: str, flags: int, flags_mac: int) -> bool:
 
 
 def clone(source: int, target: int) -> None:
-    """Let one file share the blocks of another. Raises OSError where that cannot be."""
+    """Make one file share the blocks of another. Raises OSError where that is impossible."""
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     import fcntl
@@ -108,10 +108,10 @@ def _fail(path: str) -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """A section that Ctrl-C and its like reach only when it is over.
+    """A section in which Ctrl-C and similar signals are delayed until its end.
 
-    Threads that are started inside never see them at all, so that the main thread's section
-    cannot be broken through one of those. Without POSIX signals it does nothing.
+    Threads that are started inside never receive them, so that the main thread's section cannot be
+    interrupted through one of those. Without POSIX signals it does nothing.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -1,11 +1,11 @@
-"""Processes that are inside a folder: they stand in it, or have files in it open.
+"""Processes that are inside a folder: their working directory or open files are in it.
 
-A restore in place exchanges the folder under them. They are listed before it, and those with a
-terminal are told on it afterwards, as `write` does: a terminal that takes no messages (`mesg n`)
+A restore in place exchanges the folder under them. They are listed before it, and afterwards a
+line is written to their terminals, as `write` does: a terminal that refuses messages (`mesg n`)
 gets none.
 
-What this does not promise: processes of other users can be looked at only by root, and without
-/proc none can be.
+What this does not promise: only root can see the processes of other users, and without /proc no
+processes can be seen.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PROC = "/proc"
 _FILES_NAMED_MAX = 10
 _TERMINALS = ("/dev/pts/", "/dev/tty")
 _GONE = " (deleted)"
-#: The bit of a terminal's mode that lets others write to it.
+#: The bit of a terminal's mode that lets other users write to it.
 _TAKES_MESSAGES = 0o020
 
 
 class Occupant:
-    """One process, where it stands, and what it has open."""
+    """One process, its working directory, and its open files."""
 
     __slots__ = ("files", "files_count", "folder", "name", "pid", "terminal")
 
@@ -50,12 +50,12 @@ class Occupant:
 
 
 def can_look() -> bool:
-    """Whether this system tells what processes are at."""
+    """Whether this system shows the folders and files of processes."""
     return os.path.isdir(f"{_PROC}/self/fd")
 
 
 def inside(path: str) -> list[Occupant]:
-    """The processes that are inside a folder, but for this one, as far as they can be seen."""
+    """The visible processes that are inside a folder, except this one."""
     if not can_look():
         return []
     found = []
@@ -69,9 +69,9 @@ def inside(path: str) -> list[Occupant]:
 
 
 def tell(occupants: list[Occupant], text: str, *, but: str = "") -> set[str]:
-    """Write a line to the terminals of processes, once to each; those that took it.
+    """Write a line to the terminals of processes, once to each; returns those that accepted it.
 
-    `but` is the terminal on which it is told anyway.
+    `but` is the terminal of the caller, which shows the message anyway.
     """
     told = {but} if but else set()
     for terminal in sorted({one.terminal for one in occupants if one.terminal} - told):
@@ -103,7 +103,7 @@ def _look(pid: int, path: str) -> Occupant | None:
 
 
 def _open(pid: int) -> Iterator[str]:
-    """What it has open, and what it runs or has mapped."""
+    """The files that a process has open, runs or has mapped."""
     try:
         names = os.listdir(f"{_PROC}/{pid}/fd")
     except OSError:

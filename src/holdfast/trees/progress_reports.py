@@ -1,19 +1,19 @@
-"""What a long operation tells while it runs. The command line draws it; a library says nothing."""
+"""The progress of a long operation. The command line draws it; a library shows nothing."""
 
 from __future__ import annotations
 
 
 class Progress:
-    """Told about every step; does nothing with it. Make a class of your own with these methods."""
+    """Receives every step and ignores it. Write a class of your own with these methods."""
 
-    #: Whether it is worth to count everything first.
+    #: Whether counting everything first is worthwhile.
     wants_total = False
 
     def begin(self, task: str, files: int = 0, bytes: int = 0) -> None:
-        """A task begins; how much there is to do, if that is known."""
+        """A task begins, with its total amount if that is known."""
 
     def advance(self, files: int = 0, bytes: int = 0) -> None:
-        """So much more is done."""
+        """This much more is done."""
 
     def end(self) -> None:
         """The task is over."""
@@ -23,7 +23,7 @@ SILENT = Progress()
 
 
 class Pulse:
-    """The heartbeat of an operation: counts what is done, and keeps its lease alive.
+    """The heartbeat of an operation: counts its progress, and keeps its lease alive.
 
     `beat` is called by the one thread that may stop the operation; the others only count.
     """
@@ -35,17 +35,17 @@ class Pulse:
         self._files = 0
 
     def count(self, bytes: int) -> None:
-        """So many bytes more, from any thread."""
+        """Count more bytes, from any thread."""
         self._bytes += bytes
 
     def file(self) -> None:
-        """One file more."""
+        """Count one more file."""
         self._files += 1
         if self._files >= 64:
             self.beat()
 
     def beat(self) -> None:
-        """Tell what was done, and renew the lease if it is time. Raises if it is lost."""
+        """Report the progress, and renew the lease if it is due. Raises if it is lost."""
         files, bytes = self._files, self._bytes
         self._files -= files
         self._bytes -= bytes

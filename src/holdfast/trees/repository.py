@@ -1,10 +1,10 @@
-"""A repository of trees: where everything in it lies, and how it is found.
+"""A repository of trees: where its files are, and how it is found.
 
     REPOSITORY/.jvs/        format_version, repository.json, and the folders below
     REPOSITORY/main/        the first worktree
     REPOSITORY/worktrees/   all others, by name
 
-Nothing here decides anything but whether a name can be a name.
+The only rule here is which names are valid.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 
 class Repository:
-    """One repository. Making the value reads nothing; `open` and `init` check."""
+    """One repository. Creating the value reads nothing; `open` and `init` check."""
 
     def __init__(self, root: str, clock: Clock | None = None) -> None:
         self.root: Final = root
@@ -51,10 +51,10 @@ class Repository:
 
     @classmethod
     def init(cls, folder: str, *, clock: Clock | None = None) -> Repository:
-        """Make a repository in a folder, which may be there already, with the worktree `main`.
+        """Create a repository with the worktree `main` in a folder, which may already exist.
 
-        A folder `main` that is there becomes the worktree with all that is in it. What else lies in
-        the folder stays as it is, and belongs to no worktree.
+        An existing folder `main` becomes the worktree with all its content. Everything else in the
+        folder stays as it is, and belongs to no worktree.
         """
         from holdfast.trees import audit_log
 
@@ -83,10 +83,10 @@ class Repository:
         return made
 
     def _build(self) -> None:
-        """All of it under other names, then the control folder. Only one who locked the root.
+        """Create everything under other names, then the control folder. Only with the root locked.
 
-        Whoever is killed before the last step leaves what nobody takes for a repository, and what
-        the next one here removes. What was there before is never touched.
+        A process that is killed before the last step leaves only files that do not count as a
+        repository, and that the next `init` here removes. Existing files are never touched.
         """
         from holdfast.trees import worktrees
 
@@ -101,7 +101,9 @@ class Repository:
         worktrees.refuse_other(main)
         building = f"{self.control}{tree_files.UNFINISHED}"
         tree_files.remove_tree(building)
-        tree_files.remove_tree(f"{main}/{worktrees.CONTROL}")  # a killed one's: see refuse_other
+        tree_files.remove_tree(
+            f"{main}/{worktrees.CONTROL}"
+        )  # left by a killed process: see refuse_other
         try:
             for name in FOLDERS:
                 os.makedirs(f"{building}/{name}")
@@ -141,7 +143,7 @@ class Repository:
         )
 
     def check_changeable(self) -> None:
-        """Raise if it may only be read: it still has a format that jvs takes for its own."""
+        """Raise if it is read-only: it still has a format that jvs mistakes for its own."""
         if self._unchangeable is not None:
             raise self._unchangeable
 
@@ -150,7 +152,7 @@ class Repository:
         return "/".join((self.control, *names))
 
     def about(self) -> dict[str, Any]:
-        """The name of the repository and when it was made; what can be read of it."""
+        """The name of the repository and when it was created, as far as they can be read."""
         try:
             return tree_files.read_json(self.path(format_numbers.ABOUT))
         except (OSError, ValueError):
@@ -158,7 +160,7 @@ class Repository:
 
     @property
     def now(self) -> str:
-        """The moment as it is written into files."""
+        """The present moment, as it is written into files."""
         return iso(self.clock.read().wall)
 
     def place(self, name: str) -> str:
@@ -168,7 +170,7 @@ class Repository:
 
 
 def is_name(name: str) -> bool:
-    """Whether it is a single component of a path that nothing takes for another."""
+    """Whether it is a single, unambiguous component of a path."""
     return (
         1 <= len(name) <= NAME_CHARACTERS_MAX
         and _NAME_CHARACTERS.issuperset(name)
@@ -178,7 +180,7 @@ def is_name(name: str) -> bool:
 
 
 def checked_name(name: str) -> str:
-    """The name, if a worktree can have it."""
+    """The name, if it is valid for a worktree. Raises otherwise."""
     if is_name(name):
         return name
     raise BadTreeError(
@@ -189,7 +191,7 @@ def checked_name(name: str) -> str:
 
 
 def checked_lease(seconds: float) -> float:
-    """The length of a lease, if it makes sense."""
+    """The length of a lease, if it is in range. Raises otherwise."""
     if LEASE_SECONDS_MIN <= seconds <= LEASE_SECONDS_MAX:
         return seconds
     raise BadTreeError(
@@ -199,7 +201,7 @@ def checked_lease(seconds: float) -> float:
 
 
 def _make_folder(root: str) -> bool:
-    """See that the folder is there. Whether it was made."""
+    """Create the folder if it is missing. Returns whether it was created."""
     if os.path.isdir(root):
         return False
     try:

@@ -1,11 +1,11 @@
-"""The doctor: looks for every kind of damage, and removes what is certainly nobody's.
+"""The doctor: looks for every kind of damage, and removes leftovers that are certainly unused.
 
-Certain is what no living process can be at: an intent whose lock is free, and what lies around
-without an intent. Everything else is named with a remedy and left to people. Cleaning twice
-changes nothing the second time.
+Leftovers are certainly unused if no living process can be working on them: an intent whose lock is
+free, and unfinished files without an intent. Everything else is reported with a remedy and left to
+people. Cleaning twice changes nothing the second time.
 
-Without `strict` it looks at names, records, descriptors and lineage; with it, also at every byte of
-every snapshot and at every line of the audit log.
+Without `strict` it checks names, records, descriptors and lineage; with it, also every byte of
+every snapshot and every line of the audit log.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 ERROR = "error"
 WARNING = "warning"
-#: Worth knowing, and no damage.
+#: Worth knowing, but not damage.
 NOTICE = "notice"
 
 _CLEAN = "holdfast tree doctor --strict --clean"
 
 
 class Finding(Value):
-    """One thing that is wrong: a stable code, how bad it is, where, and what to do."""
+    """One problem: a stable code, its severity, its place, and its remedy."""
 
     __slots__ = ("cleaned", "code", "path", "remedy", "severity", "what")
 
@@ -69,7 +69,7 @@ def examine(
     clean: bool = False,
     progress: Progress = SILENT,
 ) -> list[Finding]:
-    """Everything that is wrong. With `clean`, what is nobody's is removed and said to be."""
+    """All problems. With `clean`, unused leftovers are removed and reported as such."""
     examination = _Examination(repository, clean)
     looks: list[Callable[[], Iterator[Finding]]] = [
         examination.intents,
@@ -91,13 +91,13 @@ def examine(
 
 
 class _Examination:
-    """One look at one repository."""
+    """One examination of one repository."""
 
     def __init__(self, repository: Repository, clean: bool) -> None:
         self._repository = repository
         self._clean = clean
 
-    # What somebody did not live to finish
+    # Leftovers of interrupted operations
 
     def intents(self) -> Iterator[Finding]:
         for intent in intents.abandoned(self._repository):
@@ -108,7 +108,7 @@ class _Examination:
             yield Finding("E_ORPHAN_INTENT", WARNING, path, what, _CLEAN, self._clean)
 
     def leftovers(self) -> Iterator[Finding]:
-        """What lies around without an intent, which is written first and removed last."""
+        """Unfinished files without an intent, which is written first and removed last."""
         seen = [path for path in self._unfinished() if os.path.lexists(path)]
         known = intents.ids(self._repository)
         for path in seen:
@@ -130,7 +130,7 @@ class _Examination:
             yield control("staging", name)
 
     def beside(self) -> Iterator[Finding]:
-        """New content of small files, which is only ever there inside a guard."""
+        """Temporary files beside small files, which exist only inside a guard."""
         repository = self._repository
         for worktree in worktrees.each(repository):
             lock = repository.path("locks", worktree.id)
@@ -165,7 +165,7 @@ class _Examination:
 
     def snapshots(self) -> Iterator[Finding]:
         repository = self._repository
-        # In this order: who has a folder and no intent any more has a descriptor by now.
+        # In this order: an operation with a folder and no intent has a descriptor by now.
         folders = {name for name in os.listdir(repository.path("snapshots")) if _is_id(name)}
         busy = intents.ids(repository)
         described = {
@@ -177,7 +177,7 @@ class _Examination:
             yield from self._snapshot(id, id in described)
         for id in sorted(described - folders):
             if os.path.lexists(descriptors.folder(repository, id)):
-                continue  # published while we looked
+                continue  # published meanwhile
             yield Finding(
                 "E_SNAPSHOT_MISSING", ERROR, descriptors.path(repository, id),
                 "it describes a snapshot that does not exist",
@@ -186,7 +186,7 @@ class _Examination:
 
     def _snapshot(self, id: str, described: bool) -> Iterator[Finding]:
         found = self._described(id) if described else self._undescribed(id)
-        # A gc takes the descriptor away first: what is missing after that is missing rightly.
+        # A gc removes the descriptor first: what is missing after that should be missing.
         if found is not None and not (described and descriptors.was_removed(self._repository, id)):
             yield found
 
@@ -195,8 +195,8 @@ class _Examination:
         if descriptors.was_removed(self._repository, id) and (
             intents.is_under_way(self._repository, intents.COLLECT) or not os.path.lexists(folder)
         ):
-            return None  # a gc is taking it away
-        # Without a descriptor nobody has ever seen it, and without an intent nobody will.
+            return None  # a gc is removing it
+        # Without a descriptor it was never visible, and without an intent it never will be.
         if self._clean:
             os.rename(folder, f"{folder}{tree_files.UNFINISHED}")
             tree_files.remove_tree(f"{folder}{tree_files.UNFINISHED}")
@@ -268,7 +268,7 @@ class _Examination:
                 yield from self._heads(worktree)
             except HoldfastError as error:
                 if name not in worktrees.names(self._repository):
-                    continue  # removed while we looked
+                    continue  # removed meanwhile
                 yield Finding(
                     "E_WORKTREE_DAMAGED", ERROR, self._repository.place(name), error.message,
                     "restore .jvs-worktree, or create a new worktree and move the payload there",
@@ -293,15 +293,15 @@ class _Examination:
 
     def locks(self) -> Iterator[Finding]:
         repository = self._repository
-        # In this order: a lock that is seen belongs to a worktree that was made before it.
+        # In this order: a lock belongs to a worktree that was created before it.
         names = sorted(os.listdir(repository.path("locks")))
         busy = intents.ids(repository)
         known = {worktree.id: worktree for worktree in worktrees.each(repository)}
         for worktree in known.values():
             yield from self._lock(worktree)
-        # Looked at twice: a removal may have begun since, and takes its lock away last.
+        # Checked twice: a removal may have begun since, and removes its lock last.
         if busy or intents.ids(repository) or len(known) != len(worktrees.names(repository)):
-            return  # it may belong to a worktree that is on its way, or that cannot be read
+            return  # it may belong to a worktree that is being created, or that cannot be read
         for name in names:
             path = repository.path("locks", name)
             if name.partition(".")[0] in known or not os.path.lexists(path):
@@ -361,7 +361,7 @@ class _Examination:
 
 
 def _operation(path: str) -> str:
-    """The operation that something unfinished belongs to."""
+    """The operation that an unfinished file belongs to."""
     name = os.path.basename(path)
     return name.removesuffix(tree_files.UNFINISHED).removesuffix(".json")
 
@@ -376,7 +376,7 @@ def _parent(fields: Descriptor) -> str:
 
 
 def _circles(parents: dict[str, str]) -> Iterator[list[str]]:
-    """Chains of parents that come back to where they began, each once."""
+    """Cycles of parents, each once."""
     done: set[str] = set()
     for start in parents:
         way: list[str] = []

@@ -1,4 +1,4 @@
-"""Small files written whole or not at all, and folders that go away whole."""
+"""Small files written atomically, and folders removed whole."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW | _CLOEXEC
 READ: int = os.O_RDONLY | _NOFOLLOW | _CLOEXEC | getattr(os, "O_NONBLOCK", 0)
 NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
 
-#: What the name of a file or a folder ends with that is not finished.
+#: The end of the name of an unfinished file or folder.
 UNFINISHED = TEMPORARY
 
-#: No control file is longer, but for manifests and the audit log, which are read line by line.
+#: No control file is longer, except manifests and the audit log, which are read line by line.
 SMALL_BYTES_MAX = 16 << 20
-#: So often a folder may have something in it again when it is to be removed.
+#: How often a folder may be found non-empty again when it is removed.
 _REFILLED_MAX = 10_000
 
 
 def canonical(value: Any) -> bytes:
-    """The one way to write a value as JSON that checksums are made of."""
+    """The canonical JSON of a value, over which checksums are computed."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def checksum(data: bytes) -> str:
-    """What stands for the data."""
+    """The checksum of the data."""
     return hashlib.sha256(data).hexdigest()
 
 
 def pretty(value: Any) -> bytes:
-    """A value as JSON for people who look into the files."""
+    """A value as JSON that people can read in the files."""
     return json.dumps(value, indent=2).encode("ascii") + b"\n"
 
 
 def read(path: str) -> bytes:
-    """The whole of a small file, which is never a link."""
+    """The content of a small file, which must not be a link."""
     descriptor = os.open(path, READ)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -62,7 +62,7 @@ def read(path: str) -> bytes:
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """The fields in a small file. Raises ValueError if there is anything else in it."""
+    """The fields in a small file. Raises ValueError for any other content."""
     value = json.loads(read(path))
     if not isinstance(value, dict):
         raise ValueError("not an object")
@@ -76,7 +76,7 @@ def replace(path: str, data: bytes) -> None:
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Make a file and see that it is on the disk. Its name is not yet, before the folder is."""
+    """Create a file and flush it. Its name is on the disk only after a flush of the folder."""
     descriptor = os.open(path, NEW, 0o666)
     try:
         write_all(descriptor, data)
@@ -86,7 +86,7 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def flush_folder(path: str) -> None:
-    """See that the names in a folder are on the disk."""
+    """Flush the names in a folder to the disk."""
     descriptor = os.open(path, FOLDER)
     try:
         os.fsync(descriptor)
@@ -96,7 +96,7 @@ def flush_folder(path: str) -> None:
 
 @contextmanager
 def opened(root: str, path: str) -> Iterator[int]:
-    """An open folder below another, on the way to which nothing is a link."""
+    """An open folder below another, reached without following links."""
     descriptor = os.open(root, FOLDER)
     try:
         for part in path.split("/") if path else ():
@@ -110,14 +110,14 @@ def opened(root: str, path: str) -> Iterator[int]:
 
 @contextmanager
 def opened_file(root: str, path: str) -> Iterator[BinaryIO]:
-    """A file below a folder, to be read, on the way to which nothing is a link."""
+    """A file below a folder, open for reading, reached without following links."""
     above, _slash, name = path.rpartition("/")
     with opened(root, above) as folder, os.fdopen(os.open(name, READ, dir_fd=folder), "rb") as file:
         yield file
 
 
 def remove(path: str) -> bool:
-    """Remove a file if it is there. Whether it was."""
+    """Remove a file. Returns whether it existed."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -126,10 +126,11 @@ def remove(path: str) -> bool:
 
 
 def remove_tree(path: str) -> bool:
-    """Remove a folder and all in it, also what is read-only. Whether it was there.
+    """Remove a folder and its content, even if read-only. Returns whether it existed.
 
-    By open folders, so it follows no link; without recursion, for it may be deeper than the stack.
-    Somebody may put something into it meanwhile, but not for ever: see `linker`.
+    It works through open folders, so it follows no link, and without recursion, because the tree
+    may be deeper than the stack. Another process may still add entries, but not forever: see
+    `linker`.
     """
     try:
         above = os.open(os.path.dirname(path), FOLDER)
@@ -163,7 +164,7 @@ def remove_tree(path: str) -> bool:
 
 
 def _enter(way: list[int], name: str) -> bool:
-    """Open a folder for emptying. Something else of that name is removed instead."""
+    """Open a folder in order to empty it. Anything else of that name is removed."""
     try:
         descriptor = _open_to_empty(way[-1], name)
     except FileNotFoundError:
@@ -191,7 +192,7 @@ def _open_to_empty(above: int, name: str) -> int:
 
 
 def _clear(folder: int) -> str | None:
-    """Remove what is in a folder up to the first folder in it, whose name is returned."""
+    """Remove the entries of a folder up to its first subfolder, whose name is returned."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

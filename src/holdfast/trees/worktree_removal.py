@@ -1,4 +1,4 @@
-"""Removing a worktree: it is out of sight in one step, and gone after that. Snapshots stay."""
+"""Removing a worktree: it is hidden atomically, and then deleted. Its snapshots stay."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def remove(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> None:
-    """Remove a worktree. An exclusive one needs the lock and the token, forced or not.
+    """Remove a worktree. An exclusive one requires the lock and the token, even with `force`.
 
-    Without `force` it is refused when the payload has something that its latest snapshot has not.
+    Without `force` it is refused if the payload has content that its latest snapshot lacks.
     """
     if worktree.name == MAIN:
         raise BadTreeError("main cannot be removed", hint="remove the whole repository by hand")

@@ -1,7 +1,7 @@
-"""Worktrees: folders with a payload, and beside it `.jvs-worktree` with what we know about it.
+"""Worktrees: folders with a payload, and beside it `.jvs-worktree` with the facts about it.
 
-`.jvs-worktree` holds `id`, `base_snapshot` (what it was made from), `head_snapshot` (its latest)
-and `config.json`. It is the only thing of ours in a payload's folder and no part of the payload.
+`.jvs-worktree` holds `id`, `base_snapshot` (its origin), `head_snapshot` (its latest snapshot) and
+`config.json`. It is our only entry in a payload's folder, and not part of the payload.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class Worktree:
 
     @property
     def is_shared(self) -> bool:
-        """Whether anybody may write into it at any time."""
+        """Whether any process may write to it at any time."""
         return self.isolation == SHARED
 
     def control(self, name: str) -> str:
-        """A place in its own control folder."""
+        """A path in its own control folder."""
         return f"{self.path}/{CONTROL}/{name}"
 
     def guard(self) -> Guard:
-        """What a change of its lock takes, and the moment at which something becomes visible."""
+        """The guard for changing its lock, and for making a result visible."""
         self.repository.check_changeable()
         return Guard(self.repository.path("locks", f"{self.id}.guard"), f"worktree {self.name}")
 
@@ -69,11 +69,11 @@ class Worktree:
         return self._snapshot_id("head_snapshot")
 
     def base(self) -> str:
-        """The id of the snapshot that it was made from; empty if it was made empty."""
+        """The id of the snapshot that it was created from; empty if it was created empty."""
         return self._snapshot_id("base_snapshot")
 
     def move_head(self, snapshot_id: str) -> None:
-        """Make a snapshot its latest. Only inside the guard."""
+        """Make a snapshot its head. Only inside the guard."""
         tree_files.replace(self.control("head_snapshot"), f"{snapshot_id}\n".encode())
 
     def _id(self) -> str:
@@ -127,7 +127,7 @@ def furnish(
     head: str = "",
     config: dict[str, Any] | None = None,
 ) -> None:
-    """Make a folder a worktree's, which nobody knows of yet. `made_by` is the operation."""
+    """Turn a hidden folder into a worktree. `made_by` is the operation."""
     about = {"created_at": repository.now, **(config or {})}
     about |= {"isolation": isolation, "made_by": made_by}
     os.makedirs(f"{folder}/{CONTROL}")
@@ -139,7 +139,7 @@ def furnish(
 def refuse_other(folder: str) -> None:
     """Raise if a folder that is to become `main` is a worktree with a history.
 
-    One without is what a process left that was killed while it made a repository here.
+    A worktree without one was left by a process that was killed while it created a repository here.
     """
     control = f"{folder}/{CONTROL}"
     if not os.path.lexists(control):
@@ -169,7 +169,7 @@ def find(repository: Repository, name: str) -> Worktree:
 
 
 def around(repository: Repository, where: str = ".") -> Worktree | None:
-    """The worktree that a folder is in, if it is in one."""
+    """The worktree that contains a folder, if any."""
     place = os.path.relpath(os.path.realpath(where), repository.root).split("/")
     if place[0] == MAIN:
         return find(repository, MAIN)
@@ -190,12 +190,12 @@ def names(repository: Repository) -> list[str]:
             if os.path.isdir(f"{repository.place(name)}/{CONTROL}"):
                 found.append(name)
         except BadTreeError:
-            continue  # a folder that somebody else put there
+            continue  # a folder that another program put there
     return found
 
 
 def each(repository: Repository) -> Iterator[Worktree]:
-    """All worktrees that can be read; the doctor names the others."""
+    """All readable worktrees; the doctor reports the others."""
     for name in names(repository):
         try:
             yield Worktree(repository, name)

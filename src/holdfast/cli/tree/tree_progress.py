@@ -34,7 +34,7 @@ class Bar(Progress):
             self._draw()
 
     def advance(self, files: int = 0, bytes: int = 0) -> None:
-        """So much more is done."""
+        """This much more is done."""
         self._files += files
         self._bytes += bytes
         now = monotonic()

@@ -1,8 +1,8 @@
-"""Engines: how the content of a file gets from one tree to another. One small file each.
+"""Engines: ways to copy the content of a file from one tree to another, one module each.
 
-An engine has a name, says up to which size a file is better read and written than asked for, and
-copies one open file to another. Whatever it is, the copy is hashed afterwards, so a wrong engine
-is found out. A new engine is a module here with an `Engine` and a line in `ENGINES`.
+An engine has a name, the size up to which plain reading and writing is better, and a function that
+copies one open file to another. Every copy is hashed afterwards, so a faulty engine is detected. A
+new engine is a module here with an `Engine` and a line in `ENGINES`.
 
     copy      plain copying: works everywhere, keeps holes
     reflink   the copy shares its blocks with the original
@@ -18,7 +18,7 @@ from holdfast.trees import kernel_calls, tree_files
 from holdfast.trees.engines import copy, reflink
 from holdfast.trees.errors import BadTreeError
 
-#: Called with the number of bytes that were copied since; may raise to stop.
+#: Called with the number of bytes copied since the last call; may raise to stop.
 Tick = Callable[[int], None]
 
 
@@ -26,19 +26,19 @@ class Engine(Protocol):
     """A way to copy content."""
 
     name: str
-    #: Files up to this size are read, hashed and written in one go.
+    #: Files up to this size are read, hashed and written in one piece.
     small_bytes_max: int
 
     def copy(self, source: int, target: int, size: int, tick: Tick) -> None:
         """Copy an open file of that size to another open, empty one."""
 
 
-#: The best first; the last works everywhere.
+#: The best engine first; the last works everywhere.
 ENGINES: tuple[Engine, ...] = (reflink.Reflink(), copy.Copy())
 
 
 def names() -> list[str]:
-    """What can be asked for."""
+    """The names of all engines."""
     return [engine.name for engine in ENGINES]
 
 
@@ -51,14 +51,14 @@ def named(name: str) -> Engine:
 
 
 def choose(source_folder: str, target_folder: str, wanted: str = "") -> Engine:
-    """The best engine that works between two folders, or the one that is wanted."""
+    """The best engine that works between two folders, or the one that was requested."""
     if wanted:
         return named(wanted)
     return named(reflink.NAME) if can_share(source_folder, target_folder) else named(copy.NAME)
 
 
 def can_share(source_folder: str, target_folder: str) -> bool:
-    """Whether a file of one folder can share its blocks with one of the other: by trying it."""
+    """Whether files in the two folders can share blocks, found out by trying."""
     if os.stat(source_folder).st_dev != os.stat(target_folder).st_dev:
         return False
     made = []

@@ -1,4 +1,4 @@
-"""Plain copying: works everywhere, keeps holes, and lets the kernel do it where it can."""
+"""Plain copying: works everywhere, keeps holes, and uses the kernel's copy where possible."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ NAME = "copy"
 
 _CHUNK_BYTES = 16 << 20
 _READ_BYTES = 1 << 20
-#: How a file system says that it cannot find holes.
+#: The errors of a file system that cannot find holes.
 _NO_HOLES = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
 
 
 class Copy:
-    """The bytes are copied."""
+    """Copies the bytes."""
 
     name = NAME
     small_bytes_max = 1 << 20
 
     def copy(self, source: int, target: int, size: int, tick: Callable[[int], None]) -> None:
-        """Copy what is data; what is a hole stays one."""
+        """Copy the data; holes stay holes."""
         for begin, end in _data(source, size):
             _copy_range(source, target, begin, end, tick)
         if os.fstat(target).st_size < size:
@@ -32,7 +32,7 @@ class Copy:
 
 
 def _data(source: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are no holes."""
+    """The parts of a file that are not holes."""
     if not hasattr(os, "SEEK_DATA") or os.fstat(source).st_blocks * 512 >= size:
         yield 0, size
         return
@@ -42,7 +42,7 @@ def _data(source: int, size: int) -> Iterator[tuple[int, int]]:
             begin = os.lseek(source, end, os.SEEK_DATA)
             end = os.lseek(source, begin, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole from here on
+            if error.errno == errno.ENXIO:  # only a hole from here on
                 return
             if error.errno not in _NO_HOLES:
                 raise
@@ -68,7 +68,7 @@ def _copy_range(
                 continue
         else:
             copied = _copy_bytes(source, target, count, at)
-        if not copied:  # the file has become shorter meanwhile, which will be noticed
+        if not copied:  # the file has become shorter meanwhile, which is detected later
             return
         at += copied
         tick(copied)

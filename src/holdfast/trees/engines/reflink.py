@@ -1,7 +1,7 @@
 """Sharing: the copy has the same blocks as the original until one of them is changed.
 
-Takes no time and no room, on file systems that can do it: btrfs, XFS, bcachefs. A single file
-that cannot be shared, as some that are marked can not, is copied.
+It takes no time and no space, on file systems that support it: btrfs, XFS, bcachefs. A single file
+that cannot be shared, such as some with special attributes, is copied.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ NAME = "reflink-copy"
 
 
 class Reflink:
-    """The blocks are shared."""
+    """Shares the blocks."""
 
     name = NAME
-    #: Less than a block shares nothing.
+    #: Less than one block cannot be shared.
     small_bytes_max = 4096
 
     def copy(self, source: int, target: int, size: int, tick: Callable[[int], None]) -> None:

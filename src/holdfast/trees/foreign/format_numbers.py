@@ -1,22 +1,21 @@
 """Whose repository a `.jvs` is, and the number that keeps other programs out of ours.
 
-jvs keeps its repositories in a `.jvs` too, with the format 1, and takes every one with that number
-for its own: its `gc` removes snapshots that it does not know. So ours have a number that no jvs
-accepts. Older ones of ours have the 1 as well. They are told apart by what only one of the two
-programs writes, and get the new number from the next command that opens them.
+jvs keeps its repositories in a `.jvs` too, with the format 1, and takes every repository with that
+number for its own: its `gc` removes snapshots that it does not know. So ours have a number that no
+jvs accepts. Our older repositories have format 1 as well. They are told apart by files that only
+one of the two programs writes, and the next command that opens one converts it to the new number.
 
-Nothing is written before that is decided. What cannot be told for certain is refused and stays as
-it is.
+Nothing is written before the owner is determined. An uncertain case is refused and left unchanged.
 
-    format_version says 1000    ours
-    says 1, and has all of ours, nothing of jvs's    ours: it becomes 1000
-    has something of jvs's      refused, also if it has something of ours
-    anything else               refused: damaged, or of a version that we do not know
+    format 1000                                      ours
+    format 1, all of our files and none of jvs's     ours: it becomes 1000
+    any file of jvs                                  refused, even if it has files of ours
+    anything else                                    refused: damaged, or of an unknown version
 
-The change of the number is one rename inside a guard, and it is decided again in there. A process
-that is killed leaves the old number or the new one, and a `format_version.tmp` that the next one
-writes over. A repository that may not be written stays readable with its old number; changing it
-is refused, because jvs could remove what we publish.
+The number changes by one rename inside a guard, after a second check in there. A process that is
+killed leaves the old number or the new one, and a `format_version.tmp` that the next one
+overwrites. A repository that cannot be written stays readable with its old number; changing it is
+refused, because jvs could remove what we publish.
 """
 
 from __future__ import annotations
@@ -36,29 +35,29 @@ from holdfast.trees.errors import (
 from holdfast.trees.locking.operation_guard import Guard
 
 FORMAT = 1000
-#: What ours had before, and what every jvs has.
+#: The former format of ours, and the format of every jvs.
 SHARED_FORMAT = 1
 FILE = "format_version"
 
 ABOUT = "repository.json"
 STAGING = "staging"
 _ABOUT_FIELDS = ("name", "repository_id", "created_at")
-#: What only jvs makes in a `.jvs`, whatever its version: the first two when it makes a repository.
+#: Entries that only jvs creates in a `.jvs`: the first two whenever it creates a repository.
 _OF_JVS = ("repo_id", "worktrees", "repo_mode", "restore-plans", "recovery-plans")
-#: Folders that both have, and that are always empty in ours as long as it has the shared format.
+#: Folders that both programs have, and that are always empty in ours in the shared format.
 _FILLED_BY_JVS = ("refs", "gc")
-#: What ours have in gc/ since they have a format of their own.
+#: The entries in gc/ of our repositories, since they have a format of their own.
 _IN_GC = ("settings.json", "plans", "removed")
 
-#: A reader does not wait longer than this for a process that was stopped.
+#: A reader does not wait longer than this for a stopped process.
 _GUARD_SECONDS = 2.0
 
 
 def settle(root: str, control: str) -> tuple[int, HoldfastError | None]:
-    """The format of a repository of ours, brought up to date if that can be done.
+    """The format of a repository of ours, converted to the present one if possible.
 
-    If it cannot, also why not: the repository may be read, and not changed. Raises for everything
-    that is not certainly ours.
+    If that is impossible, also the reason: the repository can then be read, but not changed. Raises
+    for everything that is not certainly ours.
     """
     found = judged(root, control)
     if found == FORMAT:
@@ -75,7 +74,7 @@ def settle(root: str, control: str) -> tuple[int, HoldfastError | None]:
 
 
 def judged(root: str, control: str) -> int:
-    """The format of a repository of ours. Raises for one that is not; it only reads."""
+    """The format of a repository of ours. Raises for any other repository; only reads."""
     number, trouble = _number(f"{control}/{FILE}")
     if number == FORMAT:
         return number
@@ -106,18 +105,18 @@ def traces_of_jvs(control: str) -> list[str]:
         try:
             found += [f"{folder}/{name}" for name in sorted(os.listdir(f"{control}/{folder}"))]
         except OSError:
-            continue  # not there, or not to be read: then it says nothing
+            continue  # missing or unreadable: then it tells nothing
     return found
 
 
 def strangers(control: str, known: tuple[str, ...]) -> list[str]:
-    """What lies in the control folder of a repository of ours that no version of ours made."""
+    """Entries in the control folder of our repository that no version of ours creates."""
     names = {*os.listdir(control)} - {*known, FILE, ABOUT}
     return sorted({*names, *(one for one in traces_of_jvs(control) if not _may_be_ours(one))})
 
 
 def _may_be_ours(name: str) -> bool:
-    """Whether our repositories can have it where jvs has files too: tags, and what gc keeps."""
+    """Whether our repositories may have this entry in folders of both: tags, and gc's files."""
     folder, _slash, rest = name.partition("/")
     if folder == "gc":
         return rest.removesuffix(tree_files.UNFINISHED) in _IN_GC
@@ -125,7 +124,7 @@ def _may_be_ours(name: str) -> bool:
 
 
 def refuse_jvs(folder: str, control: str) -> None:
-    """Raise if the `.jvs` of a folder is jvs's. For folders that are no repository of ours."""
+    """Raise if the `.jvs` of a folder belongs to jvs. For folders that are not our repository."""
     theirs = ["."] if _is_file(control) else traces_of_jvs(control)
     if theirs and not os.path.lexists(f"{control}/{ABOUT}"):
         raise _foreign(folder, theirs, also_ours=False)
@@ -148,7 +147,7 @@ def _number(path: str) -> tuple[int, TreeDamagedError | None]:
 
 
 def _missing(control: str) -> list[str]:
-    """What every repository of ours has, jvs never makes, and is not here, or not whole."""
+    """Files of every repository of ours, never created by jvs, that are missing or damaged here."""
     missing = []
     try:
         about = tree_files.read_json(f"{control}/{ABOUT}")
@@ -167,7 +166,7 @@ def _missing(control: str) -> list[str]:
 
 
 def _is_file(control: str) -> bool:
-    """Whether it is the file that jvs puts into workspaces outside of their repository."""
+    """Whether it is the file that jvs writes into workspaces outside of their repository."""
     try:
         return stat.S_ISREG(os.lstat(control).st_mode)
     except OSError:

@@ -1,11 +1,12 @@
-"""Bringing the snapshots of a jvs repository over. That repository is only read.
+"""Importing the snapshots of a jvs repository, which is only read.
 
-Each snapshot is copied, verified against the hash that jvs wrote down, and published as any other
-of ours; a file that is as it was in the snapshot before is stored once. Ids are made of jvs's own,
-so a second import, or one after a crash, goes on where the last one ended. Tags and pins come
-along, and the latest snapshot of each worktree of jvs gets the tag `jvs-WORKTREE`, so gc keeps it.
+Each snapshot is copied, verified against the hash that jvs recorded, and published like any other;
+a file that is unchanged since the parent is stored once. Our ids are derived from those of jvs, so
+a second import, or one after a crash, continues where the last one ended. Tags and pins are
+imported too, and the latest snapshot of each jvs worktree gets the tag `jvs-WORKTREE`, so that gc
+keeps it.
 
-What does not come along: locks, the audit log, worktrees and what in them no snapshot has.
+Not imported are locks, the audit log, worktrees, and work in them that is in no snapshot.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ if TYPE_CHECKING:
     from holdfast.trees.payload.payload_copy import Account
 
 _ID_CHARACTERS = 20
-#: No room, or nothing may be written: the next snapshot would fare no better.
+#: No space, or read-only: the next snapshot would fail too.
 _NO_USE_TO_GO_ON = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _COMPRESSED = "compression_manifest"
 
 
 class Imported:
-    """What was brought over, what was here already, what could not be, and the tags it got."""
+    """The imported snapshots, those already here, those that failed, and the new tags."""
 
     __slots__ = ("already", "brought", "failed", "root", "tags")
 
@@ -70,7 +71,7 @@ class Imported:
         self.tags: dict[str, str] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        """For other programs: ids of jvs, and ours."""
+        """For other programs: the ids of jvs, and ours."""
         return {
             "from": self.root, "brought": self.brought, "already": self.already,
             "failed": self.failed, "tags": self.tags,
@@ -80,14 +81,14 @@ class Imported:
 def bring(
     repository: Repository, where: str, *, engine: str = "", progress: Progress = SILENT
 ) -> Imported:
-    """Bring over every snapshot of the jvs repository around a folder that is not here yet."""
+    """Import every snapshot that is not here yet from the jvs repository around a folder."""
     repository.check_changeable()
     source = JvsRepository.open(where)
     done = Imported(source.root)
     with in_words(f"importing {source.root}"):
         settle_imports(repository)
         every = source.ids()
-        # So that no gc takes one away before it has its tag.
+        # So that no gc removes one before it has its tag.
         intent = intents.begin(
             repository, intents.IMPORT, alone=True, source=source.root,
             snapshot_ids=[id_here(source, id) for id in every],
@@ -102,7 +103,7 @@ def bring(
 
 
 def id_here(source: JvsRepository, id: str) -> str:
-    """Our id of a snapshot of jvs, which is always the same."""
+    """Our id for a snapshot of jvs, which is always the same."""
     return hashlib.sha256(f"jvs {source.id} {id}".encode()).hexdigest()[:_ID_CHARACTERS]
 
 
@@ -133,7 +134,7 @@ def _bring_one(
 
 
 class _Import:
-    """One snapshot on its way."""
+    """One snapshot that is being imported."""
 
     def __init__(
         self,
@@ -177,7 +178,7 @@ class _Import:
             intent.let_go()
 
     def _payload(self, intent: Intent) -> str:
-        """The folder with the payload: jvs's own, or an unpacked copy of one that is compressed."""
+        """The folder with the payload: that of jvs, or an unpacked copy of a compressed one."""
         snapshot = self._snapshot
         if not snapshot.fields.get("compression"):
             return snapshot.folder
@@ -216,7 +217,7 @@ class _Import:
         return account
 
     def _parent(self) -> str:
-        """Our copy of the snapshot before it, or of the one before that one."""
+        """Our copy of its parent, or of the nearest ancestor that is here."""
         seen = set()
         at = self._snapshot.parent
         while at and at not in seen:
@@ -243,7 +244,7 @@ class _Import:
             "note": str(fields.get("note", "")),
             "engine": self._engine.name,
             "isolation": "exclusive",
-            # jvs without locks promises nothing about writers, and says nothing.
+            # jvs without locks promises nothing about writers, and records nothing.
             "consistency_level": level if level in LEVELS else BEST_EFFORT,
             "holder_id": None,
             "fencing_token": token if isinstance(token, int) else None,
@@ -283,7 +284,7 @@ def _tag_all(repository: Repository, source: JvsRepository, done: Imported) -> N
 
 
 def _brought_up_to(source: JvsRepository, id: str, here: dict[str, str]) -> str:
-    """The snapshot, or if it could not come over, the nearest one before it that could."""
+    """The snapshot, or if it could not be imported, the nearest ancestor that could."""
     seen = set()
     while id and id not in here and id not in seen:
         seen.add(id)
@@ -292,7 +293,7 @@ def _brought_up_to(source: JvsRepository, id: str, here: dict[str, str]) -> str:
 
 
 def _follow(repository: Repository, name: str, id: str, here: dict[str, str]) -> str:
-    """The tag of a worktree of jvs goes with it from one import to the next."""
+    """Move the tag of a jvs worktree to its present snapshot."""
     known = tags.find(repository, name)
     if known is None or known.snapshot_id not in here.values():
         return _tag(repository, name, id, here[id])
@@ -300,17 +301,17 @@ def _follow(repository: Repository, name: str, id: str, here: dict[str, str]) ->
 
 
 def _tag(repository: Repository, name: str, id: str, here: str) -> str:
-    """Give it the name that jvs has for it, or one like that if it is taken or cannot be ours."""
+    """Tag it with its name in jvs, or a similar one if that is in use or invalid here."""
     for one in (name, f"jvs-{name}", f"{name}-{id}", f"jvs-{name}-{id}"):
         try:
             return tags.add(repository, one, here).name
         except (TreeExistsError, BadTreeError):
             continue
-    return tags.add(repository, f"jvs-{id}", here, move=True).name  # which names it in any case
+    return tags.add(repository, f"jvs-{id}", here, move=True).name  # a name that always works
 
 
 def _unpack(root: str, path: str, size: int) -> None:
-    """Put a file in the place of its packed form."""
+    """Replace a packed file by its content."""
     parts = path.split("/")
     if not path or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"{path!r} leads out of the tree")

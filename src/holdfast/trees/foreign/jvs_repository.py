@@ -1,16 +1,16 @@
 """Repositories of jvs, read and never written: of 6.5, which has locks, and of those after it.
 
     .jvs/format_version             1
-    .jvs/repo_id                    a name that no other repository has
+    .jvs/repo_id                    a unique name of the repository
     .jvs/worktrees/NAME/config.json head_snapshot_id, latest_snapshot_id
-    .jvs/descriptors/ID.json        with a checksum over all fields but two
+    .jvs/descriptors/ID.json        with a checksum over all but two fields
     .jvs/snapshots/ID/              the payload itself, and .READY at its top
     .jvs/refs/NAME.json             6.5: a name for a snapshot; later ones keep tags in descriptors
-    .jvs/gc/pins/*.json             snapshots that are to stay
+    .jvs/gc/pins/*.json             snapshots to keep
 
-Both compute their checksums from JSON as Go writes it. The hash of a payload is made of one line
-for each entry: kind, path, mode, size and the hash of its content. All of that is in our manifest
-too, so what was brought over is verified, not what was read before.
+Both compute their checksums over JSON as Go writes it. The hash of a payload covers one line for
+each entry: kind, path, mode, size and the hash of its content. All of that is in our manifest too,
+so the imported copy is verified, not the source that was read before.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from holdfast.trees.foreign import format_numbers
 from holdfast.trees.payload import entry_lists, payload_walk
 from holdfast.trees.snapshots.descriptors import READY
 
-#: What jvs puts at the top of a payload.
+#: The files that jvs adds at the top of a payload.
 MARKS = frozenset((READY, f"{READY}.gz"))
-#: A descriptor says nothing of itself with these two.
+#: The two fields that the checksum of a descriptor leaves out.
 _NOT_SUMMED = ("descriptor_checksum", "integrity_state")
-#: All that versions without locks summed, until they summed everything.
+#: The fields that versions without locks summed, until they summed all fields.
 _SUMMED_ONCE = frozenset(
     ("snapshot_id", "parent_id", "worktree_name", "created_at", "note", "tags", "engine",
      "payload_root_hash")
@@ -51,7 +51,7 @@ _HTML = str.maketrans(
 
 
 class JvsSnapshot:
-    """One snapshot of jvs whose descriptor and mark are what was written."""
+    """One snapshot of jvs with an undamaged descriptor and mark."""
 
     __slots__ = ("fields", "folder", "id", "mark")
 
@@ -63,13 +63,13 @@ class JvsSnapshot:
 
     @property
     def parent(self) -> str:
-        """The snapshot before it; empty if there was none."""
+        """Its parent; empty if it had none."""
         return str(self.fields.get("parent_id") or "")
 
     def check(self, folder: str) -> None:
-        """Raise unless our copy of it, by its manifest, has the hash that jvs wrote down."""
+        """Raise unless our copy of it, by its manifest, has the hash that jvs recorded."""
         wanted = self.fields.get("payload_root_hash")
-        # 6.5 leaves out every file that is called like the mark, the others only the mark.
+        # 6.5 leaves out every file with the name of the mark, the others only the mark itself.
         if wanted not in (payload_hash(folder), payload_hash(folder, without_marks=True)):
             raise _damaged(self.id, "its payload has changed since jvs took the snapshot")
 
@@ -84,7 +84,7 @@ class JvsRepository:
 
     @classmethod
     def open(cls, where: str) -> JvsRepository:
-        """The repository of jvs around a folder."""
+        """The jvs repository around a folder."""
         for folder in upwards(os.path.realpath(where)):
             control = f"{folder}/.jvs"
             if os.path.isfile(control):
@@ -120,13 +120,13 @@ class JvsRepository:
             )
 
     def ids(self) -> list[str]:
-        """The ids of all snapshots that are described, the oldest first: they begin with a time."""
+        """The ids of all snapshots with descriptors, oldest first: they begin with a time."""
         names = _names(f"{self._control}/descriptors")
         found = (name.removesuffix(".json") for name in names if name.endswith(".json"))
         return [id for id in found if _ID.fullmatch(id)]
 
     def read(self, id: str) -> JvsSnapshot:
-        """A snapshot. Raises TreeDamagedError if descriptor or mark is not what was written."""
+        """A snapshot. Raises TreeDamagedError if its descriptor or mark is damaged."""
         folder = f"{self._control}/snapshots/{id}"
         try:
             fields = tree_files.read_json(f"{self._control}/descriptors/{id}.json")
@@ -145,15 +145,15 @@ class JvsRepository:
         return JvsSnapshot(id, folder, fields, mark)
 
     def parent_of(self, id: str) -> str:
-        """The snapshot before one, also of one that is damaged, if its descriptor is not; empty if
-        there was none or nothing tells."""
+        """The parent of a snapshot, even a damaged one if its descriptor is readable; empty if it
+        had none or if that is unknown."""
         fields = self._fields(f"descriptors/{id}.json")
         whole = fields.get("descriptor_checksum") in _checksums(fields)
         parent = fields.get("parent_id")
         return str(parent) if whole and _is_id(parent) else ""
 
     def heads(self) -> Iterator[tuple[str, str]]:
-        """Every worktree with its latest snapshot, and with its current one if that is older."""
+        """Every worktree with its latest snapshot, and also its current one if that is older."""
         for name in _names(f"{self._control}/worktrees"):
             about = self._fields(f"worktrees/{name}/config.json")
             current = about.get("head_snapshot_id")
@@ -164,7 +164,7 @@ class JvsRepository:
                 yield f"{name}-current", str(current)
 
     def refs(self) -> Iterator[tuple[str, str]]:
-        """Every name that 6.5 keeps for a snapshot, and the pins."""
+        """The names of snapshots that 6.5 keeps, and the pins."""
         for name in _names(f"{self._control}/refs"):
             about = self._fields(f"refs/{name}")
             id = about.get("target_id") or about.get("snapshot_id")
@@ -179,7 +179,7 @@ class JvsRepository:
         try:
             return tree_files.read_json(f"{self._control}/{name}")
         except (OSError, ValueError):
-            return {}  # without it a snapshot has no name here, and is brought over all the same
+            return {}  # without it a snapshot has no name here, but is imported anyway
 
     def _text(self, name: str) -> str:
         try:
@@ -189,7 +189,7 @@ class JvsRepository:
 
 
 def payload_hash(folder: str, *, without_marks: bool = False) -> str:
-    """The hash that jvs gives to a payload, from the manifest of our copy of it."""
+    """The hash of a payload as jvs computes it, from the manifest of our copy."""
     lines = []
     originals: dict[str, dict[str, Any]] = {}
     for fields in entry_lists.manifest(folder):
@@ -222,7 +222,7 @@ def _sha(text: str) -> str:
 
 
 def _checksums(fields: dict[str, Any]) -> set[str]:
-    """What the checksum of a descriptor may be: of all fields, or of those that once counted."""
+    """The valid checksums of a descriptor: over all fields, or over those that once counted."""
     emptied = {**fields, **dict.fromkeys(_NOT_SUMMED, "")}
     once = {name: emptied[name] for name in emptied if name in {*_SUMMED_ONCE, *_NOT_SUMMED}}
     return {

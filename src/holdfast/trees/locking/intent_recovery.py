@@ -1,8 +1,8 @@
-"""Finishing, or taking back, what somebody did not live to finish.
+"""Recovery: finishes or rolls back the operations of processes that died.
 
-Whether an operation had become visible decides: what had is finished, what had not is taken
-back. Both the doctor and the next operation on the same worktree do it, and so does an operation
-that fails, with itself. Everything here can be interrupted anywhere and done again.
+An operation whose result had become visible is finished; any other is rolled back. The doctor does
+this, the next operation on the same worktree does, and an operation that fails does it for itself.
+Every step can be interrupted at any point and repeated.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 
 
 def settle_abandoned(repository: Repository, worktree_id: str) -> None:
-    """All that was left behind by those who worked on a worktree and are gone."""
+    """Settle all abandoned operations on a worktree."""
     for intent in intents.abandoned(repository):
         if intent.text("worktree_id") == worktree_id:
             settle(repository, intent)
 
 
 def settle_collections(repository: Repository) -> None:
-    """What every gc left behind that did not live to finish."""
+    """Settle every gc that was interrupted."""
     _settle_all(repository, intents.COLLECT)
 
 
 def settle_imports(repository: Repository) -> None:
-    """What every import left behind that did not live to finish."""
+    """Settle every import that was interrupted."""
     _settle_all(repository, intents.IMPORT_ONE, intents.IMPORT)
 
 
 def _settle_all(repository: Repository, *operations: str) -> None:
     for intent in intents.abandoned(repository):
-        if intent.operation in (*operations, ""):  # or what cannot be read: it never began
+        if intent.operation in (*operations, ""):  # an unreadable one never began
             settle(repository, intent)
 
 
 def settle(repository: Repository, intent: Intent) -> str:
-    """Finish an operation or take it back, and close its intent. In words, what was done."""
+    """Finish an operation or roll it back, and close its intent. Returns a sentence about it."""
     doing = {
         intents.SNAPSHOT: _settle_snapshot,
         intents.RESTORE_IN_PLACE: _settle_restore,
@@ -63,7 +63,7 @@ def settle(repository: Repository, intent: Intent) -> str:
 
 
 def staging(repository: Repository, id: str) -> str:
-    """The folder in which an operation builds, and into which it moves what goes away."""
+    """The folder in which an operation builds, and into which it moves what it removes."""
     return repository.path("staging", id)
 
 
@@ -76,7 +76,7 @@ def _settle_snapshot(repository: Repository, intent: Intent) -> str:
         _finish_snapshot(repository, id, worktree)
         return "finished: the snapshot was whole"
     final = descriptors.folder(repository, id)
-    if os.path.lexists(final):  # it has its name, and no descriptor: nobody has ever seen it
+    if os.path.lexists(final):  # named, but without a descriptor: it was never visible
         os.rename(final, f"{final}{tree_files.UNFINISHED}")
     tree_files.remove_tree(f"{final}{tree_files.UNFINISHED}")
     tree_files.remove(f"{descriptors.path(repository, id)}{tree_files.UNFINISHED}")
@@ -88,7 +88,7 @@ def _finish_snapshot(repository: Repository, id: str, worktree: Worktree | None)
     if worktree is not None:
         with worktree.guard():
             parent = fields.get("parent_snapshot_id") or ""
-            # A head that is not whole has been passed over: the parent is the one before it.
+            # A head that is not whole was skipped: the parent is the one before it.
             if parent in (worktree.head(), descriptors.nearest(repository, worktree.head())):
                 worktree.move_head(id)
     from holdfast.trees.snapshots.taking import published_facts
@@ -106,7 +106,7 @@ def _settle_restore(repository: Repository, intent: Intent) -> str:
 
 
 def restored_facts(intent: Intent) -> dict[str, Any]:
-    """What the audit log says about a restore in place."""
+    """The facts for the audit log about a restore in place."""
     names = (
         "worktree_id", "worktree", "snapshot_id", "previous_head", "reason", "holder_id",
         "fencing_token",
@@ -123,7 +123,7 @@ def _settle_create(repository: Repository, intent: Intent) -> str:
 
 
 def created_facts(intent: Intent) -> dict[str, Any]:
-    """What the audit log says about a new worktree."""
+    """The facts for the audit log about a new worktree."""
     names = ("worktree_id", "worktree", "snapshot_id", "isolation")
     return {"operation_id": intent.id, **{name: intent.fields.get(name) for name in names}}
 
@@ -140,19 +140,19 @@ def _settle_remove(repository: Repository, intent: Intent) -> str:
 
 
 def removed_facts(intent: Intent) -> dict[str, Any]:
-    """What the audit log says about a worktree that was removed."""
+    """The facts for the audit log about a removed worktree."""
     names = ("worktree_id", "worktree", "head", "holder_id", "fencing_token")
     return {"operation_id": intent.id, **{name: intent.fields.get(name) for name in names}}
 
 
 def _settle_collection(repository: Repository, intent: Intent) -> str:
-    """The snapshots that are out of sight go away with the staging folder; the others stay."""
+    """Remove the snapshots that are already in the staging folder; the others stay."""
     removed = []
     for id in intent.fields.get("snapshot_ids") or ():
         if not isinstance(id, str) or not descriptors.is_id(id):
             continue
         if os.path.lexists(descriptors.path(repository, id)):
-            continue  # it was not its turn yet, or it has been imported again
+            continue  # not reached yet, or imported again since
         if os.path.lexists(descriptors.tombstone(repository, id)):
             removed.append(id)
             tree_files.remove_tree(descriptors.folder(repository, id))
@@ -163,14 +163,14 @@ def _settle_collection(repository: Repository, intent: Intent) -> str:
 
 
 def collected_facts(intent: Intent, removed: list[str]) -> dict[str, Any]:
-    """What the audit log says about a gc."""
+    """The facts for the audit log about a gc."""
     return {
         "operation_id": intent.id, "plan_id": intent.text("plan_id"), "removed": removed,
     }  # fmt: skip
 
 
 def _settle_import(repository: Repository, intent: Intent) -> str:
-    """What was brought over is whole and stays; only its tags may be missing."""
+    """Imported snapshots are whole and stay; only their tags may be missing."""
     return "finished: import it again for the rest, and for the tags"
 
 
@@ -180,7 +180,7 @@ def _settle_unknown(repository: Repository, intent: Intent) -> str:
 
 
 def _worktree(repository: Repository, intent: Intent) -> Worktree | None:
-    """The worktree that an intent is about, if it is still the same."""
+    """The worktree of an intent, if it is still the same one."""
     try:
         found = worktrees.find(repository, intent.text("worktree"))
     except HoldfastError:
@@ -189,7 +189,7 @@ def _worktree(repository: Repository, intent: Intent) -> Worktree | None:
 
 
 def _append_once(repository: Repository, event: str, field: str, facts: dict[str, Any]) -> None:
-    """Write what is missing in the audit log; whoever was killed may have written it himself."""
+    """Write a missing line to the audit log; the killed process may have written it already."""
     for record in audit_log.records(repository):
         if record.get("event") == event and record.get(field) == facts[field]:
             return

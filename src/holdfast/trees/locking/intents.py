@@ -1,8 +1,9 @@
-"""Intents: what somebody is in the middle of.
+"""Intents: records of operations in progress.
 
-An intent is written before anything else that an operation leaves on the disk and removed after
-everything else. Its file is locked (`flock`) as long as the operation lives: whoever can lock it
-knows for certain that nobody is at it any more, whatever machine, container or user it was.
+An intent is written before anything else that an operation leaves on the disk, and removed after
+everything else. Its file is locked (`flock`) while the operation's process lives: a process that
+can lock it knows for certain that the operation was abandoned, whatever machine, container or user
+it belonged to.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SUFFIX = ".json"
 
 
 class Intent:
-    """One operation that is under way, or was. `close` removes it."""
+    """One operation, in progress or abandoned. `close` removes the intent."""
 
     def __init__(self, path: str, descriptor: int, fields: dict[str, Any]) -> None:
         self._path: Final = path
@@ -48,7 +49,7 @@ class Intent:
 
     @property
     def operation(self) -> str:
-        """What was to be done; empty if that cannot be read."""
+        """The kind of operation; empty if it cannot be read."""
         return str(self.fields.get("operation", ""))
 
     def text(self, name: str) -> str:
@@ -56,19 +57,19 @@ class Intent:
         return str(self.fields.get(name) or "")
 
     def close(self) -> None:
-        """The operation has left nothing behind, or all of it is finished."""
+        """Remove the intent: the operation is finished, or has left nothing behind."""
         tree_files.remove(self._path)
         self.let_go()
 
     def let_go(self) -> None:
-        """Leave it for the doctor."""
+        """Leave the intent for the doctor."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def begin(repository: Repository, operation: str, *, alone: bool = False, **facts: Any) -> Intent:
-    """Write down what is about to be done. With `alone`, at most one of its kind is under way."""
+    """Write an intent. With `alone`, only one operation of its kind may be in progress."""
     id = facts.pop("id", None) or new_id()
     path = repository.path("intents", f"{id}{_SUFFIX}")
     fields = {"operation": operation, "pid": os.getpid(), "started_at": repository.now, **facts}
@@ -89,7 +90,7 @@ def begin(repository: Repository, operation: str, *, alone: bool = False, **fact
 
 
 def abandoned(repository: Repository) -> Iterator[Intent]:
-    """Those of which it is certain that nobody is at them any more. Each is ours until let go."""
+    """The intents that are certainly abandoned. Each is locked for us until it is let go."""
     for path in _paths(repository):
         with guard(repository):
             found = _claim(path)
@@ -101,7 +102,7 @@ def abandoned(repository: Repository) -> Iterator[Intent]:
 
 
 def ids(repository: Repository) -> set[str]:
-    """The names of all operations that are written down."""
+    """The names of all recorded operations."""
     return {os.path.basename(path).removesuffix(_SUFFIX) for path in _paths(repository)}
 
 
@@ -125,7 +126,7 @@ def _claim(path: str) -> Intent | None:
 
 
 def needed(repository: Repository) -> set[str]:
-    """The snapshots that operations under way make or read. Only inside the guard is it certain."""
+    """The snapshots that running operations take or read; reliable only inside the guard."""
     found = ids(repository)
     for fields in _readable(repository):
         found.add(str(fields.get("snapshot_id") or ""))
@@ -135,17 +136,17 @@ def needed(repository: Repository) -> set[str]:
 
 
 def guard(repository: Repository) -> Guard:
-    """What an operation takes to begin, and whoever asks which snapshots are needed.
+    """The guard for beginning an operation, and for finding out which snapshots are needed.
 
-    Nobody sees an intent between its making and its locking, and no snapshot goes away between
-    the question who needs it and its removal.
+    It hides an intent between its creation and its locking, and lets no snapshot become needed
+    between the check and its removal.
     """
     repository.check_changeable()
     return Guard(repository.path("intents", "intents.guard"), "the list of intents")
 
 
 def is_under_way(repository: Repository, operation: str) -> bool:
-    """Whether an operation of that kind is written down, by a living process or a dead one."""
+    """Whether an operation of that kind is recorded, by a living process or a dead one."""
     return any(one.get("operation") == operation for one in _readable(repository))
 
 
@@ -160,7 +161,7 @@ def _refuse_second(repository: Repository, operation: str) -> None:
 
 
 def _readable(repository: Repository) -> Iterator[dict[str, Any]]:
-    """The facts of all that can be read. What cannot was never flushed, so it had not begun."""
+    """The facts of all readable intents. An unreadable one was never flushed: it had not begun."""
     for path in _paths(repository):
         try:
             yield tree_files.read_json(path)

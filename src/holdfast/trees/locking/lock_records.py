@@ -1,8 +1,8 @@
 """The record of a worktree's lock, with the seven fields that every program may rely on.
 
-Beside each record lies its counter, which outlives it: the last token that was issued, so that
-no number is ever issued twice, and when the lease ends by the machine's own uptime, so that
-setting the wall clock neither frees nor freezes anything. Other programs need only the record.
+Each record has a counter file, which outlives it. The counter has the last token that was issued,
+so that no token is ever issued twice, and the end of the lease by the machine's uptime, so that
+setting the wall clock neither ends nor extends a lease. Other programs need only the record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LockRecord(Value):
-    """Who may write into a worktree, until when, and with which token."""
+    """Who may write to a worktree, until when, and with which token."""
 
     __slots__ = (
         "created_at", "fencing_token", "holder_id", "last_renewed_at", "lease_expires_at",
@@ -48,12 +48,12 @@ class LockRecord(Value):
         self.fencing_token: Final = fencing_token
 
     def to_dict(self) -> dict[str, Any]:
-        """The seven fields in the order in which they are told."""
+        """The seven fields, in their fixed order."""
         return {name: getattr(self, name) for name in _ORDER}
 
     @property
     def lease_seconds(self) -> float:
-        """How long a lease it is, when it is fresh."""
+        """The full length of the lease."""
         return (moment(self.lease_expires_at) - moment(self.last_renewed_at)) / SECOND
 
     def renewed(self, now: int, lease_seconds: float) -> LockRecord:
@@ -70,7 +70,7 @@ _ORDER = (
 
 
 def read_record(path: str) -> LockRecord | None:
-    """The record in a file; None if there is none. Raises ValueError if it cannot be one."""
+    """The record in a file; None without a file. Raises ValueError for an invalid one."""
     try:
         fields = tree_files.read_json(path)
     except FileNotFoundError:
@@ -100,8 +100,8 @@ class Counter:
 
     @classmethod
     def read(cls, path: str) -> Counter:
-        """The counter in a file. One that cannot be read says nothing, which is safe: the next
-        token comes from the wall clock then."""
+        """The counter in a file. An unreadable one counts as empty, which is safe: the next token
+        then comes from the wall clock."""
         try:
             fields = tree_files.read_json(path)
             made = cls(
@@ -113,26 +113,26 @@ class Counter:
         return made
 
     def write(self, path: str) -> None:
-        """Put it on the disk."""
+        """Write it to the disk."""
         tree_files.replace(
             path, tree_files.pretty({name: getattr(self, name) for name in self.__slots__})
         )
 
     def next(self, record: LockRecord | None, reading: Reading) -> int:
-        """A token that is greater than every one before, also if the counter was lost."""
+        """A token greater than every earlier one, even if the counter was lost."""
         seen = max(self.token, record.fencing_token if record is not None else 0)
         return max(seen + 1, reading.wall)
 
 
 def is_expired(record: LockRecord, counter: Counter, reading: Reading) -> bool:
-    """Whether the lease has run out: by uptime where that is known, else by the wall clock."""
+    """Whether the lease has expired: by uptime where that is known, else by the wall clock."""
     if counter.lock_id == record.lock_id and counter.boot == reading.boot != "":
         return reading.uptime >= counter.ends_at_uptime
     return reading.wall >= moment(record.lease_expires_at)
 
 
 def moment(text: str) -> int:
-    """The microseconds since 1970 that a text in ISO 8601 means. Raises ValueError."""
+    """The microseconds since 1970 of an ISO 8601 text. Raises ValueError."""
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")

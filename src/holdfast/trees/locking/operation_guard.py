@@ -1,9 +1,9 @@
-"""A guard: one process at a time does what must not come between what another one does.
+"""A guard: a short critical section that one process at a time may enter.
 
-It is an advisory `flock` on a file of its own, so the kernel opens it when its holder dies. It
-is held for a check and a few renames, and Ctrl-C waits until it is left. A process that is
-stopped inside keeps the others waiting until it goes on or is killed; they give up after a while
-and say which process it is.
+It is an advisory `flock` on a file of its own, so the kernel releases it when its holder dies. It
+is held for a check and a few renames, and Ctrl-C takes effect when it is left. A process that is
+stopped inside makes the others wait until it continues or is killed; they give up after a while
+and name the process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEADLINE_SECONDS = 10.0
 
 
 class Guard:
-    """Open for one at a time; `with Guard(path, "the worktree main"):`."""
+    """One process at a time: `with Guard(path, "the worktree main"):`."""
 
     def __init__(self, path: str, what: str, seconds: float = DEADLINE_SECONDS) -> None:
         self._path: Final = path
@@ -47,7 +47,7 @@ class Guard:
                 raise
             if self._is_current(gate):
                 break
-            gate.close()  # it was removed, with its worktree, while we waited
+            gate.close()  # the file was removed with its worktree while we waited
         self._gate = gate
         self._quiet = undisturbed()
         self._quiet.__enter__()

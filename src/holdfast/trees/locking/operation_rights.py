@@ -1,8 +1,8 @@
-"""What every operation that changes a worktree has in common: who does it, and with what right.
+"""The right to change a worktree, which every operation that changes one needs.
 
-`Right` is the lock and the token of an exclusive worktree, checked before the work, kept alive
-during it, and checked again inside the guard at the moment at which the result becomes visible.
-A shared worktree has no lock, so there the right is everybody's.
+`Right` is the lock and the token of an exclusive worktree: checked before the work, kept alive
+during it, and checked again inside the guard at the moment when the result becomes visible. A
+shared worktree has no lock, so there every caller has the right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-#: A lease is renewed when this part of it has passed, and looked at more often than that.
+#: A lease is renewed when this part of it has passed, and checked more often than that.
 _RENEW_AFTER = 1 / 3
 
 
@@ -36,11 +36,11 @@ class Right:
 
     @property
     def holder_id(self) -> str:
-        """Whose right it is."""
+        """The holder who has the right."""
         return self._holder_id
 
     def keep(self) -> None:
-        """Renew the lease if it is time. Raises if it is lost, or ran out for a moment."""
+        """Renew the lease if it is due. Raises if it is lost, or had expired meanwhile."""
         if self.token is None:
             return
         now = monotonic()
@@ -50,6 +50,6 @@ class Right:
         self._renewed_at = now
 
     def check(self) -> None:
-        """Fail unless the right is still ours. At the commit point, inside the guard."""
+        """Raise unless the right is still ours. For the commit point, inside the guard."""
         if self.token is not None:
             worktree_locks.check(self._worktree, self._holder_id, token=self.token)

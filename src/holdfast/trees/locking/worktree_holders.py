@@ -1,4 +1,4 @@
-"""Whose worktree lock it is: `host:user:pid:start_time` of whoever lasts, never of the command.
+"""The holder of a worktree's lock: `host:user:pid:start_time` of a process that outlives commands.
 
 The process is the terminal's session, the agent or the runner around the command, as
 `holdfast.manager.owners.identity` finds it. A holder with a name and no process (`--holder NAME`)
@@ -15,7 +15,7 @@ from holdfast.manager.owners.identity import Self, whoami
 
 
 class Me:
-    """Who asks: the id that stands in records, and how it was found out."""
+    """The caller: the id that records use, and how it was determined."""
 
     __slots__ = ("how", "id")
 
@@ -25,13 +25,13 @@ class Me:
 
 
 def me(environ: Mapping[str, str], *, holder: str | None = None) -> Me:
-    """Whoever calls this command, or whom it names."""
+    """The caller of this command, or the holder that it names."""
     found: Self = whoami(environ, holder=holder)
     return Me(holder_id(found.holder), found.how)
 
 
 def holder_id(holder: Holder) -> str:
-    """A holder as one text with four parts; two holders that differ have different ones."""
+    """A holder as a text with four parts; different holders have different texts."""
     host = _part(
         os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
     )
@@ -42,5 +42,5 @@ def holder_id(holder: Holder) -> str:
 
 
 def _part(text: str) -> str:
-    """A text without the sign that separates the parts."""
+    """A text without the character that separates the parts."""
     return text.replace("%", "%25").replace(":", "%3A") or "unknown"

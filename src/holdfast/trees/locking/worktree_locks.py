@@ -1,11 +1,11 @@
 """The lock of an exclusive worktree: acquire, renew, release, steal, and the check before a commit.
 
 Every change is a compare-and-swap inside the worktree's guard. The counter is written before the
-record: whoever is killed in between has burnt a number and taken nothing. A lease is only for
-progress; what makes it safe is that the token is checked again, inside the guard, at the moment
-at which something becomes visible.
+record: a process that is killed in between has used up a token and acquired nothing. The lease
+exists only for progress; safety comes from checking the token again, inside the guard, at the
+moment when a result becomes visible.
 
-A lock whose owner is dead still waits for its end and for an explicit steal.
+A lock whose owner is dead must still expire and be stolen explicitly.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNREADABLE = "unreadable"
 
 
 class LockState:
-    """What stands in the way, as one look at the files shows it."""
+    """The state of a lock, as read from the files once."""
 
     __slots__ = ("record", "remaining_seconds", "state", "why")
 
@@ -59,7 +59,7 @@ class LockState:
 
 
 def status(worktree: Worktree) -> LockState:
-    """Who has the lock now. It takes no guard and changes nothing."""
+    """Who holds the lock now. Takes no guard and changes nothing."""
     reading = worktree.repository.clock.read()
     try:
         record = read_record(_record_path(worktree))
@@ -79,7 +79,7 @@ def status(worktree: Worktree) -> LockState:
 def acquire(
     worktree: Worktree, holder_id: str, *, lease_seconds: float = LEASE_SECONDS_DEFAULT
 ) -> LockRecord:
-    """Take the lock of a worktree that nobody has."""
+    """Acquire the lock of a worktree if it is free."""
     checked_lease(lease_seconds)
     _refuse_shared(worktree)
     with worktree.guard():
@@ -100,9 +100,9 @@ def renew(
     token: int | None = None,
     lease_seconds: float | None = None,
 ) -> LockRecord:
-    """Extend one's own lease. An expired one is refused: only a steal takes that lock again.
+    """Extend the holder's own lease. An expired one is refused: that lock must be stolen.
 
-    Nothing kept others out since the lease ended, and a new token tells that this was so.
+    Since the lease ended nothing has kept others out, and a new token makes that visible.
     """
     if lease_seconds is not None:
         checked_lease(lease_seconds)
@@ -115,7 +115,7 @@ def renew(
 
 
 def release(worktree: Worktree, holder_id: str, *, token: int | None = None) -> LockRecord:
-    """Give one's own lock back, expired or not."""
+    """Release the holder's own lock, expired or not."""
     with worktree.guard():
         record = _Desk(worktree).own(holder_id, token)
         audit_log.append(worktree.repository, "lock_released", _facts(worktree, record))
@@ -131,9 +131,9 @@ def steal(
     lease_seconds: float = LEASE_SECONDS_DEFAULT,
     reason: str = "",
 ) -> LockRecord:
-    """Take over a lock whose lease has run out. Of many who try, one gets it.
+    """Take over a lock whose lease has expired. Of several contenders, exactly one succeeds.
 
-    It is in the audit log, with both parties, before it takes effect.
+    The audit log records it, with both parties, before it takes effect.
     """
     checked_lease(lease_seconds)
     _refuse_shared(worktree)
@@ -157,8 +157,8 @@ def steal(
 def check(worktree: Worktree, holder_id: str, *, token: int | None = None) -> LockRecord:
     """The record, if this holder may change the worktree with it now.
 
-    Without a guard around it this says only how it is at this moment. With a token, a lock that
-    was taken over since is `E_FENCING_MISMATCH`, whoever has it now.
+    Without a guard around it, the answer holds only for this moment. With a token, a lock that has
+    been taken over since is `E_FENCING_MISMATCH`, whoever holds it now.
     """
     desk = _Desk(worktree)
     record = desk.own(holder_id, token)
@@ -168,7 +168,7 @@ def check(worktree: Worktree, holder_id: str, *, token: int | None = None) -> Lo
 
 
 def discard(worktree: Worktree) -> None:
-    """Remove the lock with the worktree. Only inside the guard, which is removed as well."""
+    """Remove the lock with its worktree. Only inside the guard, which is removed as well."""
     for path in (_record_path(worktree), _counter_path(worktree)):
         tree_files.remove(path)
     tree_files.remove(worktree.repository.path("locks", f"{worktree.id}.guard"))
@@ -193,7 +193,7 @@ class _Desk:
             self.is_expired = is_expired(self.record, self._counter, self._reading)
 
     def _judge_unreadable(self, error: Exception, steals: bool) -> None:
-        """A record that cannot be read keeps everybody out for one lease, then may be stolen."""
+        """An unreadable record refuses every holder for one lease; then it can be stolen."""
         written = os.stat(_record_path(self._worktree), follow_symlinks=False).st_mtime
         left = written + LEASE_SECONDS_DEFAULT - self._reading.wall / SECOND
         self.is_expired = left <= 0
@@ -206,7 +206,7 @@ class _Desk:
         )
 
     def own(self, holder_id: str, token: int | None) -> LockRecord:
-        """The record, if it is this holder's and has this token."""
+        """The record, if it belongs to this holder and has this token."""
         record, name = self.record, self._worktree.name
         if token is not None and (record is None or record.fencing_token != token):
             now = f"{record.holder_id} holds it" if record else "it is not held"
@@ -230,8 +230,8 @@ class _Desk:
         return record
 
     def issue(self, holder_id: str, lease_seconds: float) -> LockRecord:
-        """A new lock with a new token. The number is used up from here on."""
-        import uuid  # which takes as long as all the rest, and is seldom needed
+        """A new lock with a new token, which is used up from here on."""
+        import uuid  # importing it takes as long as all the rest, and it is seldom needed
 
         now = self._reading.wall
         record = LockRecord(
@@ -244,7 +244,7 @@ class _Desk:
         return record
 
     def extend(self, record: LockRecord, lease_seconds: float) -> LockRecord:
-        """The same lock with a lease from now on."""
+        """The same lock with a lease that starts now."""
         renewed = record.renewed(self._reading.wall, lease_seconds)
         self._count(renewed, lease_seconds)
         self.replace(renewed)
@@ -258,7 +258,7 @@ class _Desk:
         )
 
     def publish(self, record: LockRecord) -> None:
-        """Make the record, by a link: it cannot overwrite one that some other program made."""
+        """Create the record with a link, which cannot overwrite another program's record."""
         path = _record_path(self._worktree)
         beside = f"{path}{tree_files.UNFINISHED}"
         tree_files.remove(beside)
@@ -272,7 +272,7 @@ class _Desk:
         tree_files.flush_folder(os.path.dirname(path))
 
     def replace(self, record: LockRecord) -> None:
-        """Put the record in the place of another."""
+        """Replace the record."""
         tree_files.replace(_record_path(self._worktree), tree_files.pretty(record.to_dict()))
 
 
@@ -293,7 +293,7 @@ def _refuse_shared(worktree: Worktree) -> None:
 
 
 def _check_there(worktree: Worktree) -> None:
-    """Fail if the worktree was removed while we waited."""
+    """Raise if the worktree was removed while we waited."""
     if not os.path.exists(worktree.control("id")):
         raise LockNotHeldError(
             f"worktree {worktree.name} has been removed meanwhile", hint="holdfast tree list"

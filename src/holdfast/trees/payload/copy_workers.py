@@ -1,7 +1,8 @@
 """Threads that copy and hash large files while the small ones go on beside them.
 
-Copying and hashing both leave the interpreter free. Whoever waits for an answer goes on beating,
-so that a lease is renewed while one huge file takes its time. Ctrl-C never reaches these threads.
+Copying and hashing both release the interpreter lock. A thread that waits for an answer keeps
+beating, so that a lease is renewed while one huge file is copied. Ctrl-C never reaches these
+threads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from holdfast.trees.kernel_calls import undisturbed
 
 WORKERS = 2
-#: So many large files may be open at once.
+#: How many large files may be open at the same time.
 JOBS_MAX = 8
 _BEAT_SECONDS = 0.1
 
@@ -23,7 +24,7 @@ class Stopped(Exception):
 
 
 class Job:
-    """One piece of work, and its answer when it is there."""
+    """One piece of work, and its answer once it is done."""
 
     __slots__ = ("_answer", "_done", "_drop", "_trouble", "_work")
 
@@ -75,14 +76,14 @@ class Workers:
             thread.join()
 
     def check(self) -> None:
-        """For jobs, now and then: raise if nobody wants the answer any more."""
+        """For jobs to call regularly: raise if the operation was given up."""
         if self._stopped:
             raise Stopped
 
     def submit(self, work: Callable[[], str], drop: Callable[[], None]) -> Job:
-        """Have something done; waits while there is too much to do already.
+        """Submit a job; waits while the queue is full.
 
-        If nobody wants it any more when its turn comes, it is dropped instead.
+        If the operation has been given up when the job's turn comes, `drop` is called instead.
         """
         if len(self._threads) < WORKERS:
             self._start()

@@ -1,12 +1,12 @@
-"""Two lists that are written on the way through a tree, in the order of the walk.
+"""Two lists of a tree's entries, written during a walk and in its order.
 
-The manifest says what is in a snapshot, one JSON line for each entry: kind, mode, owner, time,
-size, hash, the target of a link. Its own hash is the hash of the payload. The sources say where
-each entry was read from (inode, size, times), so that the next snapshot can tell in a moment what
-did not change, and so that this one can tell what changed under its hands.
+The manifest describes a snapshot, one JSON line for each entry: kind, mode, owner, time, size,
+hash, the target of a link. Its own hash is the hash of the payload. The sources record where each
+entry was read from (inode, size, times), so that the next snapshot can quickly tell what did not
+change, and this one can tell what changed during the copy.
 
-Both are read and written line by line: a tree of a million files needs no more memory than one
-of ten.
+Both are read and written line by line: a tree of a million files needs no more memory than one of
+ten.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from holdfast.trees.payload.payload_walk import FOLDER, order
 MANIFEST = "manifest.jsonl"
 SOURCES = "sources"
 
-#: A kind of line beside those of the walk: another name of a file that came before.
+#: A kind of line that the walk does not have: another name of an earlier file.
 SAME = "same"
 
-#: How many lines may wait for the hash of a large file that came before them.
+#: How many lines may wait for the hash of a large file before them.
 WAITING_LINES_MAX = 4096
 
 _BUFFER_BYTES = 1 << 18
@@ -41,9 +41,9 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def source_of(path: str, status: os.stat_result) -> bytes:
-    """What changes whenever a file does, even if its size and its time are put back.
+    """A text that changes whenever a file does, even if its size and its time are reset.
 
-    One text for all of it: to compare two of them, nothing has to be understood.
+    It is one text, so that two of them can be compared without parsing.
     """
     return (
         f"{quoted(path)} {status.st_ino} {status.st_size} {status.st_mtime_ns} "
@@ -52,7 +52,7 @@ def source_of(path: str, status: os.stat_result) -> bytes:
 
 
 def path_of(source: bytes) -> str:
-    """The path that such a text is about."""
+    """The path in such a text."""
     return str(_decode(source.decode("ascii"))[0])
 
 
@@ -62,7 +62,7 @@ def line(fields: dict[str, Any]) -> bytes:
 
 
 class Lister:
-    """Writes both lists. A line may be a promise, which is asked for when its turn comes."""
+    """Writes both lists. A line may be a function, which is called when its turn comes."""
 
     def __init__(self, folder: str, device: int) -> None:
         self._manifest: BinaryIO = open(f"{folder}/{MANIFEST}", "xb", _BUFFER_BYTES)  # noqa: SIM115
@@ -74,7 +74,7 @@ class Lister:
         self._origins: list[bytes] = []
 
     def add(self, text: bytes | Callable[[], bytes], source: bytes, trusted: bool) -> None:
-        """The next entry. What cannot be trusted was changed just before it was read, so that
+        """Add the next entry. It is not trusted if it changed just before it was read, because
         another change in the same tick of the clock would not be seen."""
         self._origins += (_TRUSTED if trusted else _DOUBTED, source)
         if not self._waiting and isinstance(text, bytes):
@@ -91,7 +91,7 @@ class Lister:
         self._texts.append(first if isinstance(first, bytes) else first())
 
     def _write(self) -> None:
-        """Many lines at once: one by one they would cost more than to find out what they say."""
+        """Write many lines together: one by one, writing would cost more than making them."""
         texts, origins = b"".join(self._texts), b"".join(self._origins)
         self._texts.clear()
         self._origins.clear()
@@ -100,7 +100,7 @@ class Lister:
         self._sources.write(origins)
 
     def finish(self) -> str:
-        """All lines are written; the hash of the payload."""
+        """Write all remaining lines; returns the hash of the payload."""
         while self._waiting:
             self._settle()
         self._write()
@@ -108,13 +108,13 @@ class Lister:
         return self._hash.hexdigest()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._manifest.close()
         self._sources.close()
 
 
 class Old:
-    """An entry of an earlier snapshot, and whether it is still as it was read then."""
+    """An entry of an earlier snapshot, and whether its source is unchanged."""
 
     __slots__ = ("is_same", "text")
 
@@ -124,16 +124,16 @@ class Old:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The line of the manifest."""
+        """The fields of its line in the manifest."""
         found: dict[str, Any] = json.loads(self.text)
         return found
 
 
 class Earlier:
-    """The lists of an earlier snapshot, to be asked for path after path in the order of a walk."""
+    """The lists of an earlier snapshot, searched path after path in the order of the walk."""
 
     def __init__(self, folder: str, device: int) -> None:
-        """Raises OSError or ValueError if they cannot be read."""
+        """Raises OSError or ValueError if the lists cannot be read."""
         self._manifest = open(f"{folder}/{MANIFEST}", "rb", _BUFFER_BYTES)  # noqa: SIM115
         self._sources = open(f"{folder}/{SOURCES}", "rb", _BUFFER_BYTES)  # noqa: SIM115
         self._text = self._source = b""
@@ -145,15 +145,15 @@ class Earlier:
             raise
 
     def find(self, path: str, source: bytes) -> Old | None:
-        """The entry of that path, if there was one."""
+        """The entry of a path, if there was one."""
         if self._source == self._mark + source:
-            # Before the five numbers stands the path, as it does in a line of the manifest.
+            # The path is before the five numbers, as in a line of the manifest.
             return self._take(source.rsplit(b" ", 5)[0], is_same=True)
         wanted: list[str] | None = None
         while self._source:
             try:
                 at = path_of(self._source[1:])
-            except ValueError:  # damaged: nothing from here on is known to be as it was
+            except ValueError:  # damaged: nothing after this can be relied on
                 self._source = b""
                 return None
             if at == path:
@@ -165,7 +165,7 @@ class Earlier:
         return None
 
     def _take(self, path: bytes, *, is_same: bool) -> Old | None:
-        """Both lists must be about the same entry, or one of them has lost a line."""
+        """Read the next line of both lists, which must be about the same entry."""
         text = self._text
         if not text.startswith(b'{"path":%b,' % path):
             self._source = b""
@@ -177,13 +177,13 @@ class Earlier:
         self._text, self._source = self._manifest.readline(), self._sources.readline()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._manifest.close()
         self._sources.close()
 
 
 def sources(folder: str) -> Iterator[bytes]:
-    """Where every entry was read from."""
+    """The lines of the sources."""
     with open(f"{folder}/{SOURCES}", "rb", _BUFFER_BYTES) as lines:
         next(lines)
         for text in lines:
@@ -191,7 +191,7 @@ def sources(folder: str) -> Iterator[bytes]:
 
 
 def manifest(folder: str) -> Iterator[dict[str, Any]]:
-    """What is in a snapshot, line by line. Raises TreeDamagedError at a line that cannot be."""
+    """The entries of a manifest. Raises TreeDamagedError at an invalid line."""
     if not os.path.lexists(f"{folder}/{MANIFEST}"):
         raise _damaged(folder, "its manifest is missing")
     with open(f"{folder}/{MANIFEST}", "rb", _BUFFER_BYTES) as lines:
@@ -205,13 +205,13 @@ def manifest(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def lines(folder: str) -> Iterator[bytes]:
-    """The lines of a manifest as they are written."""
+    """The lines of a manifest, unparsed."""
     with open(f"{folder}/{MANIFEST}", "rb", _BUFFER_BYTES) as texts:
         yield from texts
 
 
 def parsed(folder: str, text: bytes) -> dict[str, Any]:
-    """What a line of a manifest says. Raises TreeDamagedError if it cannot be."""
+    """The fields of a line of a manifest. Raises TreeDamagedError for an invalid line."""
     try:
         fields: dict[str, Any] = _decode_line(text.decode("ascii"))
         _check(fields, 1 if fields["path"] == "" else 2)
@@ -221,7 +221,7 @@ def parsed(folder: str, text: bytes) -> dict[str, Any]:
 
 
 def _check(fields: dict[str, Any], number: int) -> None:
-    """A path must lead to a place below, one component after the other."""
+    """Raise unless the path leads to a place inside the tree."""
     if not isinstance(fields["kind"], str):
         raise ValueError("no kind")
     if number == 1:
@@ -240,7 +240,7 @@ def _check_path(path: str) -> None:
 
 
 def hash_of_manifest(folder: str) -> str:
-    """The hash of the payload as the manifest has it now."""
+    """The hash of the payload according to the present manifest."""
     with open(f"{folder}/{MANIFEST}", "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

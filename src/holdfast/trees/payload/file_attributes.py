@@ -1,7 +1,7 @@
-"""Extended attributes and access lists: read from an open file, and given to another.
+"""Extended attributes and access lists: read from one open file, and set on another.
 
-Kept are what users noted (`user.`), access lists, capabilities, and for root `trusted.`. Labels
-that the system gives by itself (SELinux and its like) are not: the system gives them again.
+User attributes (`user.`), access lists, capabilities and, for root, `trusted.` are kept. Labels
+that the system assigns (such as those of SELinux) are not: the system assigns them again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NONE = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA, errno.EPERM)
 
 
 def read(descriptor: int) -> dict[str, str]:
-    """What is kept of the attributes of an open file, as texts."""
+    """The kept attributes of an open file, as texts."""
     if not hasattr(os, "listxattr"):
         return {}
     try:
@@ -32,7 +32,7 @@ def read(descriptor: int) -> dict[str, str]:
 
 
 def write(descriptor: int, attributes: dict[str, str]) -> list[str]:
-    """Give an open file these attributes. The names of those that the system did not take."""
+    """Set these attributes on an open file. Returns the names of those that the system refused."""
     if not hasattr(os, "setxattr"):
         return list(attributes)
     refused = []

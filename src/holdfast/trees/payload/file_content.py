@@ -15,14 +15,14 @@ from holdfast.trees.progress_reports import Pulse
 
 _READ_BYTES = 1 << 20
 _LOOK_SECONDS = 0.005
-#: A file up to this size is done before another thread would be awake.
+#: A file up to this size is copied before another thread would wake up.
 _ALONE_BYTES_MAX = 1 << 20
-#: A file of this size is flushed by itself, while others are still being copied.
+#: A file of this size is flushed on its own, while others are still being copied.
 _FLUSH_BYTES_MIN = 256 << 20
 
 
 def read_small(source: int, size: int) -> bytes:
-    """All of a small file, or as much of it as it had a moment ago and one byte more."""
+    """All of a small file: at most its known size and one byte more."""
     data = os.read(source, size + 1)
     while len(data) < size and (more := os.read(source, size + 1 - len(data))):
         data += more
@@ -30,7 +30,7 @@ def read_small(source: int, size: int) -> bytes:
 
 
 def write_small(folder: int, name: str, data: bytes, mode: int) -> int:
-    """Make a file with this content. It is still open."""
+    """Create a file with this content, and leave it open."""
     target = os.open(name, tree_files.NEW, mode, dir_fd=folder)
     try:
         if data:
@@ -63,10 +63,10 @@ def copy_large(
     workers: Workers,
     pulse: Pulse,
 ) -> Job:
-    """Have a file copied with an engine: a large one by a worker, and hashed by another behind it.
+    """Copy a large file with an engine, in one worker, while another hashes the copy behind it.
 
-    The open source belongs to the workers from here on. `dress` gives the finished copy what it
-    needs beside its content. The answer is the hash.
+    The open source belongs to the workers from here on. `dress` sets everything but the content on
+    the finished copy. The answer is the hash.
     """
     try:
         flags = (tree_files.NEW & ~os.O_WRONLY) | os.O_RDWR
@@ -85,7 +85,7 @@ def copy_large(
 
 
 class _Copying:
-    """One large file on its way."""
+    """One large file that is being copied."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _Copying:
         self._trouble: BaseException | None = None
 
     def copy(self) -> str:
-        """Copy all of it, from the beginning to the end."""
+        """Copy all of it, from beginning to end."""
         try:
             self._engine.copy(self._source, self._target, self._size, self._tick)
             self._dress(self._target)
@@ -121,11 +121,11 @@ class _Copying:
         return ""
 
     def drop(self) -> None:
-        """Nobody wants it any more."""
+        """Give it up."""
         self._done.set()
 
     def hash(self) -> str:
-        """Hash the copy as far as it has come, until it has come to its end."""
+        """Hash the copy as it grows, until it is complete."""
         try:
             found = hashlib.sha256()
             at = 0
@@ -153,7 +153,7 @@ class _Copying:
         return at - begin
 
     def close(self) -> None:
-        """Let go of both files, once nobody copies any more."""
+        """Close both files once no worker uses them."""
         self._done.wait()
         os.close(self._source)
         os.close(self._target)

@@ -1,7 +1,7 @@
-"""Which files of a snapshot are links to the copies of the one before, and who makes the links.
+"""Hard links from a new snapshot to the unchanged files of the previous one.
 
-A few are made at once. Many are made by another process, folder by folder, while this one goes on
-looking: then a file that could not be linked is known at the end only, and is copied then.
+A few links are made immediately. Many are made by another process, folder by folder, while this one
+keeps comparing: then a file that could not be linked is known only at the end, and is copied then.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 from holdfast.manager.helper_process import Helper, is_possible
 from holdfast.trees.payload import entry_lists, linker
 
-#: A list of so many bytes, some thousand files, is worth the start of a process.
+#: A list of this many bytes, some thousand files, justifies starting a process.
 MANY_BYTES = 1 << 18
-#: So many files of one folder are handed over at once.
+#: How many files of one folder are handed over together.
 _BATCH_MAX = 1000
 
 
@@ -21,15 +21,15 @@ class Linking:
     """The links of one snapshot. In this order: `add` and `leave`, `finish`, and `close`."""
 
     def __init__(self, previous: str) -> None:
-        """`previous` is the folder of the snapshot before."""
+        """`previous` is the folder of the previous snapshot."""
         self._helper: Helper | None = None
         self._wanted: dict[int, list[tuple[str, int]]] = {}
         if is_possible() and _is_long(previous):
             self._helper = Helper(linker.__file__)
 
     def add(self, path: str, name: str, size: int, before: int, copy: int) -> bool:
-        """Link a file, now or a little later. False if that is known to be impossible. `path` is
-        that of its folder."""
+        """Link a file, now or a little later. False if it is known to be impossible. `path` is the
+        path of its folder."""
         if self._helper is None:
             return linker.link(name, size, before, copy)
         wanted = self._wanted.setdefault(copy, [])
@@ -40,7 +40,7 @@ class Linking:
         return True
 
     def leave(self, path: str, mode: int, before: int, copy: int) -> None:
-        """Everything is in a folder: give it its mode when the links are in it too."""
+        """Set the mode of a complete folder, once its links are made too."""
         wanted = self._wanted.pop(copy, None)
         if self._helper is None or wanted is None:
             os.fchmod(copy, mode)
@@ -48,7 +48,7 @@ class Linking:
             self._helper.tell((path, wanted, mode), (before, copy))
 
     def finish(self) -> list[str]:
-        """All links are made but these."""
+        """Wait for all links; returns the paths that could not be linked."""
         if self._helper is None:
             return []
         self._helper.tell(())
@@ -59,7 +59,7 @@ class Linking:
         return missed
 
     def close(self) -> None:
-        """Nothing is linked any more."""
+        """Stop linking."""
         if self._helper is not None:
             self._helper.close()
 

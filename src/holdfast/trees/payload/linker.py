@@ -1,9 +1,9 @@
-"""A process that links files beside the one that finds out which: half of the work of a snapshot
-in which little has changed, on the other processor. See `linking`.
+"""A process that links files while its parent finds out which: half of the work of a snapshot in
+which little has changed, on another processor. See `hard_links`.
 
-It is a program, `python -I -S linker.py SOURCE`, and it imports nothing of this package. If whoever
-gives it orders is killed, it carries out those that it has, in a folder that nobody looks at and
-that somebody may be removing already.
+It is a program, `python -I -S linker.py SOURCE`, and it imports nothing of this package. If its
+parent is killed, it carries out the orders that it has, in a hidden folder that another process may
+already be removing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     #: A folder's path, files in it with their sizes, and the mode that it gets when nothing more
     #: comes into it, or -1. With it come two open folders: the earlier copy, and the new one.
     Batch = tuple[str, list[tuple[str, int]], int]
-    #: The paths of files that could not be linked; the number of an error and its path, or zero.
+    #: The answer: the paths that could not be linked; the number of an error and its path, or zero.
     Answer = tuple[list[str], int, str]
 
-#: Why a file cannot be linked and has to be copied: it is gone, it has too many names.
+#: Errors for which a file must be copied instead: it is gone, or it has too many links.
 _REFUSED = (errno.ENOENT, errno.EMLINK, errno.EXDEV, errno.EPERM)
-#: The bits of a mode that tell what it is, and whether anybody may write it.
+#: The bits of a mode for the kind of file and for write permission.
 _LOOKED_AT = 0o170222
 _READ_ONLY_FILE = 0o100000
 
 
 def link(name: str, size: int, before: int, copy: int) -> bool:
-    """Link a file to the one in an earlier copy, if that is still as it was made."""
+    """Link a file to its earlier copy, if that copy is unchanged."""
     try:
         os.link(name, name, src_dir_fd=before, dst_dir_fd=copy, follow_symlinks=False)
     except OSError as error:
@@ -45,13 +45,13 @@ def link(name: str, size: int, before: int, copy: int) -> bool:
 
 
 def link_all(path: str, wanted: Iterable[tuple[str, int]], before: int, copy: int) -> list[str]:
-    """Link files of one folder. The paths of those that could not be."""
+    """Link files of one folder. Returns the paths that could not be linked."""
     missed = [name for name, size in wanted if not link(name, size, before, copy)]
     return [f"{path}/{name}" if path else name for name in missed]
 
 
 def main(source: str) -> None:
-    """Link until nobody wants any more. An empty order asks for an answer."""
+    """Link until the orders end. An empty order requests an answer."""
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
     sys.path.insert(0, source)

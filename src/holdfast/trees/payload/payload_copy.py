@@ -1,15 +1,14 @@
 """From a live payload to the read-only copy of it in a snapshot.
 
-A file that is as it was when the previous snapshot read it is hard-linked to that snapshot's
-copy. Never to the live file: whoever edits that in place would edit the snapshot with it. All
-other files are copied and hashed. Files and folders of a snapshot are read-only and nobody's
-set-user-id programs; their real modes, owners, times and attributes are in the manifest.
+A file that is unchanged since the previous snapshot is hard-linked to that snapshot's copy, never
+to the live file: an edit in place would change the snapshot with it. All other files are copied and
+hashed. Files and folders of a snapshot are read-only and without set-user-id bits; their real
+modes, owners, times and attributes are in the manifest.
 
-What it sees is what was there when each entry was looked at. `changed` says afterwards which
-entries have changed since, by size, times, inode and mode, so also a writer is noticed that keeps
-the size and puts the time back. What this does not promise: a program that writes through a
-memory mapping which it made dirty before the snapshot began changes no time until the kernel
-writes that page back.
+Each entry is copied as it is when the walk reaches it. `changed` reports afterwards which entries
+have changed since, by size, times, inode and mode, so it also detects a writer that keeps the size
+and resets the time. What this does not promise: a program that writes through a memory mapping
+which it dirtied before the snapshot began changes no time until the kernel writes that page back.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from holdfast.trees.payload.entry_lists import (
 from holdfast.trees.payload.hard_links import Linking
 from holdfast.trees.progress_reports import Pulse
 
-#: So many entries are named in a descriptor; the rest is counted.
+#: How many entries a descriptor names; the rest are counted.
 NAMED_MAX = 100
 
 #: Where the copy is, in the folder of a snapshot.
@@ -57,7 +56,7 @@ _LEFT_OUT = {payload_walk.SOCKET: "a socket", payload_walk.DEVICE: "a device"}
 
 
 class Account:
-    """What was found on the way: how much, what had to be left out, what had gone away."""
+    """The results of a walk: totals, entries that were left out, and entries that had gone."""
 
     def __init__(self) -> None:
         self.files = 0
@@ -69,7 +68,7 @@ class Account:
 
 
 class Named:
-    """Some things by name, and how many there are in all."""
+    """Some entries by name, and how many there are in all."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -82,7 +81,7 @@ class Named:
 
 
 class _Place:
-    """A folder of the copy that is being filled, and the same one in the snapshot before."""
+    """A folder of the copy that is being filled, and its counterpart in the previous snapshot."""
 
     __slots__ = ("before", "copy", "mode", "path")
 
@@ -108,7 +107,7 @@ class _Place:
 
 
 class Taking:
-    """One payload being copied into the folder of a snapshot that is not finished."""
+    """One payload being copied into the folder of an unfinished snapshot."""
 
     def __init__(
         self,
@@ -120,8 +119,8 @@ class Taking:
         *,
         without: frozenset[str] = frozenset(),
     ) -> None:
-        """`previous` is the folder of the snapshot before, if it can be relied on; `without` is
-        what is left out at the top."""
+        """`previous` is the folder of the previous snapshot, if it can be relied on; `without`
+        names entries that are left out at the top."""
         self._without = without
         self._source = source
         self._target = target
@@ -173,7 +172,7 @@ class Taking:
 
     def _enter(self, entry: payload_walk.Entry, above: _Place | None) -> _Place:
         assert entry.status is not None
-        # Not later than any time that will be read in this folder: so nothing is trusted wrongly.
+        # Earlier than any time read in this folder, so that nothing is trusted by mistake.
         self._limit = time.time_ns()
         source = source_of(entry.path, entry.status)
         old = self._earlier.find(entry.path, source) if self._earlier is not None else None
@@ -191,7 +190,7 @@ class Taking:
         return _Place.make(entry, above.copy, entry.name, before)
 
     def _leave(self, place: _Place) -> None:
-        """Everything is in a folder: nobody is to change it any more."""
+        """Close a complete folder, and make it read-only."""
         try:
             self._linking.leave(place.path, place.mode, place.before, place.copy)
         finally:
@@ -203,7 +202,7 @@ class Taking:
         else:
             self._add(entry, source, _fields(entry, file_attributes.read(entry.folder)))
 
-    # All else
+    # Everything else
 
     def _copy(self, entry: payload_walk.Entry, place: _Place) -> None:
         assert entry.status is not None
@@ -244,7 +243,7 @@ class Taking:
             return
         if old is not None and old.is_same and place.before >= 0 and _IS_FILE in old.text:
             size = entry.status.st_size
-            # A further name of it may be linked to it before anything else happens.
+            # A further name of the file may be linked to it immediately after this.
             if (
                 self._link(entry, size, place)
                 if has_more
@@ -265,7 +264,7 @@ class Taking:
         self._copy_open(entry, opened, old, place)
 
     def _add_other_name(self, entry: payload_walk.Entry, source: bytes, place: _Place) -> bool:
-        """A further name of a file that came before is a further name in the copy too."""
+        """Add a further name of an earlier file as a further name in the copy."""
         assert entry.status is not None
         inode = entry.status.st_ino
         first = self._first_names.setdefault(inode, entry.path)
@@ -285,12 +284,12 @@ class Taking:
         return True
 
     def _link(self, entry: payload_walk.Entry, size: int, place: _Place) -> bool:
-        """Link a copy to the one in the snapshot before at once, if that is as it was made."""
+        """Link a file to its copy in the previous snapshot now, if that copy is unchanged."""
         return place.before >= 0 and linker.link(entry.name, size, place.before, place.copy)
 
     def _copy_unlinked(self, paths: list[str]) -> None:
-        """Copy files that did not change, but whose copies in the snapshot before are not what they
-        were. What the lists say of them must be true of the new copies, or there is no snapshot."""
+        """Copy unchanged files whose copies in the previous snapshot have changed. The new copies
+        must match the lists, or the snapshot fails."""
         left = set(paths)
         self._account.linked -= len(left)
         for fields in entry_lists.manifest(self._target):
@@ -319,7 +318,7 @@ class Taking:
     def _copy_open(
         self, entry: payload_walk.Entry, opened: int, old: Old | None, place: _Place
     ) -> None:
-        """Copy a file that was opened, and see that it is closed."""
+        """Copy an open file, and make sure that it is closed."""
         try:
             status = os.fstat(opened)
             entry.status = status
@@ -356,7 +355,7 @@ class Taking:
         old: Old,
         place: _Place,
     ) -> bool:
-        """A large file that looks as it did is read before it is copied: it may be the same."""
+        """Link a large file that looks unchanged, after comparing its hash."""
         assert entry.status is not None
         size, before = entry.status.st_size, old.fields
         if (before.get("size"), before.get("mtime_ns")) != (size, fields["mtime_ns"]):
@@ -377,7 +376,7 @@ class Taking:
     def _copy_large(
         self, entry: payload_walk.Entry, opened: int, fields: dict[str, Any], place: _Place
     ) -> None:
-        """Have it copied; from here on the workers close it."""
+        """Copy it in the workers, which also close it."""
         assert entry.status is not None
         size, mtime = entry.status.st_size, entry.status.st_mtime_ns
         self._account.bytes += size
@@ -394,7 +393,7 @@ class Taking:
         source = source_of(entry.path, entry.status)
         self._lister.add(promise, source, self._is_trusted(entry.status))
 
-    # What is written down
+    # Writing the lists
 
     def _add(self, entry: payload_walk.Entry, source: bytes, fields: dict[str, Any]) -> None:
         assert entry.status is not None
@@ -412,7 +411,7 @@ def changed(
     *,
     without: frozenset[str] = frozenset(),
 ) -> None:
-    """Look at everything once more, and add to the account what is not as it was read."""
+    """Check every entry once more, and add the changed ones to the account."""
     seen = entry_lists.sources(target)
     expected = next(seen, None)
     for entry in payload_walk.walk(source, without=without):
@@ -448,7 +447,7 @@ def _fields(entry: payload_walk.Entry, found: dict[str, str]) -> dict[str, Any]:
 
 
 def _copy_mode(status: os.stat_result | None) -> int:
-    """The mode of a copy: to be read, by those who could read the original, and no more."""
+    """The mode of a copy: readable by those who could read the original, and nothing else."""
     assert status is not None
     return stat.S_IMODE(status.st_mode) & 0o555 | 0o400
 
@@ -476,7 +475,7 @@ def _promise(job: Job, fields: dict[str, Any], pulse: Pulse) -> Callable[[], byt
 
 
 class _earlier:
-    """The lists of the snapshot before, or None if there is none, or none that can be read."""
+    """The lists of the previous snapshot; None if there are none, or they cannot be read."""
 
     def __init__(self, folder: str, device: int) -> None:
         self._found: Earlier | None = None
@@ -508,7 +507,7 @@ def _close(*descriptors: int) -> None:
 
 
 def count(source: str) -> tuple[int, int]:
-    """How many files there are in a payload, and how long they are in all."""
+    """The number of files in a payload, and their total size."""
     files_found = bytes_found = 0
     for entry in payload_walk.walk(source):
         if entry.status is not None and entry.kind != payload_walk.FOLDER:

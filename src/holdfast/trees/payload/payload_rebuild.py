@@ -1,9 +1,8 @@
-"""From a snapshot to a new payload, everything checked on the way.
+"""From a snapshot to a new payload, verifying everything on the way.
 
-The manifest says what there is; the content comes from the snapshot's copy, never by a hard link,
-and must have the hash that the manifest names. Modes, owners, times, attributes and links are put
-back. What the system does not let us put back, such as another user's ownership, is counted and
-named.
+The manifest lists the entries; the content is copied from the snapshot, never hard-linked, and must
+have the hash in the manifest. Modes, owners, times, attributes and links are restored. Whatever the
+system does not let us restore, such as another user's ownership, is counted and named.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from holdfast.trees.payload.copy_workers import Job, Workers
 from holdfast.trees.payload.payload_copy import PAYLOAD, Named
 from holdfast.trees.progress_reports import Pulse
 
-#: So many large files may wait to be finished.
+#: How many large files may wait to be finished.
 _PENDING_MAX = 64
 
 
 class _Place:
-    """A folder that is being filled, the snapshot's own beside it, and what it is to become."""
+    """A folder that is being filled, the snapshot's copy of it, and its final attributes."""
 
     __slots__ = ("copy", "fields", "source")
 
@@ -42,7 +41,7 @@ class _Place:
 
 
 class Rebuilding:
-    """One snapshot being turned into a payload below a folder that exists and is empty of it."""
+    """One snapshot being turned into a payload, in an existing, empty folder."""
 
     def __init__(self, snapshot: str, target: str, engine: Engine, pulse: Pulse) -> None:
         self._snapshot = snapshot
@@ -55,7 +54,7 @@ class Rebuilding:
         self.degraded = Named()
 
     def run(self) -> None:
-        """Build everything. Raises TreeDamagedError if the snapshot is not what it was."""
+        """Build everything. Raises TreeDamagedError if the snapshot has changed."""
         try:
             with Workers(self._pulse.beat) as workers:
                 self._workers = workers
@@ -107,7 +106,7 @@ class Rebuilding:
         self._parts.append(parts[-1])
 
     def _leave(self, depth: int) -> None:
-        """Finish the folders that are deeper; their times only now, when nothing is put in."""
+        """Finish the deeper folders. Their times are set only now, when they are complete."""
         while len(self._way) > depth:
             place = self._way.pop()
             if self._parts:
@@ -118,14 +117,14 @@ class Rebuilding:
                 os.close(place.source)
                 os.close(place.copy)
 
-    # All else
+    # Everything else
 
     def _make(self, name: str, fields: dict[str, Any]) -> None:
         kind, place = fields["kind"], self._way[-1]
         if kind == payload_walk.FILE:
             self._make_file(name, fields, place)
         elif kind == entry_lists.SAME:
-            # Large files may still be on their way, and get their times when they are finished.
+            # Large files may still be in progress; their times are set when they are finished.
             os.link(fields["as"], name, src_dir_fd=self._way[0].copy, dst_dir_fd=place.copy,
                     follow_symlinks=False)  # fmt: skip
         elif kind == payload_walk.LINK:
@@ -191,7 +190,7 @@ class Rebuilding:
             raise _damaged(self._snapshot, f"{fields['path']}: {why}") from error
 
     def _dress(self, target: int, fields: dict[str, Any]) -> None:
-        """Owner, mode, attributes, times: in this order, each resets one of those after it."""
+        """Set owner, mode, attributes and times, in this order: each resets a later one."""
         made = os.fstat(target)
         if (made.st_uid, made.st_gid) != (fields["uid"], fields["gid"]):
             try:

@@ -1,9 +1,9 @@
-"""Walking a payload: every entry once, in one fixed order, with next to nothing in memory.
+"""Walking a payload: every entry once, in one fixed order, with very little memory.
 
-Folder by folder, each opened from the one above it and never through a link, so nothing leads out
-of the tree whatever is swapped meanwhile. Within a folder names are sorted, and a folder comes
-before what is in it: two walks of one tree see the same order, and so do lists that were
-written down on the way. What is in memory is the names of the open folders alone.
+The walk opens each folder from the one above it and never through a link, so nothing leads out of
+the tree, whatever is swapped meanwhile. Within a folder, names are sorted, and a folder comes
+before its content: two walks of one tree have the same order, and so have the lists written in one.
+Only the names of the open folders are in memory.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LINK = "link"
 FIFO = "fifo"
 SOCKET = "socket"
 DEVICE = "device"
-#: It was there a moment ago.
+#: The entry disappeared during the walk.
 GONE = "gone"
-#: After everything in a folder.
+#: The end of a folder.
 LEFT = "left"
 
 _KINDS = {
@@ -35,7 +35,7 @@ _KIND_BITS = 0o170000
 
 
 class Entry:
-    """Something in a payload. `folder` is the open folder that it is in; of a folder, itself."""
+    """One entry of a payload. `folder` is the open folder around it; for a folder, itself."""
 
     __slots__ = ("folder", "kind", "name", "path", "status")
 
@@ -50,17 +50,17 @@ class Entry:
 
 
 def order(path: str) -> list[str]:
-    """What sorts paths as they are walked."""
+    """The sort key of a path in the order of the walk."""
     return path.split("/") if path else []
 
 
 def walk(
     root: str, *, is_payload: bool = True, without: frozenset[str] = frozenset()
 ) -> Iterator[Entry]:
-    """Everything in a folder: itself first, with an empty path, and after its content as LEFT.
+    """Every entry of a folder: first the folder itself, with an empty path, and at the end as LEFT.
 
-    Of a payload, `.jvs-worktree` at its top is left out, and anything else of ours is refused.
-    What is named in `without` is left out at its top as well.
+    In a payload, `.jvs-worktree` at the top is left out, and any other control file is refused.
+    The names in `without` are left out at the top as well.
     """
     top = os.open(root, tree_files.FOLDER)
     way = [("", top, iter(_names(top)))]
@@ -108,7 +108,7 @@ def _look(path: str, name: str, folder: int) -> Entry:
         opened = os.open(name, tree_files.FOLDER, dir_fd=folder)
         return Entry(FOLDER, path, name, opened, os.fstat(opened))
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # swapped while we looked
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # swapped meanwhile
             return Entry(GONE, path, name, folder, None)
         error.filename = path
         raise

@@ -1,4 +1,4 @@
-"""A quick look at what a payload has that a snapshot has not: by kind, mode, size and time."""
+"""A quick comparison of a payload with a snapshot, by kind, mode, size and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.trees.payload import entry_lists, payload_walk
 
 
 def differences(source: str, folder: str) -> Iterator[str]:
-    """The paths that are not in a payload as they are in a snapshot. Content is not read."""
+    """The paths that differ between a payload and a snapshot. Content is not read."""
     lines = entry_lists.manifest(folder)
     expected = next(lines, None)
     for entry in payload_walk.walk(source):
@@ -46,7 +46,7 @@ def _alike(kind: str, status: os.stat_result, fields: dict[str, Any]) -> bool:
     if kind != fields["kind"] or stat.S_IMODE(status.st_mode) != fields["mode"]:
         return False
     if kind == payload_walk.FOLDER:
-        return True  # what is in it is looked at by itself
+        return True  # its entries are compared on their own
     return status.st_mtime_ns == fields["mtime_ns"] and (
         kind != payload_walk.FILE or status.st_size == fields["size"]
     )

@@ -1,7 +1,7 @@
 """Snapshots: taken, published, found, compared, restored, kept and collected.
 
-taking               a snapshot is complete or absent, and never taken by a stale holder
-publishing           the last steps: sealed under unused names, then made visible
+taking               takes a snapshot: complete or absent, and never by a stale holder
+publishing           the last steps: seals a snapshot under hidden names, then reveals it
 descriptors          what is recorded about a snapshot, with a checksum; the READY mark
 references           which snapshot a text names
 tags                 names that people give to snapshots

@@ -1,8 +1,8 @@
-"""Descriptors: what is known about a snapshot, sealed with a checksum; and the mark READY.
+"""Descriptors: the facts about a snapshot, sealed with a checksum; and its mark `.READY`.
 
 A snapshot is `snapshots/ID/` with its payload, its lists and `.READY`, and beside it
-`descriptors/ID.json`. It is there when both are, and when the mark names the checksum that the
-descriptor has. Everything else is partial: it is shown to nobody and restored by nobody.
+`descriptors/ID.json`. It exists when both exist and the mark names the checksum of the descriptor.
+Anything else is partial: it is never shown or restored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Descriptor = dict[str, "Any"]
 
 
 def new_snapshot_id() -> str:
-    """An id whose first few letters tell it from all others."""
+    """An id whose first few characters distinguish it from all others."""
     return os.urandom(_ID_CHARACTERS // 2).hex()
 
 
@@ -60,12 +60,12 @@ def path(repository: Repository, id: str) -> str:
 
 
 def tombstone(repository: Repository, id: str) -> str:
-    """Where the descriptor of a snapshot is that gc removed."""
+    """Where the descriptor of a snapshot removed by gc is."""
     return repository.path("gc", REMOVED, f"{id}.json")
 
 
 def was_removed(repository: Repository, id: str) -> bool:
-    """Whether gc has taken a snapshot away."""
+    """Whether gc has removed a snapshot."""
     return os.path.lexists(tombstone(repository, id)) and not os.path.lexists(path(repository, id))
 
 
@@ -88,7 +88,7 @@ def _checksum(fields: Descriptor) -> str:
 
 
 def mark(fields: Descriptor, now: str) -> bytes:
-    """What stands in READY."""
+    """The content of `.READY`."""
     sealed = fields["descriptor_checksum"]
     return tree_files.pretty(
         {
@@ -101,14 +101,14 @@ def mark(fields: Descriptor, now: str) -> bytes:
 
 
 def is_visible(repository: Repository, id: str) -> bool:
-    """Whether a snapshot is there for everybody. It is one look each at two names."""
+    """Whether a snapshot is visible. Checks two names and reads neither file."""
     return os.path.lexists(path(repository, id)) and os.path.lexists(
         f"{folder(repository, id)}/{READY}"
     )
 
 
 def visible_ids(repository: Repository) -> Iterator[str]:
-    """The ids of all snapshots that are there."""
+    """The ids of all visible snapshots."""
     for name in sorted(os.listdir(repository.path("descriptors"))):
         id = name.removesuffix(".json")
         if is_id(id) and name.endswith(".json") and is_visible(repository, id):
@@ -116,7 +116,7 @@ def visible_ids(repository: Repository) -> Iterator[str]:
 
 
 def read(repository: Repository, id: str) -> Descriptor:
-    """The descriptor of a snapshot, checked: its checksum, and that READY names the same."""
+    """The descriptor of a snapshot, checked against its checksum and against `.READY`."""
     if not is_visible(repository, id):
         raise _partial(id)
     why = fault(repository, id)
@@ -141,7 +141,7 @@ def load(where: str) -> Descriptor:
 
 
 def fault(repository: Repository, id: str) -> str:
-    """What is wrong with a descriptor or its mark, in words; empty if nothing."""
+    """The damage of a descriptor or its mark, in words; empty if there is none."""
     where = path(repository, id)
     try:
         fields = load(where)
@@ -162,7 +162,7 @@ def fault(repository: Repository, id: str) -> str:
 
 
 def listed(repository: Repository, id: str) -> Descriptor:
-    """As much of a descriptor as can be shown, with `integrity_state` as it is now."""
+    """The readable part of a descriptor, with the present `integrity_state`."""
     why = fault(repository, id)
     try:
         fields = load(path(repository, id))
@@ -172,7 +172,7 @@ def listed(repository: Repository, id: str) -> Descriptor:
 
 
 def find(repository: Repository, text: str) -> str:
-    """The id of the snapshot that a text names: an id, or the beginning of just one."""
+    """The id of the snapshot that a text names: an id, or the beginning of exactly one."""
     wanted = text.lower()
     if not is_beginning(wanted):
         raise NoTreeError(
@@ -194,9 +194,9 @@ def find(repository: Repository, text: str) -> str:
 
 
 def lineage(repository: Repository, id: str) -> Iterator[Descriptor]:
-    """A snapshot, the one before it, and so on, as far as they can be followed.
+    """A snapshot, its parent, and so on, as far as they can be followed.
 
-    Those that are not there, or not whole, are passed over: what came before them is still there.
+    Snapshots that are missing or not whole are skipped: their own parents may still exist.
     """
     seen: set[str] = set()
     while id and id not in seen and is_id(id):
@@ -207,22 +207,21 @@ def lineage(repository: Repository, id: str) -> Iterator[Descriptor]:
 
 
 def nearest(repository: Repository, id: str) -> str:
-    """The snapshot, or the latest one before it that is there; empty if there is none."""
+    """The snapshot, or the latest visible one before it; empty if there is none."""
     return next((str(one["snapshot_id"]) for one in lineage(repository, id)), "")
 
 
 def parent_of(repository: Repository, id: str) -> str:
-    """The snapshot before one, whether that one is there, lost its mark or was removed.
+    """The parent of a snapshot that is visible, lost its mark or was removed.
 
-    Empty if there was none before it, or if nothing tells: neither a descriptor that is what was
-    written nor the audit log.
+    Empty if it had none, or if neither an undamaged descriptor nor the audit log records it.
     """
     known = recorded_parent(repository, id)
     return known or ""
 
 
 def recorded_parent(repository: Repository, id: str) -> str | None:
-    """The snapshot before one; empty if there was none, None if nothing tells."""
+    """The parent of a snapshot; empty if it had none, None if no record tells."""
     for where in (path(repository, id), tombstone(repository, id)):
         try:
             fields = load(where)

@@ -1,19 +1,21 @@
-"""gc: snapshots that nothing needs any more go away. A plan first, which a person can read; then it
-is run, and whatever became needed since is left alone.
+"""gc: removes the snapshots that nothing needs. It first writes a plan, which a person can read;
+the run then keeps every snapshot that has become needed since.
 
-    1  what an earlier run did not live to finish is finished
-    2  the intent is written            nothing has changed; an intent that nobody is at
-       in the guard of the intents, so many at a time, for each snapshot that is still free:
-    3  its descriptor moves to gc/removed/       it is seen by nobody; its folder is still there
-    4  its folder moves into staging             seen by nobody, and on its way out
+What a crash after each step leaves behind:
+
+    1  an interrupted earlier run is finished    nothing
+    2  the intent is written                     an abandoned intent
+       in the guard of the intents, in batches, for each snapshot that nothing needs:
+    3  its descriptor moves to gc/removed/       it is invisible; its folder still exists
+    4  its folder moves into staging             it is invisible, and half removed
        after the guard:
-    5  the audit log gets a line        a line is missing
-    6  the folders are removed          a part of them is still in staging
-    7  plan and intent are removed      nothing
+    5  the audit log gets a line                 a line is missing
+    6  the folders are removed                   a part of them is still in staging
+    7  plan and intent are removed               nothing
 
-Step 3 is one rename: before it the snapshot is whole, after it there is none. Whoever is killed
-leaves the intent, and the next gc, or `doctor --clean`, does the rest. A descriptor in gc/removed
-tells history what came before a snapshot that is gone.
+Step 3 is one rename: before it the snapshot is whole, after it there is none. A process that is
+killed leaves the intent, and the next gc, or `doctor --clean`, does the rest. A descriptor in
+gc/removed lets history look up the parent of a removed snapshot.
 """
 
 from __future__ import annotations
@@ -42,15 +44,15 @@ if TYPE_CHECKING:
 
     from holdfast.trees.locking.intents import Intent
 
-#: So many snapshots are taken out of sight in one go: the guard is held for a moment only.
+#: How many snapshots are hidden in one batch: the guard must be held only briefly.
 _AT_ONCE_MAX = 100
 _PLANS = "plans"
-#: A plan that nobody ran for so long is out of date.
+#: A plan that has not been run for this long is out of date.
 _PLAN_SECONDS_MAX = 7 * 86_400
 
 
 class Plan:
-    """What a gc would remove, and what keeps the rest."""
+    """The snapshots that a gc would remove, and the reasons why the others stay."""
 
     __slots__ = ("created_at", "id", "kept", "remove", "settings")
 
@@ -70,11 +72,11 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """How much they hold. Files that others share with them stay, so it frees up to that."""
+        """Their total size. An upper bound: files that other snapshots share stay."""
         return sum(one["bytes"] for one in self.remove)
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is stored, and for other programs."""
+        """As plain data, for the file and for other programs."""
         return {
             "plan_id": self.id, "created_at": self.created_at,
             "settings": self.settings.to_dict(), "remove": self.remove, "kept": self.kept,
@@ -83,7 +85,7 @@ class Plan:
 
 
 class Collected:
-    """What a gc removed, and what of the plan became needed meanwhile, with the reason."""
+    """The removed snapshots, and those of the plan that became needed, with the reasons."""
 
     __slots__ = ("bytes", "removed", "spared")
 
@@ -94,7 +96,7 @@ class Collected:
 
 
 def plan(repository: Repository, wanted: Settings | None = None) -> Plan:
-    """Find out what could go, and write it down. Nothing is removed."""
+    """Find the snapshots that nothing needs, and write a plan. Removes nothing."""
     chosen = wanted if wanted is not None else retention.settings(repository)
     with in_words("planning a gc"):
         with intents.guard(repository):
@@ -112,7 +114,7 @@ def plan(repository: Repository, wanted: Settings | None = None) -> Plan:
 
 
 def run(repository: Repository, plan_id: str, progress: Progress = SILENT) -> Collected:
-    """Remove what a plan names, as far as still nothing needs it."""
+    """Remove the snapshots of a plan that are still not needed."""
     repository.check_changeable()
     done = Collected()
     with in_words("collecting snapshots"):
@@ -134,7 +136,7 @@ def run(repository: Repository, plan_id: str, progress: Progress = SILENT) -> Co
             _try_to_settle(repository, intent)
             raise
         finally:
-            # Who is interrupted stops at once: the next gc removes what is out of sight already.
+            # Stop immediately on an interrupt: the next gc removes what is hidden.
             intent.let_go()
             progress.end()
     return done
@@ -144,7 +146,7 @@ def _try_to_settle(repository: Repository, intent: Intent) -> None:
     try:
         settle(repository, intent)
     except (OSError, HoldfastError):
-        intent.let_go()  # the next gc or the doctor does it; what went wrong first is what matters
+        intent.let_go()  # the next gc or the doctor finishes; the first error counts
 
 
 def _take_away(repository: Repository, intent: Intent, chosen: Plan, done: Collected) -> None:
@@ -177,7 +179,7 @@ def _take_one(repository: Repository, intent: Intent, id: str) -> None:
     try:
         os.rename(descriptors.folder(repository, id), f"{staging(repository, intent.id)}/{id}")
     except FileNotFoundError:
-        return  # a doctor found it without its descriptor and cleans it away
+        return  # a doctor found it without its descriptor and is removing it
 
 
 def _clear(repository: Repository, intent: Intent, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""The last steps of a snapshot: sealed under names that nobody looks at, then made visible."""
+"""The last steps of a snapshot: seals it under hidden names, then makes it visible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def building(repository: Repository, id: str) -> str:
 
 
 def seal(repository: Repository, id: str, facts: Descriptor) -> Descriptor:
-    """The descriptor and the mark, on the disk, beside what was built."""
+    """Write the descriptor and the mark, beside the payload, and flush both."""
     fields = descriptors.seal(facts)
     unfinished = f"{descriptors.path(repository, id)}{tree_files.UNFINISHED}"
     tree_files.remove(unfinished)
@@ -30,7 +30,7 @@ def seal(repository: Repository, id: str, facts: Descriptor) -> Descriptor:
 
 
 def reveal(repository: Repository, id: str) -> None:
-    """The renames that make it visible: the folder first, the descriptor last."""
+    """Make the snapshot visible by two renames: the folder first, the descriptor last."""
     os.rename(building(repository, id), descriptors.folder(repository, id))
     tree_files.flush_folder(repository.path("snapshots"))
     path = descriptors.path(repository, id)

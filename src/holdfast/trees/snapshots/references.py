@@ -1,7 +1,7 @@
 """Which snapshot a text names: a tag, an id or the beginning of one, the id that another program
 gave it, or a note.
 
-A text means one thing or is refused with what it could mean; nothing is chosen among several.
+An ambiguous text is refused, and the refusal lists what it could mean.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def find(repository: Repository, text: str) -> str:
 
 
 def _by_words(repository: Repository, text: str) -> list[Descriptor]:
-    """The snapshots with that note, or that id elsewhere; if there are none, those whose note
-    begins with it."""
+    """The snapshots with that note, or that id in another program; if there are none, those whose
+    note begins with the text."""
     if not text.strip():
         return []
     every = [descriptors.listed(repository, id) for id in descriptors.visible_ids(repository)]

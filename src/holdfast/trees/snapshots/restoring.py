@@ -1,11 +1,11 @@
-"""Restoring a snapshot: into a new worktree, or in the place of what is there.
+"""Restoring a snapshot: into a new worktree, or in place of the present payload.
 
-Both build everything aside, check every hash on the way, flush, and show it by one step: a rename
-of a new worktree, or an exchange of two folders. So at every moment the payload is wholly the old
-one or wholly the new one, and the head changes in the same instant, because it lies inside.
+Both build everything aside, check every hash on the way, flush, and publish atomically: by renaming
+a new worktree, or by exchanging two folders. So the payload is always entirely the old one or
+entirely the new one, and the head changes at the same instant, because it is inside the folder.
 
-What an exchange means for others: a shell that stands in the old folder still stands in the old
-folder, which is then removed. `cd .` brings it to the new one.
+After an exchange, a shell whose working directory is the old folder is still there, and that folder
+is then removed. `cd .` takes it to the new one.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from holdfast.trees.locking.intents import Intent
     from holdfast.trees.payload.payload_copy import Named
 
-#: What in a shared worktree's config.json allows restoring in its place.
+#: The key in a shared worktree's config.json that allows a restore in place.
 ALLOW_IN_PLACE = "allow_restore_in_place"
 
 
 class Restored:
-    """What a restore made, and what of the snapshot could not be put back."""
+    """The restored worktree, and what of the snapshot could not be restored."""
 
     __slots__ = ("degraded", "previous_head", "snapshot", "worktree")
 
@@ -82,7 +82,7 @@ def create(
     engine: str = "",
     progress: Progress = SILENT,
 ) -> Restored:
-    """Make a new worktree, empty or from a snapshot. It needs no lock: nobody has it yet."""
+    """Create a worktree, empty or from a snapshot. A new worktree needs no lock."""
     checked_name(name)
     if isolation not in ISOLATIONS:
         raise BadTreeError(
@@ -99,7 +99,7 @@ def create(
         )  # fmt: skip
         building = staging(repository, intent.id)
         try:
-            # Only now, as gc spares what an intent names, it cannot go away any more.
+            # Only now can gc no longer remove it: gc keeps every snapshot that an intent names.
             snapshot = checked(repository, snapshot_id) if snapshot_id else None
             worktrees.furnish(
                 repository, building, isolation, made_by=intent.id, id=worktree_id,
@@ -116,7 +116,7 @@ def create(
 
 
 def new_name(snapshot_id: str) -> str:
-    """A name for a worktree that is restored without one."""
+    """A name for a restored worktree, if none was given."""
     at = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     return f"restore-{snapshot_id[:SHORT_CHARACTERS]}-{at}-{secrets.token_hex(2)}"
 
@@ -131,7 +131,7 @@ def in_place(
     engine: str = "",
     progress: Progress = SILENT,
 ) -> Restored:
-    """Put a snapshot in the place of a worktree's payload. What was not snapshotted is lost."""
+    """Replace the payload of a worktree by a snapshot. Work that is in no snapshot is lost."""
     if worktree.is_shared and worktree.config.get(ALLOW_IN_PLACE) is not True:
         raise TreeNotAllowedError(
             f"worktree {worktree.name} is shared: other processes may be working in it",
@@ -151,7 +151,7 @@ def in_place(
         )  # fmt: skip
         building = staging(repository, intent.id)
         try:
-            snapshot = checked(repository, snapshot_id)  # only now it cannot go away any more
+            snapshot = checked(repository, snapshot_id)  # only now can gc no longer remove it
             worktrees.furnish(
                 repository, building, worktree.isolation, made_by=intent.id, id=worktree.id,
                 base=worktree.base(), head=snapshot_id, config=worktree.config,
@@ -174,13 +174,13 @@ def in_place(
 
 
 def _close(repository: Repository, intent: Intent, event: str, facts: dict[str, object]) -> None:
-    """It is visible: write it down, and remove what went out of sight."""
+    """Once the result is visible: write to the audit log, and remove what was hidden."""
     try:
         audit_log.append(repository, event, facts)
         tree_files.remove_tree(staging(repository, intent.id))
         intent.close()
     finally:
-        intent.let_go()  # if anything failed, the next operation or the doctor does it
+        intent.let_go()  # if anything failed, the next operation or the doctor finishes
 
 
 def _fill(
@@ -191,7 +191,7 @@ def _fill(
     pulse: Pulse,
     progress: Progress,
 ) -> Named | None:
-    """Put a snapshot, if there is one, into a new worktree, and all of it on the disk."""
+    """Fill a new worktree from a snapshot, if one is given, and flush it."""
     degraded = None
     try:
         if snapshot is not None:
@@ -218,7 +218,7 @@ def _give_name(building: str, place: str, name: str) -> None:
 
 
 def _exchange(building: str, place: str) -> None:
-    """New for old, in one step."""
+    """Exchange the new folder for the old one, atomically."""
     try:
         kernel_calls.exchange(building, place)
     except OSError as error:
@@ -233,7 +233,7 @@ def _exchange(building: str, place: str) -> None:
 
 
 def _refuse_elsewhere(worktree: Worktree) -> None:
-    """A payload on another file system cannot be exchanged in one step."""
+    """Raise for a payload on another file system, which cannot be exchanged atomically."""
     ours = os.stat(worktree.repository.path("staging")).st_dev
     if os.stat(worktree.path).st_dev != ours:
         raise TreeNotAllowedError(
@@ -260,4 +260,4 @@ def _take_back(repository: Repository, intent: Intent) -> None:
         try:
             settle(repository, intent)
         except (OSError, HoldfastError):
-            intent.let_go()  # the doctor finds it; what went wrong first is what matters
+            intent.let_go()  # the doctor finds it; the first error counts

@@ -1,14 +1,14 @@
-"""What keeps a snapshot: who needs it, and what the settings say.
+"""Which snapshots gc keeps: those that something needs, and those that the settings keep.
 
-    a worktree's latest snapshot, and the one that it was made from
-    a tag
-    an operation under way that makes it or reads it
-    keep_ancestors   everything that one of these came from
+    heads, bases     the latest snapshot of every worktree, and the one it was created from
+    tags             every tagged snapshot
+    operations       a snapshot that a running operation takes or reads
+    keep_ancestors   the ancestors of all of these
     keep_last        the latest N snapshots of each worktree
-    keep_days        everything that is younger
+    keep_days        every snapshot that is younger
 
-What cannot be known is never taken for free: a worktree, a tag or a line of descent that cannot be
-read makes all of this fail, and nothing is removed.
+An unknown state never counts as unneeded: if a worktree, a tag or a parent cannot be read, all of
+this fails, and nothing is removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEEP_DAYS_MAX = 36_500
 
 
 class Settings:
-    """What is kept beside that which something needs."""
+    """What is kept in addition to the needed snapshots."""
 
     __slots__ = ("keep_ancestors", "keep_days", "keep_last")
 
@@ -57,7 +57,7 @@ class Settings:
         return {name: getattr(self, name) for name in KEYS}
 
     def but(self, **changes: Any) -> Settings:
-        """The same with some of them changed."""
+        """A copy with some settings changed."""
         unknown = sorted({*changes} - {*KEYS})
         if unknown:
             raise BadTreeError(
@@ -100,10 +100,11 @@ def _settings_path(repository: Repository) -> str:
 
 
 def needed(repository: Repository) -> dict[str, str]:
-    """The snapshots that something needs, each with what needs it.
+    """The needed snapshots, each with the reason.
 
-    Inside the guard of the intents it is certain: an operation either still has its intent, or has
-    given the snapshot to a worktree before it took the intent away. So intents come first.
+    Inside the guard of the intents the answer is reliable: an operation either still has its
+    intent, or gave the snapshot to a worktree before it removed the intent. So intents are read
+    first.
     """
     found = {id: _UNDER_WAY for id in intents.needed(repository) if id}
     for name in worktrees.names(repository):
@@ -112,7 +113,7 @@ def needed(repository: Repository) -> dict[str, str]:
         except TreeDamagedError:
             if name in worktrees.names(repository):
                 raise
-            continue  # removed while we looked
+            continue  # removed meanwhile
     for tag in tags.every(repository):
         found[tag.snapshot_id] = f"the tag {tag.name}"
     return found
@@ -129,10 +130,10 @@ def _of_worktree(worktree: Worktree) -> dict[str, str]:
 
 
 class Keeping:
-    """All snapshots as one look shows them, to be asked what is kept of them.
+    """All snapshots, read once, and which of them are kept.
 
-    Those that are made later are no business of it. What came before a snapshot never changes, so
-    it is read once.
+    Later snapshots are not considered. The parent of a snapshot never changes, so it is read only
+    once.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -143,13 +144,13 @@ class Keeping:
         self._parents: dict[str, str] = {}
 
     def kept(self, wanted: Settings, roots: dict[str, str]) -> dict[str, str]:
-        """All that is kept, each with the reason. The roots are what something needs."""
+        """All kept snapshots, each with the reason. The roots are the needed ones."""
         found = {id: roots[id] for id in self.every if id in roots}
         if wanted.keep_ancestors:
             seen: set[str] = set()
             for root, why in roots.items():
                 if why == _UNDER_WAY and root not in self.every:
-                    continue  # it is still being made, from what is a head as long as it is
+                    continue  # still being taken; its parent is a head for as long
                 for id in self._ancestors(root, seen):
                     found.setdefault(id, f"an ancestor of {why}")
         for id in _latest(self.every, wanted.keep_last):
@@ -161,7 +162,7 @@ class Keeping:
         return found
 
     def _ancestors(self, root: str, seen: set[str]) -> Iterator[str]:
-        """What a snapshot came from, also past those that were removed, up to what was seen."""
+        """The ancestors of a snapshot, across removed ones, up to those already seen."""
         at = root if descriptors.is_id(root) else ""
         while at and at not in seen:
             seen.add(at)
@@ -183,7 +184,7 @@ class Keeping:
 
 
 def _latest(every: dict[str, Descriptor], count: int) -> list[str]:
-    """The latest so many of each worktree."""
+    """The latest `count` snapshots of each worktree."""
     ordered: dict[str, list[str]] = {}
     for id in sorted(every, key=lambda one: (_moment(every[one]), one), reverse=True):
         ordered.setdefault(str(every[id].get("worktree_id", "")), []).append(id)
@@ -191,7 +192,7 @@ def _latest(every: dict[str, Descriptor], count: int) -> list[str]:
 
 
 def _moment(fields: Descriptor) -> int:
-    """When it was made; what does not say so counts as just made, and so is kept."""
+    """When it was taken; without a readable time it counts as just taken, and so is kept."""
     try:
         return moment(str(fields["created_at"]))
     except (ValueError, KeyError):

@@ -1,8 +1,8 @@
-"""What is different between two snapshots, by their manifests: no file that is the same is read.
+"""The differences between two snapshots, by their manifests: unchanged files are not read.
 
-Both manifests are in the order of the walk, so one pass over both finds everything, and what is in
-memory is the changes alone. Lines that are equal are never even understood. Times alone are no
-change: a restore or a checkout sets them as it likes.
+Both manifests are in the order of the walk, so one pass over both finds everything, and only the
+changes are in memory. Equal lines are not even parsed. A different time alone is not a change: a
+restore or a checkout sets times as it likes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REMOVED = "removed"
 CHANGED = "changed"
 
 _SAME_TEXT = b'"kind":"same"'
-#: Names in the manifest of what may change, and how people call it.
+#: The fields of the manifest that may change, and their names for people.
 _CONTENT = (("target", "target"), ("sha256", "content"), ("size", "content"))
 _ASPECTS = (
     *_CONTENT, ("mode", "mode"), ("uid", "owner"), ("gid", "group"), ("xattrs", "attributes"),
@@ -32,7 +32,7 @@ _ASPECTS = (
 
 
 class Change:
-    """One path that is not in one snapshot as it is in the other."""
+    """One path that differs between the two snapshots."""
 
     __slots__ = ("after", "aspects", "before", "how", "path")
 
@@ -52,12 +52,12 @@ class Change:
 
     @property
     def bytes_before(self) -> int:
-        """How long it was, if it was a file."""
+        """Its old size, if it was a file."""
         return _size(self.before)
 
     @property
     def bytes_after(self) -> int:
-        """How long it is, if it is a file."""
+        """Its new size, if it is a file."""
         return _size(self.after)
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Change:
 
 
 class Totals:
-    """How much is different in all."""
+    """The sum of all differences."""
 
     def __init__(self) -> None:
         self.count = {ADDED: 0, REMOVED: 0, CHANGED: 0}
@@ -79,7 +79,7 @@ class Totals:
         self.bytes_removed = 0
 
     def add(self, change: Change) -> None:
-        """One more."""
+        """Count one more change."""
         self.count[change.how] += 1
         grown = change.bytes_after - change.bytes_before
         self.bytes_added += max(grown, 0)
@@ -140,7 +140,7 @@ class _Difference:
             yield Change(CHANGED, now["path"] or ".", was, now, aspects)
 
     def _other_name(self, fields: dict[str, Any]) -> Iterator[Change]:
-        """A further name of a file has the line that it had, and changed with the file."""
+        """A further name of a file whose line is equal: it changed if the file did."""
         if fields["as"] not in self._changed:
             return
         was, now = self._resolved(fields, self._before), self._resolved(fields, self._after)
@@ -149,7 +149,7 @@ class _Difference:
             yield Change(CHANGED, fields["path"], was, now, aspects)
 
     def _sized(self, fields: dict[str, Any], folder: str) -> dict[str, Any]:
-        """A further name of a file as a file, as long as the snapshot's copy is."""
+        """A further name of a file as a file, with the size of the snapshot's copy."""
         if fields["kind"] != entry_lists.SAME:
             return fields
         with tree_files.opened_file(f"{folder}/{PAYLOAD}", fields["path"]) as file:
@@ -157,7 +157,7 @@ class _Difference:
         return {"path": fields["path"], "kind": payload_walk.FILE, "size": size}
 
     def _resolved(self, fields: dict[str, Any], folder: str) -> dict[str, Any]:
-        """A further name of a file as a file, with what the snapshot's copy shows of it."""
+        """A further name of a file as a file, with the fields of the snapshot's copy."""
         if fields["kind"] != entry_lists.SAME:
             return fields
         with tree_files.opened_file(f"{folder}/{PAYLOAD}", fields["path"]) as file:
@@ -168,7 +168,7 @@ class _Difference:
 def _aspects(was: dict[str, Any], now: dict[str, Any]) -> tuple[str, ...]:
     if was["kind"] != now["kind"]:
         return ("kind",)
-    # Of a further name the manifest has no mode of its own, so there is nothing to compare.
+    # The manifest has no mode for a further name, so there is nothing to compare.
     names = _ASPECTS if "mode" in was and "mode" in now else _CONTENT
     return (*dict.fromkeys(told for name, told in names if was.get(name) != now.get(name)),)
 

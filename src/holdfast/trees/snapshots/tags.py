@@ -1,9 +1,9 @@
 """Tags: names that people give to snapshots, in `.jvs/refs/NAME.json`.
 
-A tagged snapshot is never collected. So a tag is made and moved inside the guard in which gc asks
-what is needed: no snapshot can go away between the look at it and its tag.
+A tagged snapshot is never collected. So tags are created and moved inside the guard in which gc
+finds out what is needed: a snapshot cannot be removed between the check that it exists and its tag.
 
-A tag cannot look like the beginning of a snapshot's id, so that one text never means two things.
+A tag cannot look like the beginning of a snapshot's id, so that no text is ambiguous.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Tag:
         self.created_at: Final = created_at
 
     def to_dict(self) -> dict[str, str]:
-        """As it is stored, and for other programs."""
+        """As plain data, for the file and for other programs."""
         return {
             "name": self.name, "snapshot_id": self.snapshot_id, "created_at": self.created_at,
         }  # fmt: skip
@@ -60,7 +60,7 @@ def checked(name: str) -> str:
 
 
 def add(repository: Repository, name: str, snapshot_id: str, *, move: bool = False) -> Tag:
-    """Give a snapshot a name. A name that another one has is refused, or with `move` moved."""
+    """Tag a snapshot. A name that another snapshot has is refused, or moved with `move`."""
     checked(name)
     with in_words(f"creating the tag {name}"):
         with intents.guard(repository):
@@ -86,7 +86,7 @@ def add(repository: Repository, name: str, snapshot_id: str, *, move: bool = Fal
 
 
 def remove(repository: Repository, name: str) -> Tag:
-    """Take a name away. The snapshot stays until gc finds that nothing else keeps it."""
+    """Remove a tag. The snapshot stays until gc finds that nothing else keeps it."""
     _check_there(repository, name)
     with in_words(f"removing the tag {name}"):
         with intents.guard(repository):
@@ -94,7 +94,7 @@ def remove(repository: Repository, name: str) -> Tag:
             try:
                 gone = _read(repository, name)
             except TreeDamagedError:
-                gone = Tag(name, "", "")  # damaged: it may go, and names nothing
+                gone = Tag(name, "", "")  # damaged: it can be removed, but names no snapshot
             os.unlink(_path(repository, name))
             tree_files.flush_folder(repository.path(FOLDER))
         audit_log.append(
@@ -104,13 +104,13 @@ def remove(repository: Repository, name: str) -> Tag:
 
 
 def every(repository: Repository) -> list[Tag]:
-    """All tags by name. Raises TreeDamagedError at one that cannot be read: what it keeps is
-    not known, and nothing may be removed on a guess."""
+    """All tags by name. Raises TreeDamagedError for an unreadable one: the snapshot that it keeps
+    is unknown, and nothing may be removed on a guess."""
     return [_read(repository, name) for name in names(repository)]
 
 
 def names(repository: Repository) -> list[str]:
-    """The names of all tags, also of damaged ones."""
+    """The names of all tags, including damaged ones."""
     found = (
         name.removesuffix(_SUFFIX)
         for name in os.listdir(repository.path(FOLDER))
@@ -127,7 +127,7 @@ def find(repository: Repository, name: str) -> Tag | None:
 
 
 def by_snapshot(repository: Repository) -> dict[str, list[str]]:
-    """The tags of each snapshot that has some; damaged tags are left to the doctor."""
+    """The tags of each tagged snapshot; damaged tags are left to the doctor."""
     found: dict[str, list[str]] = {}
     for tag in readable(repository)[0]:
         found.setdefault(tag.snapshot_id, []).append(tag.name)
@@ -135,7 +135,7 @@ def by_snapshot(repository: Repository) -> dict[str, list[str]]:
 
 
 def readable(repository: Repository) -> tuple[list[Tag], list[str]]:
-    """All tags that can be read, by name, and the names of the others."""
+    """All readable tags, by name, and the names of the others."""
     found, damaged = [], []
     for name in names(repository):
         try:
@@ -147,7 +147,7 @@ def readable(repository: Repository) -> tuple[list[Tag], list[str]]:
 
 
 def fault(repository: Repository, name: str) -> str:
-    """What is wrong with a tag, in words; empty if nothing."""
+    """The damage of a tag, in words; empty if there is none."""
     try:
         id = _read(repository, name).snapshot_id
     except TreeDamagedError as error:

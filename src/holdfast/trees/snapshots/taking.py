@@ -1,6 +1,6 @@
-"""Taking a snapshot: either wholly there or not there at all, and never by a stale holder.
+"""Taking a snapshot: atomically, and never by a stale holder.
 
-The steps are told, with what a crash after each of them leaves behind, in `holdfast.trees`.
+`holdfast.trees` lists the steps, and what a crash after each of them leaves behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.trees.payload.payload_copy import Account
 
 NOTE_CHARACTERS_MAX = 10_000
-#: In a shared worktree others may publish between our look at the head and our turn.
+#: In a shared worktree another process may publish after we have read the head.
 _TURNS_MAX = 100
 
 
@@ -46,9 +46,9 @@ def take(
 ) -> Descriptor:
     """Take a snapshot of a worktree; its descriptor.
 
-    With `quiesced`, a change that is seen while it is taken makes it fail; with `best_effort` it
-    goes on, and the descriptor names what changed. In an exclusive worktree the caller must hold
-    the lock, from the beginning to the moment at which the snapshot becomes visible.
+    With `quiesced`, it fails if a change is seen meanwhile; with `best_effort` it continues, and
+    the descriptor lists what changed. In an exclusive worktree the caller must hold the lock, from
+    the beginning until the snapshot becomes visible.
     """
     _check_words(note, consistency)
     right = Right(worktree, holder_id, token)
@@ -69,7 +69,7 @@ def _check_words(note: str, consistency: str) -> None:
 
 
 class _Publishing:
-    """One snapshot on its way."""
+    """One snapshot that is being taken."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class _Publishing:
         )  # fmt: skip
 
     def run(self) -> Descriptor:
-        """All steps. Whatever goes wrong before it is visible, nothing of it is left."""
+        """All steps. After an error before it is visible, nothing of it is left."""
         intent = intents.begin(
             self._repository, intents.SNAPSHOT, id=self._id, worktree_id=self._worktree.id,
             worktree=self._worktree.name, holder_id=self._right.holder_id,
@@ -115,11 +115,11 @@ class _Publishing:
             audit_log.append(self._repository, "snapshot_published", published_facts(fields))
             intent.close()
         finally:
-            intent.let_go()  # if the log took no line, the next operation or the doctor adds it
+            intent.let_go()  # if the log has no line yet, the next operation or the doctor adds it
         return fields
 
     def _copy(self) -> Account:
-        """The payload and its lists, and a second look at everything."""
+        """Copy the payload, write its lists, and check everything again."""
         source = self._worktree.path
         os.mkdir(self._building)
         files_total = bytes_total = 0
@@ -138,7 +138,7 @@ class _Publishing:
         return account
 
     def _previous(self) -> str:
-        """The folder of the snapshot before, if what it says of itself can be relied on."""
+        """The folder of the previous snapshot, if its lists can be relied on."""
         id = descriptors.nearest(self._repository, self._worktree.head())
         if not id:
             return ""
@@ -150,7 +150,7 @@ class _Publishing:
             return ""
 
     def _publish(self, account: Account) -> Descriptor:
-        """Seal it, and make it visible while nobody can take the lock away."""
+        """Seal it, and make it visible while the lock cannot be stolen."""
         for _turn in range(_TURNS_MAX):
             head = self._worktree.head()
             parent = descriptors.nearest(self._repository, head)
@@ -195,18 +195,18 @@ class _Publishing:
         }
 
     def _take_back(self, intent: Intent) -> None:
-        """Nothing of it is visible, or all of it was: see what it is, and leave no trace."""
+        """Find out whether it had become visible; finish it or remove every trace."""
         from holdfast.trees.locking.intent_recovery import settle
 
         with kernel_calls.undisturbed():
             try:
                 settle(self._repository, intent)
             except (OSError, HoldfastError):
-                intent.let_go()  # the doctor finds it; what went wrong first is what matters
+                intent.let_go()  # the doctor finds it; the first error counts
 
 
 def published_facts(fields: Descriptor) -> dict[str, object]:
-    """What the audit log says about a snapshot."""
+    """The facts for the audit log about a snapshot."""
     names = (
         "snapshot_id", "worktree_id", "worktree", "parent_snapshot_id", "holder_id",
         "fencing_token", "consistency_level", "payload_hash",
@@ -215,7 +215,7 @@ def published_facts(fields: Descriptor) -> dict[str, object]:
 
 
 def warning(fields: Descriptor) -> bool:
-    """Whether somebody who relies on a snapshot must be warned."""
+    """Whether a user of the snapshot must be warned."""
     return fields.get("consistency_level") == BEST_EFFORT or (
         fields.get("integrity_state") == "damaged"
     )

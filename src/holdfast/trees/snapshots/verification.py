@@ -1,4 +1,4 @@
-"""Verifying a snapshot: everything it says about itself, and every byte of it."""
+"""Verifying a snapshot: its descriptor, its manifest, and every byte of its payload."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from holdfast.trees.snapshots.descriptors import Descriptor
 
 
 def verify(repository: Repository, id: str, progress: Progress = SILENT) -> Iterator[str]:
-    """What is wrong with a snapshot, one sentence each; nothing if it is whole, or removed."""
+    """The damages of a snapshot, one sentence each; none if it is whole, or was removed."""
     try:
         for why in _faults(repository, id, progress):
             if descriptors.was_removed(repository, id):
-                return  # gc took it away while we looked, which is no damage
+                return  # gc removed it meanwhile, which is not damage
             yield why
     except (OSError, ValueError):
         if not descriptors.was_removed(repository, id):
@@ -53,7 +53,7 @@ def _faults(repository: Repository, id: str, progress: Progress) -> Iterator[str
 
 
 def checked(repository: Repository, id: str) -> Descriptor:
-    """The descriptor of a snapshot whose manifest is the one that it names."""
+    """The descriptor of a snapshot, if its manifest has the hash that the descriptor names."""
     fields = descriptors.read(repository, id)
     folder = descriptors.folder(repository, id)
     try:
@@ -70,7 +70,7 @@ def checked(repository: Repository, id: str) -> Descriptor:
 
 
 def _payload(folder: str, pulse: Pulse) -> Iterator[str]:
-    """Both are in the same order, so one walk compares them."""
+    """Compare payload and manifest in one walk, since both are in the same order."""
     lines = entry_lists.manifest(folder)
     expected = next(lines, None)
     for entry in payload_walk.walk(f"{folder}/{PAYLOAD}", is_payload=False):
