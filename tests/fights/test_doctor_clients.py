@@ -137,7 +137,7 @@ def test_trust_is_that_of_the_users_own_settings(here: Clinic, trust: str, state
 def test_without_codex_nobody_can_tell(here: Clinic) -> None:
     told = here.doctor(code=0)["codex", "trust"]
     assert told["state"] == "note"
-    assert told["detail"].startswith("cannot tell")
+    assert told["detail"].startswith("it is unknown whether")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_without_codex_nobody_can_tell(here: Clinic) -> None:
 )  # fmt: skip
 def test_a_codex_that_does_not_answer_is_no_proof(here: Clinic, text: str) -> None:
     codex(here, text)
-    assert here.doctor(code=0)["codex", "trust"]["detail"].startswith("cannot tell")
+    assert here.doctor(code=0)["codex", "trust"]["detail"].startswith("it is unknown whether")
 
 
 def test_a_codex_that_hangs_is_not_waited_for(here: Clinic) -> None:

@@ -175,7 +175,7 @@ def test_a_hook_that_refuses_everything_is_found(here: Clinic) -> None:
     ("change", "said"),
     [
         (lambda data: data["hooks"].pop("PreToolUse"), "no hook of ours for PreToolUse"),
-        (lambda data: data["hooks"]["PreToolUse"][0].update(matcher="Bash"), "not among them"),
+        (lambda data: data["hooks"]["PreToolUse"][0].update(matcher="Bash"), "does not match"),
         (lambda data: data["hooks"]["PreToolUse"][0]["hooks"][0].update(type="prompt"), "changed"),
         (lambda data: data["hooks"]["PreToolUse"][0]["hooks"][0].update({"async": True}), "chang"),
         (lambda data: data.update(disableAllHooks=True), "disableAllHooks"),

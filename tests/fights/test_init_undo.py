@@ -219,7 +219,7 @@ def test_check_finds_that_another_version_wrote_them(here: Installation) -> None
 def test_check_finds_a_file_that_the_client_passes_over(here: Installation) -> None:
     here.init("--client", "claude")
     here.claude.write_text("// mine\n" + here.claude.read_text())
-    assert "line 1: it has comments; Claude Code passes over the whole file" in drifted(here)
+    assert "line 1: it has comments; Claude Code ignores the whole file" in drifted(here)
     here.claude.unlink()
     assert "there is no .claude/settings.local.json" in drifted(here)
 

@@ -78,10 +78,11 @@ def test_the_command_line(terminal: Terminal) -> None:
     follow(Reader(terminal), transcripts("docs/commands.md"))
 
 
+@NEEDS_BROKER
 def test_guarding_a_repository(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "home/.claude").mkdir()
     project, reader = tmp_path / "project", Reader(terminal)
-    dry_run, init, check, undo = transcripts("docs/init.md")
+    dry_run, init, check, undo, whole, snippet = transcripts("docs/init.md")
     reader.follow(dry_run)
     assert not (project / ".claude").exists()
     reader.follow(init, says="y\n")
@@ -89,6 +90,9 @@ def test_guarding_a_repository(terminal: Terminal, tmp_path: Path) -> None:
     reader.follow(check)
     reader.follow(undo, says="y\n")
     assert not (project / ".claude").exists()
+    reader.follow(whole, says="y\n")
+    reader.follow(snippet)
+    assert "Holdfast guards this repository" in (project / "AGENTS.md").read_text()
 
 
 @NEEDS_LANDLOCK

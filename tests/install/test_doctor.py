@@ -88,7 +88,7 @@ def test_people_get_a_table_and_the_fixes_whole(own: Clinic) -> None:
     table, _, rest = answer.out.partition("\n\n")
     assert table.startswith("WHO")
     assert all(len(line) <= 60 for line in table.splitlines())
-    assert "claude, free work: Write was refused although nobody holds anything there: it " in rest
+    assert "claude, free work: Write was refused although the file is free: it " in rest
     assert "  -> holdfast doctor --fix, or holdfast init" in rest
     assert " failed\n" in rest
 
@@ -104,7 +104,7 @@ def test_where_there_are_no_hooks_nothing_is_fine(tmp_path: Path, stub_site: Sit
     bare = Installation(tmp_path, stub_site)
     answer = bare.hold("doctor", "--json")
     assert answer.code == 1
-    assert "there are no hooks here" in answer.out
+    assert "no hooks are installed here" in answer.out
     assert not (bare.root / ".holdfast").exists()
 
 
@@ -204,7 +204,7 @@ def test_leases_of_the_dead_are_found_and_cleared_away(
     found = here.doctor("--fix", code=0)
     assert ("ledger", "stale leases") not in found
     [done] = here.answer.json["fixed"]
-    assert done["what"] == "cleared away 2 leases that had ended, of claude:gone"
+    assert done["what"] == "removed 2 leases that had ended, of claude:gone"
     assert here.repository.grants("--all") == []
 
 

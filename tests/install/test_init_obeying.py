@@ -137,7 +137,7 @@ def test_doctor_fails_where_only_git_has_hooks(tmp_path: Path, stub_site: Site) 
     answer = here.hold("doctor", "--json")
     assert answer.code == 1
     told = [one["detail"] for one in answer.json["findings"] if one["state"] == "failed"]
-    assert "no client has hooks here, so no edit is checked" in told
+    assert "no client has hooks here, so edits are not checked" in told
 
 
 def test_doctor_tells_what_a_client_makes_of_a_failing_hook(clinic: Clinic) -> None:

@@ -1,18 +1,19 @@
-"""`holdfast doctor`: whether the guard really holds, shown by trying what must not happen.
+"""`holdfast doctor`: tests the guard by attempting forbidden writes.
 
     finding            one finding: held, failed, a note, or skipped
     trial_repository   a throw-away repository in which another process holds a file
     forbidden_writes   forbidden writes, tried there with the installed commands
     client_rules       what each client does with a hook's answer, as measured
     codex_trust        whether Codex would run its hooks
-    command_mode       how shell commands are held, and why
+    command_mode       whether shell commands are leased or guarded, and why
     inspection         what can be seen without a trial: settings, hooks, leases, leftovers
     fixes              what can be repaired safely
 
-Nothing of the user's is written unless that is asked for: what is tried, is tried elsewhere.
+The doctor writes none of the user's files unless a repair is requested: all attempts happen in the
+throw-away repository.
 
-What this does not promise: that a client obeys its hooks as those did that the rules were learnt
-from. And hooks of others, which run beside ours, are never started.
+What this does not promise: that a client treats hooks as the measured versions did. Hooks of other
+programs, which run beside ours, are never started.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ __all__ = ["Finding", "examine"]
 def examine(
     root: str, environ: Mapping[str, str], *, patience_seconds: float = PATIENCE_SECONDS
 ) -> list[Finding]:
-    """Everything that there is to say about the guard of a repository."""
+    """All findings on the guard of a repository."""
     clients = inspection.installed(root)
     found = inspection.gate(root, environ)
     settings = Settings.load(root, lenient=True)
     if os.name != "posix":
         found.append(
-            Finding("doctor", "proofs", FAILED, "hooks are run by a POSIX shell, and there is none")
+            Finding("doctor", "proofs", FAILED, "hooks need a POSIX shell, and there is none")
         )
         return found
     try:
@@ -60,6 +61,6 @@ def examine(
             found += forbidden_writes.leases(scene)
     except (HoldfastError, OSError) as error:
         said = error.message if isinstance(error, HoldfastError) else str(error)
-        fix = "TMPDIR must name a folder on a local disk that can be written"
-        found.append(Finding("doctor", "proofs", FAILED, f"nothing can be tried: {said}", fix))
+        fix = "set TMPDIR to a writable folder on a local disk"
+        found.append(Finding("doctor", "proofs", FAILED, f"nothing could be tried: {said}", fix))
     return found + inspection.others(root, clients, environ) + inspection.ledger(root)

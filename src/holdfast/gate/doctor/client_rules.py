@@ -1,7 +1,7 @@
-"""What a client does with a hook: whether it would start it, and whether its answer blocks.
+"""How a client treats a hook: whether it would start it, and whether its answer blocks.
 
-Each rule was measured with the real client. What was not measured does not count as blocking: a
-refusal that nobody has seen to work is none.
+Each rule was measured with the real client. Behaviour that was not measured does not count as
+blocking: a refusal that was never seen to work is none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KNOWN_FIELDS = frozenset(["type", "command", "timeout", hook_entries.STATUS])
 _EXEC_FIELDS = frozenset([hook_entries.ARGUMENTS, hook_entries.ON_FAILURE])
 #: Codex rejects the whole file if it has more than this.
 _CODEX_FILE = frozenset(["description", "hooks"])
-#: Codex takes an answer with more than this for a mistake, and the write happens.
+#: Codex treats an answer with more than this as an error, and the write happens.
 _CODEX_SAID = frozenset(["hookSpecificOutput", "systemMessage", "decision", "reason"])
 _CODEX_OUTPUT = frozenset(
     ["hookEventName", "permissionDecision", "permissionDecisionReason", "additionalContext"]
@@ -59,8 +59,8 @@ class Ran(Value):
 
 
 class Shot(Value):
-    """What a client starts before a tool: its words, its timeout in seconds, 0 if it has none, and
-    whether the call is refused if it fails."""
+    """A command that a client starts before a tool: its words, its timeout in seconds (0 for
+    none), and whether the client refuses the call if the command fails."""
 
     __slots__ = ("closed", "seconds", "words")
 
@@ -71,7 +71,7 @@ class Shot(Value):
 
 
 class Armed(Value):
-    """The commands of ours that a client runs before a tool, or why there is none."""
+    """Our commands that a client runs before a tool, or the reason why there is none."""
 
     __slots__ = ("shots", "why")
 
@@ -81,7 +81,7 @@ class Armed(Value):
 
 
 def armed(root: str, one: Client, tool: str, environ: Mapping[str, str]) -> Armed:
-    """What a client would run of ours before this tool."""
+    """The commands of ours that a client would run before this tool."""
     try:
         text = client_files.read(f"{root}/{one.file}", one.file)
         if text is None:
@@ -90,12 +90,12 @@ def armed(root: str, one: Client, tool: str, environ: Mapping[str, str]) -> Arme
         groups = [group for event, group in client_hooks.found_hooks(body) if event == "PreToolUse"]
         extra = set(json.loads(body)) - _CODEX_FILE if one.name == "codex" and body.strip() else ()
     except Unusable as error:
-        return Armed((), f"{one.title} passes over the whole {one.file}: {error}")
+        return Armed((), f"{one.title} ignores the whole {one.file}: {error}")
     except InstallError as error:
         return Armed((), error.message)
     if extra:
         unknown = ", ".join(sorted(map(repr, extra)))
-        return Armed((), f"{one.title} rejects the whole {one.file}: it has {unknown}")
+        return Armed((), f"{one.title} rejects the whole {one.file} because of {unknown}")
     off = obstacles(one, root, environ)
     if off:
         return Armed((), off[0])
@@ -108,11 +108,11 @@ def _commands(groups: list[dict[str, Any]], one: Client, tool: str) -> Armed:
     why = f"{one.file} has no hook of ours for PreToolUse"
     for group in groups:
         if not matches(group.get("matcher"), tool):
-            why = f"the hook is for {group.get('matcher')!r}, and {tool} is not among them"
+            why = f"the hook's matcher {group.get('matcher')!r} does not match {tool}"
             continue
         for handler in filter(hook_entries.is_ours, group["hooks"]):
             if handler.get("type") != "command" or not known.issuperset(handler):
-                why = "the hook has been changed so that it may not block"
+                why = "the hook was changed in a way that may keep it from blocking"
                 continue
             limit = handler.get(one.adapter.TIMEOUT_FIELD)
             is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
@@ -138,8 +138,8 @@ def matches(matcher: object, tool: str) -> bool:
 
 
 def blocks(client: str, ran: Ran, *, closed: bool = False) -> bool:
-    """Whether a client does not do what its hook answered this to; `closed` if it was told to take
-    a failure for a refusal."""
+    """Whether a client refrains from the call that its hook answered like this; `closed` if its
+    settings make a failure a refusal."""
     if closed and (ran.late or ran.code != 0):
         return True
     if ran.late:

@@ -1,8 +1,8 @@
-"""Whether Codex would run its hooks: it skips, without a word, those that nobody has trusted.
+"""Whether Codex would run its hooks: it silently skips hooks that the user has not trusted.
 
-Codex itself is asked (`codex app-server`), because only it knows how it compares a hook with what
-was trusted. It gets a home of its own with a copy of the user's `config.toml`, where trust is
-kept, so nothing of the user's is written.
+The doctor asks Codex itself (`codex app-server`), because only Codex knows how it compares a hook
+with the trusted one. Codex gets a home of its own with a copy of the user's `config.toml`, where
+trust is kept, so none of the user's files is written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANSWER_BYTES_MAX = 16 << 20
 
 
 class Trust(Value):
-    """The events whose hooks Codex would skip, each with its state; `why` if it cannot be told."""
+    """The events whose hooks Codex would skip, each with its state; `why` if that is unknown."""
 
     __slots__ = ("skipped", "why")
 
@@ -42,15 +42,15 @@ class Trust(Value):
 
 
 def codex_trust(root: str, home: str, scene: Scene, environ: Mapping[str, str]) -> Trust:
-    """What Codex says of our hooks in a repository."""
+    """What Codex reports on our hooks in a repository."""
     program = shutil.which(PROGRAM, path=environ.get("PATH"))
     if program is None:
-        return Trust(why=f"{PROGRAM} is not on the path, so it cannot be asked")
+        return Trust(why=f"{PROGRAM} is not on the path")
     try:
         answer = _asked(program, root, _copied(home, scene), scene)
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return Trust(why=f"{program} app-server does not say: {said}")
+        return Trust(why=f"{program} app-server gave no answer: {said}")
     return _read(answer, root)
 
 
@@ -63,7 +63,7 @@ def _copied(home: str, scene: Scene) -> str:
 
 
 def _asked(program: str, root: str, home: str, scene: Scene) -> dict[str, Any]:
-    """The answer to what hooks there are. Raises OSError or ValueError if there is none."""
+    """The answer to `hooks/list`. Raises OSError or ValueError if there is none."""
     name = {"name": "holdfast-doctor", "version": "1"}
     questions = (
         {"id": 1, "method": "initialize", "params": {"clientInfo": name}},
@@ -91,18 +91,18 @@ def _answer(process: subprocess.Popen[str], deadline: float) -> dict[str, Any]:
     while len(rest) < _ANSWER_BYTES_MAX:
         left = deadline - monotonic()
         if left <= 0 or not select.select([descriptor], [], [], left)[0]:
-            raise ValueError("it gives no answer")
+            raise ValueError("it timed out")
         some = os.read(descriptor, 1 << 16)
         if not some:
-            raise ValueError("it ended without an answer")
+            raise ValueError("it ended too early")
         *lines, rest = (rest + some).split(b"\n")
         for line in lines:
             said = json.loads(line)
             if isinstance(said, dict) and said.get("id") == _LIST_ID:
                 if not isinstance(said.get("result"), dict):
-                    raise ValueError("it does not know the question")
+                    raise ValueError("it does not know hooks/list")
                 return dict(said["result"])
-    raise ValueError("its answer does not end")
+    raise ValueError("its answer is too long")
 
 
 def _read(answer: dict[str, Any], root: str) -> Trust:
@@ -122,7 +122,7 @@ def _read(answer: dict[str, Any], root: str) -> Trust:
         said = (
             f": {complaints[0][:200]}" if complaints else "; perhaps it does not trust the folder"
         )
-        return Trust((("all", f"codex does not take them up{said}"),))
+        return Trust((("all", f"codex does not load them{said}"),))
     skipped = []
     for one in ours:
         state = str(one.get("trustStatus"))

@@ -1,7 +1,7 @@
-"""How an agent's shell commands are kept from what others hold: which mode is in force, and why.
+"""How an agent's shell commands are kept from others' files: which mode is in force, and why.
 
-Where they are leased at the write, a forbidden write is fired through the very program that the
-client starts in front of its commands.
+Where they are leased at the write, a forbidden write is attempted through the very program that
+the client starts in front of its commands.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def examine(
     if lacks:
         return [Finding(one.name, MODE, NOTE, f"guarded, not leased: {lacks}")]
     if one.name == lease_mode.CLAUDE and lease_mode.has_own_sandbox(root, environ):
-        told = "guarded, not leased: Claude Code's own sandbox is on, and no broker works in it"
-        return [Finding(one.name, MODE, NOTE, told, "switch one of the two off")]
+        told = "guarded, not leased: Claude Code's own sandbox is on, and no broker works inside it"
+        return [Finding(one.name, MODE, NOTE, told, "switch off one of the two")]
     problem = _problem(root, one)
     if problem:
         return [Finding(one.name, MODE, FAILED, problem, PUT_RIGHT)]
@@ -57,7 +57,7 @@ def examine(
 
 
 def _problem(root: str, one: Client) -> str:
-    """Why commands of a client are not leased although they should be."""
+    """Why the commands of a client are not leased although they should be."""
     if not one.adapter.SHELL_PREFIX:
         path = prefix_script.path_of(root)
         return "" if os.path.lexists(path) else f"guarded, not leased: there is no {path}"
@@ -70,7 +70,7 @@ def _problem(root: str, one: Client) -> str:
 
 
 def _fired(scene: Scene, root: str, one: Client) -> Finding:
-    """A command that writes what another holds, and what is free, run as the client would."""
+    """A command that writes a held file and a free one, run as the client would run it."""
     scene.put(f"{scene.root}/{HELD_FILE}", MINE)
     command = f"echo x > {_MADE}; echo x > {HELD_FILE}; rm -f {HELD_FILE}; true"
     key = agent_key("claude", _SESSION)
@@ -84,9 +84,9 @@ def _fired(scene: Scene, root: str, one: Client) -> Finding:
     ran = scene.run([prefix_script.path_of(root), line], cwd=scene.root, env=env)
     slips.withdraw(folder, key, "fired")
     if scene.text(HELD_FILE) != MINE:
-        told = "a program could write what another holds"
+        told = "a program could write a file that another process holds"
         return Finding(one.name, MODE, FAILED, told, PUT_RIGHT)
     if scene.text(_MADE) != "x\n":
-        told = f"a command could not write what was free: {ran.told()}"
+        told = f"a command could not write a free file: {ran.told()}"
         return Finding(one.name, MODE, FAILED, told, PUT_RIGHT)
     return Finding(one.name, MODE, HELD, "leased at the write: a forbidden write was refused")

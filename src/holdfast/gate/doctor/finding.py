@@ -1,4 +1,4 @@
-"""What was found."""
+"""One finding of the doctor."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-#: As it should be.
+#: The guard held.
 HELD = "held"
-#: Not as it should be: something that must not happen could.
+#: The guard failed: something that must not happen could.
 FAILED = "failed"
-#: Worth knowing; the guard holds all the same, or nobody can say.
+#: Worth knowing; the guard holds all the same, or that cannot be determined.
 NOTE = "note"
-#: Not tried, because it is not there or not wanted.
+#: Not tried, because it is absent or not wanted.
 SKIPPED = "skipped"
 
 
 class Finding(Value):
-    """One thing that was looked at or tried: of whom, what, how it ended, and how to put it right.
+    """One check: what it is about, its name, its result, details, and how to fix it.
 
     `about` is a client's name, or `gate`, `settings`, `git`, `sandbox`, `ledger`, `doctor`.
     """

@@ -1,7 +1,7 @@
-"""What can be put right without asking: nothing that belongs to somebody, and no choice of theirs.
+"""The repairs that need no question: none touches a user's own files, or a user's choice.
 
-Hooks are written as `init` writes them, with a backup. What a person has decided, such as a gate
-that is switched off or a line in the settings, is left to them. Nobody's process is ended.
+Hooks are written as `init` writes them, with a backup. A person's decision, such as a gate that is
+switched off or a line in the settings, is left alone. No process is ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Repair(Value):
-    """One thing that was done, or could not be, and then what to do instead."""
+    """One repair, or why it was not possible and what to do instead."""
 
     __slots__ = ("done", "hint", "told")
 
@@ -38,11 +38,11 @@ class Repair(Value):
 
 
 def repair(root: str) -> list[Repair]:
-    """Put right what is safe to put right; what was done, and what could not be."""
+    """Repair what is safe to repair; which repairs were made, and which were not possible."""
     return [
         *_tried("the hooks were left as they are", lambda: _hooks(root)),
-        *_tried("nothing was cleared away", lambda: _reap(root)),
-        *_tried("leftovers of sandboxes stay", _sweep),
+        *_tried("no ended lease was removed", lambda: _reap(root)),
+        *_tried("leftovers of sandboxes were not removed", _sweep),
     ]
 
 
@@ -57,7 +57,7 @@ def _tried(otherwise: str, work: Callable[[], list[Repair]]) -> list[Repair]:
 
 
 def _hooks(root: str) -> list[Repair]:
-    """Write anew what is no longer as `init` wrote it, for those that have hooks."""
+    """Rewrite hooks that differ from those that `init` writes, for clients that have hooks."""
     clients, known = install_plan.installed(root), load(root)
     if not clients and not known.git:
         return []
@@ -77,7 +77,7 @@ def _hooks(root: str) -> list[Repair]:
     done = []
     for change in made.to_do:
         kept = made.backups.get(change.name, "").removeprefix(f"{root}/")
-        done.append(Repair(f"wrote {change.name}" + (f" (as it was: {kept})" if kept else "")))
+        done.append(Repair(f"wrote {change.name}" + (f" (backup: {kept})" if kept else "")))
     return done + [Repair(f"wrote {one.name}") for one in touched]
 
 
@@ -90,7 +90,7 @@ def _reap(root: str) -> list[Repair]:
         return []
     who = ", ".join(sorted({one.holder for one in endings})[:5])
     leases = "1 lease" if len(endings) == 1 else f"{len(endings)} leases"
-    return [Repair(f"cleared away {leases} that had ended, of {who}")]
+    return [Repair(f"removed {leases} that had ended, of {who}")]
 
 
 def _sweep() -> list[Repair]:
@@ -98,4 +98,4 @@ def _sweep() -> list[Repair]:
         return []
     from holdfast.gate.sandbox.runner.scratch_folder import sweep
 
-    return [Repair(f"removed what a killed sandbox had left: {path}") for path in sweep()]
+    return [Repair(f"removed the leftovers of a killed sandbox: {path}") for path in sweep()]

@@ -1,4 +1,4 @@
-"""What must not happen, tried in a scene: with the commands that are really installed."""
+"""Forbidden operations, attempted in the trial repository with the commands that are installed."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ _EDITORS = {"claude": ("Write", "Edit", "NotebookEdit"), "codex": ("apply_patch"
 
 
 def client(scene: Scene, root: str, one: Client, environ: Mapping[str, str]) -> list[Finding]:
-    """Fire at the hooks of a client whatever they must stop, and what they must not."""
+    """Pass to the hooks of a client the calls that they must stop, and those that they must not."""
     if one.name not in _EDITORS:
-        return [Finding(one.name, EDIT, SKIPPED, f"it is not known how {one.title} asks its hooks")]
+        return [Finding(one.name, EDIT, SKIPPED, f"the doctor does not know {one.title}'s tools")]
     volley = _Volley(scene, root, one, environ)
     return [*volley.edits(), *volley.shell(), *volley.work(), *volley.store()]
 
 
 class _Volley:
-    """The calls of one client. Each is an agent of its own: a refusal is remembered."""
+    """The calls of one client. Each comes from an agent of its own: the gate remembers refusals."""
 
     def __init__(self, scene: Scene, root: str, one: Client, environ: Mapping[str, str]) -> None:
         self.scene, self.root, self.one, self.environ = scene, root, one, environ
@@ -80,7 +80,7 @@ class _Volley:
         return [self._must_block(SHELL, BASH, {"command": f"echo x > {HELD_FILE}"})]
 
     def work(self) -> list[Finding]:
-        """What nobody holds must pass: a hook that refuses everything protects nothing."""
+        """A free file must pass: a hook that refuses everything protects nothing."""
         tool, file = _EDITORS[self.one.name][0], f"{self.one.name}.txt"  # its agent keeps it
         self.scene.put(f"{self.scene.root}/{file}", MINE)
         calls = [(tool, self._edit(tool, self.scene.root, file)), (BASH, {"command": "ls"})]
@@ -92,12 +92,12 @@ class _Volley:
                 ran = self._fire(shot, tool, fields, self.scene.root)
                 blocks = client_rules.blocks(self.one.name, ran, closed=shot.closed)
                 if (ran.late or ran.code) and not blocks:
-                    told = f"it passes, but only because the hook does not work: {ran.told()}"
+                    told = f"it passes only because the hook does not work: {ran.told()}"
                     return [Finding(self.one.name, WORK, SKIPPED, told)]
                 if blocks:
-                    told = f"{tool} was refused although nobody holds anything there: {_why(ran)}"
+                    told = f"{tool} was refused although the file is free: {_why(ran)}"
                     return [Finding(self.one.name, WORK, FAILED, told, PUT_RIGHT)]
-        return [Finding(self.one.name, WORK, HELD, "what nobody holds passes")]
+        return [Finding(self.one.name, WORK, HELD, "work on free files passes")]
 
     def store(self) -> list[Finding]:
         tool, folder = _EDITORS[self.one.name][0], self.scene.broken
@@ -106,14 +106,14 @@ class _Volley:
             ran = self._fire(shot, BASH, {"command": "holdfast status"}, folder)
             if client_rules.blocks(self.one.name, ran, closed=shot.closed):
                 told = "an agent cannot run holdfast itself while its ledger is broken"
-                fix = "use holdfast at a terminal of your own then"
+                fix = "in that case run holdfast at a terminal of your own"
                 found.append(Finding(self.one.name, WAY_OUT, NOTE, told, fix))
         return found
 
     def _must_block(
         self, check: str, tool: str, fields: Mapping[str, str], folder: str = ""
     ) -> Finding:
-        """One call that no client may carry out. Of several hooks one is enough."""
+        """One call that no client may carry out. One refusal by any of several hooks is enough."""
         name = self.one.name
         armed = client_rules.armed(self.root, self.one, tool, self.environ)
         if not armed.shots:
@@ -171,7 +171,7 @@ class _Volley:
 
 
 def _why(ran: Ran) -> str:
-    """The beginning of what a refusal says."""
+    """The beginning of a refusal's text."""
     try:
         output = json.loads(ran.out)["hookSpecificOutput"]
         return str(output["permissionDecisionReason"])[:160]
@@ -183,7 +183,7 @@ def _why(ran: Ran) -> str:
 
 
 def git(scene: Scene, root: str) -> list[Finding]:
-    """Commit what somebody else holds, with a copy of the hooks that are installed."""
+    """Commit a held file and a free one, with copies of the hooks that are installed."""
     if not has_git(root):
         return []
     try:
@@ -193,13 +193,13 @@ def git(scene: Scene, root: str) -> list[Finding]:
     ours = {hook.name: hook for hook in found if _is_ours(hook)}
     if "pre-commit" not in ours:
         if not load(root).git:
-            told = "git has no hooks of ours here: commits are not looked at"
+            told = "git has no hooks of ours here: commits are not checked"
             return [Finding("git", COMMIT, SKIPPED, told, "holdfast init --git")]
         told = "there is no pre-commit hook of ours where git looks for it"
         return [Finding("git", COMMIT, FAILED, told, PUT_RIGHT)]
     trouble = _prepare(scene, ours)
     if trouble:
-        return [Finding("git", COMMIT, FAILED, f"it cannot be tried: {trouble}")]
+        return [Finding("git", COMMIT, FAILED, f"it could not be tried: {trouble}")]
     forbidden = _forbidden(scene)
     return [forbidden, _free(scene)] if forbidden.state == HELD else [forbidden]
 
@@ -209,9 +209,9 @@ def _is_ours(hook: Hook) -> bool:
 
 
 def _prepare(scene: Scene, ours: Mapping[str, Hook]) -> str:
-    """Make the scene a git repository with these hooks; what went wrong, if anything.
+    """Make the scene a git repository with these hooks; the error, if there is one.
 
-    Without what ours would run first: that is somebody else's, and not to be started here.
+    Without the user's own hooks that ours run too: those are not to be started here.
     """
     folder = f"{scene.folder}/hooks"
     os.mkdir(folder)
@@ -247,14 +247,14 @@ def _forbidden(scene: Scene) -> Finding:
         told = "a file that another process holds was committed"
         return Finding("git", COMMIT, FAILED, told, PUT_RIGHT)
     if ran.late:
-        return Finding("git", COMMIT, FAILED, f"the hook gives no answer: {ran.told()}", PUT_RIGHT)
+        return Finding("git", COMMIT, FAILED, f"the hook is too slow: {ran.told()}", PUT_RIGHT)
     return Finding("git", COMMIT, HELD, "a file that another process holds was refused")
 
 
 def _free(scene: Scene) -> Finding:
     made, ran = _commit(scene, FREE)
     if made:
-        return Finding("git", FREE_COMMIT, HELD, "what nobody else holds was committed")
+        return Finding("git", FREE_COMMIT, HELD, "a free file was committed")
     return Finding("git", FREE_COMMIT, FAILED, f"it was refused: {ran.told()}", PUT_RIGHT)
 
 
@@ -264,12 +264,12 @@ _RUN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from holdfast.cli impor
 
 
 def sandbox(scene: Scene) -> list[Finding]:
-    """Write what was not locked, and signal this process, from inside of a sandbox."""
+    """Write a file that was not locked, and signal this process, from inside a sandbox."""
     from holdfast.gate.sandbox.kernel.landlock import support
 
     able = support()
     if not able.is_enough:
-        told = f"this kernel cannot: {able.lacks}"
+        told = f"this kernel cannot enforce it: {able.lacks}"
         return [Finding("sandbox", SANDBOX, SKIPPED, told)]
     scene.put(f"{scene.root}/{HELD_FILE}", MINE)
     script = (
@@ -278,18 +278,18 @@ def sandbox(scene: Scene) -> list[Finding]:
     )
     ran = _run(scene, script, "--sandbox", "--write", BOXED)
     if scene.text(HELD_FILE) != MINE or os.path.lexists(f"{scene.root}/new.txt"):
-        told = "a command wrote what it had not locked, in spite of its sandbox"
+        told = "a command wrote a file that it had not locked, in spite of its sandbox"
         return [Finding("sandbox", SANDBOX, FAILED, told, "do not rely on holdfast run --sandbox")]
     found, _, signalled = scene.text(BOXED).partition("\n")
     if found != "in":
-        told = f"the command could not write what it had locked: {ran.told()}"
-        return [Finding("sandbox", SANDBOX, FAILED, told, "holdfast run --sandbox says more")]
-    told = "only what was locked could be written"
+        told = f"the command could not write the file that it had locked: {ran.told()}"
+        return [Finding("sandbox", SANDBOX, FAILED, told, "holdfast run --sandbox prints more")]
+    told = "only locked files could be written"
     return [Finding("sandbox", SANDBOX, HELD, told), _signal(able, bool(signalled))]
 
 
 def leases(scene: Scene) -> list[Finding]:
-    """Write what another holds, in some ways, below a broker; and what is free."""
+    """Write a held file in several ways below a broker, and a free one."""
     from holdfast.gate.broker.command_start import demand
     from holdfast.gate.sandbox import SandboxError
 
@@ -307,12 +307,12 @@ def leases(scene: Scene) -> list[Finding]:
     )  # fmt: skip
     ran = _run(scene, f"echo in > {BOXED}; {tries}; rm -f over; true", "--lease")
     if scene.text(HELD_FILE) != MINE:
-        told = "a command wrote what another holds, although it ran below a broker"
+        told = "a command wrote a file that another process holds, although it ran below a broker"
         return [Finding("sandbox", LEASE, FAILED, told, "do not rely on holdfast run --lease")]
     if scene.text(BOXED) != "in\n":
-        told = f"the command could not write what was free: {ran.told()}"
-        return [Finding("sandbox", LEASE, FAILED, told, "holdfast run --lease says more")]
-    return [Finding("sandbox", LEASE, HELD, "only what was free could be written")]
+        told = f"the command could not write a free file: {ran.told()}"
+        return [Finding("sandbox", LEASE, FAILED, told, "holdfast run --lease prints more")]
+    return [Finding("sandbox", LEASE, HELD, "only free files could be written")]
 
 
 def _run(scene: Scene, script: str, *options: str) -> Ran:
@@ -327,7 +327,7 @@ def _signal(able: Support, left: bool) -> Finding:
     if not left:
         return Finding("sandbox", SIGNAL, HELD, "the kernel kept it inside")
     if not able.scopes_signals:
-        told = f"a command can signal what is outside: {able.unscoped}"
-        return Finding("sandbox", SIGNAL, NOTE, told, "use a newer kernel, if that matters to you")
+        told = f"a command can signal processes outside: {able.unscoped}"
+        return Finding("sandbox", SIGNAL, NOTE, told, "use a newer kernel if that matters to you")
     told = "a command could signal this process, in spite of its sandbox"
     return Finding("sandbox", SIGNAL, FAILED, told, "do not rely on holdfast run --sandbox")

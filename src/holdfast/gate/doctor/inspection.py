@@ -1,4 +1,4 @@
-"""What can be seen without trying anything."""
+"""The checks that need no attempt: settings, hooks, trust, leases and leftovers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CLIENTS = "clients"
 TRUST = "trust"
 FAILING = "a hook that fails"
 _BOM = "\ufeff"
-#: How many of many things are named.
+#: How many items of a long list are named.
 NAMED_MAX = 5
 
 
@@ -65,7 +65,7 @@ def gate(root: str, environ: Mapping[str, str]) -> list[Finding]:
     found: list[Finding] = []
     off = switched_off(root)
     if off is not None:
-        told = f"{off.sentence()}: nothing is checked"
+        told = f"{off.sentence()}: edits are not checked"
         found.append(Finding("gate", "switch", FAILED, told, "holdfast on"))
     try:
         settings = Settings.load(root)
@@ -76,12 +76,12 @@ def gate(root: str, environ: Mapping[str, str]) -> list[Finding]:
 
 
 def _notify(root: str, first: Sequence[str], environ: Mapping[str, str]) -> list[Finding]:
-    """Whether the command that is to be told of blocked agents can be found."""
+    """Whether the command for notices can be found."""
     for program in first:
         # as it is started: in the folder of the repository
         place = os.path.join(root, program) if os.path.dirname(program) else program
         if shutil.which(place, path=environ.get("PATH", os.defpath)) is None:
-            told = f"there is no program {program!r}: nobody is told when an agent is blocked"
+            told = f"there is no program {program!r}: nobody is notified when an agent is blocked"
             fix = f"install it, or correct notify in {FILE}"
             return [Finding("settings", "notify", NOTE, told, fix)]
     return []
@@ -93,14 +93,14 @@ def _notify(root: str, first: Sequence[str], environ: Mapping[str, str]) -> list
 def hooks_of(
     root: str, one: Client, settings: Settings, environ: Mapping[str, str]
 ) -> list[Finding]:
-    """Whether the hooks of a client are those that `init` would write."""
+    """Whether the hooks of a client are the ones that `init` would write."""
     told = _drift(root, one, settings, environ)
     known = load(root).version
     if known and known != holdfast.__version__:
-        told.append(f"they were written by version {known}, this is {holdfast.__version__}")
+        told.append(f"version {known} wrote them, and this is {holdfast.__version__}")
     if told:
         return [Finding(one.name, HOOKS, FAILED, _listed(told, "; "), PUT_RIGHT)]
-    return [Finding(one.name, HOOKS, HELD, f"{one.file} is as it should be")]
+    return [Finding(one.name, HOOKS, HELD, f"all hooks are in {one.file}")]
 
 
 def _drift(root: str, one: Client, settings: Settings, environ: Mapping[str, str]) -> list[str]:
@@ -112,19 +112,19 @@ def _drift(root: str, one: Client, settings: Settings, environ: Mapping[str, str
         told = client_hooks.differences(text.removeprefix(_BOM), wanted)
     except Unusable as error:
         line = f", line {error.line}" if error.line else ""
-        return [f"{one.file}{line}: {error}; {one.title} passes over the whole file"]
+        return [f"{one.file}{line}: {error}; {one.title} ignores the whole file"]
     except InstallError as error:
         return [error.message]
     return told + obstacles(one, root, environ)
 
 
 def trust_of(root: str, one: Client, scene: Scene, environ: Mapping[str, str]) -> list[Finding]:
-    """Whether a client that wants to be told so runs hooks that a person trusts."""
+    """Whether a client that requires the user's trust has it for our hooks."""
     if one.name != "codex":
         return []
     said = codex_trust(root, one.home_folder(environ), scene, environ)
     if said.why:
-        told = f"cannot tell whether Codex trusts the hooks: {said.why}"
+        told = f"it is unknown whether Codex trusts the hooks: {said.why}"
         return [Finding(one.name, TRUST, NOTE, told, one.adapter.TO_DO)]
     if not said.skipped:
         return [Finding(one.name, TRUST, HELD, "Codex runs the hooks: they are trusted")]
@@ -138,30 +138,30 @@ def failing(one: Client, environ: Mapping[str, str]) -> list[Finding]:
         return []
     obeyed = exec_form_check.tried(environ)
     if obeyed is None:
-        told = f"{exec_form_check.PROGRAM} is not on the path, so it cannot be tried"
+        told = f"{exec_form_check.PROGRAM} is not on the path"
         return [Finding(one.name, FAILING, SKIPPED, told)]
     if obeyed.problem:
         return [Finding(one.name, FAILING, FAILED, obeyed.problem, obeyed.fix)]
     if obeyed.why:
-        return [Finding(one.name, FAILING, NOTE, f"cannot tell what it does: {obeyed.why}")]
-    return [Finding(one.name, FAILING, HELD, f"{obeyed.program} takes its failure for a refusal")]
+        return [Finding(one.name, FAILING, NOTE, f"the outcome is unknown: {obeyed.why}")]
+    return [Finding(one.name, FAILING, HELD, f"{obeyed.program} treats its failure as a refusal")]
 
 
 def others(root: str, clients: Sequence[Client], environ: Mapping[str, str]) -> list[Finding]:
-    """Clients that are used and have no hooks; or that there are no hooks at all."""
+    """Clients that are in use without hooks; or the absence of all hooks."""
     if not clients and not load(root).git:
-        return [Finding("gate", HOOKS, FAILED, "there are no hooks here", "holdfast init")]
+        return [Finding("gate", HOOKS, FAILED, "no hooks are installed here", "holdfast init")]
     names = {one.name for one in clients}
     found = []
     if not clients:
         told, fix = (
-            "no client has hooks here, so no edit is checked",
+            "no client has hooks here, so edits are not checked",
             "holdfast init --client claude",
         )
         found.append(Finding("gate", HOOKS, FAILED, told, fix))
     elif not any(shutil.which(name, path=environ.get("PATH")) for name in names):
         programs = " or ".join(sorted(names))
-        told = f"there is no {programs} on the path: whether a client obeys its hooks was not tried"
+        told = f"{programs} is not on the path, so no client was there to obey the hooks"
         found.append(Finding("gate", CLIENTS, NOTE, told))
     return found + [
         Finding(
@@ -176,7 +176,7 @@ def others(root: str, clients: Sequence[Client], environ: Mapping[str, str]) -> 
 
 
 def git(root: str) -> list[Finding]:
-    """git's hooks, and what endangers the work of others at a commit."""
+    """git's hooks, and hook managers that endanger the work of other agents at a commit."""
     if not has_git(root):
         return []
     found = [Finding("git", "commits", NOTE, told) for told in git_part.warnings(git_folder(root))]
@@ -192,14 +192,14 @@ def git(root: str) -> list[Finding]:
         told = [error.message]
     if told:
         return [Finding("git", HOOKS, FAILED, _listed(told, "; "), PUT_RIGHT), *found]
-    return [Finding("git", HOOKS, HELD, "git's hooks are as they should be"), *found]
+    return [Finding("git", HOOKS, HELD, "all hooks of git are in place"), *found]
 
 
 # The ledger
 
 
 def ledger(root: str) -> list[Finding]:
-    """Whether the ledger can be read, and what is left in it of those who are gone."""
+    """Whether the ledger can be read, and which leases of dead owners are left in it."""
     if not os.path.lexists(f"{root}/{LEDGER_FOLDER}/ledger.db"):
         return []
     try:
@@ -212,21 +212,21 @@ def ledger(root: str) -> list[Finding]:
         told = _listed([f"{_path(grant)} ({grant.holder.id}: {why})" for grant, why in stale])
         found.append(
             Finding(
-                "ledger", "stale leases", NOTE, f"ended, in nobody's way, not cleared away: {told}",
+                "ledger", "stale leases", NOTE, f"not removed yet, and block nobody: {told}",
                 "holdfast doctor --fix",
             )
         )  # fmt: skip
     for holder in dict.fromkeys(grant.holder for grant in orphaned):
         left = [_path(grant) for grant in orphaned if grant.holder == holder]
         pids = left_running(root, holder.marks)
-        told = f"{holder.id} is gone, but what it started still runs and keeps {_listed(left)}"
+        told = f"{holder.id} is dead, but processes that it started keep {_listed(left)}"
         fix = "wait for them, or end them: kill " + " ".join(map(str, pids[:NAMED_MAX]))
         found.append(Finding("ledger", "orphan processes", NOTE, told, fix if pids else ""))
     return found
 
 
 def _sorted(view: View) -> tuple[list[tuple[Grant, str]], list[Grant]]:
-    """What has ended with the reason, and what only the orphans of its owner still hold."""
+    """The ended grants with the reasons, and those that only their owner's orphans still hold."""
     draft = Draft(view)
     stale: list[tuple[Grant, str]] = []
     orphaned: list[Grant] = []

@@ -1,8 +1,8 @@
 """A throw-away repository in which another live process holds a file.
 
-It has a ledger of its own and the settings of the real one, except that a refusal comes at once
-instead of after the retry. All that is started here runs in a session of its own, so that what
-does not end in time can be ended with everything that it started.
+It has a ledger of its own and the settings of the real one, except that no hook waits before it
+refuses. Each program that is started here runs in a session of its own, so that one that does not
+end in time can be ended with all that it started.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ PATIENCE_SECONDS = 20.0
 _KILL_SECONDS = 5.0
 
 HELD, FREE, BOXED = "held.txt", "free.txt", "boxed.txt"
-MINE, THEIRS = "the owner's\n", "somebody else's\n"
+MINE, THEIRS = "the owner's\n", "another agent's\n"
 _OWNER = "doctor-owner"
-#: Whoever asks the doctor may be an agent, or run for one; nothing of that may answer for us.
+#: The caller may be an agent, or run for one; its variables must not identify what we start.
 _LEAKS = ("HOLDFAST_", "CLAUDE", "CODEX_")
 _GIT_ENV = {
     "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
@@ -46,7 +46,7 @@ _GIT_ENV = {
 
 
 class Scene:
-    """Use it with `with`: it is gone afterwards, and its owner with it."""
+    """A context manager: the repository and the owner of its lock are gone afterwards."""
 
     def __init__(
         self, environ: Mapping[str, str], settings: Settings, patience_seconds: float
@@ -78,7 +78,7 @@ class Scene:
             os.mkdir(root)
             for name in (HELD, FREE, BOXED):
                 self.put(f"{root}/{name}", MINE)
-            # No hook waits for that, so each refuses at once.
+            # No hook waits that long, so each refuses immediately.
             never = "retry_seconds = 86400\nhold_seconds = 0\n"
             shell = f'shell = "{self.settings.shell}"\n'
             self.put(f"{root}/holdfast.toml", f"[gate]\n{never}{shell}")
@@ -106,7 +106,7 @@ class Scene:
             file.write(text)
 
     def text(self, name: str) -> str:
-        """What is in a file of the repository; empty if it is gone."""
+        """The text of a file of the repository; empty if it is gone."""
         try:
             with open(f"{self.root}/{name}", encoding="utf-8", errors="replace") as file:
                 return file.read()
@@ -114,7 +114,7 @@ class Scene:
             return ""
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What is started here gets this."""
+        """The environment of the programs that are started here."""
         kept = {
             name: text for name, text in self._environ.items() if not name.startswith(_LEAKS)
         }  # fmt: skip
@@ -129,7 +129,7 @@ class Scene:
         seconds: float = 0,
         env: Mapping[str, str] | None = None,
     ) -> Ran:
-        """Run a program to its end, or to that of our patience."""
+        """Run a program until it ends or its time is up."""
         most = self.patience_seconds
         limit = min(seconds, most) if seconds > 0 else most
         try:
@@ -168,5 +168,5 @@ def end(process: subprocess.Popen[str]) -> None:
                 continue
     try:
         process.wait(_KILL_SECONDS)
-    except subprocess.TimeoutExpired:  # the kernel keeps it; it is nobody's business here
+    except subprocess.TimeoutExpired:  # stuck in the kernel, and no concern of ours
         return

@@ -388,7 +388,7 @@ def _check_at(
             told += shell_prefix.problems(main, body, one.adapter.SHELL_PREFIX, command)
     except Unusable as error:
         line = f", line {error.line}" if error.line else ""
-        return [f"{one.file}{line}: {error}; {one.title} passes over the whole file"]
+        return [f"{one.file}{line}: {error}; {one.title} ignores the whole file"]
     except InstallError as error:
         return [error.message]
     ours = _handlers(found)
