@@ -78,7 +78,6 @@ def test_the_command_line(terminal: Terminal) -> None:
     follow(Reader(terminal), transcripts("docs/commands.md"))
 
 
-@NEEDS_BROKER
 def test_guarding_a_repository(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "home/.claude").mkdir()
     project, reader = tmp_path / "project", Reader(terminal)
