@@ -3,14 +3,14 @@
 An attempt ends in one of four ways:
 
 - it is accepted: its changes land (or a person decides first),
-- `Again`: it is undone and made once more. A task that had to yield in a circle, or that failed
-  after it had been refused an old file, begins again with every file that it is known to write,
-  all taken at its start; that uses up none of its tries. One that was killed, or whose agent
-  failed, begins again after a pause.
+- `Again`: it is undone and repeated. A task that had to yield in a deadlock, or that failed after a
+  stale write was refused, starts again with every file that it is known to write, all taken at its
+  start; this does not count as a failed attempt. A task that was killed, or whose agent failed,
+  starts again after a pause.
 - `Failed`: it is undone for good,
 - the process is killed: then the next dispatcher undoes it, or the next request for its files.
 
-Nothing here undoes anything: the engine does, before the leases come free.
+Nothing is undone here: the engine does that, before the leases are released.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
     from holdfast.work.tasks.task_agent import Agent
 
 AGENT_LOG, CHECK_LOG = "task", "check"
-#: The first pause before another attempt; each further one is four times as long, up to the limit.
+#: The pause before the second attempt; each further one is four times as long, up to the limit.
 PAUSE_SECONDS = 2.0
 PAUSE_SECONDS_MAX = 120.0
-#: What a shell ends with if there is no such command.
+#: The exit code of a shell if there is no such command.
 NOT_FOUND = 127
 _TAIL_BYTES = 16_384
 _LINE_CHARACTERS_MAX = 300
 
-#: What every agent is told beside its prompt.
+#: Added to the prompt of every agent.
 NOTE = """
 
 (You share this checkout with other tasks. Git is read-only here: do not stage, commit or stash; the
 dispatcher commits. If a write fails with ESTALE ("Stale file handle") or for no reason that you can
 see, another task has changed that file: read it again, then write it.)
 """
-#: What it is told if the check of its task fails.
+#: Added to the prompt if the check of the task fails.
 FIX = """
 
 Your changes are in place, but this check fails:
@@ -79,7 +79,7 @@ class Setting:
     manager: LockManager
     root: str
     environment: Mapping[str, str]
-    #: What an agent may write outside of the repository.
+    #: What an agent may write outside the repository.
     write: tuple[str, ...]
     #: Real paths that no task may write.
     closed: tuple[str, ...]
@@ -88,7 +88,7 @@ class Setting:
 
 
 class Attempt:
-    """One attempt, in the thread that was given to its item."""
+    """One attempt, in the thread of its item."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class Attempt:
         move: Callable[..., TaskRecord],
         run: Run,
     ) -> None:
-        """`host` runs commands with the item's locks. `move` brings the record to another state.
-        `run` is what is kept of this attempt."""
+        """`host` runs commands under the item's locks. `move` changes the state of the record.
+        `run` is the folder of this attempt."""
         self._setting = setting
         self._item = item
         self._record = record
@@ -109,16 +109,16 @@ class Attempt:
         self._move = move
         self._run = run
         self._worked = self._waited = 0.0
-        #: How many seconds each command may take.
+        #: The time limit of each command, in seconds.
         self._limit = record.task.timeout_seconds or TIMEOUT_SECONDS
 
     @property
     def is_held(self) -> IsHeld:
-        """Whether the task still has a key."""
+        """Whether the task still holds a key."""
         return is_held_by(self._setting.manager, self._item.id)
 
     def work(self) -> dict[str, Any]:
-        """The agent and the check, until the check succeeds: what there is to know of it then.
+        """Run the agent and the check, until the check succeeds; what is known of the attempt then.
         Raises Again or Failed."""
         try:
             self._run.begin()
@@ -163,7 +163,7 @@ class Attempt:
         except HoldfastError as error:
             raise self._failed(f"{error.code}: {error.message}") from error
         typed = prompt if agent.stdin else ""
-        if self._task.timeout_seconds is None:  # the list does not say
+        if self._task.timeout_seconds is None:  # the list does not set it
             self._limit = agent.timeout_seconds or TIMEOUT_SECONDS
         return self._command(words, log, typed, agent.environment, agent.writes)
 
@@ -194,7 +194,7 @@ class Attempt:
         return ended
 
     def _log(self, name: str, round: int) -> str:
-        """The file for what a command prints. Every attempt has its own."""
+        """The file for a command's output. Every attempt has its own."""
         attempt = self._record.tries
         return self._run.log(name if attempt < 2 else f"{name}.try{attempt}", round)
 
@@ -204,7 +204,7 @@ class Attempt:
     # What an end means
 
     def _judge(self, ended: Ended, what: str, log: str, *, is_final: bool = False) -> None:
-        """Go on, or raise what becomes of the attempt. `log` has what was printed."""
+        """Return, or raise what becomes of the attempt. `log` has the output."""
         if ended.is_well:
             return
         if ended.why.startswith(DEADLOCK):
@@ -220,13 +220,13 @@ class Attempt:
         self._once_more(reason, log, ended)
 
     def _with_names(self, circle: str) -> str:
-        """A circle with the names of tasks; a holder of locks has the id of its task's item."""
+        """A deadlock with the names of tasks; a holder of locks has the id of its task's item."""
         known = transactions.look(self._setting.manager, task_records.tasks_in)
         names = {one.item: one.name for one in known if one.item}
         return re.sub(r"[^\s(),]+", lambda word: names.get(word[0], word[0]), circle)
 
     def _once_more(self, reason: str, log: str, ended: Ended | None = None) -> NoReturn:
-        """Another attempt after a pause, if there is one left. Attempts that had to yield, or whose
+        """Another attempt after a pause, if one is left. Attempts that had to yield, or whose
         dispatcher ended, do not count."""
         failures = self._record.failures + 1
         if failures >= self._task.tries:
@@ -247,14 +247,14 @@ class Attempt:
         return f"{what} failed with code {ended.code}{f': {missing}' if missing else ''}"
 
     def _again_with_files(self, reason: str, ended: Ended) -> Again:
-        """Begin again with every file that is known to be needed."""
+        """Start again with every file that is known to be needed."""
         needs = self._needs(ended.wanted)
         request = request_of(self._task, self._record.list, needs)
         data = {"needs": list(needs), **self._told("")}
         return Again(reason, request=request, data=data, counts=False)
 
     def _needs(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """What this attempt has written, and what it was about to."""
+        """The files that this attempt has written, or was about to write."""
         found = [*self._record.needs, *changed_files(self._run, self.is_held), *wanted]
         root = self._setting.root
         return tuple(dict.fromkeys(
@@ -271,7 +271,7 @@ class Attempt:
         return Failed(reason, self._told(log, ended))
 
     def _told(self, log: str, ended: Ended | None = None) -> dict[str, Any]:
-        """What people read of an attempt that went wrong."""
+        """The report on a failed attempt, for people."""
         said = tail_of(log) if log else []
         if ended is not None:
             said += [f"holdfast: {plain(one)}" for one in ended.refused]
@@ -279,7 +279,7 @@ class Attempt:
         return {"tail": said[-TAIL_LINES:], "log": shown, **self._times()}
 
     def _times(self) -> dict[str, int]:
-        """How long it worked and waited, beside what earlier attempts did."""
+        """How long it worked and waited, added to earlier attempts."""
         had = self._record
         return {
             "worked": had.worked_microseconds + round(self._worked * 1_000_000),
@@ -288,14 +288,14 @@ class Attempt:
 
 
 def request_of(task: Task, list: str, needs: tuple[str, ...] = ()) -> LockRequest:
-    """What a task takes at its start: its own name, what it declares, and what it is known to
-    write."""
+    """What a task takes at its start: its own name, what it declares, and the files that it is
+    known to write."""
     writes = task.writes if task.writes is not None else needs
     return LockRequest.of(task.reads, (anchor(task, list), *task.locks, *writes))
 
 
 def anchor(task: Task, list: str) -> str:
-    """A resource that stands for the task itself: what it holds even if it holds nothing else."""
+    """A resource that stands for the task itself, so that it always holds something."""
     from hashlib import sha256
 
     letters = "".join(one if one.isascii() and one.isalnum() else "-" for one in task.name)
@@ -310,7 +310,7 @@ def _missing_command(log: str) -> str:
 
 
 def tail_of(log: str) -> list[str]:
-    """The last lines of what a command printed, as people can read them."""
+    """The last lines of a command's output, in readable form."""
     try:
         with open(log, "rb") as file:
             file.seek(0, os.SEEK_END)

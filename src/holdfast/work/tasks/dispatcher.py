@@ -36,12 +36,12 @@ from holdfast.work.tasks.task_records import TaskRecord
 if TYPE_CHECKING:
     from holdfast.work.engine.work_items import WorkItem
 
-#: Why an agent ended whose dispatcher was told to.
+#: The reason for ending an agent whose dispatcher was told to stop.
 HALTED = "halted"
 
 
 class Agents:
-    """The agent of each task: the one that it names, or the one that is set or installed."""
+    """The agent of each task: the one that the task names, or the one that is set or installed."""
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
         self._root = root
@@ -49,7 +49,8 @@ class Agents:
         self._found: dict[tuple[str, ...], Agent] = {}
 
     def of(self, task: Task) -> Agent:
-        """Raises AgentMissingError, with the name of the program that is missing."""
+        """The agent of a task. Raises AgentMissingError, with the name of the program that is
+        missing."""
         known = self._found.get(task.command)
         if known is None:
             known = self._named(task) if task.command else find_agent(self._root, self._environ)
@@ -66,7 +67,7 @@ class Agents:
 
 
 class TaskDispatcher:
-    """Made, then `begin`, `start`, and `stop` at the end."""
+    """Call `begin`, `start`, and at the end `stop`."""
 
     def __init__(
         self,
@@ -81,9 +82,9 @@ class TaskDispatcher:
         environ: Mapping[str, str] | None = None,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        """Everything that can be known to be wrong is raised here, before anything is begun:
-        SandboxError if this machine cannot have a broker, AgentMissingError, SettingsError, and
-        CommitError if a task is to be committed and git cannot."""
+        """Every error that can be found in advance is raised here, before anything starts:
+        SandboxError if this machine cannot run a broker, AgentMissingError, SettingsError, and
+        CommitError if a task is to be committed and git cannot commit."""
         assert manager.tree is not None
         _demand_broker()
         self.manager = manager
@@ -120,16 +121,16 @@ class TaskDispatcher:
 
     @property
     def error(self) -> str:
-        """Why it broke; empty as long as it did not."""
+        """Why it broke; empty if it did not."""
         return self.scheduler.error or self._error
 
     def begin(self, *, command: str, retry_failed: bool = False) -> list[TaskRecord]:
-        """Record the list; which tasks are done already. `command` is how a person goes on with
-        it."""
+        """Record the list; returns the tasks that are done already. `command` is what a person
+        types to continue the list."""
         return self.flow.begin(slots=self.slots, command=command, retry_failed=retry_failed)
 
     def start(self) -> None:
-        """Take up what the ledger has, and queue what can be begun."""
+        """Take up the work in the ledger, and queue the tasks that can start."""
         self._launchers.warm(len(self.flow.tasks))
         head = transactions.look(self.manager, lambda view: view.head)
         self.scheduler.start()
@@ -148,34 +149,34 @@ class TaskDispatcher:
         return bool(self.error) or self.flow.is_done()
 
     def wait_for_change(self, seconds: float) -> None:
-        """Wait until something happened, or for so long."""
+        """Wait until something has happened, or for this long."""
         self.scheduler.wait_for_change(seconds)
 
     def undecided(self) -> list[str]:
-        """The tasks in review, if all that is left to do here waits for a person."""
+        """The tasks in review, if everything that is left here waits for a person."""
         held = self.in_review()
         waits = self.scheduler.queue_depth and len(held) < HELD_MAX
         return [] if self.scheduler.active_items or waits else held
 
     def in_review(self) -> list[str]:
-        """The tasks that a person has to decide on, of those whose files are held here."""
+        """The tasks in review whose files are held here."""
         return [str(item.data["task"]) for item in self.scheduler.held_items]
 
     def halt(self) -> None:
-        """End the agents that are out; their tasks are undone and stay in line."""
+        """End the running agents; their tasks are undone and stay queued."""
         self.scheduler.drain()
         for item in [*self.scheduler.active_items, *self.scheduler.held_items]:
             self.scheduler.stop_item(item.id, HALTED)
 
     def stop(self) -> None:
-        """Wait for the agents that are out, and send no more."""
+        """Wait for the running agents, and start no more."""
         if self._following is not None:
             self._following.end()
         if self.scheduler.error:
             # A task whose end could not be recorded keeps its files, and a call that waits for one
             # of them would wait for ever.
             self.halt()
-        self.scheduler.stop()  # whose last word wakes the one who follows the ledger
+        self.scheduler.stop()  # its last event wakes the thread that follows the ledger
         if self._following is not None:
             self._following.join()
         self._launchers.close()
@@ -184,7 +185,7 @@ class TaskDispatcher:
             leave(self.manager, self.flow.tasks.name)
 
     def active(self) -> list[WorkItem]:
-        """What is worked on here."""
+        """The items in progress here."""
         return self.scheduler.active_items
 
 
@@ -201,8 +202,8 @@ def _demand_broker() -> None:
 
 
 def _make_writable(agent: Agent) -> None:
-    """A file that an agent needs and that is not there yet is made, empty: a sandbox can only open
-    what exists."""
+    """Create, empty, a file that an agent needs and that does not exist yet: a sandbox can only
+    open existing files."""
     for path in agent.writes:
         full = os.path.expanduser(path)
         if not path.endswith("/") and not os.path.lexists(full):

@@ -1,11 +1,11 @@
 """Which tasks of a list are known to exclude each other before anything runs.
 
 Two tasks exclude each other if both write one file, if one writes what the other reads (a folder
-covers what is in it), or if both take one lock. Tasks are grouped by what they share, so the work
-grows with what is declared and not with the number of pairs.
+covers everything in it), or if both take one lock. Tasks are grouped by what they share, so the
+cost grows with what is declared and not with the number of pairs.
 
-A task that does not say what it writes may still meet any other one: each of its files is leased at
-the first write. Nothing is known of that here.
+A task that does not declare its writes may still conflict with any other task: each of its files is
+leased at the first write. Such conflicts are not known here.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from holdfast.manager.files.paths import Tree
 from holdfast.work.tasks.lists.task import Task, TaskList
 from holdfast.work.tasks.lists.task_order import levels
 
-#: How many of the names that a task excludes are told; the rest is counted.
+#: How many of the names that a task excludes are shown; the rest is counted.
 NAMES_MAX = 20
-#: In how many steps of the order the width is looked for, the largest first.
+#: In how many steps of the order the width is computed, the largest first.
 STEPS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Something that at least two tasks cannot have at once. Each writer excludes every other
-    task here; readers do not exclude each other. Who takes a lock is a writer of it."""
+    """Something that at least two tasks cannot have at once. Each writer excludes every other task
+    here; readers do not exclude each other. A task that takes a lock is a writer of it."""
 
     path: str
     writers: tuple[str, ...]
@@ -41,7 +41,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """The tasks that one excludes: how many, the first of them, and through what."""
+    """The tasks that one task excludes: how many, the first of them, and through what."""
 
     count: int = 0
     names: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Excluded:
 
 class Exclusions:
     """What the tasks of one list share. `width` is how many could run at once, as declared;
-    `undeclared` is how many do not say what they write."""
+    `undeclared` is how many do not declare their writes."""
 
     __slots__ = ("_excluded", "shared", "tasks", "undeclared", "width")
 
@@ -71,7 +71,7 @@ class Exclusions:
         return self._excluded.get(name, _NOTHING)
 
     def headline(self) -> str:
-        """How wide it can get, in a sentence."""
+        """How many can run at once, in a sentence."""
         told = f"up to {self.width} at once, as declared"
         if not self.undeclared:
             return told
@@ -145,8 +145,8 @@ def _shared(tasks: TaskList, tree: Tree) -> Iterable[Shared]:
 
 
 def _excluded(tasks: TaskList, groups: Sequence[Shared]) -> dict[str, Excluded]:
-    #: In which groups each task is, and whether it writes there: tasks of one profile exclude the
-    #: same others, apart from themselves.
+    #: The groups of each task, and whether it writes there: tasks of one profile exclude the same
+    #: others, apart from themselves.
     profiles: dict[str, list[tuple[int, bool]]] = {}
     for at, one in enumerate(groups):
         for name in one.writers:
@@ -172,8 +172,8 @@ def _excluded(tasks: TaskList, groups: Sequence[Shared]) -> dict[str, Excluded]:
 
 
 def _width(tasks: TaskList, shared: Sequence[Shared], excluded: dict[str, Excluded]) -> int:
-    """How many can run at once, as far as a greedy choice finds it: those of one step of the order,
-    with all that have no order."""
+    """How many can run at once, found greedily: the tasks of one step of the order, together with
+    those that have no order."""
     after = {task.name: task.after for task in tasks}
     ordered = {name for task in tasks if task.after for name in (task.name, *task.after)}
     free = [task.name for task in tasks if task.name not in ordered]

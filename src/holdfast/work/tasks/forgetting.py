@@ -1,7 +1,8 @@
-"""How tasks are forgotten: a later run of their list does them anew.
+"""How tasks are forgotten: a later run of their list does them again.
 
-Only what no dispatcher works on is forgotten, together with its place in line. A task that was cut
-off by the death of its dispatcher has to be gone on with first: its files are put back then.
+Only tasks that no dispatcher works on are forgotten, together with their place in the queue. A task
+that was interrupted by the death of its dispatcher must be continued first: its files are restored
+then.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
 
 
 def forget(manager: LockManager, list: str | None = None, only: Sequence[str] = ()) -> int:
-    """Forget the tasks of a list, or of all; how many. Raises WorkError if one of them is worked
-    on."""
+    """Forget the tasks of a list, or of all; how many. Raises WorkError if one of them is in
+    progress."""
 
     def decide(view: View) -> Decision[tuple[int, Sequence[WorkItem]]]:
         found = [one for one in task_records.tasks_in(view, list) if not only or one.name in only]
         _refuse_at_work(view, found)
-        # They stand in line: a later dispatcher would do them beside the tasks that are begun anew.
+        # They are queued: a later dispatcher would do them in addition to the tasks that are
+        # started again.
         items = [item for one in found if (item := _item_to_forget(view, one)) is not None]
         decision: Decision[Any] = Decision((len(found), items))
         for record in found:
@@ -83,7 +85,7 @@ def _refuse_at_work(view: View, found: Sequence[TaskRecord]) -> None:
 
 
 def _item_to_forget(view: View, record: TaskRecord) -> WorkItem | None:
-    """The item of a task, unless it still has locks: those of files that could not be put back."""
+    """The item of a task, unless it still has locks on files that could not be restored."""
     item = known_item(view, record.item)
     is_held = item is not None and isinstance(view.grant(item.grant_id), Grant)
     return None if is_held else item

@@ -1,17 +1,17 @@
 """How the changes of a task become one commit, with exactly its files in it.
 
-The commit is made beside git's index and work tree, with git's own plumbing: an index of our own
-that begins as the last commit, in which only the task's files are replaced. The branch is moved by
+The commit is made apart from git's index and work tree, with git's own plumbing: an index of our
+own starts as the last commit, and only the task's files are replaced in it. The branch is moved by
 compare-and-swap, so a commit that a person or another task makes at the same moment is never
-undone: then the same files are put on top of that one. At the end the same files are brought up to
-date in the index that people use.
+undone: the same files are then put on top of that one. At the end the same files are updated in the
+index that people use.
 
-Git's hooks do not run: a hook looks at the whole work tree, where other tasks are half done. What
-it would check belongs into the task's `check`.
+Git's hooks do not run: a hook looks at the whole work tree, where other tasks are half done. Its
+checks belong in the task's `check`.
 
 `plan` writes everything to git's object database and changes nothing else. It is recorded in the
-ledger before the branch moves, so a dispatcher that dies at any moment in between leaves enough for
-the next one to finish it (`land`), and nothing is committed twice.
+ledger before the branch moves, so a dispatcher that dies at any moment leaves enough for the next
+one to finish the commit (`land`), and nothing is committed twice.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from holdfast.core.errors import HoldfastError
 from holdfast.gate.git.git_files import outside
 
 GIT_SECONDS = 60.0
-#: How often the branch may move under our hands before we give up.
+#: How many times another process may move the branch before we give up.
 MOVES_MAX = 50
 INDEX_SECONDS = 10.0
 LOOK_SECONDS = 0.05
-#: Between attempts to make a commit that has to be made, in seconds.
+#: The pauses between attempts at a commit that must be made, in seconds.
 PAUSES = (0.1, 0.4, 1.5, 5.0)
 _SUBMODULE = "160000"
-#: The mode of what is not there.
+#: The mode of a file that does not exist.
 _ABSENT = "000000"
 _NOTHING = (_ABSENT, "")
-#: How many commits are looked at to find one that was made before.
+#: How many commits are searched for one that was made before.
 LOOKED_AT_MAX = 100
 
 
 class CommitError(HoldfastError):
-    """Git did not make a commit. The message says why, in git's words."""
+    """Git did not make a commit. The message is git's own."""
 
     code = "E_COMMIT"
 
 
 class OldIndexError(CommitError):
-    """The commit is made, and git's index still has the files as they were before. The field
+    """The commit is made, and git's index still lists the files as they were before. The field
     `commit` has its id."""
 
 
@@ -57,8 +57,8 @@ class OvertakenError(CommitError):
 
 
 def demand_identity(root: str) -> None:
-    """See that git can make commits here: there is a repository, and it knows by whom they are.
-    Raises CommitError."""
+    """Check that git can commit here: there is a repository, and the author is known. Raises
+    CommitError."""
     missing = "git init"
     try:
         _git(root, "rev-parse", "--git-dir")
@@ -73,7 +73,7 @@ def demand_identity(root: str) -> None:
 
 
 def plan(root: str, files: Sequence[str], message: str, room: str) -> dict[str, Any]:
-    """What is to be committed, with the content in git's object database. `room` is a folder for an
+    """What will be committed, with the content in git's object database. `room` is a folder for an
     index of our own. Raises CommitError."""
     _demand_one_repository(root, files)
     index = {"GIT_INDEX_FILE": f"{room}/plan.index"}
@@ -85,7 +85,8 @@ def plan(root: str, files: Sequence[str], message: str, room: str) -> dict[str, 
         given = b"".join(os.fsencode(path) + b"\0" for path in files)
         _git(root, "update-index", "--add", "--remove", "--replace", "-z", "--stdin",
              variables=index, input=given)  # fmt: skip
-        # Not needed yet: but if there is no room for it, that is known while all can be undone.
+        # Not needed yet; but if there is no room for it, we find out while everything can still be
+        # undone.
         _git(root, "write-tree", variables=index)
         base = head or _git(root, "hash-object", "-t", "tree", "--stdin", "-w")
         words = ("diff-index", "--cached", "--raw", "--no-renames", "-z", base)
@@ -103,7 +104,7 @@ def plan(root: str, files: Sequence[str], message: str, room: str) -> dict[str, 
 
 
 def _demand_one_repository(root: str, files: Sequence[str]) -> None:
-    """Git would put a file of a repository inside, such as a submodule, in that one's place. Raises
+    """Git would replace a nested repository, such as a submodule, by a file inside it. Raises
     CommitError."""
     inner = {folder for path in files for folder in _folders(path)}
     for folder in sorted(inner):
@@ -115,24 +116,24 @@ def _demand_one_repository(root: str, files: Sequence[str]) -> None:
 
 
 def _folders(path: str) -> Iterator[str]:
-    """The folders above a file, inside of the repository."""
+    """The folders above a file, inside the repository."""
     while path := os.path.dirname(path):
         yield path
 
 
 def land(root: str, planned: Mapping[str, Any], room: str) -> str:
-    """Make the commit, unless it is there already; its id. Empty if nothing differs from the last
+    """Make the commit, unless it exists already; its id. Empty if nothing differs from the last
     commit, or that one has these files already. Raises CommitError."""
     entries: Sequence[Mapping[str, str]] = planned["entries"]
     if not entries:
         return ""
-    root = _top(root)  # as git's own names of the files are
+    root = _top(root)  # in the form in which git returns file names
     for _ in range(MOVES_MAX):
         head = _head(root)
         if (other := _overtaken(root, head, entries)) is not None:
             raise OvertakenError(f"another commit has changed {other}", hint="commit it by hand")
         commit = _commit(root, head, entries, planned["message"], room)
-        if not commit:  # it was cut off after the branch had moved
+        if not commit:  # it was interrupted after the branch had moved
             _bring_index_up_to_date(root, entries, find(root, planned))
             return ""
         said = f"commit: {planned['message'].splitlines()[0][:200]}"
@@ -146,16 +147,16 @@ def land(root: str, planned: Mapping[str, Any], room: str) -> str:
 
 
 def land_patiently(root: str, planned: Mapping[str, Any], room: str, turns: Lock) -> str:
-    """The commit of a task, made now or before; empty if there is none. The task cannot be undone
-    any more, so a disk that is full or a branch that another git has locked are worth some
-    patience. Only one thread at a time has the turn. Raises CommitError."""
+    """The commit of a task, made now or before; empty if there is none. The task can no longer be
+    undone, so it is worth waiting for room on the disk or for a branch that another git has locked.
+    Only one thread at a time has the turn. Raises CommitError."""
     for pause in (*PAUSES, None):
         try:
             with turns:
                 return land(root, planned, room) or find(root, planned)
         except OldIndexError:
             raise
-        except OvertakenError:  # also by what came after the commit that it had made itself
+        except OvertakenError:  # also by a commit after the one that it had made itself
             if found := find(root, planned):
                 return found
             raise
@@ -167,7 +168,7 @@ def land_patiently(root: str, planned: Mapping[str, Any], room: str, turns: Lock
 
 
 def find(root: str, planned: Mapping[str, Any]) -> str:
-    """The commit that has these files, if a dispatcher died right after it was made. Empty if there
+    """The commit that has these files, if a dispatcher died right after making it. Empty if there
     is none."""
     entries: Sequence[Mapping[str, str]] = planned.get("entries", ())
     if not entries:
@@ -186,13 +187,13 @@ def _top(root: str) -> str:
 
 
 def _head(root: str) -> str:
-    """The last commit; empty on a branch without any."""
+    """The last commit; empty on a branch without commits."""
     found = _run(root, ("rev-parse", "--verify", "--quiet", "HEAD^{commit}"))
     return found.stdout.decode().strip() if found.returncode == 0 else ""
 
 
 def _entries(raw: bytes) -> list[dict[str, str]]:
-    """What `diff-index --raw -z` says: a line of facts, then a path."""
+    """The entries of `diff-index --raw -z`: a line of facts, then a path."""
     parts = raw.split(b"\0")
     found = []
     for facts, path in zip(parts[0:-1:2], parts[1::2], strict=True):
@@ -230,7 +231,8 @@ def _fact(mode: str, id: str) -> tuple[str, str]:
 def _listed(
     root: str, commit: str, entries: Sequence[Mapping[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """The mode and the id of each of these files in a commit, but for those that it has not."""
+    """The mode and the id of each of these files in a commit, except those that it does not
+    have."""
     paths = [one["path"] for one in entries]
     listed = _answer(root, ("--literal-pathspecs", "ls-tree", "-z", commit, "--", *paths))
     found: dict[str, tuple[str, str]] = {}
@@ -262,9 +264,9 @@ def _commit(
 
 
 def _bring_index_up_to_date(root: str, entries: Sequence[Mapping[str, str]], commit: str) -> None:
-    """In the index that people use, these files are as they were committed, also those that a
-    person has marked `skip-worktree` or `assume-unchanged`. Raises OldIndexError if
-    another git keeps it locked: the next commit from it would undo this one."""
+    """Update these files to the commit in the index that people use, including files that a person
+    has marked `skip-worktree` or `assume-unchanged`. Raises OldIndexError if another git keeps it
+    locked: the next commit from it would undo this one."""
     end = time.monotonic() + INDEX_SECONDS
     while (done := _run(root, _BY_FACTS, input=_facts(entries))).returncode:
         if time.monotonic() >= end:
@@ -272,7 +274,7 @@ def _bring_index_up_to_date(root: str, entries: Sequence[Mapping[str, str]], com
         time.sleep(LOOK_SECONDS)
     there = (one["path"] for one in entries if one["mode"] != _ABSENT)
     given = b"".join(os.fsencode(path) + b"\0" for path in there)
-    # That they are unchanged is not known by the facts alone. Git would look by itself, later.
+    # The facts alone do not show that they are unchanged. Git would check that itself, later.
     _run(root, ("update-index", "-q", "-z", "--stdin"), input=given)
 
 
@@ -281,7 +283,7 @@ _BY_FACTS = ("update-index", "--replace", "-z", "--index-info")
 
 
 def _facts(entries: Sequence[Mapping[str, str]]) -> bytes:
-    # What is gone goes first: a folder may have come in the place of a file.
+    # Removed files go first: a folder may have taken the place of a file.
     gone_first = sorted(entries, key=lambda one: one["mode"] != _ABSENT)
     return b"".join(
         f"{one['mode'] if one['mode'] != _ABSENT else '0'} {one['id']}\t".encode()
@@ -328,8 +330,8 @@ def _run(
     input: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     try:
-        # In a session of its own: if our whole group is killed, a git that is just writing goes on
-        # to its end, and leaves none of its lock files behind.
+        # In a session of its own: if our whole group is killed, a git that is writing continues to
+        # its end, and leaves none of its lock files behind.
         return subprocess.run(
             ["git", "-C", root, *words], input=input, capture_output=True, check=False,
             env={**outside(), **(variables or {})}, timeout=GIT_SECONDS, start_new_session=True,

@@ -1,11 +1,11 @@
 """How far a list of tasks is: counts, elapsed time, a forecast, and who waits for whom.
 
 Pure: everything is computed from the records of one moment, so all figures of one `Progress` agree.
-Whether a process is dead is asked through a function that the caller gives.
+Whether a process is dead is asked through a function that the caller can replace.
 
-The forecast is an estimate and not a promise. It supposes that a task which is left takes as long
-as the mean of those that are done, that all slots are used, and that no task waits for a file of
-another; a decision of a person cannot be forecast, so a list that waits only for those has none.
+The forecast is an estimate, not a promise. It assumes that each remaining task takes as long as the
+mean of the finished ones, that all slots are used, and that no task waits for a file of another. A
+decision of a person cannot be forecast, so a list that waits only for decisions has none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Progress:
     """How far a list is. Times are microseconds. `left` is the forecast until the last task ends,
     None if it cannot be known. `is_abandoned` is whether there is work left and every dispatcher of
-    the list is proven dead: then `command` is how a person goes on."""
+    the list is proven dead: then `command` is what a person types to continue."""
 
     name: str
     counts: Mapping[str, int]
@@ -51,7 +51,7 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens to any task of it by itself."""
+        """Whether no task of it will change by itself."""
         return all(state in task_states.OVER for state in self.counts)
 
     def to_data(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def progress_of(
     now: int,
     is_dead: IsDead = is_proven_dead,
 ) -> Progress:
-    """How far a list is at one moment. Of the records, only those of its present tasks count."""
+    """How far a list is at one moment. Only the records of its present tasks count."""
     tasks = tasks_of(tasklist, known)
     abandoned = is_abandoned(tasklist, tasks, is_dead)
     return Progress(
@@ -81,7 +81,7 @@ def progress_of(
 
 
 def tasks_of(tasklist: ListRecord, known: Iterable[TaskRecord]) -> list[TaskRecord]:
-    """The present tasks of a list, in its order; a task that was taken out of it is none."""
+    """The present tasks of a list, in its order, without tasks that were removed from it."""
     found = {one.name: one for one in known if one.list == tasklist.name}
     return [found[name] for name in tasklist.tasks if name in found]
 
@@ -98,8 +98,8 @@ def is_abandoned(
 def elapsed(
     tasklist: ListRecord, tasks: Sequence[TaskRecord], now: int, *, is_at_work: bool = True
 ) -> int:
-    """How long a list has been worked on since it was begun last: until its last task ended; or
-    until now; or until the last sign of life, if no dispatcher is at work."""
+    """How long a list has been worked on since it was last started: until its last task ended; or
+    until now; or until the last sign of life, if no dispatcher is running."""
     signs = [moment for one in tasks for moment in (one.began, one.ended)]
     if is_at_work and not all(one.is_over for one in tasks):
         signs.append(now)
@@ -110,8 +110,8 @@ def elapsed(
 
 
 def forecast(tasks: Sequence[TaskRecord], slots: int, now: int) -> int | None:
-    """How long until the last task ends, as far as no person has to decide. None if no task is
-    done yet, if nothing is left, or if all that is left has taken longer than the mean."""
+    """How long until the last task ends, apart from decisions of people. None if no task is done
+    yet, if nothing is left, or if all remaining tasks have taken longer than the mean."""
     usual = mean_time(tasks)
     names = {one.name for one in tasks}
     waits = {
@@ -126,7 +126,7 @@ def forecast(tasks: Sequence[TaskRecord], slots: int, now: int) -> int | None:
 
 
 def mean_time(tasks: Iterable[TaskRecord]) -> int:
-    """How long a task that is done has taken, in all its attempts; 0 if none is done."""
+    """How long a finished task has taken on average, in all its attempts; 0 if none is done."""
     times = [_time_of(one) for one in tasks if one.state == task_states.DONE]
     return sum(times) // len(times) if times else 0
 
@@ -139,7 +139,7 @@ def _unstarted(tasks: Iterable[TaskRecord]) -> list[TaskRecord]:
 
 
 def _time_of(record: TaskRecord) -> int:
-    """Without the pauses between attempts, and without a person's thinking."""
+    """Without the pauses between attempts, and without the time of people's decisions."""
     measured = record.worked_microseconds + record.waited_microseconds
     return measured or max(0, record.ended - record.began)
 
@@ -151,8 +151,8 @@ def _end_of_work(
     slots: int,
     usual: int,
 ) -> int:
-    """When the last of them ends, if each that is not out yet takes the usual time and begins as
-    soon as a slot is free and all that it comes after has ended."""
+    """When the last of them ends, if each that has not started takes the usual time and starts as
+    soon as a slot is free and every task that it comes after has ended."""
     blocked = {name: {one for one in before if one not in is_over}
                for name, before in waits.items()}  # fmt: skip
     followers: dict[str, list[str]] = {}
@@ -168,7 +168,7 @@ def _end_of_work(
         while ready and len(ends) < slots:
             heappush(ends, (now + usual, ready.pop(0)))
         if not ends:
-            return now  # what is left comes after a task that a person decides on
+            return now  # the rest comes after a task in review
         now, ended = heappop(ends)
         for name in followers.get(ended, ()):
             blocked[name].discard(ended)
@@ -202,7 +202,7 @@ def waits_after(tasks: Iterable[TaskRecord]) -> list[Wait]:
 
 
 def chain(who: str, waits: Iterable[Wait]) -> tuple[Wait, ...]:
-    """One wait after the other, from `who` to the one that waits for none; a circle ends where it
+    """One wait after the other, from `who` to the one that waits for none; a cycle ends where it
     closes."""
     return chain_in(who, first_waits(waits))
 

@@ -1,7 +1,7 @@
-"""How a list of tasks is begun: what is recorded of it, and what is refused before that.
+"""How a list of tasks is started: what is recorded of it, and what is refused before that.
 
-A task that is done is not done again. One that was given another prompt since is refused: whether
-it is to be done anew, or was meant to be another task, only a person knows.
+A finished task is not done again. One whose prompt has changed since is refused: only a person
+knows whether it should be done again, or was meant to be another task.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def begin(
     command: str,
     retry_failed: bool,
 ) -> list[TaskRecord]:
-    """Record the list, and every task that is new; the tasks that are done already. Raises
-    WorkError if a task that is done was given another prompt, or if what is asked for alone cannot
-    be done alone."""
+    """Record the list, and every task that is new; returns the tasks that are done already. Raises
+    WorkError if a finished task has another prompt now, or if the selected tasks cannot be done
+    alone."""
 
     def decide(view: View) -> Decision[list[TaskRecord]]:
         known = {one.name: one for one in task_records.tasks_in(view, tasks.name)}
@@ -66,8 +66,8 @@ def begin(
 
 
 def leave(manager: LockManager, name: str) -> None:
-    """This process is no dispatcher of a list any more. If every task is over, that is recorded:
-    who asks whether work was cut off need not look at the tasks of a list that is done."""
+    """This process is no longer a dispatcher of the list. If every task is over, that is recorded:
+    then a query for interrupted work need not read the tasks of a finished list."""
     own = own_witness()
 
     def decide(view: View) -> Decision[None]:
@@ -87,7 +87,7 @@ def leave(manager: LockManager, name: str) -> None:
 
 
 def _begun(list: str, task: Task, old: TaskRecord | None, retry: bool) -> TaskRecord:
-    """The record of a task when its list is begun."""
+    """The record of a task when its list is started."""
     if old is None:
         return TaskRecord(list, task)
     new = old.but(task=task)
@@ -100,7 +100,7 @@ def _begun(list: str, task: Task, old: TaskRecord | None, retry: bool) -> TaskRe
 
 
 def _beside(view: View, list: str) -> tuple[tuple[Any, ...], ...]:
-    """The dispatchers that work on the list already, or may."""
+    """The other dispatchers of the list that are not proven dead."""
     old = task_records.list_in(view, list)
     own = own_witness()
     others = [one for one in old.dispatchers if one != own] if old is not None else []
@@ -131,7 +131,7 @@ def _forget_command(tasks: TaskList, name: str) -> str:
 def _refuse_unready(
     tasks: TaskList, only: Collection[str], known: Mapping[str, TaskRecord]
 ) -> None:
-    """What is asked for alone must be possible alone."""
+    """The selected tasks must be possible alone."""
     names = [task.name for task in tasks]
     unknown = sorted(set(only) - set(names))
     if unknown:

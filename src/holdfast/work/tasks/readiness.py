@@ -1,4 +1,4 @@
-"""Which tasks of a list can begin, and which cannot any more, by what they come after."""
+"""Which tasks of a list can start, and which no longer can, by what they come after."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from holdfast.work.tasks.task_records import TaskRecord
 if TYPE_CHECKING:
     from holdfast.core.view import View
 
-#: What is said of a task that nothing can come after.
+#: How the failure of a task is described to those that come after it.
 _ENDED = {task_states.FAILED: "failed", task_states.SKIPPED: "was skipped"}
 
 
 class Readiness:
-    """Of one list. Only tasks that `wants` accepts are begun or skipped."""
+    """Of one list. Only tasks that `wants` accepts are started or skipped."""
 
     def __init__(self, tasks: TaskList, wants: Callable[[str], bool]) -> None:
         self._list = tasks.name
@@ -34,7 +34,7 @@ class Readiness:
         return self._after.get(name, [])
 
     def sort(self, view: View, names: Sequence[str]) -> tuple[list[TaskRecord], list[str]]:
-        """Those of these tasks that can begin now; and the names of those that never can."""
+        """Those of these tasks that can start now; and the names of those that never can."""
         known = _Known(view, self._list)
         waiting = [record for name in names if (record := self._waiting(known, name)) is not None]
         ready = [
@@ -44,7 +44,7 @@ class Readiness:
         return ready, [record.name for record in waiting if known.obstacle(record) is not None]
 
     def skip(self, view: View, names: Sequence[str]) -> Decision[list[TaskRecord]]:
-        """Skip those of these tasks that can never begin, and all that come after them. In one
+        """Skip those of these tasks that can never start, and all that come after them. In one
         step: a dispatcher that dies leaves none of them waiting."""
         known = _Known(view, self._list)
         decision: Decision[Any] = Decision(None)
@@ -84,7 +84,7 @@ class _Known:
         return self._found[name]
 
     def learn(self, record: TaskRecord) -> None:
-        """What this moment makes of a task."""
+        """Add a record."""
         self._found[record.name] = record
 
     def before(self, record: TaskRecord) -> list[TaskRecord]:
@@ -93,5 +93,5 @@ class _Known:
         return [one for one in found if one is not None]
 
     def obstacle(self, record: TaskRecord) -> TaskRecord | None:
-        """A task that failed or was skipped, so that this one cannot begin."""
+        """A task that failed or was skipped, so that this one cannot start."""
         return next((one for one in self.before(record) if one.state in _ENDED), None)

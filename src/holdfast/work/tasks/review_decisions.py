@@ -1,10 +1,10 @@
-"""What a person has decided on a task in review, in the ledger.
+"""The decision of a person on a task in review, in the ledger.
 
     work:decision:LIST:NAME    {"list", "task", "approve", "by", "item", "tries"}
 
-The decision itself moves nothing: the dispatcher of the list finds it, and lands the task or undoes
-it. A decision is about one attempt, which `item` and `tries` name, so none is ever applied to a
-later one.
+The decision itself changes nothing: the dispatcher of the list finds it, and lands the task or
+undoes it. A decision is about one attempt, which `item` and `tries` name, so it is never applied to
+a later one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TaskDecision:
 
 
 def note_of(list: str, name: str) -> str:
-    """What the decision on a task is asked for by."""
+    """The name of the note with the decision on a task."""
     return f"{DECISIONS}{list}:{name}"
 
 
@@ -55,8 +55,8 @@ def decide_task(
     attempt: tuple[str, int] | None = None,
 ) -> TaskDecision:
     """Record the decision. Raises TransitionError unless the task is in review and undecided, and
-    its dispatcher is there to carry it out; with `attempt`, the item and the number of the try that
-    was seen, also if that is not the present one."""
+    its dispatcher is alive to carry it out; with `attempt`, the item and the number of the attempt
+    that the person saw, also if that is not the present one."""
 
     def decide(view: View) -> Decision[TaskDecision]:
         record = _in_review(view, list, name)
@@ -104,8 +104,8 @@ def _in_review(view: View, list: str, name: str) -> TaskRecord:
 
 def is_cut_off(view: View, record: TaskRecord) -> bool:
     """Whether the process that held the files of a task in review is dead, or every dispatcher of
-    its list is. Then the files are put back and the task is done again: there is nothing that could
-    be approved."""
+    its list is. Then the files are restored and the task is done again: there is nothing to
+    approve."""
     item = known_item(view, record.item)
     if item is None or is_abandoned_in(view, item):
         return True

@@ -1,16 +1,16 @@
 """Which client does the tasks, and how it is called without a person.
 
-The first of these: `[work.agent]` of `holdfast.toml`; Claude Code; Codex. Nothing is asked of the
-program itself, so one that is there and not logged in is found all the same.
+The first of these: `[work.agent]` of `holdfast.toml`; Claude Code; Codex. The program itself is not
+run to find out, so one that is installed but not logged in is chosen all the same.
 
-How the two are called was tried with Claude Code 2.1.325 and Codex 0.166.0, below a sandbox:
+Both calls were tried with Claude Code 2.1.325 and Codex 0.166.0, below a sandbox:
 
-- Both read the prompt from standard input. It may be of any length and begin with any character,
-  and it is seen in no list of processes.
-- Claude Code refuses `--dangerously-skip-permissions` to root. To accept edits and to allow Bash is
+- Both read the prompt from standard input. It may have any length and any first character, and it
+  appears in no list of processes.
+- Claude Code refuses `--dangerously-skip-permissions` to root. Accepting edits and allowing Bash is
   enough for Edit, Write and Bash, for root and for others.
-- Codex needs one file of its home to be writable, which holds an id and nothing that is executed.
-  With `--ephemeral` it keeps no transcript; to open `sessions/` as well was not enough for one.
+- Codex needs one writable file in its home, which holds an id and nothing that is executed. With
+  `--ephemeral` it keeps no transcript; opening `sessions/` as well was not enough for one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.work.screens.templates import filled
 
 CLAUDE, CODEX = "Claude Code", "Codex"
 
-#: Each client's program, its name, and how it is called; the prompt is its standard input.
+#: Each client's program, its name, and its call; the prompt is its standard input.
 KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "claude": (CLAUDE, ("claude", "-p", "--permission-mode", "acceptEdits",
                         "--allowedTools", "Bash")),
@@ -39,7 +39,7 @@ KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 class AgentMissingError(InvalidInput):
-    """There is no client that could do the tasks. The field `looked_for` has the programs."""
+    """No client is installed that could do the tasks. The field `looked_for` has the programs."""
 
     code = "E_NO_AGENT"
 
@@ -52,13 +52,13 @@ class PromptTooLongError(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A client that was found.
+    """An installed client.
 
-    `program` is the absolute path of what is started; `command` is how, word by word, with gaps for
-    `{prompt}` and `{name}`. With `stdin` the prompt is its standard input. `environment` are
-    variables that it gets in addition. `writes` are files outside of the repository without which
-    it does not start; one that is missing must be made first, empty. `timeout_seconds` is None if
-    the settings do not say.
+    `program` is the absolute path of the program; `command` is the call, as a list of words with
+    the placeholders `{prompt}` and `{name}`. With `stdin` the prompt is its standard input.
+    `environment` are variables that it gets in addition. `writes` are files outside the repository
+    without which it does not start; one that is missing must be created first, empty.
+    `timeout_seconds` is None if the settings do not set it.
     """
 
     name: str
@@ -114,7 +114,7 @@ def agent_of(command: Sequence[str], root: str, environ: Mapping[str, str]) -> A
 
 def _set(settings: AgentSettings, root: str, environ: Mapping[str, str]) -> Agent:
     program = settings.command[0]
-    # Its own variables are those that it runs with, the PATH among them.
+    # Its own variables are those that it runs with, including the PATH.
     found = _which(program, root, {**environ, **settings.environment})
     if not found:
         raise AgentMissingError(
@@ -132,8 +132,8 @@ def _set(settings: AgentSettings, root: str, environ: Mapping[str, str]) -> Agen
 
 
 def _which(program: str, root: str, environ: Mapping[str, str]) -> str:
-    """The absolute path of a program; empty if there is none. One with a slash starts at the root,
-    and so does what the PATH has that is relative."""
+    """The absolute path of a program; empty if there is none. A name with a slash is relative to
+    the root, and so are relative entries of the PATH."""
     if os.sep in program:
         named = os.path.expanduser(program.removeprefix("./"))
         return shutil.which(os.path.join(root, named)) or ""

@@ -1,7 +1,7 @@
-"""What a task has changed: which files, and as a patch that `git apply` takes.
+"""What a task has changed: the files, and a patch for `git apply`.
 
 Both are read from the task's keepsake, which has every file as it was before the first write, and
-from the files as they are now. No other task changes them meanwhile: this one holds their leases.
+from the present files. No other task changes them meanwhile, because this one holds their leases.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from holdfast.work.launching.run_folders import Run
 
 PATCH = "changes.patch"
-#: A patch of more than this is of no use to a reader; the files are compared, but not shown.
+#: A larger patch is of no use to a reader; the files are compared, but not shown.
 PATCH_BYTES_MAX = 64 << 20
 GIT_SECONDS = 60.0
 _DIFF = (
     "diff", "--no-index", "--no-prefix", "--binary", "--no-color", "--no-ext-diff", "--no-textconv",
     "--no-renames", "a", "b",
 )  # fmt: skip
-#: What git calls a file that is on one side only: `b/x b/x`, or `"b/x" "b/x"`. No line of what a
-#: file contains begins so.
+#: How git names a file that is on one side only: `b/x b/x`, or `"b/x" "b/x"`. No line of a file's
+#: content begins like this.
 _SAME_SIDE = re.compile(rb'^diff --git ("?)([ab])/(.*) \1\2/\3$', re.MULTILINE)
 
 
 def changed_files(run: Run, is_held: IsHeld | None = None) -> list[str]:
-    """The files that are not as they were, relative to the root, in order. Raises KeepsakeError."""
+    """The files that have changed, relative to the root, in order. Raises KeepsakeError."""
     keepsake = run.keepsake
     return sorted(
         at for at, was in keepsake.entries()
@@ -52,7 +52,7 @@ def _differs(keepsake: Keepsake, path: str, was: dict[str, Any]) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return bool(was["kind"] != NONE)
     if stat.S_ISDIR(now.st_mode):
-        return bool(was["kind"] != NONE)  # a folder where a file was; what is in it is told itself
+        return bool(was["kind"] != NONE)  # a folder in the place of a file; its files are listed
     if was["kind"] == LINK:
         return not stat.S_ISLNK(now.st_mode) or os.readlink(path) != was["to"]
     if was["kind"] == NONE or not stat.S_ISREG(now.st_mode):
@@ -69,8 +69,8 @@ def _differs(keepsake: Keepsake, path: str, was: dict[str, Any]) -> bool:
 
 
 def write_patch(run: Run) -> str:
-    """Write down what the task has changed so far; the file. Empty if that could not be done, which
-    is no reason to fail: the patch is for people."""
+    """Write the changes of the task so far; the file. Empty if that is impossible, which is no
+    reason to fail: the patch is for people."""
     target = f"{run.folder}/{PATCH}"
     room = f"{run.folder}/compared"
     try:

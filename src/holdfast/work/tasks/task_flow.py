@@ -1,7 +1,7 @@
 """The tasks of one list on a scheduler: what is queued when, and what each end means for the rest.
 
-Every state of a task is in the ledger, and changes in one step with the work item that it hangs on.
-So a dispatcher may die at any moment, another one goes on from there, and two that are given the
+Every state of a task is in the ledger, and changes in one transaction with its work item. So a
+dispatcher may die at any moment and another one continues from there, and two that are given the
 same list share the work: a task is queued once, by whichever comes first.
 """
 
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
     from holdfast.manager.grants import LockGrant
     from holdfast.work.engine.scheduler import Scheduler
 
-#: The phases of an item: its agent and its check; after a person has decided; and the rest of a
-#: landing that was cut off.
+#: The phases of an item: its agent and its check; after a person has decided; and the rest of an
+#: interrupted landing.
 TASK, DECIDED, LANDING = "task", "decided", "landing"
-#: Where the changes of failed tasks are kept, if that is asked for.
+#: Where the changes of failed tasks are kept, on request.
 FAILED_FOLDER = f"{LEDGER_FOLDER}/failed"
 
 
 class TaskFlow:
-    """The tasks of one list. Made, then `begin`, then served by a scheduler."""
+    """The tasks of one list. Call `begin`, then it is served by a scheduler."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class TaskFlow:
         keep_failed: bool = False,
         changed: Callable[[TaskRecord], None] | None = None,
     ) -> None:
-        """With `only`, nothing else of the list is begun here. `changed` hears of every task that
-        has come to another state, also by another dispatcher."""
+        """With `only`, no other tasks of the list are started here. `changed` is called with every
+        task whose state has changed, here or in another dispatcher."""
         assert manager.tree is not None
         self.manager = manager
         self.tasks = tasks
@@ -88,17 +88,17 @@ class TaskFlow:
         self._told = changed or (lambda _record: None)
         self._scheduler: Scheduler | None = None
         self._readiness = Readiness(tasks, self.wants)
-        #: One commit at a time: others would only have to be made anew.
+        #: One commit at a time: others would only have to be made again.
         self._landing = threading.Lock()
-        #: Those that may not be over yet.
+        #: Tasks that may not be over yet.
         self._left = [task.name for task in tasks if self.wants(task.name)]
         is_file = tasks.is_checklist and tasks.name != COMMAND_LINE
         self._ticker = Ticker(os.path.join(self.root, tasks.name)) if is_file else None
 
-    # Beginning
+    # Starting
 
     def begin(self, *, slots: int, command: str, retry_failed: bool = False) -> list[TaskRecord]:
-        """Record the list, and every task that is new: see `beginning.begin`."""
+        """Record the list, and every task that is new: see `list_start.begin`."""
         done = begin(
             self.manager, self.tasks, only=self._only, review=self._review, slots=slots,
             command=command, retry_failed=retry_failed,
@@ -107,7 +107,7 @@ class TaskFlow:
         return done
 
     def _amend_line(self) -> None:
-        """What stands in line since an earlier run needs what the list says now."""
+        """Tasks that are queued since an earlier run need what the list states now."""
         desk = Desk(self.manager)
         for record in self.records():
             item = desk.item(record.item) if record.state == task_states.QUEUED else None
@@ -115,17 +115,17 @@ class TaskFlow:
                 continue
             request, priority = self._request(record), record.task.priority
             if (item.lock_request, item.priority) != (request, priority):
-                with suppress(InvalidInput):  # found again when it is tried, and told
+                with suppress(InvalidInput):  # found again when it is tried, and reported
                     desk.amend(item.id, request, priority)
 
     def wants(self, name: str) -> bool:
-        """Whether a task is begun here."""
+        """Whether a task is started here."""
         return not self._only or name in self._only
 
-    # Looking
+    # Reading
 
     def records(self) -> list[TaskRecord]:
-        """All tasks of the list, as they stand."""
+        """The present records of all tasks of the list."""
         names = {task.name for task in self.tasks}
         found = transactions.look(
             self.manager, lambda view: task_records.tasks_in(view, self.tasks.name)
@@ -141,8 +141,8 @@ class TaskFlow:
         return found
 
     def is_done(self) -> bool:
-        """Whether nothing is left to do here. Asked after every change, so what is over is not
-        looked at again before all seems to be. By one thread."""
+        """Whether nothing is left to do here. Called after every change, so tasks that are over are
+        not read again before all seem to be. By one thread."""
 
         def question(view: View) -> bool:
             while self._left:
@@ -150,7 +150,7 @@ class TaskFlow:
                 if one is not None and not one.is_over:
                     return False
                 self._left.pop()
-            # Another dispatcher may have put some of them back into the line.
+            # Another dispatcher may have queued some of them again.
             known = {one.name: one for one in task_records.tasks_in(view, self.tasks.name)}
             self._left = [
                 task.name for task in self.tasks
@@ -161,7 +161,7 @@ class TaskFlow:
         return transactions.look(self.manager, question)
 
     def accepts(self, item: WorkItem) -> bool:
-        """Whether an item is one of this list, and begun here."""
+        """Whether an item belongs to this list, and is started here."""
         return item.data.get("list") == self.tasks.name and self.wants(str(item.data.get("task")))
 
     # With the scheduler
@@ -174,19 +174,19 @@ class TaskFlow:
         scheduler.handle(LANDING, self.perform_landing, takes_slot=False, accepts=self.accepts)
 
     def queue_ready(self) -> None:
-        """Queue every task that nothing is in the way of, all in one step: the first of them to be
-        sent out is the one with the highest priority. Skip those that cannot be begun any more."""
+        """Queue every task that can start, all in one step, so that the one with the highest
+        priority is dispatched first. Skip those that can no longer start."""
         self._queue_of([task.name for task in self.tasks])
 
     def _queue_of(self, names: Sequence[str]) -> None:
-        """The same for some tasks, and for those that come after what is skipped."""
+        """The same for some tasks, and for those that come after skipped ones."""
         while names:
             ready, blocked = self._sorted(names)
             self._skip(blocked)
             given_up = self._give_up_unlockable(ready)
             if not given_up and self._queue(ready):
                 return
-            # Seen anew: another dispatcher was quicker, or others come after those that failed.
+            # Read again: another dispatcher was quicker, or others come after those that failed.
             names = [*names, *(one for name in given_up for one in self._readiness.after(name))]
 
     def _sorted(self, names: Sequence[str]) -> tuple[list[TaskRecord], list[str]]:
@@ -199,8 +199,8 @@ class TaskFlow:
                 self._told(skipped)
 
     def _give_up_unlockable(self, ready: Sequence[TaskRecord]) -> list[str]:
-        """The tasks that need what cannot be locked any more, such as a declared file that has
-        become a folder: they have failed."""
+        """Tasks fail whose needs can no longer be locked, such as a declared file that has become a
+        folder."""
         assert self._scheduler is not None
         found = []
         for record in ready:
@@ -212,7 +212,7 @@ class TaskFlow:
         return found
 
     def _give_up(self, record: TaskRecord, why: str) -> None:
-        """A task that was not begun has failed, unless another dispatcher has begun it."""
+        """A task that was not started has failed, unless another dispatcher has started it."""
 
         def decide(view: View) -> Decision[TaskRecord | None]:
             now = task_records.task_in(view, self.tasks.name, record.name)
@@ -226,8 +226,8 @@ class TaskFlow:
             self._told(ended)
 
     def _queue(self, ready: Sequence[TaskRecord]) -> bool:
-        """Queue these tasks. False if one of them does not wait any more, or needs what cannot be
-        locked: then none is."""
+        """Queue these tasks. False if one of them no longer waits, or needs something that cannot
+        be locked: then none is queued."""
 
         def together(view: View, items: list[WorkItem]) -> Decision[Any] | None:
             decision: Decision[Any] = Decision(None)
@@ -244,7 +244,7 @@ class TaskFlow:
         orders = [self._order(record) for record in ready]
         try:
             return not orders or bool(self._scheduler.enqueue_all(orders, together))
-        except InvalidInput:  # an agent has just made a folder of a file that one of them needs
+        except InvalidInput:  # an agent has just replaced by a folder a file that one of them needs
             return False
 
     def _order(self, record: TaskRecord) -> Order:
@@ -252,13 +252,13 @@ class TaskFlow:
         return Order(record.name, TASK, self._request(record), data, priority=record.task.priority)
 
     def _request(self, record: TaskRecord) -> LockRequest:
-        """What a task takes at its start. What became a folder since is not a file that it needs
-        any more; but what it declares is asked for as it stands."""
+        """What a task takes at its start. A file that has become a folder since is no longer
+        needed; but what the task declares is requested as it is."""
         needs = (one for one in record.needs if not os.path.isdir(os.path.join(self.root, one)))
         return request_of(record.task, self.tasks.name, tuple(needs))
 
     def beside(self, view: View, item: WorkItem, decision: Decision[Any]) -> Decision[Any]:
-        """The state of a task changes in one step with its item: no crash comes between."""
+        """The state of a task changes in one transaction with its item."""
         if item.data.get("list") != self.tasks.name:
             return decision
         record = task_records.task_in(view, self.tasks.name, str(item.data.get("task")))
@@ -269,10 +269,10 @@ class TaskFlow:
 
     @contextmanager
     def finishing(self, item: WorkItem) -> Iterator[None]:
-        """A task that is done was accepted before: nothing can come between. Its leases go in one
-        step with it; only then is it not held for its own sake any more."""
+        """A finished task was accepted before, so it cannot be undone. Its leases are released in
+        the same transaction; until then it is held."""
         yield
-        with suppress(OSError):  # of a task that is over, no one asks
+        with suppress(OSError):  # no query needs that of a task that is over
             Run(self.root, item.id).landed()
 
     def changed(self, item: WorkItem, *, here: bool = True) -> None:
@@ -291,7 +291,7 @@ class TaskFlow:
             self._queue_of(self._readiness.after(record.name))
 
     def heard(self, event: Event) -> None:
-        """What a person has decided, in whichever process."""
+        """Apply the decision of a person, from any process."""
         if (
             event.type == review_decisions.TASK_DECIDED
             and event.data.get("list") == self.tasks.name
@@ -299,7 +299,7 @@ class TaskFlow:
             self._go_on(self.record(str(event.data["task"])))
 
     def _go_on(self, record: TaskRecord) -> None:
-        """Go on with a task in review, if a person has decided on it."""
+        """Continue a task in review, if a person has decided on it."""
         decided = transactions.look(
             self.manager, lambda view: review_decisions.decision_in(view, record.list, record.name)
         )
@@ -309,8 +309,8 @@ class TaskFlow:
             self._scheduler.go_on(record.item, DECIDED, data)
 
     def amended(self, item: WorkItem) -> LockRequest | None:
-        """What an item needs instead of what cannot be locked any more; None if nothing else would
-        do."""
+        """What an item needs instead, after something became impossible to lock; None if there is
+        no alternative."""
         if item.data.get("list") != self.tasks.name:
             return None
         found = self._request(self.record(str(item.data["task"])))
@@ -333,19 +333,19 @@ class TaskFlow:
         return self._land(item, found)
 
     def perform_decided(self, item: WorkItem, _grant: LockGrant) -> Any:
-        """A person has decided on what a task has changed."""
+        """A person has decided on the changes of a task."""
         if not item.data.get("approve"):
             raise Failed(f"rejected by {item.data.get('by')}", {"decision": "rejected"})
         found = {"files": item.data.get("files", []), "decision": f"approved by {item.data['by']}"}
         return self._land(item, found)
 
     def perform_landing(self, item: WorkItem, _grant: LockGrant) -> Any:
-        """The rest of a landing that was cut off."""
+        """The rest of an interrupted landing."""
         return self._landed(item, self.record(str(item.data["task"])))
 
     def undo(self, item: WorkItem) -> None:
-        """Put the files back as they were before an attempt. Its leases are held. Raises Accepted
-        if it was accepted: then it is to be finished."""
+        """Restore the files as they were before an attempt. Its leases are held. Raises Accepted if
+        it was accepted: then it is to be finished."""
         run = self._run_of(item)
         run.demand_current()
         if run.keepsake.is_accepted and item.data.get("list") == self.tasks.name:
@@ -360,9 +360,10 @@ class TaskFlow:
     # Landing
 
     def _land(self, item: WorkItem, found: Mapping[str, Any]) -> dict[str, Any]:
-        """In this order: git has the content, the ledger knows what would land, nothing undoes the
-        task any more, the ledger says that it lands; then the branch moves. Cut off before the
-        third, the task is undone; after it, another dispatcher finishes it."""
+        """In this order: git has the content, the ledger records what would land, the task can no
+        longer be undone, the ledger records that it lands; then the branch moves. If it is
+        interrupted before the third step, the task is undone; after it, another dispatcher finishes
+        it."""
         record = self.record(str(item.data["task"]))
         run = self._run_of(item)
         planned: dict[str, Any] = {}
@@ -400,20 +401,20 @@ class TaskFlow:
         return {**found, "commit": commit}
 
     def _run_of(self, item: WorkItem) -> Run:
-        """What is kept of an item, as long as this attempt at it is the present one."""
+        """The folder of an item, valid while this attempt is the present one."""
         assert self._scheduler is not None
         desk = self._scheduler.desk
         return Run(self.root, item.id, lambda: desk.is_current(item))
 
     def _move(self, item: WorkItem, cause: str, **changes: Any) -> TaskRecord:
-        """Another state of a task that is out."""
+        """Move a task in progress to another state."""
         return self._change(str(item.data["task"]), lambda now: now.moved(cause, **changes), item)
 
     def _change(
         self, name: str, change: Callable[[TaskRecord], TaskRecord], item: WorkItem | None = None
     ) -> TaskRecord:
-        """Replace the record of a task. With the item of an attempt, only as long as that is the
-        present one; otherwise `Lost` is raised."""
+        """Replace the record of a task. With the item of an attempt, only while that is the present
+        one; otherwise `Lost` is raised."""
 
         def decide(view: View) -> Decision[TaskRecord]:
             if item is not None and not is_current_in(view, item):
@@ -425,10 +426,10 @@ class TaskFlow:
 
         return transactions.decide(self.manager, decide)
 
-    # At the end of a task
+    # The end of a task
 
     def _keep_patch(self, record: TaskRecord) -> TaskRecord:
-        """The changes of a task that failed, for its author."""
+        """Keep the changes of a failed task, for its author."""
         source = f"{self.root}/{LEDGER_FOLDER}/runs/{record.item}/{PATCH}"
         target = f"{FAILED_FOLDER}/{record.item}.patch"
         with suppress(OSError):
@@ -443,8 +444,8 @@ class TaskFlow:
             self._ticker.tick(names)
 
     def tick_all(self) -> None:
-        """Tick what another dispatcher finished and had no time to tick, and clear away what it had
-        no time to."""
+        """Tick and clear away tasks that another dispatcher finished without having time for
+        that."""
         done = [one for one in self.records() if one.state == task_states.DONE]
         self._tick([one.name for one in done])
         for record in done:
@@ -453,7 +454,7 @@ class TaskFlow:
 
 
 def _after_item(record: TaskRecord, item: WorkItem, now: int) -> TaskRecord | None:
-    """The record after its item has changed; None if that means nothing for it."""
+    """The record after its item has changed; None if that does not change it."""
     data = item.data
     told = {
         "worked_microseconds": int(data.get("worked", record.worked_microseconds)),
@@ -490,7 +491,7 @@ def _after_item(record: TaskRecord, item: WorkItem, now: int) -> TaskRecord | No
 
 
 def _with_patch(record: TaskRecord, patch: str) -> TaskRecord:
-    """The record of a task that failed, with where its changes are; said once, though two
+    """The record of a failed task, with the place of its changes; added once, even if two
     dispatchers keep them."""
     if patch in record.reason:
         return record

@@ -1,10 +1,10 @@
-"""A task in the ledger, and the list that it belongs to: typed records, each the last word.
+"""A task in the ledger, and its list: typed records, each the latest state.
 
-    work:tasks:LIST        ListRecord   a list that was begun, with its tasks as they were then
-    work:task:LIST:NAME    TaskRecord   one task: how it stands, and what has come of it
+    work:tasks:LIST        ListRecord   a list that was started, with its tasks as they were then
+    work:task:LIST:NAME    TaskRecord   one task: its state and its result
 
-The event's version says how a record is spelled; one that a newer Holdfast wrote is refused in
-words. Only this module knows how these notes are named and spelled.
+The event's version tells how a record is spelled; one that a newer Holdfast wrote is refused with a
+message. Only this module knows how these notes are named and spelled.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ TASK_CHANGED = "task_changed"
 TASK_FORGOTTEN = "task_forgotten"
 VERSION = 1
 
-#: How many of the last lines that an agent or a check printed are kept with its record.
+#: How many of the last lines of an agent's or a check's output are kept with its record.
 TAIL_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """How one task stands. Times are microseconds of ledger time, 0 for never.
+    """The state of one task. Times are microseconds of ledger time, 0 for never.
 
     `item` is the work item of its present or last attempt, whose folder below `.holdfast/runs` has
-    the output and `changes.patch`. `needs` are the files that an attempt which was undone is known
-    to have written: the next one takes all of them at its start. `files` are those that the task
-    has changed. `tail` is the end of what was printed by whatever failed. `waited_microseconds` is
-    how long its calls stood in line for the files of others.
+    the output and `changes.patch`. `needs` are the files that an undone attempt is known to have
+    written: the next one takes all of them at its start. `files` are those that the task has
+    changed. `tail` is the end of the output of the command that failed. `waited_microseconds` is
+    how long its calls have waited for the files of others.
     """
 
     list: str
@@ -52,11 +52,11 @@ class TaskRecord:
     state: str = task_states.WAITING
     reason: str = ""
     item: str = ""
-    #: Attempts that were begun, and how many of them ended because the agent failed or was killed:
-    #: only those count against the limit.
+    #: Attempts that were started, and how many of them ended because the agent failed or was
+    #: killed: only those count against the limit.
     tries: int = 0
     failures: int = 0
-    #: How often the check of the present attempt failed.
+    #: How many times the check of the present attempt has failed.
     round: int = 0
     began: int = 0
     ended: int = 0
@@ -65,10 +65,10 @@ class TaskRecord:
     needs: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     commit: str = ""
-    #: The file with all that was printed, relative to the root.
+    #: The file with the full output, relative to the root.
     log: str = ""
     tail: tuple[str, ...] = ()
-    #: Who approved or rejected it.
+    #: The person who approved or rejected it.
     decision: str = ""
     #: While it lands: what is committed, in git's own names.
     landing: Mapping[str, Any] = field(default_factory=dict)
@@ -80,12 +80,12 @@ class TaskRecord:
 
     @property
     def note(self) -> str:
-        """What the record is asked for by."""
+        """The name of the note with the record."""
         return note_of(self.list, self.task.name)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens to it by itself."""
+        """Whether it will not change by itself."""
         return self.state in task_states.OVER
 
     def moved(self, cause: str, **changes: Any) -> TaskRecord:
@@ -93,11 +93,11 @@ class TaskRecord:
         return replace(self, state=task_states.after(self.state, cause), **changes)
 
     def but(self, **changes: Any) -> TaskRecord:
-        """The same task in the same state, of which something else has changed."""
+        """The same task in the same state, with other changes."""
         return replace(self, **changes)
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says; also for `--json`."""
+        """The content of the event; also for `--json`."""
         found: dict[str, Any] = {}
         for name in _NAMES:
             value = getattr(self, name)
@@ -108,7 +108,7 @@ class TaskRecord:
 
     @classmethod
     def from_event(cls, event: Event) -> TaskRecord:
-        """The record that an event holds. Raises RecordVersionError."""
+        """The record in an event. Raises RecordVersionError."""
         data = _readable(event)
         given = {name: data[name] for name in _NAMES if name in data}
         given["task"] = Task.from_data(data["task"])
@@ -123,10 +123,10 @@ _NAMES = tuple(one.name for one in fields(TaskRecord))
 
 @dataclass(frozen=True, slots=True)
 class ListRecord:
-    """A list that was begun. `review` is whether a person decides on each task; `by` is the witness
-    of the dispatcher that began it last, as `codec.witness_to_list` spells it, and `beside` those
-    of earlier ones that were not proven dead then; `command` is what a person types to go on with
-    it."""
+    """A list that was started. `review` is whether a person decides on each task; `by` is the
+    witness of the dispatcher that started it last, as `codec.witness_to_list` spells it, and
+    `beside` those of earlier ones that were not proven dead then; `command` is what a person types
+    to continue it."""
 
     name: str
     tasks: tuple[str, ...]
@@ -140,11 +140,11 @@ class ListRecord:
 
     @property
     def note(self) -> str:
-        """What the record is asked for by."""
+        """The name of the note with the record."""
         return f"{LISTS}{self.name}"
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The content of the event."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         found = {key: list(value) if isinstance(value, tuple) else value
                  for key, value in values.items()}  # fmt: skip
@@ -152,13 +152,13 @@ class ListRecord:
 
     @property
     def dispatchers(self) -> list[Witness]:
-        """The processes that were to do the work when it was begun last."""
+        """The processes that have this work since it was last started."""
         found = (witness_from_list(list(one)) for one in (self.by, *self.beside) if one)
         return [one for one in found if one is not None]
 
     @classmethod
     def from_event(cls, event: Event) -> ListRecord:
-        """The record that an event holds. Raises RecordVersionError."""
+        """The record in an event. Raises RecordVersionError."""
         data = _readable(event)
         given = {one.name: data[one.name] for one in fields(cls) if one.name in data}
         beside = tuple(tuple(one) for one in given.get("beside", ()))
@@ -167,7 +167,7 @@ class ListRecord:
 
 
 def note_of(list: str, name: str) -> str:
-    """What the record of a task is asked for by."""
+    """The name of the note with the record of a task."""
     return f"{TASKS}{list}:{name}"
 
 
@@ -194,12 +194,12 @@ def list_in(view: View, name: str) -> ListRecord | None:
 
 
 def noted(view: View, decision: Decision[Any], record: TaskRecord) -> Decision[Any]:
-    """A decision together with the last word on a task."""
+    """Extends a decision by the new record of a task."""
     return bulk_rules.with_note(view, decision, TASK_CHANGED, record.to_data(), name=record.note)
 
 
 def lists_in(view: View) -> list[ListRecord]:
-    """The lists that were begun and not forgotten, the one that was begun last at the end."""
+    """The lists that were started and not forgotten, the latest at the end."""
     found = [ListRecord.from_event(event) for event in view.notes(LISTS)]
     return sorted(found, key=lambda one: one.began)
 

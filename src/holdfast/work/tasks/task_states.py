@@ -6,12 +6,12 @@
     checking   its check runs, with all of its files still held
     fixing     the check failed, and its agent has been given the output
     reviewing  a person decides, with all of its files still held
-    landing    nothing can undo it any more; its commit is being made
-    done       its changes are there to stay
+    landing    it can no longer be undone; its commit is being made
+    done       its changes are final
     failed     its files are as they were before
     skipped    a task that it comes after failed, so it was not started
 
-There are no other transitions: `after` raises for anything that the table does not have.
+The only transitions are those of the table: `after` raises for anything else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATES = (
     WAITING, QUEUED, WORKING, CHECKING, FIXING, REVIEWING, LANDING, DONE, FAILED, SKIPPED,
 )  # fmt: skip
 
-#: Nothing more happens to a task in one of these by itself.
+#: A task in one of these will not change by itself.
 OVER = (DONE, FAILED, SKIPPED)
 #: An agent or a check of the task runs.
 OUT = (WORKING, CHECKING, FIXING)

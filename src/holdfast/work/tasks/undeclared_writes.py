@@ -1,7 +1,7 @@
-"""The files that tasks wanted to write and had not declared, as the ledger tells.
+"""The files that tasks tried to write and had not declared, from the ledger.
 
-Only tasks with `writes` have such gaps. Each was refused, and its task went on without it: the
-operator adds the file to `writes`, or is glad that it was not written.
+Only tasks with `writes` have such gaps. Each write was refused, and its task continued without it:
+the operator adds the file to `writes`, or accepts the refusal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from holdfast.work.tasks.task_records import TaskRecord
 
 @dataclass(frozen=True, slots=True)
 class Undeclared:
-    """One such file. `controls` is what it controls, if it does: no list may declare it then."""
+    """One such file. `controls` is the program that it controls, if any: then no list may declare
+    it."""
 
     list: str
     task: str
@@ -35,8 +36,8 @@ class Undeclared:
 
 
 def undeclared(manager: LockManager, name: str | None = None) -> list[Undeclared]:
-    """Those of one list, or of all, each once: of the last attempts at its tasks, and without what
-    a task declares by now."""
+    """The undeclared files of one list, or of all, each once: of the last attempts at its tasks,
+    and without files that the task declares by now."""
     found = transactions.look(manager, lambda view: task_records.tasks_in(view, name))
     declare = {one.item: one for one in found if one.item and one.task.writes is not None}
     return list(_read(manager, declare)) if declare else []

@@ -4,13 +4,13 @@
       Also in the documentation.
     - [x] add a changelog
 
-An unticked item is a task. Its prompt is its text and every line below that is indented deeper; so
-an item covers all that is nested in it. Checkboxes inside an unticked item are part of its prompt,
-and those inside a ticked one are done with it. Items in fenced code and in HTML comments do not
-count.
+An unticked item is a task. Its prompt is its text and every line below it that is indented deeper;
+so an item includes everything nested in it. Checkboxes inside an unticked item are part of its
+prompt, and those inside a ticked one count as done. Items in fenced code and in HTML comments are
+ignored.
 
-`tick` changes one character of the file as it is now. A person who saves the file in the instant
-between its last look and the rename would lose that edit; before that, an edit is never lost.
+`tick` changes one character of the present file. A person who saves the file in the instant between
+the last check and the rename loses that edit; an earlier edit is never lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.work.tasks.lists.task_names import name_of
 
 SIZE_MAX = 32 << 20
 TAB_COLUMNS = 4
-#: How often a file is read anew because a person saved it meanwhile.
+#: How many times a file is read again because a person saved it meanwhile.
 TICK_TRIES = 10
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -39,8 +39,8 @@ _MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item that no other one covers. `line` counts from 1; `box` is where its box is in the
-    text."""
+    """An item that is not nested in another one. `line` counts from 1; `box` is where its box is in
+    the text."""
 
     name: str
     prompt: str
@@ -50,7 +50,7 @@ class Item:
 
 
 def items(text: str) -> list[Item]:
-    """The items of a text, without those that another one covers."""
+    """The items of a text, without those nested in another one."""
     lines = list(_lines(text))
     found: list[Item] = []
     at = 0
@@ -70,11 +70,11 @@ def items(text: str) -> list[Item]:
 
 
 def tick(path: str, *names: str) -> bool:
-    """Tick the items of these names, but for those that are not there any more, are ticked already,
-    or cannot be told from another one; False if that leaves none. Raises OSError if the file cannot
-    be replaced.
+    """Tick the items of these names, except those that no longer exist, are ticked already, or
+    cannot be told from another one; False if that leaves none. Raises OSError if the file cannot be
+    replaced.
 
-    Every other byte stays. A link stays a link: what it leads to is replaced.
+    Every other byte stays. A link stays a link: its target is replaced.
     """
     real = os.path.realpath(path)
     with _alone(os.path.dirname(real)):
@@ -89,8 +89,8 @@ def tick(path: str, *names: str) -> bool:
 
 
 class Ticker:
-    """Ticks the items of one file for many threads. One of them does it, for all that came while
-    it did: to read a long list takes longer than a task may."""
+    """Ticks the items of one file for many threads. One of them does it, for all requests that came
+    meanwhile: reading a long list takes longer than a task may."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -99,8 +99,8 @@ class Ticker:
         self._lock = threading.Lock()
 
     def tick(self, names: Iterable[str]) -> None:
-        """Have these items ticked, by this thread or by the one that is at it. What cannot be
-        ticked now is when the list is run the next time."""
+        """Have these items ticked, by this thread or by the one that is ticking. An item that
+        cannot be ticked now is ticked when the list is run the next time."""
         with self._lock:
             self._names.update(names)
             if self._is_at_work:
@@ -119,9 +119,9 @@ class Ticker:
 
 @contextmanager
 def _alone(folder: str) -> Iterator[None]:
-    """No other dispatcher, and no other thread of this one, ticks an item in this folder meanwhile:
-    two that replace the file at the same moment would lose one tick."""
-    import fcntl  # not everywhere
+    """While this lasts, no other dispatcher, and no other thread of this one, ticks an item in this
+    folder: two that replaced the file at the same moment would lose one tick."""
+    import fcntl  # not on every system
 
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -155,7 +155,7 @@ def _replace(real: str, old: bytes, new: bytes) -> bool:
             return False
         made.commit()
         made.settle()
-    except Moved:  # it was renamed, or became a link: look again
+    except Moved:  # it was renamed, or became a link: read it again
         return False
     finally:
         made.close()
@@ -176,7 +176,7 @@ def _data(real: str) -> bytes | None:
 class _Line:
     text: str
     start: int
-    #: Whether it is inside of a fence or a comment, so that no item begins in it.
+    #: Whether the line is inside a fence or a comment, so that no item starts in it.
     is_prose: bool
 
 
@@ -215,8 +215,8 @@ def _end(lines: list[_Line], first: int, columns: int) -> int:
 
 
 def _dedented(lines: list[_Line]) -> str:
-    """The lines without the indentation that they have in common; code that stands further left
-    than its fence does not count."""
+    """The lines without their common indentation; code that is indented less than its fence does
+    not count."""
     texts = [line.text.expandtabs(TAB_COLUMNS) for line in lines]
     indents = [
         len(text) - len(text.lstrip(" "))

@@ -8,9 +8,9 @@
     prompt = "Rename User to Account, also in the documentation."
     writes = ["app/user.py", "docs/user.md"]
 
-A list that is wrong in any place is refused whole, and every problem is told with its line. One
-that was read can be relied on: its names differ, its paths stay inside the repository by where they
-lead now, and no task comes after itself. Whether the files are there is not asked.
+A list with a mistake is refused as a whole, and every mistake is reported with its line. A list
+that was read is consistent: its names differ, its paths stay inside the repository as links lead
+now, and no task comes after itself. Whether the files exist is not checked.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ SUFFIXES = (*TOML, *MARKDOWN)
 
 _READING_HINT = "name a list of tasks: a .toml file, or a Markdown file with items such as - [ ] …"
 _TOML_HINT = 'a task is: [[task]], then name = "…" and prompt = "…", each on a line of its own'
-#: Where the form of the tasks is right.
+#: The hint where the tasks themselves are well-formed.
 _PLAN_HINT = "correct the list; holdfast plan LIST reads it and starts nothing"
 _MARKDOWN_HINT = "a task is a line such as: - [ ] rename User to Account"
 _LINE_HINT = 'give each task once: --task "rename User to Account"'
 
 
 class TasksError(InvalidInput):
-    """A list that cannot be worked on. The field `problems` has each line and what is wrong."""
+    """A list that cannot be worked on. The field `problems` has each line and its problem."""
 
     code = "E_TASKS"
 
@@ -71,8 +71,8 @@ def is_list(path: str) -> bool:
 
 
 def read_tasks(path: str, root: str) -> TaskList:
-    """The list in a file, for the repository with this root. Raises TasksError with all that is
-    wrong with it."""
+    """The list in a file, for the repository with this root. Raises TasksError with every
+    mistake."""
     problems = Problems(path)
     with readable(problems, TasksError, _READING_HINT):
         if not is_list(path):
@@ -116,7 +116,7 @@ def from_command_line(prompts: Sequence[str]) -> TaskList:
 
 
 def list_name(path: str, root: str) -> str:
-    """What the list is known by: its path from the root, or where it is if that is elsewhere."""
+    """The name of a list: its path from the root, or its real path if that is elsewhere."""
     real, top = os.path.realpath(path), os.path.realpath(root)
     prefix = top if top.endswith("/") else f"{top}/"
     return real[len(prefix) :] if real.startswith(prefix) else real
@@ -153,7 +153,7 @@ def _checklist(problems: Problems, text: str, name: str) -> TaskList:
     lines: dict[str, int] = {}
     every = checklist.items(text)
     for item in every:
-        # Also beside a ticked one: a name says which item is meant, whatever is in its box.
+        # Beside a ticked one too: a name identifies the item, whatever is in its box.
         first = lines.setdefault(same(item.name), item.line) if item.name else item.line
         if not item.name:
             if not item.is_ticked:
@@ -173,7 +173,7 @@ def _checklist(problems: Problems, text: str, name: str) -> TaskList:
     return TaskList(name, tuple(tasks), is_checklist=True)
 
 
-#: An item that is to have a checkbox, and `[link](…)`, `[link][…]` and `[link]: …` are none.
+#: An item that seems to have a checkbox, as opposed to `[link](…)`, `[link][…]` and `[link]: …`.
 _BOX = re.compile(
     r"^(?P<item>[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|-(?=\[)))"
     r"\[(?P<mark>[ \t]*[xX]?[ \t]*)\](?![(\[:])(?P<rest>[^\r\n]*)",
@@ -182,8 +182,8 @@ _BOX = re.compile(
 
 
 def _broken_boxes(text: str) -> list[tuple[int, str]]:
-    """The items that are no tasks only because something is wrong with their checkbox, such as
-    `- []`. Those that belong to another item, or stand in code, do not count."""
+    """The items that are no tasks only because their checkbox is malformed, such as `- []`. Those
+    that belong to another item, or are in code, do not count."""
     told: dict[int, str] = {}
     line, counted = 1, 0
 
@@ -217,7 +217,7 @@ class _Toml:
         self._fields = Fields(root, path)
         self._wrong: list[tuple[int, str]] = []
         self._is_malformed = False
-        #: What each entry says that it comes after, also of one that is wrong in another place.
+        #: The names that each entry comes after, even if it has other mistakes.
         self._after: dict[int, tuple[str, ...]] = {}
 
     def read(self, name: str) -> TaskList:
@@ -302,7 +302,7 @@ class _Toml:
         return task
 
     def _value(self, at: int, key: str, value: Any) -> Any:
-        """What a key means; None if it cannot be meant, which is told."""
+        """The value of a key; None if it is wrong, which is reported."""
         found, told = self._fields.value(key, value)
         self._add(at, key, *told)
         return None if told else found
@@ -314,7 +314,7 @@ class _Toml:
         return f"there is no {key!r} here; {more}"
 
     def _names(self, entries: list[Any]) -> dict[int, str]:
-        """The names of all tasks by their places, also of those that are wrong in another place."""
+        """The names of all tasks by their places, even of those with other mistakes."""
         places: dict[str, int] = {}
         found: dict[int, str] = {}
         for at, entry in enumerate(entries):

@@ -1,4 +1,4 @@
-"""One task, as its list says it."""
+"""One task, as its list states it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any
 
-#: The list of tasks that were given on the command line.
+#: The name of the list of tasks that were given on the command line.
 COMMAND_LINE = "--task"
 
 TIMEOUT_SECONDS = 3600.0
 ROUNDS = 2
 TRIES = 3
-#: `{name}`, `{prompt}` and `{first_line}` (of the prompt) are filled in.
+#: The placeholders are `{name}`, `{prompt}` and `{first_line}` (of the prompt).
 MESSAGE = "{first_line}"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be done, and under which terms.
+    """What to do, and its limits.
 
-    `writes` is None if it is not known which files the task will write; then each one is leased at
-    the first write. Otherwise it is all that the task may write. `reads` are files and folders that
-    must not change while it runs; `locks` are resources such as `port:5432`. `after` names tasks of
-    the same list that must be done first. `check` is a shell command that must succeed before the
-    task is done; if it fails, its output goes back to the agent, up to `rounds` times. An attempt
-    that fails is repeated until there were `tries`. `command` is the agent, word by word, with
-    `{prompt}` in it; empty for the one that is set or installed. `timeout_seconds` is None if the
-    list does not say. `line` is where the task stands in its list.
+    `writes` is None if it is not known which files the task will write; then each file is leased at
+    the first write. Otherwise the task may write these files only. `reads` are files and folders
+    that must not change while it runs; `locks` are resources such as `port:5432`. `after` names
+    tasks of the same list that must be done first. `check` is a shell command that must succeed
+    before the task is done; if it fails, its output goes back to the agent, up to `rounds` times. A
+    failed attempt is repeated until there were `tries`. `command` is the agent, as a list of words
+    with `{prompt}` in it; empty for the one that is set or installed. `timeout_seconds` is None if
+    the list does not set it. `line` is where the task is in its list.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Task:
 
     @property
     def digest(self) -> str:
-        """What tells one prompt from another: a finished task is not done again under a new one."""
+        """A digest of the prompt: a finished task is not done again under a new one."""
         return sha256(self.prompt.strip().encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def to_data(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Task:
         return cls(**given)
 
 
-#: Of the fields. To ask for them anew for every record that is read takes a third of the reading.
+#: Of the fields. Computing them for every record would take a third of the time of reading.
 _NAMES = tuple(field.name for field in fields(Task))
 
 
@@ -79,8 +79,8 @@ _NAMES = tuple(field.name for field in fields(Task))
 class TaskList:
     """Tasks that were read together.
 
-    `name` is the path of the list relative to the root of the repository, or `COMMAND_LINE`. It is
-    what a list is known by. `slots` is how many agents work at once; None if the list does not say.
+    `name` is the path of the list relative to the root of the repository, or `COMMAND_LINE`. It
+    identifies the list. `slots` is how many agents work at once; None if the list does not set it.
     `is_checklist` is whether the items are ticked when they are done.
     """
 
@@ -91,7 +91,7 @@ class TaskList:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The title for people."""
         return title_of(self.name)
 
     def __iter__(self) -> Iterator[Task]:
@@ -106,5 +106,5 @@ class TaskList:
 
 
 def title_of(list: str) -> str:
-    """What people call the list of that name."""
+    """The title of the list of that name, for people."""
     return "the command line" if list == COMMAND_LINE else list

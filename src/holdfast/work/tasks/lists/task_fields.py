@@ -1,4 +1,4 @@
-"""What each key of a task may be, and what is wrong with one that it cannot be."""
+"""The values of each key of a task, and the mistakes in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.work.tasks.lists.task_names import name_problem
 
 SLOTS = "slots"
 NEEDED = ("name", "prompt")
-#: The keys that may stand above all tasks, as a default for each.
+#: The keys that may be set above all tasks, as a default for each.
 DEFAULTS = (
     "reads", "locks", "check", "commit", "message", "command", "timeout_seconds", "priority",
     "rounds", "tries",
@@ -62,7 +62,7 @@ class Fields:
         return controls_of(self._tree.root)
 
     def value(self, key: str, given: Any) -> tuple[Any, list[str]]:
-        """What a key means, and what is wrong with it."""
+        """The value of a key, and the mistakes in it."""
         if key in _NUMBERS:
             return given, self._number(key, given)
         if key in ("writes", "reads"):
@@ -75,7 +75,7 @@ class Fields:
         return given, self._text(key, given)
 
     def slots_problems(self, given: Any) -> list[str]:
-        """What is wrong with a number of slots."""
+        """The mistakes in a number of slots."""
         return self._number(SLOTS, given)
 
     @staticmethod
@@ -161,7 +161,7 @@ class Fields:
 
 
 def words_problem(task: Task) -> list[str]:
-    """What is wrong with the command of a task once its prompt is filled in."""
+    """The mistakes in the command of a task once its prompt is filled in."""
     values = {"name": task.name, "prompt": task.prompt}
     # A command with an unknown placeholder is refused anyway.
     known = [word for word in task.command if not placeholder_problem(word, COMMAND_WORDS)]
@@ -185,7 +185,7 @@ def _command_problems(words: list[str]) -> list[str]:
 
 
 def _lock(text: str) -> tuple[str, str]:
-    """The key of a resource, or what is wrong with it."""
+    """The key of a resource, or the mistake in it."""
     try:
         found = keys.resource(text)
     except BadKeyError as error:

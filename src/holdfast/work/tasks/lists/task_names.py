@@ -1,7 +1,7 @@
 """The name of a task: one line that people can tell from every other.
 
-What a terminal would not show, or would show in another order, is never part of a name. Two names
-that look the same are one: `same` is what they are compared by.
+A name contains no characters that a terminal would not show, or would show in another order. Two
+names that look the same are one: names are compared by `same`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from holdfast.work.input_checks import folded
 NAME_CHARACTERS_MAX = 100
 _DIGEST_CHARACTERS = 8
 
-#: Characters that count as printable and show nothing.
+#: Characters that count as printable and are invisible.
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _LINK = re.compile(r"\[([^\[\]]*)\]\([^()]*\)")
 
 
 def name_of(text: str) -> str:
-    """The name that a text gives to its task; empty if there is nothing to see in it.
+    """The name that a text gives to its task; empty if nothing in it is visible.
 
     Of markup only backticks, double asterisks and the addresses of links are left out. A text that
     is too long is cut, and ends with a digest of the whole.
@@ -37,7 +37,7 @@ def name_of(text: str) -> str:
 
 
 def name_problem(name: str) -> str:
-    """Why a text cannot be a name as it stands; empty if it can."""
+    """Why a text cannot be a name as it is; empty if it can."""
     if not name.strip():
         return "name is empty"
     if len(name) > NAME_CHARACTERS_MAX:
@@ -49,7 +49,7 @@ def name_problem(name: str) -> str:
 
 
 def same(name: str) -> str:
-    """What names are compared by: without case, in one Unicode form, without variants."""
+    """The form in which names are compared: without case, in one Unicode form, without variants."""
     return folded("".join(one for one in name if not _is_variant(one)))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 
 def cycle_in(after: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """A cycle, its first name also at its end; empty if there is none. A name that comes after
-    itself is not one, nor is a name that is not known."""
+    """A cycle, its first name repeated at its end; empty if there is none. A name that comes after
+    itself is not a cycle, nor is an unknown name."""
     done: set[str] = set()
     for start in after:
         way: dict[str, None] = {}

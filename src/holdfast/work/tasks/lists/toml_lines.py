@@ -1,13 +1,13 @@
 """In which line of a TOML text a key is set, where a table comes more than once.
 
-It says where to look and decides nothing: what a text means is for the standard library's reader.
+It only finds lines: the meaning of a text is left to the standard library's reader.
 """
 
 from __future__ import annotations
 
 import re
 
-#: What stands above all tables.
+#: The lines above all tables.
 TOP = -1
 
 _HEAD = re.compile(r"\s*\[\[\s*[\"']?([^\]\"']+?)[\"']?\s*\]\]")
@@ -40,13 +40,13 @@ class Lines:
                 closing = _opened(line[key.end() :])
 
     def of(self, index: int, key: str = "") -> int:
-        """The line of a key, or else of the table that it is in; 0 if that cannot be seen."""
+        """The line of a key, or else of its table; 0 if it cannot be found."""
         found = self._at.get((index, key)) or self._at.get((index, ""))
         return found or (0 if index == TOP else self._at.get((TOP, "task"), 0))
 
 
 def _opened(value: str) -> str:
-    """What closes the text of several lines that begins in a value and does not end in it."""
+    """What closes a multi-line text that begins in a value and does not end in it."""
     for quote in ('"""', "'''"):
         if quote in value and value.count(quote) % 2 == 1:
             return quote
