@@ -1,15 +1,15 @@
-"""Linked git worktrees: which repository a checkout belongs to, and which checkouts there are.
+"""Linked git worktrees: the repository of a checkout, and the checkouts of a repository.
 
-A repository has one ledger for all its checkouts. It lies in the main checkout, or in the folder of
-a bare repository, and is found from a linked worktree by git's own pointers:
+A repository has one ledger for all its checkouts. It is in the main checkout, or in the folder of a
+bare repository, and a linked worktree leads to it through git's own pointers:
 
     CHECKOUT/.git                     a file: `gitdir: COMMON/worktrees/NAME`
     COMMON/worktrees/NAME/gitdir      the path of that file
     COMMON/worktrees/NAME/commondir   where COMMON is, from there
 
-A pointer counts only if the one in the repository points back: a folder from elsewhere cannot make
-itself part of a repository that does not know of it. Read without git, which would take longer than
-all the rest of a hook.
+A pointer counts only if the one in the repository points back: an unrelated folder cannot make
+itself part of a repository that does not list it. The pointers are read without git, which would
+take longer than the rest of a hook.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _TEXT_MAX = 8192
 
 
 def home_of(checkout: str) -> str | None:
-    """The folder that the ledger of a linked worktree belongs into: the main checkout, or the
-    folder of a bare repository. None if the folder is no linked worktree. The path is a real one,
-    as `checkout` must be."""
+    """The folder for the ledger of a linked worktree: the main checkout, or the folder of a bare
+    repository. None if the folder is not a linked worktree. The result is a real path, as
+    `checkout` must be."""
     admin = _pointed(f"{checkout}/{GIT}", checkout)
     if admin is None or os.path.basename(os.path.dirname(admin)) != "worktrees":
         return None
@@ -41,8 +41,8 @@ def home_of(checkout: str) -> str | None:
 
 
 def _home_of_common(common: str) -> str:
-    """The same, by the folder that all checkouts of the repository have in common. A submodule says
-    where its main checkout is; without one a repository is bare, whatever its folder is called."""
+    """The same, from the common folder of all checkouts. A submodule's settings have the path of
+    its main checkout; without one a repository is bare, whatever its folder is called."""
     core = _core_settings(f"{common}/config")
     if "worktree" in core:
         return os.path.realpath(os.path.join(common, core["worktree"]))
@@ -51,8 +51,8 @@ def _home_of_common(common: str) -> str:
 
 
 def linked(home: str) -> Iterator[str]:
-    """The linked worktrees of the repository whose ledger belongs into a folder, as real paths, as
-    far as they are there."""
+    """The existing linked worktrees of the repository whose ledger is in a folder, as real
+    paths."""
     for folder in _admin_folders(home):
         try:
             names = sorted(os.listdir(folder))
@@ -66,12 +66,12 @@ def linked(home: str) -> Iterator[str]:
 
 
 def has_linked(home: str) -> bool:
-    """Whether there may be any: a look or two at the disk."""
+    """Whether there may be any, after one or two checks on disk."""
     return any(map(os.path.isdir, _admin_folders(home)))
 
 
 def is_bare(home: str) -> bool:
-    """Whether the ledger belongs into a bare repository's own folder: there is no main checkout."""
+    """Whether the folder is a bare repository, which has no main checkout."""
     return os.path.isfile(f"{home}/HEAD") and os.path.isdir(f"{home}/objects")
 
 
@@ -81,13 +81,12 @@ def checkouts(home: str) -> list[str]:
 
 
 def _admin_folders(home: str) -> tuple[str, str]:
-    """Where the repository around a ledger knows of its worktrees: with a main checkout, and
-    bare."""
+    """Where a repository lists its worktrees: with a main checkout, and bare."""
     return f"{home}/{GIT}/worktrees", f"{home}/worktrees"
 
 
 def _pointed(file: str, base: str) -> str | None:
-    """Where a `.git` file leads; None if it is none."""
+    """The target of a `.git` file; None if it is not such a file."""
     text = _line(file)
     if text is None or not text.startswith(_POINTER):
         return None
@@ -95,7 +94,7 @@ def _pointed(file: str, base: str) -> str | None:
 
 
 def _pointed_back(admin: str) -> str | None:
-    """The `.git` file that the repository knows of; git can be told to write it relative."""
+    """The `.git` file that the repository lists, which may be a relative path."""
     text = _line(f"{admin}/gitdir")
     return None if not text else os.path.join(admin, text)
 
@@ -117,7 +116,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _core_settings(file: str) -> dict[str, str]:
-    """What a repository's own configuration says under `[core]`, as git itself writes it."""
+    """The section `[core]` of a repository's own settings, as git itself writes it."""
     found: dict[str, str] = {}
     try:
         with open(file, encoding="utf-8", errors="surrogateescape") as stream:

@@ -1,13 +1,13 @@
-"""One file, as it is now and as it was: copied, compared, put back.
+"""Copies, compares and restores single files.
 
-What was kept of a file is a dictionary: `kind` is FILE (with `copy`, `mode`, `inode`, `owner` and
-`attributes`), LINK (with `to` and `owner`), NONE (it was not there; `made` are the folders that
-were not there either), FOLDER (a folder: with `mode`, `owner` and `attributes` if it was there,
-with none of them if not) or OTHER (a pipe, a socket: nothing of it can be put back). The theory is
-in `holdfast.manager.files.keepsakes`.
+The record of a file is a dictionary: `kind` is FILE (with `copy`, `mode`, `inode`, `owner` and
+`attributes`), LINK (with `to` and `owner`), NONE (it did not exist; `made` are the folders that did
+not exist either), FOLDER (with `mode`, `owner` and `attributes` if it existed, without them if not)
+or OTHER (a pipe, a socket, which cannot be restored). The theory is in
+`holdfast.manager.files.keepsakes`.
 
-Of a file with several names (`linked`) those that were kept have the same copy, and lead to the
-same file again.
+If several names of one file (`linked`) are recorded, they share a copy, and are restored as names
+of one file.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _NOT_IN_ONE_STEP = (errno.EXDEV, errno.ENOSPC, errno.EDQUOT)
 
 
 class Copies:
-    """The copies of files below one root: `before` has them as they were, `left` what an attempt
-    that was undone had made of them."""
+    """The copies of files below one root: `before` has their original content, `left` the content
+    from an attempt that was undone."""
 
     def __init__(self, root: str, before: str, left: str) -> None:
         self._root = root
         self._before = before
         self._left = left
-        #: The folders that had to be opened to their owner on the way, with the modes they had.
+        #: The folders that had to be made accessible to their owner, with their original modes.
         self._reopened: dict[str, int] = {}
-        #: A name of a file with several that has been put back: by its copy.
+        #: For a file with several names, a name that is already restored, by its copy.
         self._twins: dict[str, str] = {}
 
     def copy(self, at: str, number: int) -> dict[str, Any]:
-        """Keep what is there now. On disk when it returns. Raises OSError."""
+        """Record and copy the current file. On disk when it returns. Raises OSError."""
         full = os.path.join(self._root, at)
         try:
             now = os.lstat(full)
@@ -78,14 +78,14 @@ class Copies:
         return found
 
     def is_in_place(self, at: str, was: dict[str, Any]) -> bool:
-        """Whether a path still leads to the file that was there. Raises OSError."""
+        """Whether a path still leads to the recorded file. Raises OSError."""
         try:
             return os.lstat(os.path.join(self._root, at)).st_ino == was.get("inode")
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return False
 
     def look_at_folder(self, at: str) -> dict[str, Any]:
-        """What a folder is now. Raises OSError."""
+        """Record a folder. Raises OSError."""
         full = os.path.join(self._root, at)
         now = os.lstat(full)
         if not stat.S_ISDIR(now.st_mode):
@@ -96,7 +96,7 @@ class Copies:
         }  # fmt: skip
 
     def put_back(self, at: str, was: dict[str, Any]) -> bool:
-        """Make a file, or a folder, what it was. Whether it was changed. Raises OSError."""
+        """Restore a file or a folder. Returns whether it had changed. Raises OSError."""
         try:
             return self._put_back(at, was)
         except PermissionError:
@@ -113,9 +113,9 @@ class Copies:
         return folder >= 0 and self._restore_in(folder, at, was)
 
     def remove_folders(self, paths: Iterable[str]) -> None:
-        """Remove folders that were not there before, if they are empty; the innermost first."""
+        """Remove folders that did not exist before, if they are empty; the innermost first."""
         for path in sorted(set(paths), key=len, reverse=True):
-            with suppress(OSError):  # another file came to be in it, or it is gone already
+            with suppress(OSError):  # it has other files by now, or is gone already
                 self._remove_folder(path)
 
     def _remove_folder(self, path: str) -> None:
@@ -126,7 +126,7 @@ class Copies:
                 raise
             os.rmdir(os.path.join(self._root, path))
 
-    # Folders that are closed to their owner
+    # Folders that are inaccessible to their owner
 
     def _reopen(self, at: str) -> bool:
         """Open to their owner, which is us, the folders on the way to a path, and that itself if it
@@ -152,7 +152,7 @@ class Copies:
         return found
 
     def close_again(self, restored: Container[str]) -> None:
-        """Give the folders that had to be opened on the way the modes that they had, but for those
+        """Give the folders that had to be made accessible their original modes, except for those
         that were restored themselves."""
         reopened = [at for at in self._reopened if at not in restored]
         for at in sorted(reopened, key=len, reverse=True):
@@ -170,12 +170,12 @@ class Copies:
         try:
             above = _folder_of(self._root, at, make=True)
         except NotADirectoryError:
-            return False  # what has its name, or that of a folder around it, is another holder's
+            return False  # its name, or that of a folder above it, belongs to another holder
         try:
             name = os.path.basename(at)
             now = _look(name, above)
             if now is not None and not stat.S_ISDIR(now.st_mode):
-                return False  # the same
+                return False  # likewise
             if now is None:
                 os.mkdir(name, dir_fd=above)
                 os.fsync(above)
@@ -243,7 +243,7 @@ class Copies:
     def _restore_in_place(
         self, at: str, folder: int, now: os.stat_result, was: dict[str, Any]
     ) -> bool:
-        """The file is there, under this name."""
+        """Restore a file that still has its name and inode."""
         name, copy = os.path.basename(at), f"{self._before}/{was['copy']}"
         if not _has_content(name, folder, now, copy):
             self._set_aside(at, folder)
@@ -254,8 +254,8 @@ class Copies:
         return True
 
     def _link(self, at: str, was: dict[str, Any], folder: int, now: os.stat_result | None) -> bool:
-        """Lead a name to the file that was put back under another name, in one step. False if there
-        is none, or that is not possible."""
+        """Link a name, in one step, to the file that is already restored under another name. False
+        if there is none, or that is not possible."""
         twin = self._twins.get(was["copy"])
         if twin is None:
             return False
@@ -278,7 +278,7 @@ class Copies:
         return True
 
     def _make_way(self, at: str, folder: int, now: os.stat_result | None) -> None:
-        """See that a file can take a name in one step, and nothing is lost that had it."""
+        """Prepare a name for a rename over it, without losing the current content."""
         if now is not None and stat.S_ISDIR(now.st_mode):
             self._clear(at, folder, now)
         elif now is not None and stat.S_ISREG(now.st_mode):
@@ -287,9 +287,9 @@ class Copies:
     def _exchange(
         self, at: str, was: dict[str, Any], folder: int, now: os.stat_result | None
     ) -> bool:
-        """Make a file anew that takes its name in one step: another process that is about to open
-        it never finds it missing. False if that is not possible: there is no room for both, or they
-        are on different disks."""
+        """Create the file anew and rename it over its name, so that no other process ever finds it
+        missing. False if that is not possible: there is no space for both, or they are on different
+        disks."""
         name, new = os.path.basename(at), f"{self._before}/new"
         try:
             with suppress(FileNotFoundError):
@@ -317,7 +317,7 @@ class Copies:
             os.close(target)
 
     def _adjust(self, name: str, folder: int, was: dict[str, Any]) -> None:
-        """What else belongs to a file whose content is right."""
+        """Restore mode, owner and attributes of a file with the right content."""
         fd = _opened(name, folder, os.O_RDONLY)
         try:
             _mark(fd, was)
@@ -332,8 +332,8 @@ class Copies:
             os.close(fd)
 
     def _clear(self, at: str, folder: int, now: os.stat_result) -> None:
-        """Remove what has a file's name. A folder that an agent put there is covered by its grant,
-        with all that is in it."""
+        """Remove whatever has a file's name. If an agent put a folder there, its grant covers that
+        folder with everything in it."""
         import shutil
 
         name = os.path.basename(at)
@@ -349,8 +349,7 @@ class Copies:
         os.unlink(name, dir_fd=folder)
 
     def _set_aside(self, at: str, folder: int) -> None:
-        """Leave a person a copy of what an agent wrote. If that does not work, it is not worth
-        failing for."""
+        """Keep a copy of the agent's content for people. A failure of that is ignored."""
         with suppress(OSError):
             place = f"{self._left}/{at.lstrip('/')}"
             os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -366,7 +365,7 @@ class Copies:
 
 
 def missing_folders(root: str, at: str) -> list[str]:
-    """The folders of a file that are not there, the innermost first."""
+    """The missing folders of a file, the innermost first."""
     found = []
     folder = os.path.dirname(at)
     while folder not in ("", "/") and not os.path.lexists(os.path.join(root, folder)):
@@ -376,8 +375,8 @@ def missing_folders(root: str, at: str) -> list[str]:
 
 
 def _folder_of(root: str, at: str, *, make: bool) -> int:
-    """The folder of a file, opened without following a link below the root; -1 if it is not there
-    and not to be made."""
+    """The folder of a file, opened without following a link below the root; -1 if it is missing
+    and must not be created."""
     fd = os.open("/" if os.path.isabs(at) else root, IN_FOLDER)
     for part in os.path.dirname(at).split("/"):
         if not part:
@@ -399,8 +398,8 @@ def _folder_of(root: str, at: str, *, make: bool) -> int:
 
 
 def _opened_to_owner(fd: int) -> int:
-    """Let its owner, which is us, into a folder. The mode that it had; -1 if it is not ours, or is
-    open."""
+    """Make a folder accessible to its owner, which is us. Returns its original mode; -1 if it is
+    not ours, or already accessible."""
     now = os.fstat(fd)
     mode = stat.S_IMODE(now.st_mode)
     if now.st_uid != os.geteuid() or mode & _OWNERS_OWN == _OWNERS_OWN:
@@ -410,7 +409,7 @@ def _opened_to_owner(fd: int) -> int:
 
 
 def _reopen_below(name: str, folder: int) -> None:
-    """Let us into a folder that is to be removed, and all folders in it."""
+    """Make a folder that is to be removed, and all folders in it, accessible to us."""
     place = os.open(name, IN_FOLDER | _PLACE_ONLY | _NO_LINK, dir_fd=folder)
     try:
         if _PLACE_ONLY:
@@ -428,7 +427,7 @@ def _reopen_below(name: str, folder: int) -> None:
 
 
 def _give(of: int | str, owner: list[int], **where: Any) -> None:
-    """Give something back to its owner, which only root can do with everything."""
+    """Restore an owner; only root can restore every owner."""
     try:
         os.chown(of, *owner, **where)
     except PermissionError:
@@ -437,25 +436,25 @@ def _give(of: int | str, owner: list[int], **where: Any) -> None:
 
 
 def _has_marks(fd: int, now: os.stat_result, was: dict[str, Any]) -> bool:
-    """Whether mode, owner and attributes are what they were."""
+    """Whether mode, owner and attributes are as recorded."""
     has = stat.S_IMODE(now.st_mode), [now.st_uid, now.st_gid], _attributes(fd)
     return has == (was["mode"], was["owner"], was["attributes"])
 
 
 def _mark(fd: int, was: dict[str, Any]) -> None:
-    """Give a file, or a folder, its mode, owner and attributes. On disk when it returns."""
+    """Restore mode, owner and attributes of a file or folder. On disk when it returns."""
     now = os.fstat(fd)
     if [now.st_uid, now.st_gid] != was["owner"]:
         _give(fd, was["owner"])
     has, had = _attributes(fd), was["attributes"]
     for attribute in has.keys() - had.keys():
-        with suppress(OSError):  # one that only the system may set
+        with suppress(OSError):  # an attribute that only the system may set
             os.removexattr(fd, attribute)
     for attribute, value in had.items():
         if has.get(attribute) != value:
-            with suppress(OSError):  # the same
+            with suppress(OSError):  # likewise
                 os.setxattr(fd, attribute, bytes.fromhex(value))
-    os.fchmod(fd, was["mode"])  # the last, since a change of owner may take bits of it away
+    os.fchmod(fd, was["mode"])  # last, because a change of owner may clear bits of it
     os.fsync(fd)
 
 
@@ -490,7 +489,7 @@ def _has_content(name: str, folder: int, now: os.stat_result, copy: str) -> bool
 
 
 def _opened(name: str, folder: int, flags: int) -> int:
-    """A file of ours, also one that an agent has closed to its owner."""
+    """Open a file of ours, even if an agent has made it inaccessible to its owner."""
     try:
         return os.open(name, flags | _NO_LINK, dir_fd=folder)
     except PermissionError:
@@ -502,7 +501,7 @@ def _open_to_write(name: str, folder: int) -> int:
     try:
         return _opened(name, folder, os.O_WRONLY)
     except OSError as error:
-        if error.errno != errno.ETXTBSY:  # a program that is being run cannot be written
+        if error.errno != errno.ETXTBSY:  # a running program cannot be written
             raise
         os.unlink(name, dir_fd=folder)
     return _make(name, folder)
@@ -522,7 +521,7 @@ def _attributes(of: int | str) -> dict[str, str]:
 
 
 def pour(source: int, target: int) -> None:
-    """Copy what is left to read from one descriptor to another."""
+    """Copy the rest of one descriptor to another."""
     while data := os.read(source, _CHUNK):
         while data:
             data = data[os.write(target, data) :]

@@ -1,51 +1,51 @@
-"""Keepsakes: the files that a grant may write, as they were before its work began.
+"""Keepsakes: copies of the files that a grant may write, from before its work began.
 
 .holdfast/runs/<holder>/before/        the copies
-.holdfast/runs/<holder>/before.json    what each file was, one line for each; as long as it is
-                                       there, the work can be undone
-.holdfast/runs/<holder>/landing        the same list, once the work cannot be undone any more and
-                                       its end is not whole yet
+.holdfast/runs/<holder>/before.json    the record of each file, one per line; while it exists, the
+                                       work can be undone
+.holdfast/runs/<holder>/landing        the same list, once the work can no longer be undone and
+                                       its final steps are incomplete
 .holdfast/runs/<holder>/accepted       the same list, once nothing is left to do
 
-Work that fails leaves its files as they were, to the byte, before another holder can take them.
-That must also be true if every process involved is killed, so it cannot depend on any of them:
+Failed work leaves its files as they were, to the byte, before another holder can lock them. That
+must hold even if every process involved is killed, so it depends on none of them:
 
 - A keepsake is on disk (fsync) before the first write that it would have to undo, in the ledger's
-  folder, which no sandbox opens. Where the files are known, all of them are kept before the work
-  begins (`keep`). Where each file is leased at the first write, it is kept between the lease and
-  the write (`begin`, then `add`); a line that was cut off by a crash is one whose write never came.
-- The grant's holder carries the mark `HOLDFAST_KEPT=<holder>`. Whether an owner is dead is asked
-  inside each transaction, and an owner whose keepsake is still there does not count as dead (see
-  `settling`). So the grant of killed work stays held: no request can take its files.
-- The files are put back first, and the keepsake is removed last. From then on the grant is that of
-  an ordinary dead owner, and the next request that meets it reaps it. A crash in between leaves
-  both, and the next one begins again: putting back twice is harmless.
-- Any request that is refused because of such a grant puts the files back itself and asks again
-  (`settle`). No daemon is needed, and no command has to be run first.
-- Work whose end takes several steps is accepted first: one rename, after which nothing undoes it
-  (`accept`). Whoever finds it cut off later sees from the new name that it is to be finished. If
-  that must happen before others have the files, as with a commit, the grant of a dead owner stays
-  held until then (`lands`, `landed`), and a request that meets it is refused.
-- A finished edit is never undone: the item is ended in the ledger first and the keepsake goes
+  folder, which no sandbox makes writable. Where the files are known, all are copied before the work
+  begins (`keep`). Where each file is leased at the first write, it is copied between the lease and
+  the write (`begin`, then `add`); a truncated last line is one whose write never happened.
+- The grant's holder has the mark `HOLDFAST_KEPT=<holder>`. Each transaction checks whether an owner
+  is dead, and an owner with an existing keepsake does not count as dead (see `unfinished_edits`).
+  So the grant of killed work stays held: no request can get its files.
+- The files are restored first, and the keepsake is removed last. From then on, the grant is that of
+  an ordinary dead owner, and the next request that conflicts with it reaps it. A crash in between
+  leaves both, and the next process starts again: restoring twice is harmless.
+- A request that is refused because of such a grant restores the files itself and is then repeated
+  (`settle`). There is no daemon, and no command to run first.
+- Work with several final steps is accepted first: one rename, after which nothing undoes it
+  (`accept`). A process that finds it interrupted later sees from the new name that it must be
+  completed. If that must happen before other holders get the files, as with a commit, the grant of
+  a dead owner stays held until then (`lands`, `landed`), and conflicting requests are refused.
+- A finished edit is never undone: the item is ended in the ledger first, and the keepsake removed
   after that, both under the keepsake's lock (a flock on its folder, which ends with its process).
-  `settle` takes the same lock and then looks whether the grant is still held; the grant's id is
-  never used twice, so a keepsake that is met belongs to that grant.
+  `settle` takes the same lock and then checks whether the grant is still held; the grant's id is
+  never reused, so an existing keepsake belongs to that grant.
 
-A file is written in place if it is still the same inode, so its other hard links get their content
-back too; otherwise the file is made anew, with its content, mode and extended attributes, and takes
-its name in one step. A file with several names is copied once, before the first write through any
-of them. Links are put back as links and never followed, neither in the last place nor in a folder
-on the way. Files that were not there are removed, and folders that were not there too, if they are
-empty. A folder that was there is made again, with its mode, owner and attributes, if it was kept
-before its first change. The time of change is that of putting back, as with git: with the old one,
-a build tool would take what was built from half an edit for up to date.
+A file is written in place if it still has the same inode, so that its other hard links get their
+content back too; otherwise a new file with its content, mode and extended attributes is renamed
+over its name. A file with several names is copied once, before the first write through any of them.
+Links are restored as links and never followed, neither as the last component nor in a folder on the
+way. Files that did not exist are removed, and so are folders that did not exist, if they are empty.
+A folder that existed is created again, with its mode, owner and attributes, if it was recorded
+before its first change. The time of change is that of the restore, as with git: with the original
+time, a build tool would consider results from half an edit up to date.
 
-A folder that an agent has closed to its owner is opened on the way. What fails because something
-else is still in the way is tried again as long as there is progress.
+A folder that an agent has made inaccessible to its owner is opened on the way. A restore that fails
+because another file is still in the way is retried as long as there is progress.
 
-Not promised: that a program which reads without asking never sees half of a file; the owner and
-group of a file that was replaced, unless root puts it back; what `unlock --force` takes from a
-grant (a person's decision: the files stay as they are then).
+Not promised: that a program which reads without a lock never sees half a file; the owner and group
+of a replaced file, unless root restores it; files that `unlock --force` takes from a grant (a
+person's decision: they stay as they are then).
 """
 
 from __future__ import annotations
@@ -70,22 +70,22 @@ if TYPE_CHECKING:
     from holdfast.core.model import ConflictInfo
     from holdfast.manager.ledger import Ledger
 
-    #: Whether the holder of a keepsake still has what has this key.
+    #: Whether the holder of a keepsake still holds this key.
     IsHeld = Callable[[str], bool]
 
 
-#: So many files with several names are held open.
+#: At most this many files with several names are kept open.
 _OPEN_MAX = 200
 
 
 class KeepsakeError(HoldfastError):
-    """Files could not be kept, or not be put back. The field `paths` says which."""
+    """Files could not be copied, or not restored. The field `paths` lists them."""
 
     code = "E_KEEPSAKE"
 
 
 def marked(holder: Holder) -> Holder:
-    """The same holder, whose grants are held until its files were put back."""
+    """The same holder, marked so that its grants stay held until its files are restored."""
     return Holder(
         id=holder.id, key=holder.key, witness=holder.witness,
         marks=(*holder.marks, f"{MARK}{holder.id}"), user=holder.user, client=holder.client,
@@ -94,13 +94,13 @@ def marked(holder: Holder) -> Holder:
 
 
 def is_marked(holder: Holder) -> bool:
-    """Whether a holder's files are kept while it works."""
+    """Whether a holder has a keepsake while it works."""
     return any(mark.startswith(MARK) for mark in holder.marks)
 
 
 def settle(manager: Ledger, conflicts: Iterable[ConflictInfo]) -> bool:
-    """Put back the files of dead owners that block a request. True if it is worth asking again.
-    What cannot be put back stays held."""
+    """Restore the files of dead owners that conflict with a request. True if the request should be
+    repeated. Files that cannot be restored stay held."""
     if manager.tree is None:
         return False
     found = False
@@ -108,7 +108,7 @@ def settle(manager: Ledger, conflicts: Iterable[ConflictInfo]) -> bool:
         keepsake = Keepsake(manager.tree.root, holder)
         if "/" in holder or not keepsake.is_there:
             continue
-        # It stays held as well if that is not ours to do, as with files of another user.
+        # It also stays held if we lack the permission, as with files of another user.
         with suppress(KeepsakeError, OSError), keepsake.alone():
             if _is_left_behind(manager, id, f"{MARK}{holder}"):
                 keepsake.put_back(is_held_by(manager, holder))
@@ -117,8 +117,8 @@ def settle(manager: Ledger, conflicts: Iterable[ConflictInfo]) -> bool:
 
 
 def is_held_by(manager: Ledger, name: str) -> IsHeld:
-    """Whether the holder of that name, which is also that of its keepsake, still has a key. What a
-    person took away from it is not put back, and what it gave back itself is another's now."""
+    """Whether the holder of that name, which is also its keepsake's, still holds a key. Files that
+    a person took from it are not restored, and files that it released may be another holder's."""
     from holdfast.manager.ledger import call_deadline
 
     def is_held(key: str) -> bool:
@@ -136,8 +136,8 @@ def _is_left_behind(manager: Ledger, id: str, mark: str) -> bool:
         grant = view.grant(id)
         if not isinstance(grant, Grant) or mark not in grant.holder.marks:
             return False
-        # Work that is tried again has a keepsake of the same name: that of a living owner is not to
-        # be touched, though a grant of one before it was met.
+        # Retried work has a keepsake of the same name. That of a live owner must not be touched,
+        # even if the conflict was with a grant of an earlier attempt.
         holders = {one.holder for one in view.grants() if mark in one.holder.marks}
     return all(
         one.witness is not None and is_dead(one.witness, one.marks) is True for one in holders
@@ -145,8 +145,9 @@ def _is_left_behind(manager: Ledger, id: str, mark: str) -> bool:
 
 
 class Keepsake:
-    """The keepsake of one holder. Everything that changes it, or the files, wants `alone`, but for
-    `add` and `add_folder`: these are for the owner, and while it lives no other process comes."""
+    """The keepsake of one holder. Every change of it, or of the files, requires `alone`, except
+    `add` and `add_folder`: only the owner calls these, and while it lives no other process
+    interferes."""
 
     def __init__(self, root: str, name: str) -> None:
         self._root = root
@@ -157,23 +158,23 @@ class Keepsake:
         self._before = f"{self.folder}/before"
         self._copies = Copies(root, self._before, f"{self.folder}/left")
         self._count = 0
-        #: The first name under which a file with several was kept, and its entry: by its inode,
-        #: which belongs to no other file as long as it is open.
+        #: For a file with several names, by its inode: the first recorded name, its entry, and the
+        #: open file, which keeps the inode from being reused.
         self._linked: dict[tuple[int, int], tuple[str, dict[str, Any], _Open]] = {}
 
     @property
     def is_there(self) -> bool:
-        """Whether files are kept."""
+        """Whether there is a keepsake."""
         return os.path.lexists(self._list)
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the work cannot be undone any more."""
+        """Whether the work can no longer be undone."""
         return os.path.lexists(self._landing) or os.path.lexists(self._accepted)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No other process or thread keeps, puts back or forgets meanwhile."""
+        """Keep other processes and threads from changing this keepsake meanwhile."""
         import fcntl  # not everywhere
 
         os.makedirs(self.folder, exist_ok=True)
@@ -187,7 +188,7 @@ class Keepsake:
     # Keeping
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Keep these files as they are now, in place of what was kept before. On disk when it
+        """Copy these files as they are now, replacing any earlier keepsake. On disk when it
         returns. Raises KeepsakeError."""
         path = ""
         try:
@@ -207,11 +208,12 @@ class Keepsake:
             ) from error
 
     def begin(self) -> None:
-        """Nothing is kept yet: each file is, before it is written. Raises KeepsakeError."""
+        """Begin with an empty list, to which each file is added before its first write. Raises
+        KeepsakeError."""
         try:
             self._clear()
             with open(self._list, "xb"):
-                pass  # of an empty list only the name has to last
+                pass  # an empty list is durable once its name is
             self._sync_names()
         except OSError as error:
             self._forget()
@@ -222,16 +224,16 @@ class Keepsake:
             ) from error
 
     def add(self, path: str, key: str, held: Collection[str] | None = None) -> None:
-        """Keep one more file, which the holder has leased under this key and not written yet. On
-        disk when it returns. Raises OSError; then it is not kept, and must not be written.
+        """Copy one more file, which the holder has leased under this key and not written yet. On
+        disk when it returns. Raises OSError; then there is no copy, and it must not be written.
 
-        `held` are the paths that the holder still has, if that may have changed: what it gave back,
-        another may have written since."""
+        `held` are the paths that the holder still holds, if that may have changed: another holder
+        may have written the files that it released."""
         at = self._inner(path)
         self._append({at: {**self._copy(path, at, held), "key": key}}, sync=True)
 
     def _copy(self, path: str, at: str, held: Collection[str] | None) -> dict[str, Any]:
-        """What a file was before it was written first, under whichever of its names."""
+        """The record of a file from before its first write, under any of its names."""
         inode = _inode(os.path.join(self._root, at))
         if inode in self._linked:
             first, was, _open = self._linked[inode]
@@ -244,12 +246,12 @@ class Keepsake:
         return was
 
     def add_folder(self, path: str) -> None:
-        """A folder was made that was not there. Raises OSError."""
+        """Record a folder that was created. Raises OSError."""
         self._append({self._inner(path): {"kind": FOLDER_ENTRY}}, sync=False)
 
     def keep_folders(self, paths: Iterable[str]) -> None:
-        """Keep folders as they are now, before their first change. On disk when it returns. Raises
-        OSError."""
+        """Record folders as they are now, before their first change. On disk when it returns.
+        Raises OSError."""
         inner = [self._inner(path) for path in paths]
         self._append({at: self._copies.look_at_folder(at) for at in inner}, sync=True)
 
@@ -268,7 +270,7 @@ class Keepsake:
                 if sync:
                     os.fdatasync(fd)
             except OSError:
-                os.ftruncate(fd, size)  # a line that is cut off must stay the last one
+                os.ftruncate(fd, size)  # a truncated line must stay the last one
                 raise
         finally:
             os.close(fd)
@@ -292,16 +294,16 @@ class Keepsake:
         _sync(os.path.dirname(self.folder))
 
     def _sync_names(self) -> None:
-        """From now on the list is found also after a power cut."""
+        """Make the list's name survive a power failure."""
         _sync(self.folder)
         _sync(os.path.dirname(self.folder))
 
-    # What is kept
+    # The entries
 
     def entries(self) -> list[tuple[str, dict[str, Any]]]:
-        """What is kept: each path, with what `file_restore` says of it. A file that was given back
-        and leased anew is kept as it was the last time. Without the folders that were there: a file
-        may have come to the name of one. Raises KeepsakeError."""
+        """Each recorded path with its record (see `file_restore`). For a file that was released and
+        leased again, the last record. Without folders that existed before, whose names may belong
+        to files now. Raises KeepsakeError."""
         found: dict[str, dict[str, Any]] = {}
         for at, said in self._lines():
             if said["kind"] != FOLDER_ENTRY or ("mode" not in said and at not in found):
@@ -309,7 +311,7 @@ class Keepsake:
         return list(found.items())
 
     def folders(self) -> dict[str, dict[str, Any]]:
-        """The folders that were there before they were changed first. Raises KeepsakeError."""
+        """The folders that existed before, as they were. Raises KeepsakeError."""
         found: dict[str, dict[str, Any]] = {}
         for at, said in self._lines():
             if said["kind"] == FOLDER_ENTRY and "mode" in said:
@@ -321,10 +323,10 @@ class Keepsake:
             with open(self._list, "rb") as file:
                 lines = file.read().split(b"\n")
         except FileNotFoundError:
-            return []  # nothing had begun
+            return []  # the work had not begun
         found = []
         try:
-            for line in lines[:-1]:  # what follows the last end of a line was cut off
+            for line in lines[:-1]:  # the rest after the last line end is truncated
                 said: dict[str, Any] = codec.loads(line.decode("utf-8", "surrogateescape"))
                 at, _kind = said.pop("at"), said["kind"]
                 found.append((at, said))
@@ -338,22 +340,22 @@ class Keepsake:
         return found
 
     def copy_of(self, was: dict[str, Any]) -> str:
-        """The file with the content that another had, by its entry."""
+        """The path of the copy for a record."""
         return f"{self._before}/{was['copy']}"
 
-    # Putting back
+    # Restoring
 
     def put_back(self, is_held: IsHeld | None = None) -> list[str]:
-        """Put the files back as they were, and forget how that was. Which of them had changed; what
-        they had become is in the folder `left`. With `is_held` only what the holder still has.
-        Raises KeepsakeError; then all is still kept."""
+        """Restore the files, and remove the keepsake. Returns those that had changed; their changed
+        content is in the folder `left`. With `is_held`, only files that the holder still holds.
+        Raises KeepsakeError; then the keepsake stays."""
         kept = [
             (at, was) for at, was in self.entries()
             if is_held is None or "key" not in was or is_held(was["key"])
         ]  # fmt: skip
         folders = self.folders()
-        # What was made goes first: a file may stand where there was a folder with other files.
-        # What became of one name of a file is put right where the file still is, if it is anywhere.
+        # Created files go first: one may be where there was a folder with other files. For a file
+        # with several names, the name that still leads to it comes first.
         made_first = sorted(kept, key=lambda entry: (
             entry[1]["kind"] != NONE,
             "linked" in entry[1] and not self._copies.is_in_place(*entry),
@@ -365,7 +367,7 @@ class Keepsake:
                 for path in (at, *was.get("made", ()))
                 if path not in folders and (path != at or was["kind"] == FOLDER_ENTRY)
             )  # fmt: skip
-            # The innermost first, and after all files: a folder may be closed again by its mode.
+            # The innermost first, and after all files: its mode may make a folder inaccessible.
             self._restore(sorted(folders.items(), key=lambda entry: -len(entry[0])))
         finally:
             self._copies.close_again(folders)
@@ -373,7 +375,7 @@ class Keepsake:
         return [at for at, _was in kept if at in changed]
 
     def _restore(self, kept: list[tuple[str, dict[str, Any]]]) -> set[str]:
-        """Make all of them what they were. Which had changed. Raises KeepsakeError."""
+        """Restore all of them. Returns those that had changed. Raises KeepsakeError."""
         changed: set[str] = set()
         left = kept
         while left:
@@ -385,7 +387,7 @@ class Keepsake:
                 except OSError as error:
                     left.append((at, was))
                     why = why or (error.strerror or str(error))
-            if len(left) == len(tried):  # nothing was in the way that is gone by now
+            if len(left) == len(tried):  # no progress
                 failed = [at for at, _was in left]
                 raise KeepsakeError(
                     f"{', '.join(failed)} could not be restored: {why}",
@@ -396,8 +398,8 @@ class Keepsake:
         return changed
 
     def accept(self, *, lands: bool = False) -> bool:
-        """From now on the work cannot be undone. On disk when it returns. With `lands` its files
-        are held until `landed`. False if another process has put them back already."""
+        """Accept the work, which can no longer be undone. On disk when it returns. With `lands` its
+        files stay held until `landed`. False if another process has already restored them."""
         import shutil
 
         if not self.is_there:
@@ -408,8 +410,7 @@ class Keepsake:
         return True
 
     def landed(self) -> None:
-        """Work that was accepted has come to its end. If it was cut off meanwhile, the copies are
-        still there."""
+        """The accepted work is complete. After an interruption the copies may still exist."""
         import shutil
 
         with suppress(FileNotFoundError):
@@ -417,7 +418,7 @@ class Keepsake:
         shutil.rmtree(self._before, ignore_errors=True)
 
     def forget(self) -> None:
-        """The files as they were are not needed any more."""
+        """Remove a keepsake that is no longer needed."""
         if self.is_there:
             self._forget()
 
@@ -426,7 +427,7 @@ class Keepsake:
 
         with suppress(FileNotFoundError):
             os.unlink(self._list)
-            _sync(self.folder)  # a keepsake that came back after a power cut would undo later work
+            _sync(self.folder)  # a list that reappears after a power failure would undo later work
         shutil.rmtree(self._before, ignore_errors=True)
 
 
@@ -435,7 +436,7 @@ def _line(at: str, was: dict[str, Any]) -> bytes:
 
 
 class _Open:
-    """A file that stays itself: while it is open, its inode is not given to another."""
+    """An open file, whose inode cannot be reused meanwhile."""
 
     __slots__ = ("fd",)
 
@@ -452,13 +453,13 @@ def _inode(path: str) -> tuple[int, int]:
     try:
         now = os.lstat(path)
     except OSError:
-        return 0, 0  # no file has this one
+        return 0, 0  # no file has this inode
     return now.st_dev, now.st_ino
 
 
 def _places(root: str, path: str) -> Iterator[str]:
-    """What a path means, each relative to the root if it is in there: its own name, with the links
-    in its folders followed, and if that is a link what it leads to."""
+    """The paths for a path, each relative to the root if it is inside: its own name with the links
+    in its folders resolved, and the target if the name itself is a link."""
     full = os.path.normpath(os.path.join(root, path))
     here = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
     found = [here, os.path.realpath(here)] if os.path.islink(here) else [here]

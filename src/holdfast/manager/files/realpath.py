@@ -1,8 +1,8 @@
-"""Real paths: where a path leads on disk, also when its end does not exist yet.
+"""Real paths: where a path leads on disk, even if its end does not exist yet.
 
-`os.path.realpath` is slow, and quietly makes something up when it may not look. This asks the
-kernel, and says so when there is no answer. It does not promise that the answer still holds
-when it arrives: whoever can move folders about can change it.
+`os.path.realpath` is slow, and silently returns a guess where it lacks permission. This module asks
+the kernel, and raises if there is no answer. An answer may be outdated immediately: any process
+that moves folders can change it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from holdfast.core.root_errors import BadKeyError
 
 WINDOWS = os.name == "nt"
 
-#: As many as Linux follows before it calls it a loop.
+#: The number of links that Linux follows before it reports a loop.
 _LINKS_MAX = 40
 _CHANGES_MAX = 10
 _LINUX = sys.platform == "linux"
-#: Not everywhere may `faccessat2` be called: some containers answer "no" to everything.
+#: `faccessat2` is not usable everywhere: in some containers every call of it fails.
 _QUICK_ACCESS = _LINUX and os.access("/", os.F_OK, effective_ids=True, follow_symlinks=False)
 _PATH_ONLY: int = getattr(os, "O_PATH", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def resolve(path: str, given: str) -> tuple[str, os.stat_result | None, int]:
-    """The real path, what is there, and how many characters of it exist.
+    """The real path, its status, and how many characters of it exist.
 
-    `path` is absolute. `given` is what errors call it. A link that leads to nothing counts as
-    what it leads to, as that is what a write through it would make.
+    `path` is absolute. `given` is its name in errors. A dangling link counts as its target, because
+    a write through it would create that.
     """
     for _ in range(_LINKS_MAX + 1):
         missing: list[str] = []
@@ -45,8 +45,8 @@ def resolve(path: str, given: str) -> tuple[str, os.stat_result | None, int]:
             return real, status, len(real)
         stem = real if real.endswith("/") else f"{real}/"
         child = stem + missing[-1]
-        # Below a file there is nothing, and it is a path all the same: the folder that was there,
-        # or will be, has things in it that somebody may hold.
+        # A path below a file is valid although it does not exist: there may have been, or will be,
+        # a folder of that name, with files in it that are locked.
         if not is_there(child):
             missing.reverse()
             return stem + "/".join(missing), None, len(real)
@@ -59,7 +59,7 @@ def resolve(path: str, given: str) -> tuple[str, os.stat_result | None, int]:
 
 
 def _without_last(path: str, missing: list[str], given: str) -> str:
-    """The path one step up; the name that is taken off it goes to the missing ones."""
+    """The path without its last name, which is added to the missing ones."""
     path, _, name = path.rpartition("/")
     if name == "..":
         raise bad(
@@ -73,34 +73,34 @@ def _without_last(path: str, missing: list[str], given: str) -> str:
 
 
 def _next_step(stem: str, name: str) -> str:
-    """Where to look next when nothing was found by a name that is there: at its link's target."""
+    """The next path to try after a name that exists but was not found: its link's target."""
     try:
         target = os.readlink(stem + name)
     except OSError:
-        return stem + name  # it came, went or changed just now: look again
+        return stem + name  # it has just been created, removed or changed: try again
     if WINDOWS:
         target = target.replace("\\", "/").removeprefix("//?/")
     return target if is_absolute(target) else stem + target
 
 
 def look_by_descriptor(path: str, wants_status: bool) -> tuple[str, os.stat_result | None]:
-    """What is there and its real path, as the kernel knows it. Linux only."""
+    """The real path and its status, from the kernel. Linux only."""
     descriptor = os.open(path, _PATH_ONLY)
     try:
         status = os.fstat(descriptor) if wants_status else None
         real = os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:  # no /proc, or longer than it can say; this is not about the path
+    except OSError:  # no /proc, or too long for it: not an error of the path
         real = ""
     finally:
         os.close(descriptor)
-    # "… (deleted)" may be a name or a remark. What is no path is out of reach from here.
+    # "… (deleted)" may be a name or a remark. A result that is not a path is unreachable here.
     if real[:1] != "/" or real.endswith(" (deleted)"):
         return look_by_name(path, wants_status)
     return real, status
 
 
 def look_by_name(path: str, wants_status: bool) -> tuple[str, os.stat_result | None]:
-    """What is there and its real path, by walking. Many steps, so it checks where it arrived."""
+    """The real path and its status, by walking. It takes many steps, so it checks the result."""
     for _ in range(_CHANGES_MAX):
         status = os.stat(path)
         real = os.path.realpath(path, strict=True)
@@ -115,14 +115,14 @@ look = look_by_descriptor if _LINUX else look_by_name
 
 
 def is_there(path: str) -> bool:
-    """Whether there is an entry, link or not, in a folder that is known to be searchable."""
+    """Whether an entry exists, link or not, in a folder that is known to be searchable."""
     if _QUICK_ACCESS:
         return os.access(path, os.F_OK, effective_ids=True, follow_symlinks=False)
     return os.path.lexists(path)
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two paths lead to one thing that exists."""
+    """Whether two paths lead to the same existing file."""
     try:
         return os.path.samestat(os.stat(one), os.stat(other))
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ def same_file(one: str, other: str) -> bool:
 
 
 def absolute(text: str) -> str:
-    """A text from outside as an absolute path, with nothing resolved yet."""
+    """A text as an absolute path, not resolved."""
     if not is_absolute(text):
         try:
             text = os.path.join(os.getcwd(), text)
@@ -140,12 +140,12 @@ def absolute(text: str) -> str:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path does not depend on where one stands."""
+    """Whether a path does not depend on the current folder."""
     return os.path.isabs(path) if WINDOWS else path.startswith("/")
 
 
 def upwards(folder: str) -> list[str]:
-    """A folder and all above it."""
+    """A folder and all folders above it."""
     found = [folder]
     while (above := os.path.dirname(folder)) != folder:
         folder = above
@@ -154,7 +154,7 @@ def upwards(folder: str) -> list[str]:
 
 
 def trouble(error: Exception, given: str) -> BadKeyError:
-    """What the kernel said while it followed a path, in words."""
+    """The error for an error of the system while resolving a path."""
     import errno
 
     code = error.errno if isinstance(error, OSError) else None
@@ -173,11 +173,11 @@ def trouble(error: Exception, given: str) -> BadKeyError:
 
 
 def bad(given: str, sentence: str, hint: str, **fields: str) -> BadKeyError:
-    """The error that says what is wrong with a text, however long or strange it is."""
+    """The error for a text, shortened and made printable."""
     shown = repr(given) if len(given) <= 80 else f"{given[:80]!r}…"
     return BadKeyError(f"{shown} {sentence}", hint=hint, key=plain(given[:80]), **fields)
 
 
 def plain(text: str) -> str:
-    """A text that can be printed and stored, whatever bytes it was made of."""
+    """A printable and storable form of a text, whatever bytes it came from."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
-"""Where locks meet keepsakes: which owners count as dead, and what a refused request does then.
+"""Where locks depend on keepsakes: which owners count as dead, and how a refused request helps.
 
-The theory is in `holdfast.manager.files.keepsakes`, which is imported only where files are kept:
-nearly never on the way of a hook.
+The theory is in `holdfast.manager.files.keepsakes`, which is imported only where there are
+keepsakes: almost never in a hook.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ if TYPE_CHECKING:
     from holdfast.manager.ledger import Ledger
     from holdfast.store.contract import IsDead
 
-#: How the mark of a holder begins whose files are kept. No process carries it.
+#: The prefix of the mark of a holder with a keepsake. No process has it in its environment.
 MARK = "HOLDFAST_KEPT="
-#: Under the root: a folder for each holder, and in it the list of what is kept; under its second
-#: name while the work cannot be undone any more and its end is not whole yet.
+#: Under the root: a folder for each holder, and in it the list of kept files; under its second name
+#: once the work can no longer be undone and its final steps are incomplete.
 FOLDER = f"{LEDGER_FOLDER}/runs"
 LIST = "before.json"
 LANDING = "landing"
 
 
 def dead_in(root: str) -> IsDead:
-    """Whether an owner in this repository counts as dead: its processes are gone, and no file that
-    it left half done is still to be put back; None if that cannot be judged from here. The disk is
-    looked at last, and only for holders with marks. An agent's processes are those of the calls
-    that are open."""
+    """Whether an owner in this repository counts as dead: its processes are gone, and none of its
+    files has yet to be restored; None if that cannot be determined from here. The disk is checked
+    last, and only for holders with marks. An agent's processes are those of its open calls."""
 
     def sought(marks: tuple[str, ...]) -> list[tuple[str, int]]:
         from holdfast.manager.owners import running_calls
@@ -46,7 +45,7 @@ def dead_in(root: str) -> IsDead:
 
 
 def left_running(root: str, marks: tuple[str, ...]) -> list[int]:
-    """The processes that keep what an owner has who is gone, but for the one that asks."""
+    """The processes that keep the locks of a dead owner, except this one."""
     from holdfast.manager.owners import running_calls
 
     if not sees_processes():
@@ -56,8 +55,8 @@ def left_running(root: str, marks: tuple[str, ...]) -> list[int]:
 
 
 def is_kept(root: str, marks: tuple[str, ...]) -> bool:
-    """Whether one of these marks is that of a keepsake which is still there: its work is to be
-    undone, or to be brought to its end."""
+    """Whether one of these marks belongs to an existing keepsake, whose work has yet to be undone
+    or completed."""
     return any(
         os.path.lexists(f"{root}/{FOLDER}/{mark[len(MARK) :]}/{name}")
         for mark in marks
@@ -67,13 +66,13 @@ def is_kept(root: str, marks: tuple[str, ...]) -> bool:
 
 
 def has_keepsakes(root: str) -> bool:
-    """Whether files of anybody are kept at all. Asked before every edit, so of nothing but this."""
+    """Whether there are any keepsakes. Checked before every edit, so with a single system call."""
     return bool(root) and os.path.lexists(f"{root}/{FOLDER}")
 
 
 def settles(manager: Ledger, conflicts: Collection[ConflictInfo]) -> bool:
-    """Whether asking again is worth it: what stands in the way are files of a dead owner that were
-    half done, and they have been put back now."""
+    """Whether to repeat the request: it conflicts with half-done edits of a dead owner, and those
+    files have now been restored."""
     if manager.tree is None:
         return False
     start = f"{manager.tree.root}/{FOLDER}"

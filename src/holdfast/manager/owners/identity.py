@@ -1,21 +1,20 @@
-"""Whose lock is it, when somebody types a command?
+"""The holder of a lock that is taken at the command line.
 
-Never the command's own: it ends at once, and its lock would end with it. Nor that of the shell
-that an agent starts for one call. So a lock that is taken from the command line belongs, in this
-order, to
+It cannot be the command itself, which ends immediately, nor the shell that an agent starts for one
+call: the lock would end with them. So the lock belongs to the first of these that exists:
 
-1. whoever is named with `--holder`; its locks end by their ttl alone,
-2. the runner that is named in HOLDFAST_HOLDER,
+1. the name given with `--holder`; its locks end by their ttl alone,
+2. the runner named in HOLDFAST_HOLDER,
 3. the agent client that the command runs under, the nearest if there are several,
 4. the session of the terminal,
-5. the program that started it, past all shells and wrappers.
+5. the program that started the command, past all shells and wrappers.
 
-An agent has its whole id here, so that no two are called the same. The short name that people know
-it by is the ledger's (`gate.introducing`).
+An agent has its full id here, so that no two have the same name. The ledger gives it the short name
+that people see.
 
-What this does not promise: to tell apart two agents that nothing tells apart, such as two of an
-unknown kind in one terminal. Give them names. Without /proc (macOS, Windows) only 1 to 4 work,
-and clients that do not name themselves in the environment are not recognised.
+Agents that differ in nothing are one holder, such as two of an unknown kind in one terminal; give
+them names. Without /proc (macOS, Windows) only 1 to 4 work, and clients that do not name themselves
+in the environment are not recognised.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ CODEX_THREAD_VARIABLE = "CODEX_THREAD_ID"
 
 
 class Self(Value):
-    """Who is asking, and in one sentence how that was found out."""
+    """The holder for a command, and one sentence about how it was determined."""
 
     __slots__ = ("holder", "how")
 
@@ -64,7 +63,7 @@ class Self(Value):
 
 
 def whoami(environ: Mapping[str, str], *, holder: str | None = None) -> Self:
-    """Whose lock it is that this command takes."""
+    """The holder for the locks of this command."""
     if holder is not None:
         id = checked_id(holder, "--holder")
         return Self(Holder(id=id, user=user_name()), "as given; its locks end by their ttl alone")
@@ -80,19 +79,19 @@ def whoami(environ: Mapping[str, str], *, holder: str | None = None) -> Self:
 
 
 def process_holder(id: str) -> Holder:
-    """The holder of that name inside this process: two processes of one name exclude each other."""
+    """The holder of that name in this process; the same name in another process is another one."""
     key = _own_key(checked_id(id, "holder"))
     return Holder(id=id, key=key, witness=own_witness(), user=user_name())
 
 
 def runner_holder(id: str, runner: Witness | None = None) -> tuple[Holder, dict[str, str]]:
-    """This process, or another, as a runner of commands, and what to put into their environment.
+    """This process, or another, as a runner of commands, and the variables for their environment.
 
-    Whatever they take belongs to the same holder, which lives as long as one of them does.
+    All locks that the commands take belong to one holder, which lives as long as any of them.
     """
     own = runner or own_witness()
     owner = f"{own.pid}:{own.start}:{own.boot}:{own.namespace}"
-    # Marked by the process, not by the name: two runners may have been given the same name.
+    # The mark names the process, because two runners may have the same name.
     mark = f"{OWNER_VARIABLE}={owner}"
     key = _process_key(checked_id(id, "holder"), own)
     made = Holder(id=id, key=key, witness=own, marks=(mark,), user=user_name())
@@ -100,7 +99,7 @@ def runner_holder(id: str, runner: Witness | None = None) -> tuple[Holder, dict[
 
 
 def checked_id(id: str, source: str) -> str:
-    """The id, if it can stand in a line of the log and in an environment."""
+    """The id, if it is valid in a line of the log and in an environment."""
     if id.isprintable() and id == id.strip() and 1 <= len(id) <= HOLDER_CHARACTERS_MAX:
         return id
     raise BadKeyError(
@@ -112,7 +111,7 @@ def checked_id(id: str, source: str) -> str:
 
 
 def user_name() -> str:
-    """The name of the user that this process runs as, or what stands for it."""
+    """The name of the user that this process runs as, or a substitute for it."""
     global _user
     uid = os.getuid() if hasattr(os, "getuid") else 0
     if _user is None or _user[0] != uid:
@@ -146,11 +145,11 @@ def _runner(environ: Mapping[str, str]) -> Self:
 
 
 def _owner(text: str) -> Witness | None:
-    """The runner that the variable names: `pid:start:boot:namespace`, or `pid:start` alone.
+    """The runner in the variable: `pid:start:boot:namespace`, or just `pid:start`.
 
-    The long form is believed also when that process is dead, for its children may have outlived
-    it, or out of sight, for a sandbox hides it but keeps the variable. The short form must name a
-    process that lives here. Another boot means another machine, where the numbers mean others.
+    The long form is accepted even if that process is dead, because its children may outlive it, or
+    not visible, because a sandbox hides it but keeps the variable. The short form must name a live
+    process. Another boot means another machine, where the numbers belong to other processes.
     """
     parts = text.split(":", 3)
     if len(parts) < 2 or not (_is_number(parts[0]) and _is_number(parts[1])):
@@ -174,7 +173,7 @@ def _client(environ: Mapping[str, str], above: list[Process]) -> Self | None:
     claude_pid = environ.get(CLAUDE_PID_VARIABLE, "")
     claude_session = environ.get(CLAUDE_SESSION_VARIABLE, "")
     for process in above:
-        # An agent that another agent started inherits the variables of that one.
+        # An agent that was started by another agent inherits its variables.
         name = "claude" if str(process.pid) == claude_pid else process.client
         if name and not (name == "claude" and claude_session):
             return _client_process(name, process, environ)
@@ -187,11 +186,13 @@ def _client_process(name: str, process: Process, environ: Mapping[str, str]) -> 
     variable = next(row[3] for row in CLIENTS if row[0] == name)
     session = environ.get(variable, "") if variable else ""
     agent = ""
-    if name == "codex":  # a sub-agent has the session of its parent and a thread of its own
+    if name == "codex":  # a sub-agent has its parent's session and its own thread
         thread = environ.get(CODEX_THREAD_VARIABLE, "")
         session = session or thread
         agent = thread if thread != session else ""
-    if plain(session) != session or plain(agent) != agent:  # others might be made into the same
+    if (
+        plain(session) != session or plain(agent) != agent
+    ):  # different ids could become the same text
         session = agent = ""
     witness = process.witness
     id = f"{name}:{session or process.pid}"
@@ -218,10 +219,10 @@ def _claude(session: str, pid: str, above: list[Process]) -> Self:
 
 
 def _claude_witness(pid: str, above: list[Process]) -> Witness | None:
-    """The process of a session: the one it names, if that can be it, else the nearest of that name.
+    """The process of a session: the one that it names, if plausible, or else the nearest client.
 
-    In a sandbox with its own pids the number may mean somebody else, so it must be an ancestor, or
-    at least an older process of the same user.
+    In a sandbox with its own pids the number may belong to another process, so it must be an
+    ancestor, or at least an older process of the same user.
     """
     for process in above:
         if str(process.pid) == pid:
@@ -249,8 +250,8 @@ def _is_ours(pid: int) -> bool:
 def _terminal(above: list[Process]) -> Self | None:
     """The first lasting process of the session, from its leader down to us.
 
-    A session may have been made for one call, as `script`, `sudo`, `setsid` and agents do. Then
-    nothing in it lasts, and the session around it is the one, unless a program comes first.
+    A session may have been created for one call, as by `script`, `sudo`, `setsid` and agents. Then
+    none of its processes lasts, and the outer session counts, unless a program comes first.
     """
     own = process_of(os.getpid())
     chain = [*((own,) if own else ()), *above]
@@ -279,7 +280,7 @@ def _terminal_of(process: Process, inner: Process) -> Self:
 
 
 def terminal_name(number: int) -> str:
-    """What people call a terminal, by its number in /proc; empty for none, and for odd ones."""
+    """The name of a terminal, from its number in /proc; empty for none and for unknown kinds."""
     major, minor = (number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00)
     if 136 <= major <= 143:
         return f"pts/{(major - 136) * 256 + minor}"
@@ -289,7 +290,7 @@ def terminal_name(number: int) -> str:
 
 
 def _terminal_by_system() -> Self | None:
-    """The terminal's session as far as the system tells without /proc."""
+    """The terminal's session, as far as the system reports it without /proc."""
     if not hasattr(os, "getsid"):
         return None
     try:
@@ -316,7 +317,7 @@ def _program(above: list[Process]) -> Self | None:
     found = next((process for process in programs if process.is_program), programs[-1])
     user = user_name()
     id = f"{user}@{found.name}:{found.pid}"
-    # A shell with a single command and nobody above it ends as soon as the command does.
+    # A shell with a single command and no program above it ends as soon as the command does.
     witness = None if found.is_shell and found.task == "-c" else found.witness
     made = Holder(id=id, key=_process_key(id, found.witness), witness=witness, user=user)
     how = f"the program that started this command ({found.name}, pid {found.pid})"
@@ -324,7 +325,7 @@ def _program(above: list[Process]) -> Self | None:
 
 
 def _nobody() -> Self:
-    """Somebody about whom nothing is known but the session, if it is not one of our own."""
+    """A holder known only by its session, if that is not our own."""
     user = user_name()
     session = os.getsid(0) if hasattr(os, "getsid") else os.getppid()
     if session in (0, os.getpid()):
@@ -353,12 +354,12 @@ def _born(pid: int) -> int:
 def _own_key(id: str) -> str:
     own = own_witness()
     key = _process_key(id, own)
-    # Without a start time, a later process with the same pid would inherit.
+    # Without a start time, a later process with the same pid would be the same holder.
     return key if own.start else f"{key}:{_born(own.pid)}"
 
 
 def _process_key(id: str, witness: Witness) -> str:
-    # It is written with every grant: short, and still unlike any other process of this machine.
+    # It is written with every grant, so it is short, but unique on this machine.
     space = "" if witness.namespace == NAMESPACE_FIRST else f"[{witness.namespace}]"
     place = f"{witness.boot[:8]}{space}"
     return f"{id}@{place}:{witness.pid}:{witness.start}"

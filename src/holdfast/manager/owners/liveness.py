@@ -1,21 +1,19 @@
-"""Is the owner still alive? Dead only if it is proven.
+"""Whether an owner is dead. An owner is alive unless its death is proven.
 
-A process is named by its host, its boot, its pid namespace, its pid and its start time, because
-each of these alone comes back: pids are reused, and every container has a pid 1. There are three
-answers: True, it is gone; False, it lives, or we were kept from looking this time; None, from here
-nobody can ever tell, because it is foreign or hidden. None counts as alive; a lease like that ends
-by time.
+A process is identified by its host, boot, pid namespace, pid and start time, because each of these
+alone recurs: pids are reused, and every container has a pid 1. There are three answers: True, it is
+dead; False, it is alive, or we could not check this time; None, it can never be determined from
+here, because the process is foreign or hidden. None counts as alive; such a lease ends by time.
 
-A dead owner may have left writers behind: a killed agent's shell goes on. So dead means also
-that no process which carries one of the owner's marks (`NAME=value`) in its environment is left.
-The marks are looked for among the processes that we may read, which are those of the same user.
-Some marks count only for processes begun since a call was opened
-(`holdfast.manager.owners.running_calls`); who
-does not know which calls are open takes them for plain ones.
+A dead owner may have left writers behind: a killed agent's shell goes on. So an owner is dead only
+if there is also no process left with one of its marks (`NAME=value`) in its environment. Marks are
+searched among the processes that we may read, which are those of the same user. Some marks count
+only for processes that began after a call was opened (`holdfast.manager.owners.running_calls`); a
+caller that does not know the open calls treats them as plain marks.
 
-What this does not promise: that a descendant which cleaned its environment is found. On macOS
-and other systems without a Linux /proc, only the absence of the pid is seen, a reused pid counts
-as alive, and marks are not looked for. On Windows nobody can be judged.
+A descendant that cleaned its environment is not found. On macOS and other systems without a Linux
+/proc, only a missing pid proves death, a reused pid counts as alive, and marks are not searched. On
+Windows no owner can be checked.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    #: What those carry in their environment whom marks stand for, and the tick since the boot in
-    #: which they must have begun, or later.
+    #: Variables to search in environments, each with the tick since boot at or after which the
+    #: process must have begun.
     Sought = list[tuple[str, int]]
 
 _LINUX = sys.platform == "linux"
@@ -43,12 +41,12 @@ _POSIX = os.name == "posix"
 STATE, PARENT, SESSION, TERMINAL, THREADS, START = 0, 1, 3, 4, 17, 19
 ENVIRON_START, ENVIRON_END = 47, 48
 
-#: How often to look for those that appeared while we looked. Where they change faster than we
-#: can look, nothing is proven.
+#: How often to repeat the search for processes that appeared meanwhile. If they change faster than
+#: we can read them, nothing is proven.
 SCAN_ROUNDS_MAX = 8
 
-#: What /proc answers about a process that is gone. Other errors, such as too many open files,
-#: are our own trouble and prove nothing.
+#: The errors of /proc for a process that is gone. Other errors, such as too many open files,
+#: are our own and prove nothing.
 _NOT_THERE = (FileNotFoundError, ProcessLookupError)
 
 _EXEC_LOOKS_MAX = 10
@@ -63,7 +61,7 @@ NAMESPACE_FIRST = "4026531836"
 
 
 class _Here:
-    """What is the same for every process that we could name from this one."""
+    """The parts of a witness that are the same for all processes visible from this one."""
 
     __slots__ = ("boot", "host", "namespace", "own", "sees")
 
@@ -111,9 +109,9 @@ def own_witness() -> Witness:
 
 
 def witness_of(pid: int) -> Witness | None:
-    """The witness of another process, or None when there is none that lives.
+    """The witness of another process, or None if it is not alive.
 
-    Its start is 0 where that cannot be read: then nobody will notice that the pid was reused.
+    Its start is 0 where that cannot be read: then a reused pid goes unnoticed.
     """
     here = _of_this_process()
     if pid == here.own.pid:
@@ -130,7 +128,7 @@ def witness_of(pid: int) -> Witness | None:
 
 
 def plainly(marks: tuple[str, ...]) -> Sought:
-    """Whom to look for where nobody knows of open calls."""
+    """The variables to search for a caller that does not know the open calls."""
     from holdfast.manager.owners.running_calls import variable_of
 
     return [(variable_of(mark), 0) for mark in marks]
@@ -141,8 +139,8 @@ def is_dead(
     marks: tuple[str, ...],
     sought: Callable[[tuple[str, ...]], Sought] = plainly,
 ) -> bool | None:
-    """Whether the process is proven to be gone, and with it all that carry one of its marks; None
-    if that cannot be judged from here."""
+    """Whether the process, and every process with one of its marks, is known to be dead; None if
+    that cannot be determined from here."""
     here = _of_this_process()
     if witness is here.own:
         return False
@@ -176,9 +174,9 @@ def is_dead(
 
 
 class _Watch:
-    """The very process that had a pid, and nobody who comes after it with the same one.
+    """Refers to one process, and never to a later one with the same pid.
 
-    Closed when nobody uses it any more, so never under the hands of another thread.
+    It is closed when no thread uses it any more, so never while another thread does.
     """
 
     __slots__ = ("_descriptor", "_poll")
@@ -195,14 +193,14 @@ class _Watch:
             os.close(self._descriptor)
 
     def forget(self) -> None:
-        """Never use the descriptor again: its number may mean another file."""
+        """Never use the descriptor again: its number may belong to another file."""
         self._descriptor = -1
 
     def lives(self) -> bool:
         return not self._poll.poll(0)
 
 
-# Whoever is asked for again and again is watched: reading it in /proc takes ten times as long.
+# Owners that are checked repeatedly are watched: reading them in /proc takes ten times as long.
 _watched: dict[Witness, _Watch | None] = {}
 WATCHED_MAX = 32
 
@@ -224,7 +222,7 @@ def _is_watched_and_lives(witness: Witness) -> bool:
     try:
         if watch.lives():
             return True
-    except RuntimeError:  # another thread asks it at this very moment
+    except RuntimeError:  # another thread is using it at this moment
         return False
     _watched.pop(witness, None)
     return False
@@ -233,7 +231,7 @@ def _is_watched_and_lives(witness: Witness) -> bool:
 def _watch(witness: Witness) -> None:
     if not hasattr(os, "pidfd_open"):
         return
-    if witness not in _watched:  # the first time: most are never asked for again
+    if witness not in _watched:  # the first check: most owners are never checked again
         if len(_watched) >= WATCHED_MAX:
             _watched.clear()
         _watched[witness] = None
@@ -242,29 +240,29 @@ def _watch(witness: Witness) -> None:
         watch = _Watch(witness.pid)
     except OSError:
         return
-    # It may have ended, and its pid have gone to another, before we had the descriptor: only if
-    # it was there all the time is it the one that was meant.
+    # The process may have ended, and its pid been reused, before we had the descriptor: only if it
+    # is still alive now does the descriptor refer to it.
     if _gone(witness) is False:
         _watched[witness] = watch
 
 
 def _gone(witness: Witness) -> bool | None:
     stat = read_stat(witness.pid)
-    if stat is None:  # whoever has its pid and is hidden may be another one
+    if stat is None:  # a hidden process with its pid may be another one
         return _absent(witness.pid) or None
     fields = stat[1]
     return _ended(fields) or (witness.start != 0 and int(fields[START]) != witness.start)
 
 
 def _ended(fields: list[bytes]) -> bool:
-    # A program may end its first thread and go on with the others: then it looks like a zombie,
-    # but still has more threads than the one that every zombie is counted with.
+    # A program may end its first thread and continue with the others: then it looks like a zombie,
+    # but still has more threads than the one that every zombie has.
     return fields[STATE] in b"ZXx" and int(fields[THREADS]) <= 1
 
 
 def _absent(pid: int) -> bool | None:
-    # Where /proc hides the processes of others, only the kernel itself can say that one is gone.
-    # Windows must not come here: there signal 0 is Ctrl-C.
+    # Where /proc hides other users' processes, only the kernel can tell that one is gone. This must
+    # not run on Windows, where signal 0 is Ctrl-C.
     if not _POSIX or pid <= 0:
         return None
     try:
@@ -281,7 +279,7 @@ def _absent(pid: int) -> bool | None:
 def sees_processes() -> bool:
     """Whether /proc is mounted and shows the pids of our own pid namespace.
 
-    In a new pid namespace that kept the old /proc, its numbers mean other processes.
+    In a new pid namespace with the old /proc, its numbers belong to other processes.
     """
     here = _of_this_process()
     if here.sees is None:
@@ -297,21 +295,21 @@ def _shows_us() -> bool:
     at = status.find(b"\nNSpid:")
     if at < 0:
         return False
-    # One number for each namespace from that of /proc down to our own.
+    # One number per namespace, from that of /proc down to our own.
     numbers = status[at + 7 : status.index(b"\n", at + 7)].split()
     return numbers == [b"%d" % os.getpid()]
 
 
 def read_stat(pid: int | str) -> tuple[str, list[bytes]] | None:
-    """The name of a process and its other facts from /proc, or None when it is not there.
+    """The name of a process and its other fields in /proc; None if it does not exist.
 
-    Raises OSError when it is there and may not be read.
+    Raises OSError if it exists and is not readable.
     """
     try:
         data = _read(f"/proc/{pid}/stat")
     except _NOT_THERE:
         return None
-    end = data.rfind(b")")  # the name may contain blanks and parentheses itself
+    end = data.rfind(b")")  # the name itself may contain spaces and parentheses
     if end < 0:
         return None
     return data[data.find(b"(") + 1 : end].decode("utf-8", "replace"), data[end + 2 :].split()
@@ -326,7 +324,7 @@ def _read(path: str) -> bytes:
 
 
 def _carried(sought: Sought) -> bool:
-    """Whether any process that we may read is one of these, or might have been just now."""
+    """Whether any readable process has one of these variables, or may have had one just now."""
     if not sought:
         return False
     wanted = [(os.fsencode(mark), since) for mark, since in sought]
@@ -345,7 +343,7 @@ def _carried(sought: Sought) -> bool:
                     if begun:
                         return True
                     missed = missed or begun is None
-        # One that ended before we read it may have started another one after we listed them.
+        # A process that ended before we read it may have started another one after the listing.
         if not missed:
             return False
         seen.update(new)
@@ -353,8 +351,8 @@ def _carried(sought: Sought) -> bool:
 
 
 def _began_since(name: str, mark: bytes, since: int) -> bool | None:
-    """Whether a process began at this tick or later, and so did those above it that carry the same
-    mark; None if it has ended meanwhile."""
+    """Whether a process, and all its ancestors with the same mark, began at this tick or later;
+    None if it has ended meanwhile."""
     if not since:
         return True
     stat = read_stat(name)
@@ -365,11 +363,11 @@ def _began_since(name: str, mark: bytes, since: int) -> bool | None:
         if mark not in (_environ(above) or b"").split(b"\0"):
             return True
         stat = read_stat(above)
-    return stat is None  # whoever is gone now is above nobody
+    return stat is None  # a dead process is no ancestor any more
 
 
 def carriers(mark: str, since: int = 0) -> list[int]:
-    """The processes that carry a mark, of those that we may read; for whoever put it there."""
+    """The readable processes with a mark in their environment."""
     wanted = os.fsencode(mark)
     found = []
     for name in os.listdir("/proc"):
@@ -383,9 +381,9 @@ def carriers(mark: str, since: int = 0) -> list[int]:
 
 
 def _environ(name: str) -> bytes | None:
-    """The environment of a process; empty when it is not ours to read; None when it has none.
+    """The environment of a process; empty if we may not read it; None if it has none.
 
-    The threads of the kernel have none, nor do zombies and those who ended while we looked.
+    Kernel threads, zombies, and processes that ended during the read have none.
     """
     path = f"/proc/{name}/environ"
     try:
@@ -400,8 +398,8 @@ def _environ(name: str) -> bytes | None:
 
 
 def _environ_after_exec(path: str, name: str) -> bytes | None:
-    # While a process executes a new program its environment reads empty, on a busy machine for
-    # milliseconds. It is really empty if its end is known and is where it starts.
+    # While a process executes a new program, its environment reads as empty, for milliseconds on a
+    # busy machine. It is really empty if its end is known and equals its start.
     for _ in range(_EXEC_LOOKS_MAX):
         stat = read_stat(name)
         if stat is None or _ended(stat[1]):
@@ -416,7 +414,7 @@ def _environ_after_exec(path: str, name: str) -> bytes | None:
 
 
 def _is_program(name: str) -> bool:
-    # Threads of the kernel and zombies run no file.
+    # Kernel threads and zombies have no executable.
     try:
         os.readlink(f"/proc/{name}/exe")
     except (*_NOT_THERE, PermissionError):
@@ -425,7 +423,7 @@ def _is_program(name: str) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    # What has ended no longer lets even its own user read it.
+    # Not even its own user can read a process that has ended.
     try:
         return os.stat(f"/proc/{name}").st_uid == os.geteuid()
     except _NOT_THERE:
@@ -456,7 +454,7 @@ def _own_start() -> int:
 
 def _host() -> str:
     machine = read_line("/etc/machine-id")
-    if machine and machine != "uninitialized":  # so it says during the very first boot
+    if machine and machine != "uninitialized":  # its content during the very first boot
         return machine[:ENOUGH]
     return os.uname().nodename if _POSIX else os.environ.get("COMPUTERNAME", "")
 
@@ -466,6 +464,6 @@ def _namespace() -> str:
         link = os.readlink("/proc/self/ns/pid")[len("pid:[") : -len("]")]
     except OSError:
         return ""
-    # Start times of the same process read differently in another time namespace.
+    # The start time of a process reads differently in another time namespace.
     other_time = time_namespace()
     return f"{link} {other_time}" if other_time else link

@@ -1,7 +1,7 @@
-"""Processes as /proc shows them: who is above us, and which of them are agents, shells, wrappers.
+"""Processes in /proc: our ancestors, and which of them are agents, shells or wrappers.
 
-Names are guesses: anybody may call a program as they like. Nothing here decides whether a process
-is alive; that is `holdfast.manager.owners.liveness`.
+Names are guesses, because a program may have any name. Whether a process is alive is decided in
+`holdfast.manager.owners.liveness`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-#: Agent clients: what we call it, its program, where its scripts are installed (for those that
-#: an interpreter runs under a name like index.js), the variable that marks its children.
+#: Agent clients: our name for it, its program, where its scripts are installed (for clients that
+#: an interpreter runs under a name like index.js), and the variable that marks its children.
 CLIENTS = (
     ("claude", "claude", "/@anthropic-ai/claude-code/", "CLAUDE_CODE_SESSION_ID"),
     ("codex", "codex", "/@openai/codex/", "CODEX_SESSION_ID"),
@@ -44,7 +44,7 @@ WRAPPERS = (
 )  # fmt: skip
 INITS = ("init", "systemd", "launchd", "tini", "dumb-init", "docker-init", "catatonit")
 
-#: Options of shells that take the next argument, which is then no script.
+#: Options of shells whose next argument is their value, and not a script.
 _SHELL_OPTIONS_WITH_VALUE = ("--init-file", "--rcfile", "--init-command", "-C", "-O", "+O", "+o")
 _SUFFIXES = (".js", ".mjs", ".cjs", ".py", ".sh", ".exe")
 _ANCESTORS_MAX = 100
@@ -52,7 +52,7 @@ PLAIN_CHARACTERS_MAX = 100
 
 
 class Process:
-    """One process as /proc shows it. What costs another look is looked up when it is asked for."""
+    """One process in /proc. Facts that need a further read are read on demand."""
 
     __slots__ = (
         "_arguments", "_client", "_executable", "name", "parent", "pid", "session", "start",
@@ -79,14 +79,14 @@ class Process:
 
     @property
     def arguments(self) -> list[str]:
-        """Its command line; its name alone where that is empty."""
+        """Its command line; if that is empty, its name."""
         if self._arguments is None:
             self._arguments = _command_line(self.pid) or [self.name]
         return self._arguments
 
     @property
     def executable(self) -> str:
-        """The file that it runs; empty where that may not be seen."""
+        """Its executable file; empty if that is not readable."""
         if self._executable is None:
             try:
                 self._executable = os.readlink(f"/proc/{self.pid}/exe").removesuffix(" (deleted)")
@@ -96,12 +96,12 @@ class Process:
 
     @property
     def programs(self) -> tuple[str, str]:
-        """The names it goes by: what it was called as, and what it runs."""
+        """Its names: from its command line, and from its executable."""
         return _stem(self.arguments[0].removeprefix("-")), _stem(self.executable)
 
     @property
     def script(self) -> str:
-        """What an interpreter or a shell runs; empty for other programs."""
+        """The script that an interpreter or a shell runs; empty for other programs."""
         if self.is_shell:
             return "" if self.task == "-c" else self.task
         if any(name.rstrip("0123456789.") in INTERPRETERS for name in self.programs):
@@ -110,7 +110,7 @@ class Process:
 
     @property
     def client(self) -> str:
-        """Which agent client it is; empty when none."""
+        """Its agent client; empty if it is none."""
         if self._client is None:
             script = self.script
             names = (*self.programs, _stem(script))
@@ -135,7 +135,7 @@ class Process:
 
     @property
     def is_wrapper(self) -> bool:
-        """Whether it only starts something else, as this program does too."""
+        """Whether it only starts another program, as `holdfast` does too."""
         if any(name in WRAPPERS or name == "holdfast" for name in self.programs):
             return True
         return _stem(self.script) == "holdfast"  # also for `python -m holdfast`
@@ -146,12 +146,12 @@ class Process:
 
     @property
     def lasts(self) -> bool:
-        """Whether it can own a terminal: a program, or a shell that somebody types into."""
+        """Whether it can own a terminal: a program, or an interactive shell."""
         return self.is_program or (self.is_shell and not self.task)
 
     @property
     def task(self) -> str:
-        """What a shell was started for: `-c`, a script, or empty when it reads what is typed."""
+        """The task of a shell: `-c`, a script, or empty if it is interactive."""
         value = False
         for argument in self.arguments[1:]:
             if value:
@@ -171,7 +171,7 @@ class Process:
 
 
 def ancestors() -> list[Process]:
-    """The processes above this one, nearest first, as far as they can be seen."""
+    """The processes above this one, nearest first, as far as they are visible."""
     found: list[Process] = []
     process = process_of(os.getppid())
     while process is not None and len(found) < _ANCESTORS_MAX:
@@ -181,7 +181,7 @@ def ancestors() -> list[Process]:
 
 
 def process_of(pid: int) -> Process | None:
-    """One process, or None when it is gone or may not be seen."""
+    """One process; None if it is gone or not visible."""
     try:
         stat = read_stat(pid) if pid > 0 else None
     except OSError:
@@ -214,5 +214,5 @@ def _stem(path: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text as it can stand in a line of the log."""
+    """The text in a form that is safe in a line of the log."""
     return "".join(c if c.isprintable() else "?" for c in text)[:PLAIN_CHARACTERS_MAX]

@@ -1,18 +1,17 @@
-"""Which shell commands of an agent are running: from the moment each may begin until it returned.
+"""The running shell commands of an agent: each from its earliest start until it has returned.
 
-An agent lives as long as its client's process. A command that was running when the client was
-killed goes on writing, so it keeps the agent's files until it ends. Servers and background tasks of
-earlier calls carry the same variable in their environment, and keep nothing: they began before the
-call was opened, or something above them did that carries the variable too. What the very line of an
-open call left in the background counts as that command, and so does what lost everybody above it
-and began since.
+An agent lives as long as its client's process. A command that is running when the client is killed
+goes on writing, so it keeps the agent's files until it ends. Servers and background tasks of
+earlier calls have the same variable in their environment, and keep nothing: they began before the
+call was opened, or an ancestor with the variable did. A background process of an open call counts
+as that command, and so does a process that has lost its ancestors and began since.
 
-Small files beside the ledger: one for each open call, with the boot and the tick of the clock in
-which it was opened, as in the start times of processes. A client that was killed leaves its own
-behind; after the next boot they say nothing. Sub-agents of one session carry the same variable, so
-a command of one of them may be taken for that of another which has a call open.
+There is a small file next to the ledger for each open call, with the boot and the clock tick in
+which it was opened, in the unit of process start times. A killed client leaves its files behind;
+they are ignored after the next boot. Sub-agents of one session share a variable, so a command of
+one of them may be attributed to another that has an open call.
 
-Imported by hooks: nothing but what those need.
+Hooks import this module, so it imports only what they need.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from holdfast.manager.files.replace_file import TEMPORARY, replace_file
 
 #: Under the root: a folder for each agent, and in it a file for each call.
 FOLDER = f"{LEDGER_FOLDER}/calls"
-#: How a mark begins that counts only while a call is open: `call:FOLDER OF THE AGENT:NAME=VALUE`.
+#: The prefix of a mark that counts only while a call is open: `call:AGENT'S FOLDER:NAME=VALUE`.
 MARK = "call:"
 _NAME_MAX = 120
 _TRIES = 5
@@ -34,17 +33,17 @@ _NANOSECONDS = 1_000_000_000
 
 
 def mark(key: str, variable: str, value: str) -> str:
-    """The mark of an agent: processes that carry the variable, begun since a call was opened."""
+    """The mark of an agent: processes with the variable that began after a call was opened."""
     return f"{MARK}{named(key)}:{variable}={value}"
 
 
 def variable_of(mark: str) -> str:
-    """What a process carries in its environment that bears a mark of either form."""
+    """The variable for a mark of either form."""
     return _parts(mark)[1]
 
 
 def _parts(mark: str) -> tuple[str, str]:
-    """The folder of the agent, if it is such a mark, and the variable."""
+    """The folder of the agent, if it is a mark for calls, and the variable."""
     if mark.startswith(MARK):
         agent, between, variable = mark[len(MARK) :].partition(":")
         if between:
@@ -53,14 +52,14 @@ def _parts(mark: str) -> tuple[str, str]:
 
 
 def open_call(root: str, key: str, name: str) -> None:
-    """A command of an agent may begin now. Never raises: the agent itself lives without it."""
+    """A command of an agent may begin now. Never raises: the agent's life does not depend on it."""
     if not boot_id():
         return
     ticks = time.clock_gettime_ns(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") // _NANOSECONDS
     text = f"{boot_id()} {max(1, ticks - 1)}".encode()
     folder = _folder(root, key)
     try:
-        for _ in range(_TRIES):  # whoever closes the last call removes the folder
+        for _ in range(_TRIES):  # closing the last call removes the folder
             try:
                 replace_file(f"{folder}/{named(name)}", text)
                 return
@@ -79,7 +78,7 @@ def _make(folder: str) -> None:
 
 
 def close_call(root: str, key: str, name: str) -> None:
-    """It has returned, or never began. Never raises."""
+    """The command has returned, or never began. Never raises."""
     folder = _folder(root, key)
     try:
         os.unlink(f"{folder}/{named(name)}")
@@ -103,7 +102,7 @@ def close_all(root: str, key: str) -> None:
 
 
 def sweep(root: str) -> None:
-    """Clear away what those left who were killed before the last boot. Never raises."""
+    """Remove the files of clients that were killed before the last boot. Never raises."""
     try:
         for agent in os.listdir(f"{root}/{FOLDER}"):
             folder = f"{root}/{FOLDER}/{agent}"
@@ -117,8 +116,8 @@ def sweep(root: str) -> None:
 
 
 def sought(root: str, marks: tuple[str, ...]) -> list[tuple[str, int]]:
-    """Who keeps a dead owner's leases: whoever carries such a variable and began since that tick,
-    which is 0 where that does not matter."""
+    """Which processes keep a dead owner's leases: those with such a variable that began at or after
+    that tick, which is 0 if any start counts."""
     found = []
     for mark in marks:
         agent, variable = _parts(mark)
@@ -138,11 +137,11 @@ def _opened(folder: str) -> int | None:
 
 
 def _moment(file: str) -> int | None:
-    """When a call was opened, if that was since this boot."""
+    """When a call was opened, if that was in this boot."""
     try:
         with open(file, encoding="ascii", errors="replace") as stream:
             boot, _, ticks = stream.read(100).partition(" ")
-    except FileNotFoundError:  # it was closed meanwhile
+    except FileNotFoundError:  # the call was closed meanwhile
         return None
     return int(ticks) if boot == boot_id() and ticks.isdecimal() else None
 
@@ -152,7 +151,7 @@ def _folder(root: str, key: str) -> str:
 
 
 def named(text: str) -> str:
-    """A name for a file, and part of a mark: the text itself, if it is as plain as most are."""
+    """A name for a file, and for part of a mark: the text itself if it is plain, else a hash."""
     letters = text.replace("/", "").replace("-", "").replace("_", "").replace("@", "")
     if letters.isalnum() and text.isascii() and len(text) <= _NAME_MAX:
         return text.replace("/", "+")

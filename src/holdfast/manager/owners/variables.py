@@ -1,11 +1,11 @@
-"""The environment variables that are Holdfast's own, and which of them end above an agent.
+"""Holdfast's environment variables, and which of them agents do not get.
 
-What a variable says is known to every process below. Some of ours are secrets, or lead to the
-ledger itself: with them an agent could decide what is for people to decide. So they are taken out
-where an agent is started. The user's variables, and the keys of models among them, stay.
+Every descendant can read a variable. Some of ours are secrets, or lead to the ledger itself: with
+them an agent could make decisions that are reserved for people. So they are removed where an agent
+is started. The user's own variables stay, keys of models included.
 
-The others are for an agent: its runner sets them anew for each, and they name that agent's own
-grant and nothing else.
+The others are for agents: the runner sets them for each agent, and they name only that agent's
+grant.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ STORE = "HOLDFAST_STORE"
 SERVE_TOKEN = "HOLDFAST_SERVE_TOKEN"
 TREE_TOKEN = "HOLDFAST_TREE_TOKEN"
 
-#: Not for agents: where a store is, who may read the page, who may publish a worktree.
+#: Not for agents: the store's URL, and the tokens for the page and for publishing a worktree.
 NOT_FOR_AGENTS = (STORE, SERVE_TOKEN, TREE_TOKEN)
 
 
 def for_agents(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what is not for agents."""
+    """An environment without the variables that agents must not get."""
     return {name: text for name, text in environ.items() if name not in NOT_FOR_AGENTS}
