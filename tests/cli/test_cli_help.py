@@ -27,15 +27,6 @@ from holdfast.cli.commands import (
 from holdfast.cli.help import FAMILIES_TITLE
 from holdfast.cli.parser import parse
 
-EXAMPLES = [
-    *COMMANDS,
-    *(
-        command
-        for family in FAMILIES
-        if any(one.examples for one in family.commands)
-        for command in family.commands
-    ),
-]
 EXAMPLES = [line for command in everything() for line in command.examples]
 
 

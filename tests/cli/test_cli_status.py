@@ -25,7 +25,7 @@ from helpers_agents import Agent, blocked
 from helpers_cli import COMMAND, QuickRepository, Repository, Terminal
 from helpers_processes import until
 from holdfast import LockManager
-from holdfast.cli.locking.log_commands import Teller
+from holdfast.cli.locking.log_commands import EventSentences
 from holdfast.cli.terminal.tables import (
     Cell,
     Column,
@@ -106,7 +106,7 @@ def test_a_table_says_what_who_how_long_until_when_and_why(repo: Repository) -> 
     assert len(starts) == 1, "the columns are aligned"
 
 
-def test_waiting_requests_are_shown_in_order_with_what_is_in_their_way(repo: Repository) -> None:
+def test_requests_in_line_are_shown_in_order_with_what_is_in_their_way(repo: Repository) -> None:
     repo.hold("lock", "app/x.rb", "--holder", "ann")
     waiters = []
     for at, name in enumerate(("bob", "cid"), 1):
@@ -408,7 +408,7 @@ def test_an_event_of_a_later_version_is_shown_and_not_tripped_over(repo: Reposit
     types = [*ENDINGS, "lock_acquired", "lock_renewed", "lock_refused", "ticket_added",
              "ticket_reserved", "ticket_dropped", "something_new"]  # fmt: skip
     for type in types:
-        line = Teller().line(Event(seq=1, type=type, at=0, data={}))
+        line = EventSentences().line(Event(seq=1, type=type, at=0, data={}))
         assert line.startswith("     1  ")
     assert "does not know" in line
 
@@ -448,7 +448,7 @@ def test_every_event_of_the_dispatcher_is_documented_and_a_sentence() -> None:
 
 def test_the_events_of_a_task_name_it() -> None:
     def told(type: str, **data: object) -> str:
-        return Teller().line(Event(seq=1, type=type, at=0, data=data)).split("  ")[-1]
+        return EventSentences().line(Event(seq=1, type=type, at=0, data=data)).split("  ")[-1]
 
     failed = told("task_changed", name="one", state="failed", reason="no luck")
     assert failed == "task one failed: no luck"
@@ -463,10 +463,10 @@ def test_the_events_of_a_task_name_it() -> None:
 
 
 def test_the_state_of_a_task_is_printed_once() -> None:
-    teller = Teller()
+    sentences = EventSentences()
 
     def told(type: str, **data: object) -> str:
-        return teller.line(Event(seq=1, type=type, at=0, data=data))[29:]
+        return sentences.line(Event(seq=1, type=type, at=0, data=data))[29:]
 
     one = {"list": "l", "name": "one", "state": "queued"}
     assert told("task_changed", **one, tries=1) == "task one is queued now"
@@ -478,10 +478,10 @@ def test_the_state_of_a_task_is_printed_once() -> None:
 
 
 def test_a_task_that_is_refused_a_file_waits_in_line_for_it() -> None:
-    teller = Teller()
+    sentences = EventSentences()
 
     def told(type: str, **data: object) -> str:
-        return teller.line(Event(seq=1, type=type, at=0, data=data))[29:]
+        return sentences.line(Event(seq=1, type=type, at=0, data=data))[29:]
 
     refused = {"holder": "one-3", "paths": ["a.txt"], "modes": "w", "code": "E_LOCK_CONFLICT"}
     assert (
@@ -500,7 +500,7 @@ def test_a_task_that_is_refused_a_file_waits_in_line_for_it() -> None:
 
 def _are_sentences(types: Iterable[str]) -> None:
     for type in types:
-        line = Teller().line(Event(seq=1, type=type, at=0, data={}))
+        line = EventSentences().line(Event(seq=1, type=type, at=0, data={}))
         assert "does not know" not in line, line
         assert "None" not in line
 
@@ -534,7 +534,7 @@ DAMAGE = {"id": "9c41d07e", "by": "claude:bob", "command": "make all"}
 def test_damage_and_grants_that_change_hands_are_told_in_words(
     type: str, data: dict[str, Any], told: str
 ) -> None:
-    line = Teller().line(Event(seq=1, type=type, at=0, data=data))
+    line = EventSentences().line(Event(seq=1, type=type, at=0, data=data))
     assert line.endswith(f"  {told}")
 
 
@@ -587,7 +587,7 @@ WAIT = {"agent": "claude:bob", "blocked": ["x.rb"], "owner": "claude:ann", "retr
     ],
 )  # fmt: skip
 def test_the_life_of_an_agent_is_told_in_words(type: str, data: dict[str, Any], told: str) -> None:
-    line = Teller().line(Event(seq=1, type=type, at=0, data=data))
+    line = EventSentences().line(Event(seq=1, type=type, at=0, data=data))
     assert line.endswith(f"  {told}")
 
 

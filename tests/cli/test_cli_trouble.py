@@ -168,12 +168,14 @@ def test_a_current_folder_that_is_gone(repo: Repository) -> None:
 
 
 def test_an_error_of_the_system_or_the_database_becomes_one_of_ours() -> None:
-    too_many = cli._known(OSError(24, "Too many open files", "gate"))
+    too_many = cli._as_holdfast_error(OSError(24, "Too many open files", "gate"))
     assert too_many is not None
     assert too_many.message == "the system refused: Too many open files (gate)"
     assert cli.exit_code(too_many) == 1
-    assert cli._known(sqlite3.OperationalError("disk I/O error")) is not None
-    assert cli._known(ValueError("a mistake of ours")) is None, "that deserves a traceback"
+    assert cli._as_holdfast_error(sqlite3.OperationalError("disk I/O error")) is not None
+    assert cli._as_holdfast_error(ValueError("a mistake of ours")) is None, (
+        "that deserves a traceback"
+    )
 
 
 # Reading any line

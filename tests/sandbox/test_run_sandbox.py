@@ -317,7 +317,7 @@ def test_what_the_settings_list_is_open(room: Room) -> None:
     )
     assert answer.code == 0, answer
     assert (room.root.parent / "cache/x").read_text() == "x\n"
-    assert "absent is not there, so it stays closed" in answer.err
+    assert "absent does not exist, so it stays closed" in answer.err
 
 
 @NEEDS_LANDLOCK

@@ -70,11 +70,11 @@ def _guarded(words: list[str]) -> int:
         complain(error, as_json)
         return exit_code(error)
     except Exception as error:
-        known = _known(error)
-        if known is None:
+        ours = _as_holdfast_error(error)
+        if ours is None:
             raise
-        complain(known, as_json)
-        return exit_code(known)
+        complain(ours, as_json)
+        return exit_code(ours)
 
 
 def _run(call: Call) -> int:
@@ -84,7 +84,7 @@ def _run(call: Call) -> int:
     return code
 
 
-def _known(error: Exception) -> HoldfastError | None:
+def _as_holdfast_error(error: Exception) -> HoldfastError | None:
     """An error of the system or of the database as one of Holdfast's; None for a bug."""
     import sqlite3
 

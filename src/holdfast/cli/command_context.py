@@ -108,10 +108,10 @@ def _enter(folders: list[str]) -> str:
             os.chdir(folder)
         return os.getcwd()
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error)
+        why = error.strerror if isinstance(error, OSError) else str(error)
         where = repr(folders[-1]) if folders else "the current folder"
         raise UsageError(
-            f"cannot work in {where}: {said}", hint="name a folder that exists"
+            f"cannot work in {where}: {why}", hint="name a folder that exists"
         ) from error
 
 

@@ -146,13 +146,13 @@ def _aligned(rows: Sequence[tuple[str, str]], width: int, column: int = 0) -> li
     indent = " " * (column + 4) if beside else " " * 6
     lines = []
     for name, help in rows:
-        told = _wrapped(indent + help, width, indent=indent)
+        wrapped = _wrapped(indent + help, width, indent=indent)
         if beside:
             padding = " " * (column - wide(name))
-            told[0] = f"  {name}{padding}  {told[0].lstrip()}"
+            wrapped[0] = f"  {name}{padding}  {wrapped[0].lstrip()}"
         else:
             lines.append(f"  {name}")
-        lines += told
+        lines += wrapped
     return lines
 
 

@@ -106,7 +106,7 @@ def _silence(stream: TextIO) -> None:
 def complain(error: HoldfastError, as_json: bool) -> None:
     """Print an error and its hint."""
     if not as_json or isinstance(error, OutputError):
-        for line in _told(error):
+        for line in _error_lines(error):
             talk(plain(line))
         if error.hint:
             talk(f"  -> {plain(error.hint)}")
@@ -119,7 +119,7 @@ def complain(error: HoldfastError, as_json: bool) -> None:
         return
 
 
-def _told(error: HoldfastError) -> list[str]:
+def _error_lines(error: HoldfastError) -> list[str]:
     """The lines of an error: its sentence, or one line for each of several problems."""
     problems = error.fields.get("problems", ())
     if len(problems) < 2:

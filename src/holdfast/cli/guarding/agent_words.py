@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def sentence(type: str, data: Data) -> str:
     """One event as a sentence; empty for an unknown one."""
-    told = _TOLD.get(type)
-    return "" if told is None else told(_who(data), data)
+    phrase = _SENTENCES.get(type)
+    return "" if phrase is None else phrase(_who(data), data)
 
 
 def _who(data: Data) -> str:
@@ -100,7 +100,7 @@ def _plain(words: str) -> Callable[[str, Data], str]:
     return lambda who, data: f"{who} {words}"
 
 
-_TOLD: dict[str, Callable[[str, Data], str]] = {
+_SENTENCES: dict[str, Callable[[str, Data], str]] = {
     agent_records.HEARTBEAT: _heartbeat,
     agent_records.CONTENTION_OVER: _over,
     agent_records.STOP_HELD: lambda who, data: f"{who} waits for {_files(data)} before it stops",

@@ -46,13 +46,13 @@ def doctor(call: Call) -> int:
     found = examine(root, os.environ)
     failed = [one for one in found if one.state == FAILED]
     if call.flag("json"):
-        _tell_json(root, found, repairs, fix=call.flag("fix"))
+        _print_json(root, found, repairs, fix=call.flag("fix"))
     else:
-        _tell(found, repairs)
+        _print(found, repairs)
     return EXIT_FAILED if failed else DONE
 
 
-def _tell_json(
+def _print_json(
     root: str, found: Sequence[Finding], repairs: Sequence[Repair], *, fix: bool
 ) -> None:
     document(
@@ -75,7 +75,7 @@ def _tell_json(
     )  # fmt: skip
 
 
-def _tell(found: Sequence[Finding], repairs: Sequence[Repair]) -> None:
+def _print(found: Sequence[Finding], repairs: Sequence[Repair]) -> None:
     for done in repairs:
         out(plain(f"fixed: {done.told}" if done.done else f"not fixed: {done.told}"))
         if done.hint:
@@ -88,10 +88,10 @@ def _tell(found: Sequence[Finding], repairs: Sequence[Repair]) -> None:
         rows.append([Cell(one.about), Cell(one.check), Cell(shown, colour), Cell(one.detail)])
     for line in render(_COLUMNS, rows, width=terminal_width(), colours=colours()):
         out(line)
-    _tell_fixes(found)
+    _print_remedies(found)
 
 
-def _tell_fixes(found: Sequence[Finding]) -> None:
+def _print_remedies(found: Sequence[Finding]) -> None:
     """Print each problem in full with its remedy, since the lines of the table may be cut."""
     failed = [one for one in found if one.state == FAILED]
     out("")

@@ -35,21 +35,21 @@ def off(call: Call) -> int:
     root = home_root(CommandContext(call).folder)
     me = person_in(root, "switch the gate off", "ask the person whom you work for")
     before = switched_off(root)
-    untold = ""
+    not_logged = ""
     if before is None:
         reason = " ".join(plain(call.text("reason") or "").split())
         make_folder(f"{root}/{LEDGER_FOLDER}")
         switch_off(root, Off(me.id, strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()), reason))
-        untold = _recorded(root, GATE_OFF, {"by": me.id, "reason": reason})
+        not_logged = _recorded(root, GATE_OFF, {"by": me.id, "reason": reason})
     now = switched_off(root) or Off()
     if call.flag("json"):
         document({"root": root, "off": off_data(now), "changed": before is None})
         return DONE
-    told = "already: " if before is not None else ""
-    out(plain(f"{told}{now.sentence()}"))
+    already = "already: " if before is not None else ""
+    out(plain(f"{already}{now.sentence()}"))
     talk(f"  every hook in {plain(root)} lets everything pass now; switch it on: holdfast on")
-    if untold:
-        talk(untold)
+    if not_logged:
+        talk(not_logged)
     return DONE
 
 
@@ -58,13 +58,13 @@ def on(call: Call) -> int:
     root = home_root(CommandContext(call).folder)
     me = person_in(root, "switch the gate on or off", "ask the person whom you work for")
     changed = switch_on(root)
-    untold = _recorded(root, GATE_ON, {"by": me.id}) if changed else ""
+    not_logged = _recorded(root, GATE_ON, {"by": me.id}) if changed else ""
     if call.flag("json"):
         document({"root": root, "off": None, "changed": changed})
     else:
         out("the gate is on" if changed else "already: the gate is on")
-        if untold:
-            talk(untold)
+        if not_logged:
+            talk(not_logged)
     return DONE
 
 

@@ -52,19 +52,19 @@ def check(call: Call) -> int:
 
 def whoami(call: Call) -> int:
     """Show the holder that the caller's locks would have."""
-    me = _known(CommandContext(call))
+    me = _named_caller(CommandContext(call))
     if call.flag("json"):
         from holdfast.manager.plain_data import holder_data
 
-        document({**holder_data(me.holder), "how": me.how, **_refused()})
+        document({**holder_data(me.holder), "how": me.how, **_refusals()})
     else:
         out(f"{plain(me.holder.id)}: {plain(me.how)}")
-        for one in _refused().get("refusals", ()):
+        for one in _refusals().get("refusals", ()):
             out(f"  refused: {plain(one['sentence'])}")
     return DONE
 
 
-def _refused() -> dict[str, Any]:
+def _refusals() -> dict[str, Any]:
     """The refusals of the broker around this command, if there is one."""
     from holdfast.gate.sandbox import SandboxError, runner_client
 
@@ -76,7 +76,7 @@ def _refused() -> dict[str, Any]:
         return {}
 
 
-def _known(context: CommandContext) -> Self:
+def _named_caller(context: CommandContext) -> Self:
     """The caller; an agent by its name in this ledger, if the ledger can be read."""
     me = context.me()
     if not me.holder.client:

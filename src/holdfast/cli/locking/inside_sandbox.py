@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 
 def picture(context: CommandContext, everything: bool, closed: StoreReadonlyError) -> Picture:
     """What `status` shows. Raises the error of the closed ledger if no runner can answer."""
-    said = _asked(context, {"ask": "picture", "all": everything}, closed)
+    answer = _ask_runner(context, {"ask": "picture", "all": everything}, closed)
     found = Picture(None, everything, context.folder)
-    found.look_at(said["root"], said["store"], said["head"], said["now"])
-    found.grants = [(codec.grant_from_dict(one), why, until) for one, why, until in said["grants"]]
+    found.look_at(answer["root"], answer["store"], answer["head"], answer["now"])
+    found.grants = [
+        (codec.grant_from_dict(one), why, until) for one, why, until in answer["grants"]
+    ]
     found.waiting = [
         (_ticket(one), dead, [ConflictInfo(**conflict) for conflict in behind])
-        for one, dead, behind in said["waiting"]
+        for one, dead, behind in answer["waiting"]
     ]
-    found.agents = [Standing(**one) for one in said["agents"]]
+    found.agents = [Standing(**one) for one in answer["agents"]]
     return found
 
 
@@ -42,28 +44,28 @@ def conflicts(
     """The conflicts with a request of the caller, and the time of the answer."""
     me = context.me().holder
     wanted = {"ask": "check", "id": me.id, "key": me.key, "read": reads, "write": writes}
-    said = _asked(context, wanted, closed)
-    named = [ConflictInfo(**one) for one in said["conflicts"]]
-    return Conflicts(named, said.get("more", 0)), said["now"]
+    answer = _ask_runner(context, wanted, closed)
+    named = [ConflictInfo(**one) for one in answer["conflicts"]]
+    return Conflicts(named, answer.get("more", 0)), answer["now"]
 
 
 def blockers(context: CommandContext, closed: StoreReadonlyError) -> list[dict[str, Any]]:
     """The reports about agents that were stopped."""
-    found: list[dict[str, Any]] = _asked(context, {"ask": "blockers"}, closed)["blockers"]
+    found: list[dict[str, Any]] = _ask_runner(context, {"ask": "blockers"}, closed)["blockers"]
     return found
 
 
-def _asked(
+def _ask_runner(
     context: CommandContext, wanted: Mapping[str, Any], closed: StoreReadonlyError
 ) -> dict[str, Any]:
     from holdfast.gate.sandbox import runner_client
 
     if not runner_client.address():
         raise closed
-    said = runner_client.ask(wanted)
-    if said["root"] != context.root():  # the runner knows only its own ledger
+    answer = runner_client.ask(wanted)
+    if answer["root"] != context.root():  # the runner knows only its own ledger
         raise closed
-    return said
+    return answer
 
 
 def _ticket(fields: Mapping[str, Any]) -> Ticket:

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 def lock(call: Call) -> int:
     """Lock files for writing, and others for reading: all or none."""
     context = CommandContext(call)
-    me, (reads, writes) = context.me(), _wanted(context)
+    me, (reads, writes) = context.me(), _requested_paths(context)
     manager = context.open(writes + reads)
     me = _introduced(manager, me)
     ttl, reason = call.ttl(TTL_DEFAULT_SECONDS), call.text("reason") or ""
     grant = take(manager, me.holder, reads, writes, ttl=ttl, reason=reason, wait=call.wait())
-    _tell_taken(call, "locked", grant, me)
+    _print_taken(call, "locked", grant, me)
     return DONE
 
 
 def steal(call: Call) -> int:
     """Take over a lock whose lease has expired."""
     context = CommandContext(call)
-    me, (reads, writes) = context.me(), _wanted(context)
+    me, (reads, writes) = context.me(), _requested_paths(context)
     manager = context.open(writes + reads)
     me = _introduced(manager, me)
     grant = manager.steal(
@@ -45,7 +45,7 @@ def steal(call: Call) -> int:
         ttl=call.ttl(TTL_DEFAULT_SECONDS),
         reason=call.text("reason") or "",
     )
-    _tell_taken(call, "stole", grant, me)
+    _print_taken(call, "stole", grant, me)
     return DONE
 
 
@@ -74,13 +74,13 @@ def take(
         if isinstance(outcome, Refusal):
             raise sentences.refusal_error(outcome, now=manager.now(), requester=holder.id)
         return outcome
-    _tell_wait(manager, holder, reads, writes, wait)
+    _announce_wait(manager, holder, reads, writes, wait)
     return manager.acquire(
         holder=holder, read_paths=reads, write_paths=writes, timeout=wait, ttl=ttl, reason=reason
     )
 
 
-def _tell_wait(
+def _announce_wait(
     manager: LockManager, holder: Holder, reads: list[str], writes: list[str], wait: float
 ) -> None:
     """Name the holders that we wait for, since a silent wait looks like a hang."""
@@ -95,7 +95,7 @@ def _tell_wait(
         talk(f"waiting{limit}: {plain(sentences.conflict_sentences(conflicts, now))}")
 
 
-def _wanted(context: CommandContext) -> tuple[list[str], list[str]]:
+def _requested_paths(context: CommandContext) -> tuple[list[str], list[str]]:
     call = context.call
     reads, writes = context.places(call.many("read")), context.places(call.words)
     if not reads and not writes:
@@ -106,7 +106,7 @@ def _wanted(context: CommandContext) -> tuple[list[str], list[str]]:
     return reads, writes
 
 
-def _tell_taken(call: Call, verb: str, grant: LockGrant, me: Self) -> None:
+def _print_taken(call: Call, verb: str, grant: LockGrant, me: Self) -> None:
     if call.flag("json"):
         from holdfast.manager.plain_data import holder_data
 
@@ -154,7 +154,7 @@ def unlock(call: Call) -> int:
     manager, grants = _owned(context, me, to_release=True)
     for grant in grants:
         manager.release(grant.id, holder=me)
-    _tell_each(call, "released", grants)
+    _print_released(call, grants)
     return DONE
 
 
@@ -247,12 +247,12 @@ def _person(context: CommandContext, manager: LockManager | None) -> Holder:
     )  # fmt: skip
 
 
-def _tell_each(call: Call, verb: str, grants: list[Grant]) -> None:
+def _print_released(call: Call, grants: list[Grant]) -> None:
     from holdfast.manager.grants import GrantSnapshot
 
     shown = [GrantSnapshot(grant) for grant in grants]
     if call.flag("json"):
-        document({verb: [{**grant.to_dict(), "released": True} for grant in shown]})
+        document({"released": [{**grant.to_dict(), "released": True} for grant in shown]})
         return
     for grant in shown:
-        out(f"{verb} {_paths(grant)}")
+        out(f"released {_paths(grant)}")

@@ -79,23 +79,23 @@ def log(call: Call) -> int:
             hint="leave out one of them",
         )
     manager = context.find([])
-    teller = Teller()
+    sentences = EventSentences()
     while manager is None:
         talk("there is no ledger here yet")
         if not follow:
             return DONE
         manager = _appeared(context)
     if call.flag("number") or call.flag("reverse"):
-        after = _print_some(call, manager, teller, after)
+        after = _print_some(call, manager, sentences, after)
     else:
-        after = _print(call, manager, teller, after)
+        after = _print(call, manager, sentences, after)
     while follow:
         from holdfast.cli.locking.status import reader_is_gone
 
         manager.store.wait(after, LOOK_SECONDS)
         if reader_is_gone():
             return DONE
-        after = _print(call, manager, teller, after)
+        after = _print(call, manager, sentences, after)
     return DONE
 
 
@@ -105,7 +105,7 @@ def _appeared(context: CommandContext) -> LockManager:
     return manager
 
 
-def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
+def _print(call: Call, manager: LockManager, sentences: EventSentences, after: int) -> int:
     """Print the events after a number, in batches. Returns the number of the last one."""
     lines: list[str] = []
     for event in manager.events(after):
@@ -113,7 +113,7 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
         if call.flag("json"):
             document(_event_data(event))
             continue
-        line = teller.line(event)
+        line = sentences.line(event)
         if line:
             lines.append(line)
         if len(lines) >= 500:
@@ -124,7 +124,7 @@ def _print(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
     return after
 
 
-def _print_some(call: Call, manager: LockManager, teller: Teller, after: int) -> int:
+def _print_some(call: Call, manager: LockManager, sentences: EventSentences, after: int) -> int:
     """Print the last events, or all, perhaps the newest first. Returns the number of the newest.
 
     All events are read, since an event that names a grant does not say what it covers.
@@ -138,7 +138,7 @@ def _print_some(call: Call, manager: LockManager, teller: Teller, after: int) ->
         after = event.seq
         if as_json:
             kept.append(event)
-        elif line := teller.line(event):
+        elif line := sentences.line(event):
             lines.append(line)
     if call.flag("reverse"):
         kept.reverse()
@@ -162,13 +162,13 @@ def _event_data(event: Event) -> dict[str, Any]:
     return found
 
 
-class Teller:
+class EventSentences:
     """Turns events into sentences. It keeps what a grant covers, for events that only name it."""
 
     def __init__(self) -> None:
         self._covers: dict[str, str] = {}
         #: The state and the reason of each task as last printed.
-        self._told: dict[tuple[str, str], tuple[str, str]] = {}
+        self._printed: dict[tuple[str, str], tuple[str, str]] = {}
         #: The work items of tasks.
         self._items: set[str] = set()
 
@@ -176,21 +176,21 @@ class Teller:
         """One event as one line; empty if it repeats the printed state of a task."""
         moment = event.at / SECOND
         at = time.localtime(moment)
-        if event.type == TASK_CHANGED and self._is_told(event.data):
+        if event.type == TASK_CHANGED and self._is_repeated(event.data):
             return ""
-        told = self._sentence(event.type, event.data, event.at)
+        sentence = self._sentence(event.type, event.data, event.at)
         if event.repeats:
-            told += f" (×{event.repeats + 1})"
+            sentence += f" (×{event.repeats + 1})"
         day = f"{at.tm_year}-{at.tm_mon:02d}-{at.tm_mday:02d}"
         clock = f"{at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d}"
-        return f"{event.seq:>6}  {day} {clock}  {plain(told)}"
+        return f"{event.seq:>6}  {day} {clock}  {plain(sentence)}"
 
-    def _is_told(self, data: Mapping[str, Any]) -> bool:
+    def _is_repeated(self, data: Mapping[str, Any]) -> bool:
         task = (str(data.get("list", "")), str(data.get("name", "")))
-        said = (str(data.get("state", "")), str(data.get("reason", "")))
-        is_told = self._told.get(task) == said
-        self._told[task] = said
-        return is_told
+        state = (str(data.get("state", "")), str(data.get("reason", "")))
+        is_repeated = self._printed.get(task) == state
+        self._printed[task] = state
+        return is_repeated
 
     def _sentence(self, type: str, data: Mapping[str, Any], at: int) -> str:
         if type == events.LOCK_ACQUIRED:
@@ -222,12 +222,12 @@ class Teller:
                 return damage
         if task_words.is_of_task(type, data):
             self._items.add(str(data.get("id", "")))
-        said = agent_words.sentence(type, data) or task_words.sentence(type, data)
-        if said:
-            return said
-        told = _WORK.get(type)
-        if told is not None:
-            return f"{told.format_map(_Blanks(data))}{_decision(data)}{_reason(data)}"
+        sentence = agent_words.sentence(type, data) or task_words.sentence(type, data)
+        if sentence:
+            return sentence
+        pattern = _WORK.get(type)
+        if pattern is not None:
+            return f"{pattern.format_map(_Blanks(data))}{_decision(data)}{_reason(data)}"
         return f"{type}: this version does not know this event"
 
     def _acquired(self, data: Mapping[str, Any], at: int) -> str:
@@ -257,8 +257,8 @@ class Teller:
             "idle": "it was idle",
             "expired": "its lease expired",
         }
-        said = data.get("why", "")
-        return f"{who} lost {what}: {why.get(said, said) or 'no reason was recorded'}"
+        cause = data.get("why", "")
+        return f"{who} lost {what}: {why.get(cause, cause) or 'no reason was recorded'}"
 
 
 def _damage(type: str, data: Mapping[str, Any]) -> str:
@@ -306,8 +306,8 @@ def _until(end: int | None) -> str:
 def _decision(data: Mapping[str, Any]) -> str:
     """The decision that queued a merge: approved, or repeated with other files."""
     inner = data.get("data")
-    said = inner.get("decision") if isinstance(inner, dict) else None
-    return f", {said}" if said and data.get("state") == "queued" else ""
+    decision = inner.get("decision") if isinstance(inner, dict) else None
+    return f", {decision}" if decision and data.get("state") == "queued" else ""
 
 
 def _reason(data: Mapping[str, Any]) -> str:

@@ -178,13 +178,13 @@ def _start_inside(
 
 
 def cannot_start(name: str, error: Exception) -> CommandError:
-    said = error.strerror if isinstance(error, OSError) else str(error)
+    why = error.strerror if isinstance(error, OSError) else str(error)
     hint = "check the spelling, and PATH"
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
         hint = "a script needs a first line like #!/bin/sh"
     elif isinstance(error, PermissionError):
         hint = "it must be an executable file"
-    return CommandError(f"cannot start {name!r}: {said}", hint=hint, command=name)
+    return CommandError(f"cannot start {name!r}: {why}", hint=hint, command=name)
 
 
 def release(manager: LockManager, grant: LockGrant, holder: Holder) -> None:

@@ -139,12 +139,12 @@ def _draw(lines: list[str], *, again: bool) -> None:
 def _drawn(picture: Picture, left: Left, me: Holder | None, everything: bool) -> list[str]:
     width, coloured = terminal_width(), colours()
     lines = [headline(picture, width, coloured)]
-    for told in map(sentence, left):  # never cut: it contains a command to type
-        lines.append(f"\x1b[{YELLOW}m{told}\x1b[0m" if coloured else told)
+    for line in map(sentence, left):  # never cut: it contains a command to type
+        lines.append(f"\x1b[{YELLOW}m{line}\x1b[0m" if coloured else line)
     if picture.off is not None:
-        told = plain(f"{picture.off.sentence()} (holdfast on)")
-        told = told if width is None else cut(told, width)
-        lines.append(f"\x1b[{YELLOW}m{told}\x1b[0m" if coloured else told)
+        line = plain(f"{picture.off.sentence()} (holdfast on)")
+        line = line if width is None else cut(line, width)
+        lines.append(f"\x1b[{YELLOW}m{line}\x1b[0m" if coloured else line)
     if picture.grants:
         lines += ["", *_grants_drawn(picture, me, everything, width, coloured)]
     if picture.waiting or picture.strays:
@@ -170,13 +170,13 @@ def headline(picture: Picture, width: int | None, coloured: bool, *, always_in: 
     parts = parts or ["nothing is locked"]
     parts += [f"{waits} waiting"] if waits else []
     parts += [f"{blocked} blocked"] if blocked else []
-    told = ", ".join(parts)
+    line = ", ".join(parts)
     if picture.root and (count or specs or waits or blocked):
-        told += f" in {plain(picture.root)}"
+        line += f" in {plain(picture.root)}"
     elif always_in:
-        told += f" in {plain(always_in)}"
-    told = told if width is None else cut(told, width)
-    return f"\x1b[{BOLD}m{told}\x1b[0m" if coloured and (count or specs) else told
+        line += f" in {plain(always_in)}"
+    line = line if width is None else cut(line, width)
+    return f"\x1b[{BOLD}m{line}\x1b[0m" if coloured and (count or specs) else line
 
 
 def _grants_drawn(
@@ -308,8 +308,8 @@ def _details(grant: Grant) -> list[str]:
     for name in ("client", "session", "agent", "parent"):
         value = getattr(holder, name)
         facts.append(f"{name} {value}" if value else "")
-    told = ", ".join(filter(None, facts))
-    return [plain(f"grant {grant.id}, token {grant.token}"), plain(told)]
+    line = ", ".join(filter(None, facts))
+    return [plain(f"grant {grant.id}, token {grant.token}"), plain(line)]
 
 
 def _data(picture: Picture, left: Left) -> dict[str, Any]:

@@ -47,15 +47,15 @@ def _grant(call: Call) -> tuple[str, int | None]:
             "write needs a grant",
             hint="holdfast lock PATH --json prints its id; give it as --grant ID",
         )
-    told = os.environ.get(TOKEN_VARIABLE)
-    if token is not None or told is None:
+    given = os.environ.get(TOKEN_VARIABLE)
+    if token is not None or given is None:
         return grant, token
-    if not (told.isascii() and told.isdigit()):
+    if not (given.isascii() and given.isdigit()):
         raise UsageError(
-            f"{TOKEN_VARIABLE} is {told[:40]!r}, which is not a token",
+            f"{TOKEN_VARIABLE} is {given[:40]!r}, which is not a token",
             hint="leave it as the runner set it, or give --token N",
         )
-    return grant, int(told)
+    return grant, int(given)
 
 
 def _content() -> bytes:
