@@ -1,7 +1,7 @@
-"""What shows that the rest is right: for our own tests, and for authors of another store.
+"""Tests of the package itself, for our own test suite and for authors of other stores.
 
-    conformance      what every store must do
-    simulate         the command that runs a simulator, by a seed
+    conformance      the checks that every store must pass
+    simulate         the command that runs a simulator from a seed
     simulator        the real rules under crashes, lost answers and clock steps
     gate_simulator   the gate under agents, stops, prompts, commits and kills
 

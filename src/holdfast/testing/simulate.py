@@ -1,7 +1,7 @@
 """The simulator: `python -m holdfast.testing.simulate --seed 7 --steps 100000`.
 
-Runs the real rules on a real store among agents, crashes and clocks that follow a seed, checks
-the invariants of `docs/simulation.md` after every step, and says what happened. Exits 1 with the
+Runs the real rules on a real store, with agents, crashes and clocks that follow a seed, checks the
+invariants of `docs/simulation.md` after every step, and prints a summary. Exits with 1 and the
 broken invariant, its step and the command that replays it.
 
 The simulator of the rulebook is in `simulator`, that of the gate in `gate_simulator`.
@@ -26,7 +26,7 @@ from holdfast.testing.simulator.sim_world import Ask
 
 FOR_EVER = 1 << 60
 
-#: What a run tells, and by which of its counts.
+#: The lines of a summary, and the count of each.
 TOLD = (
     ("grants", "lock_acquired"),
     ("refusals written", "lock_refused"),
@@ -34,10 +34,10 @@ TOLD = (
     ("waits", "ticket_added"),
     ("reservations", "ticket_reserved"),
     ("reservations passed", "reservations passed"),
-    ("circles refused", "circles refused"),
+    ("deadlocks refused", "circles refused"),
     ("hand-overs", "hand-overs"),
-    ("waits that ended by a look", "own looks that start"),
-    ("waits given up", "ticket_dropped"),
+    ("waits ended by a look", "own looks that start"),
+    ("waits abandoned", "ticket_dropped"),
     ("dead waiters", "dead waiters"),
     ("renewals", "lock_renewed"),
     ("releases", "lock_released"),
@@ -62,7 +62,7 @@ TOLD = (
 
 
 class Bug(Protocol):
-    """A bug that a run must catch: present for as long as its `with` block lasts."""
+    """A bug that a run must catch, present during its `with` block."""
 
     def applied(self) -> AbstractContextManager[object]: ...
 
@@ -73,7 +73,7 @@ def main(
     bugs: Mapping[str, Mapping[str, Bug]] | None = None,
     program: str = "python -m holdfast.testing.simulate",
 ) -> int:
-    """The command. Returns the exit code. `bugs` has those that `--bug` may name, by mode."""
+    """The command. Returns the exit code. `bugs` are the choices of `--bug`, by mode."""
     given = _parser(program, with_bugs=bugs is not None).parse_args(arguments)
     known = (bugs or {}).get("gate" if given.mode == "gate" else "safety", {})
     if given.bug and given.bug not in known:
@@ -87,7 +87,7 @@ def main(
             run.trace = lambda facts: print(line(facts))
         try:
             run.run(given.steps)
-        except Exception as error:  # whatever it is, it is told with its step and its seed
+        except Exception as error:  # any error is reported with its step and its seed
             broken = error
         finally:
             run.close()
@@ -106,7 +106,7 @@ def main(
 def make(
     mode: str, seed: int, *, store: str = "memory", folder: str = "", hasty: bool = True
 ) -> Simulation | GateSimulation:
-    """A run of one mode. Without haste, whoever waits lets others pass for ever (progress)."""
+    """A run of one mode. In progress mode, without `hasty`, no waiting request ever reserves."""
     if mode == "gate":
         return GateSimulation(seed, store=store, folder=folder)
     if mode == "progress":
@@ -125,22 +125,22 @@ def _parser(program: str, *, with_bugs: bool) -> argparse.ArgumentParser:
     parser.add_argument("--store", choices=("memory", "sqlite"), default="memory")
     parser.add_argument(
         "--mode", choices=("safety", "progress", "gate"), default="safety",
-        help="progress: nothing fails but processes, and everybody must be served; "
+        help="progress: only processes fail, and every request must be served; "
         "gate: agents of clients, their stops, prompts and commits",
     )  # fmt: skip
     parser.set_defaults(bug="")
     if with_bugs:
-        parser.add_argument("--bug", metavar="NAME", help="break the code in this way first")
+        parser.add_argument("--bug", metavar="NAME", help="run the code with this bug")
     parser.add_argument(
         "--no-reservations", dest="hasty", action="store_false",
-        help="progress: whoever waits lets others pass for ever, and must starve",
+        help="progress: no waiting request ever reserves, and wide requests must starve",
     )  # fmt: skip
     parser.add_argument("--trace", action="store_true", help="print every step")
     return parser
 
 
 def summary(run: Simulation | GateSimulation) -> str:
-    """What happened, in one table."""
+    """The summary of a run, as one table."""
     counts = run.model.counts
     told = TOLD if isinstance(run, Simulation) else [(name, name) for name in sorted(counts)]
     rows = [(name, f"{counts[count]:,}") for name, count in told if counts.get(count)]
@@ -153,14 +153,14 @@ def summary(run: Simulation | GateSimulation) -> str:
 
 
 def digest(run: Simulation | GateSimulation) -> str:
-    """A name for all that happened: two runs with the same one were the same run."""
+    """Identifies a run: two runs with the same digest were the same."""
     found = run.model.digest.copy()
     found.update(repr(sorted(run.model.counts.items())).encode())
     return found.hexdigest()
 
 
 def failure(run: Simulation | GateSimulation, broken: Exception, replay: str) -> str:
-    """The broken invariant, what led to it, and how to see it again."""
+    """The broken invariant, the steps before it, and the command that replays it."""
     name = broken.invariant if isinstance(broken, Broken) else f"the code raised {broken!r}"
     facts = broken.facts if isinstance(broken, Broken) else "see the traceback"
     return "\n".join(
@@ -177,7 +177,7 @@ def failure(run: Simulation | GateSimulation, broken: Exception, replay: str) ->
 
 
 def line(facts: tuple[object, ...]) -> str:
-    """One step, for people."""
+    """One step as text."""
     return " ".join(_word(fact) for fact in facts)
 
 

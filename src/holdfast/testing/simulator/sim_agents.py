@@ -1,8 +1,8 @@
-"""The agents: seeded state machines that ask, wait, hold, write, forget, and come back late.
+"""The agents: seeded state machines that request, wait, hold, write, forget, and return late.
 
-Each belongs to a process and acts for one of its holders; two agents of one holder are threads
-of the same program. What an agent believes to hold may be long gone: that is what tokens are
-for.
+Each belongs to a process and acts for one of its holders; two agents of one holder are threads of
+the same program. A grant that an agent believes to hold may have ended long ago: tokens exist for
+this case.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class Agent:
         self.wide = False
 
     def believe(self, belief: Belief) -> None:
-        """It was told that it holds this."""
+        """The agent was told that it holds this."""
         self.waiting = None
         if all(belief.id != known.id for known in self.beliefs):
             self.beliefs.append(belief)
 
     def forget(self, belief: Belief) -> None:
-        """It gives this up, but remembers the token."""
+        """The agent gives this up, but remembers the token."""
         if belief in self.beliefs:
             self.beliefs.remove(belief)
         self.stale.append(belief)
@@ -81,7 +81,7 @@ class Agent:
             del self.stale[0]
 
     def restarted(self, process: Process, holder: Holder) -> None:
-        """A new process goes on in its place. What the old one held it may remember."""
+        """A new process continues the agent. It may remember the grants of the old one."""
         if holder.key != self.holder.key:
             for belief in list(self.beliefs):
                 self.forget(belief)
@@ -92,8 +92,8 @@ class Agent:
 
 
 def holders_for(process: Process, client: Process | None) -> list[Holder]:
-    """The holders of one process: itself, a second one of its own with another mark, one that
-    hangs on another process, and one that lives by its ttl alone."""
+    """The holders of one process: itself, a second one with another mark, one that is owned by
+    another process, and one that lives only by its ttl."""
     start = process.witness.start
     names = [f"agent-{(process.slot + n) % HOLDER_NAMES}" for n in range(3)]
     found = [
@@ -114,13 +114,13 @@ def holders_for(process: Process, client: Process | None) -> list[Holder]:
 
 
 def draw_footprints(random: Random) -> list[tuple[Footprint, Footprint]]:
-    """What the agents of a run ask for: each without and with the hard link in place."""
+    """The requests of a run: each without and with the hard link in place."""
     shapes = [_shape(random) for _ in range(FOOTPRINTS)]
     return [(_footprint(shape, linked=False), _footprint(shape, linked=True)) for shape in shapes]
 
 
 def draw_quiet_footprints(random: Random) -> list[tuple[Footprint, Footprint]]:
-    """What they ask for when there is room for everybody."""
+    """The requests during times of little contention."""
     found = [Footprint((file,), "w") for file in QUIET_FILES for _ in range(3)]
     for _ in range(30):
         found.append(Footprint((random.choice(QUIET_FILES),), "r"))
@@ -130,7 +130,7 @@ def draw_quiet_footprints(random: Random) -> list[tuple[Footprint, Footprint]]:
 
 
 def _shape(random: Random) -> list[tuple[str, str]]:
-    """Some things to read and to write: mostly one file, seldom many."""
+    """Some keys to read and to write: mostly one file, rarely many."""
     drawn = random.random()
     if drawn < 0.45:
         return [(random.choice(FILES), "w")]
@@ -151,7 +151,7 @@ def _shape(random: Random) -> list[tuple[str, str]]:
 
 
 def wide_shape(random: Random) -> list[tuple[str, str]]:
-    """Many files at once."""
+    """Many files in one request."""
     return [(file, "w") for file in random.sample(FILES, 6)]
 
 
@@ -172,7 +172,7 @@ def _footprint(shape: list[tuple[str, str]], *, linked: bool) -> Footprint:
 
 
 def ttl_of(random: Random, holder: Holder) -> int | None:
-    """A lease: short ones that run out, long ones, and none at all for those who can die."""
+    """A lease: short ones that expire, long ones, or none for a holder whose owner can die."""
     drawn = random.random()
     if drawn < 0.35 and holder.witness is not None:
         return None
@@ -180,6 +180,6 @@ def ttl_of(random: Random, holder: Holder) -> int | None:
 
 
 def patience_of(random: Random) -> int:
-    """How long it lets others pass."""
+    """How long a request lets others overtake it."""
     drawn = random.random()
     return (0 if drawn < 0.1 else 2 if drawn < 0.5 else 10) * SECOND

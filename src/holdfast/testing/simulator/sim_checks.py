@@ -1,4 +1,4 @@
-"""What somebody was told, against what is true by the model.
+"""Compares the answers to callers with the model.
 
 The events say what the ledger did; these checks say whether the answer fits it: who stands in
 the way, whether a write may proceed, what came of a wait.
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
 
 LAST = 1 << 62
-#: A refusal names so many conflicts, and counts the rest.
+#: How many conflicts a refusal names; it counts the rest.
 NAMED_MAX = 20
 
 
 def check_answer(model: Model, ask: Ask, verb: str, outcome: object, *, first: bool = True) -> None:
-    """What a request was told. What waits is looked up with all its keys, except at first."""
+    """The answer to a request. A waiting request is looked up with all its keys, except the first
+    time."""
     wanted = ask.footprint if first or verb != "wait" else ask.footprint.without_silent()
     if isinstance(outcome, Grant):
         _check_given(model, ask, verb, outcome)
@@ -85,8 +86,8 @@ def _check_refused(model: Model, ask: Ask, wanted: Footprint, verb: str, refusal
 def check_conflicts(
     model: Model, ask: Ask, wanted: Footprint, conflicts: Sequence[ConflictInfo], more: int = 0
 ) -> None:
-    """All that is named stands in the way, and all that stands in the way is named, or counted if
-    there is too much of it."""
+    """Each named conflict is real, and each real conflict is named, or counted if there are too
+    many."""
     handed_over = model.granted_now > 0
     own = model.tickets.get(ask.id)
     arrival = LAST if own is None else own.arrival
@@ -143,7 +144,7 @@ def _check_reservation(
 
 
 def _check_circle(model: Model, ask: Ask, circle: Sequence[ConflictInfo]) -> None:
-    """The circle that was told leads from the requester back to itself."""
+    """The reported cycle leads from the requester back to itself."""
     if not circle or circle[-1].holder_key != ask.holder:
         raise Broken("circles (12)", f"{ask.id} was told of {circle}")
     if model.granted_now:
@@ -167,7 +168,7 @@ def _check_circle(model: Model, ask: Ask, circle: Sequence[ConflictInfo]) -> Non
 
 
 def _check_no_circle(model: Model, ask: Ask) -> None:
-    """Whoever waits does not wait for itself, through grants."""
+    """No waiting request waits for itself through grants."""
     if model.granted_now:
         return  # what was handed over may have closed one: it is refused at the next look
     queued = model.tickets.get(ask.id)
@@ -176,7 +177,7 @@ def _check_no_circle(model: Model, ask: Ask) -> None:
 
 
 def check_verdict(model: Model, id: str, key: str | None, token: int, verdict: Verdict) -> None:
-    """A write may proceed exactly if the grant lives, the token is its own and it covers it."""
+    """A write may proceed if and only if its grant is live, has that token and covers the file."""
     held = model.grants.get(id)
     allowed = (
         held is not None
@@ -198,8 +199,8 @@ def check_verdict(model: Model, id: str, key: str | None, token: int, verdict: V
 
 
 def note_write(model: Model, id: str, key: str, token: int) -> None:
-    """A write went through: its token must not be older than one that another holder wrote with
-    before. Two grants of one holder may take turns."""
+    """A write was allowed: its token must not be older than that of an earlier write by another
+    holder. Two grants of one holder may alternate."""
     holder = model.grants[id].holder
     latest = model.written.setdefault(key, {})
     for other, before in latest.items():
@@ -211,7 +212,7 @@ def note_write(model: Model, id: str, key: str, token: int) -> None:
 
 
 def check_cancelled(model: Model, id: str, grant: Grant | None) -> None:
-    """After a cancel there is no ticket; either a grant was returned or there is none."""
+    """After a cancel there is no ticket; there is a grant only if it was returned."""
     held = model.grants.get(id)
     if id in model.tickets:
         raise Broken("ticket and grant", f"{id} was cancelled and still waits")
@@ -230,7 +231,7 @@ def check_renewed(model: Model, id: str, outcome: Grant | Refusal) -> None:
 
 
 def check_reaped(model: Model, endings: list[Ending]) -> None:
-    """After a reap of everything only the living are left."""
+    """After a reap of everything only live grants are left."""
     for held in model.grants.values():
         if not held.footprint.steal_only and not model.is_live(held):
             raise Broken("only the living block (6)", f"{held.id} was not reaped: {endings}")

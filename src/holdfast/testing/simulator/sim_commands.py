@@ -1,6 +1,6 @@
-"""What agents and operators do to the ledger: each command on the real rules, then its checks.
+"""The commands of agents and operators: each on the real rules, then its checks.
 
-A command whose answer is lost is kept by its agent and repeated as it was, with the same ids.
+If the answer to a command is lost, its agent keeps the command and repeats it with the same ids.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ OPERATOR = Holder(id="operator")
 
 
 class Commands:
-    """The ledger, the model beside it, and every way to use it."""
+    """The ledger, the model beside it, and all commands."""
 
     wait_seconds_max = 20
     hold_seconds_max = 4
@@ -67,10 +67,10 @@ class Commands:
         self.steps = 0
         self._asked = 0
 
-    # Who watches the store
+    # The watcher of the store
 
     def looking(self, view: View) -> None:
-        """A decision is about to be made: is it made on the truth?"""
+        """A decision is about to be made: check the view that it is based on."""
         model = self.model
         model.granted_now = 0
         model.before = model.head
@@ -90,7 +90,7 @@ class Commands:
         self.model.commit(events, now, repeated=repeated)
 
     def woken(self, addresses: tuple[str, ...], hints: tuple[str, ...]) -> None:
-        """Some waiters were called. A call may be lost."""
+        """Some waiters were woken. A wake-up may be lost."""
         for agent in self.agents:
             ask = agent.waiting
             if ask is None:
@@ -105,7 +105,7 @@ class Commands:
         decide: Callable[[View], Decision[Any]],
         again: Callable[[], None],
     ) -> Any:
-        """The outcome, or LOST; then the caller is dead or will ask again."""
+        """The outcome, or LOST; then the caller has died or will repeat the command."""
         if agent is not None:
             self.store.turn = agent.process.slot
         try:
@@ -121,7 +121,7 @@ class Commands:
             return LOST
 
     def crash(self, process: Process) -> None:
-        """A process ends at once. Some of its descendants go on."""
+        """A process dies. Some of its descendants live on."""
         self.model.count("crashes")
         orphans: dict[str, int] = {}
         for holder in process.holders[:2]:
@@ -130,7 +130,7 @@ class Commands:
         self.world.kill(process, orphans)
 
     def note(self, *facts: object) -> None:
-        """What happens, for whoever must find out why."""
+        """Record a step for the report of a failure."""
         self.recent.append((self.steps, *facts))
         if self.trace is not None:
             self.trace((self.steps, *facts))
@@ -138,7 +138,7 @@ class Commands:
     # Take
 
     def new_ask(self, agent: Agent, footprint: Footprint, *, wait: bool, **given: Any) -> Ask:
-        """A request of its own."""
+        """A new request of an agent."""
         self._asked += 1
         random, holder, own = self.random, agent.holder, agent.process.witness
         patience = given["patience"] if "patience" in given else patience_of(random)
@@ -184,7 +184,7 @@ class Commands:
             self._refused(agent, verb, outcome)
 
     def given(self, agent: Agent, grant: Grant) -> None:
-        """An agent learns that it holds something."""
+        """An agent learns that it has a grant."""
         footprint = self.model.asks[grant.id].footprint
         until = self.world.elapsed + int(self.random.random() * self.hold_seconds_max * SECOND)
         agent.believe(Belief(grant.id, grant.token, grant.holder.key, footprint, until))
@@ -225,7 +225,7 @@ class Commands:
     def renew(
         self, agent: Agent, belief: Belief, *, by_process: bool, ttl: int | None, rest: int | None
     ) -> None:
-        """Extend a lease, by name or as the process that the holder's life hangs on."""
+        """Extend a lease, in the holder's name or as its owner process."""
         holder = None if by_process else belief.holder
         caller = agent.process.witness
         self.model.command = Command("renew", belief.id, holder or "", caller)
@@ -244,7 +244,7 @@ class Commands:
             agent.forget(belief)
 
     def write(self, agent: Agent, belief: Belief, key: str, *, fenced: bool) -> None:
-        """Write a guarded file, if the ledger lets it."""
+        """Write a guarded file, if the ledger allows it."""
         model = self.model
         self.store.turn = agent.process.slot
         model.granted_now = 0
@@ -277,10 +277,10 @@ class Commands:
         checks.check_verdict(model, belief.id, None, belief.token, verdict)
         return verdict
 
-    # Give back
+    # Release
 
     def release(self, agent: Agent, belief: Belief, *, named: bool = True) -> None:
-        """Give back, also what is long gone."""
+        """Release a grant, even one that ended long ago."""
         holder = agent.holder.key if named else None
         self.model.command = Command("release", belief.id, holder or "")
         outcome = self.transact(
@@ -309,7 +309,7 @@ class Commands:
             raise Broken("fold (4)", f"{id} was forced: {outcome}, and is still held")
 
     def reap(self) -> None:
-        """End all that is not live, as the manager does it."""
+        """End all grants that are not live, as the manager does."""
         self.model.command = Command("reap", "", OPERATOR.key)
         self.model.granted_now = 0
         with self.store.view() as view:
@@ -321,7 +321,7 @@ class Commands:
             checks.check_reaped(self.model, outcome)
 
     def look(self, agent: Agent, ask: Ask) -> None:
-        """What would conflict."""
+        """Check which conflicts a request would have."""
         with self.store.view(deadline=FOR_EVER) as view:
             self.looking(view)
             conflicts = rules.look(view, ask.request)

@@ -1,7 +1,7 @@
-"""A store that fails: before, inside and after its commit. It works on any store.
+"""A store that fails before, inside and after its commit. It wraps any store.
 
-What happens to a call is drawn from the seeded random numbers. A commit that is torn in the
-middle is tried only on stores that promise to survive it: one in memory dies with its process.
+The seeded random numbers decide the fate of each call. Only stores that promise to survive it get a
+commit that is torn in the middle: a store in memory dies with its process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOR_EVER = float("inf")
 
 
 class Interrupted(Exception):
-    """The caller got no answer. Only the simulator knows whether the store has committed."""
+    """The caller got no answer. Only the simulator knows whether the store committed."""
 
     def __init__(self, where: str) -> None:
         super().__init__(where)
@@ -32,17 +32,17 @@ class Interrupted(Exception):
 
 
 class Watcher(Protocol):
-    """Who is told what really happens."""
+    """Observes what really happens in the store."""
 
     def looking(self, view: View) -> None:
         """A decision is about to be made on this view."""
 
     def committed(self, decision: Decision[Any], now: int, *, repeated: bool) -> None:
-        """The events of this decision are in the ledger now; `repeated`: all but the last one,
+        """The events of this decision are now in the ledger; if `repeated`, all but the last one,
         which was counted instead."""
 
     def woken(self, addresses: tuple[str, ...], hints: tuple[str, ...]) -> None:
-        """These waiters were called, and those who wait for these keys may try their luck."""
+        """The waiters at these addresses were woken, and those that wait for these keys may try."""
 
 
 class TornEvents(tuple[Event, ...]):
@@ -57,10 +57,10 @@ class TornEvents(tuple[Event, ...]):
 
 
 class FaultyStore:
-    """A store that sometimes fails, and tells a watcher what it does.
+    """A store that sometimes fails, and reports to a watcher what it does.
 
-    `stores` are connections to one and the same ledger, for the processes of the simulation;
-    set `turn` to choose among them.
+    `stores` are connections to the same ledger, for the processes of the simulation; `turn` selects
+    one of them.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FaultyStore:
         return self._stores[self.turn % len(self._stores)]
 
     def transact(self, decide: Callable[[View], Decision[T]], *, deadline: float = FOR_EVER) -> T:
-        """The store's, unless fate has it otherwise."""
+        """As the store's, unless this call is to fail."""
         where = self._fate()
         if where == BEFORE:
             raise Interrupted(BEFORE)
@@ -126,32 +126,32 @@ class FaultyStore:
         with self.store.view(deadline=FOR_EVER) as view:
             return view.head
 
-    # The rest of the contract, as it is
+    # The rest of the contract, unchanged
 
     def fenced(
         self, grant_id: str, token: int, *, deadline: float = FOR_EVER
     ) -> AbstractContextManager[None]:
-        """The store's."""
+        """As the store's."""
         return self.store.fenced(grant_id, token, deadline=deadline)
 
     def view(self, *, deadline: float = FOR_EVER) -> AbstractContextManager[View]:
-        """The store's."""
+        """As the store's."""
         return self.store.view(deadline=deadline)
 
     def events(self, after: int = 0, limit: int | None = None) -> Iterator[Event]:
-        """The store's."""
+        """As the store's."""
         return self.store.events(after, limit)
 
     def wait(self, after: int, timeout: float) -> int:
-        """The store's."""
+        """As the store's."""
         return self.store.wait(after, timeout)
 
     def waiter(self) -> Waiter:
-        """The store's."""
+        """As the store's."""
         return self.store.waiter()
 
     def trim(self, before: int) -> int:
-        """The store's."""
+        """As the store's."""
         return self.store.trim(before)
 
     def close(self) -> None:

@@ -1,10 +1,9 @@
-"""The independent model: what the ledger must say, worked out from its events alone.
+"""The independent model: what the ledger must contain, derived from its events alone.
 
-Every event is checked against the invariants when it is committed, so a state that nobody
-checked does not exist. What an event may say depends on what is true (`sim_state`) and on the
-command that somebody has just given.
+Every event is checked against the invariants when it is committed, so no state goes unchecked. What
+an event may contain depends on the state (`sim_state`) and on the command that was just given.
 
-The numbers in brackets are those of `docs/simulation.md`.
+The numbers in parentheses are those of `docs/simulation.md`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from holdfast.testing.simulator.sim_world import Ask, LedgerClock, World
 
 
 class Backup:
-    """All that the ledger says at one moment."""
+    """The contents of the ledger at one moment."""
 
     __slots__ = ("grants", "head", "ids", "last_at", "last_token", "said", "tickets", "time")
 
@@ -40,8 +39,8 @@ class Backup:
         self.time = model.time.saved()
 
     def events(self) -> tuple[Event, ...]:
-        """The part of the history that its state stands on, and one that tells nothing but where
-        the history stood."""
+        """The events that the state is derived from, and one that only records where the history
+        ended."""
         found = [held.acquired for held in self.grants]
         found += [held.renewed for held in self.grants if held.renewed is not None]
         found += [queued.added for queued in self.tickets]
@@ -61,20 +60,20 @@ def _without_ticket(event: Event) -> Facts:
 
 
 class Model(State):
-    """The state by its own reckoning. `commit` raises Broken where the ledger cannot be right."""
+    """The state according to the model. `commit` raises Broken if the ledger cannot be right."""
 
     def __init__(self, world: World, *, by_looking: bool, history_events_max: int | None) -> None:
         super().__init__(world, LedgerClock(world.clock, by_looking=by_looking))
         self.history_events_max = history_events_max
         self.asks: dict[str, Ask] = {}
-        self.ids: dict[str, None] = {}  # every grant of this history that was not given back
+        self.ids: dict[str, None] = {}  # every grant of this history that was not released
         self.said: dict[tuple[object, ...], int] = {}
         self.head = 0
         self.last_at = 0
         self.last_token = 0
         self.token_max = 0  # over all histories
         self.resurrected: set[str] = set()
-        self.written: dict[str, dict[str, int]] = {}  # by file: who wrote last, with which token
+        self.written: dict[str, dict[str, int]] = {}  # by file: the last writer and its token
         self.command = Command("", "", "")
         self.counts: dict[str, int] = {}
         self.longest_wait = 0
@@ -97,13 +96,13 @@ class Model(State):
         }
 
     def count(self, what: str) -> None:
-        """One more of these."""
+        """Count one more of these."""
         self.counts[what] = self.counts.get(what, 0) + 1
 
     # One decision
 
     def commit(self, events: Sequence[Event], now: int, *, repeated: bool) -> None:
-        """Check and apply what one decision has written. `repeated`: its last event was counted
+        """Check and apply the events of one decision; if `repeated`, its last event was counted
         instead of written."""
         self.before = self.head
         self._freed = self.granted_now = 0  # grants made by the present decision
@@ -142,7 +141,7 @@ class Model(State):
             if queued.footprint.reach & freed and not queued.lucky and not self.is_held_back(queued)
         ]
         for queued in free:
-            queued.lucky = self.is_young(queued)  # it is only woken, and has its own look
+            queued.lucky = self.is_young(queued)  # it is only woken, and looks for itself
             if not queued.lucky:
                 raise Broken(
                     "forgotten ticket (9)", f"{queued.id} could start after {self.command.verb}"
@@ -216,7 +215,7 @@ class Model(State):
                     raise Broken("reservations (8)", f"{ask.id} passed {other.id}")
                 self.count("reservations passed")
             elif (
-                self.command.verb != "steal"  # who steals is not in the queue
+                self.command.verb != "steal"  # a thief is not in the queue
                 and not (left_to_itself or self.is_young(other))
                 and (queued is None or other.rank(self.before) < queued.rank(self.before))
                 and other.footprint.clashes(ask.footprint)
@@ -251,8 +250,8 @@ class Model(State):
             raise Broken("a lease is never shortened", f"{held.id}: {before} became {after}")
 
     def may_renew(self, held: Held) -> bool:
-        """Whether the present command comes from the holder: by its name, or by being the process
-        that the holder's life hangs on."""
+        """Whether the present command comes from the holder: in its name, or from its owner
+        process."""
         command = self.command
         if command.holder:
             return command.holder == held.holder
@@ -272,7 +271,7 @@ class Model(State):
         if self.command.holder and self.command.holder != held.holder:
             raise Broken("taken from a living owner (7)", f"{held.id} by {self.command.holder}")
         self._ended(held)
-        self.ids.pop(held.id, None)  # the ledger does not remember what was given back
+        self.ids.pop(held.id, None)  # the ledger does not remember released grants
 
     def _reaped(self, event: Event, data: Facts) -> None:
         held, why = self._holding(data), data["why"]
@@ -351,7 +350,7 @@ class Model(State):
         self._freed |= queued.footprint.any
 
     def trimmed(self, before: int) -> None:
-        """The ledger has forgotten its history before an event."""
+        """The ledger has removed its history before an event."""
         self.said = {once: seq for once, seq in self.said.items() if seq >= before}
 
     def forget_others(self, ids: set[str]) -> None:
@@ -363,7 +362,7 @@ class Model(State):
     # Backups
 
     def restore(self, backup: Backup, *, from_events: bool) -> None:
-        """The ledger is what it was at the backup. What others have seen is not undone."""
+        """The ledger is as it was at the backup. What agents have learned since is not undone."""
         for held in backup.grants:
             if held.id not in self.grants:
                 self.resurrected.add(held.id)

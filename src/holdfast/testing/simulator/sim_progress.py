@@ -1,8 +1,8 @@
-"""Progress: as long as grants end, everybody who waits is served, also who wants much.
+"""Progress: as long as grants end, every waiting request is served, also a wide one.
 
-Nothing fails here but processes, and they fail for good. A crowd takes and gives back single
-files in an endless stream, some hold one and wait for another, and a few want many files at once.
-Safety is checked as always; beyond that no ticket may grow older than the bound.
+Only processes fail here, and they stay dead. A crowd acquires and releases single files in an
+endless stream, some agents hold one and wait for another, and a few want many files in one request.
+Safety is checked as always; in addition no ticket may become older than the bound.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ PATIENCE = 10 * SECOND
 HOLD_MAX = 2 * SECOND
 LOOK = SECOND
 
-#: One turn of everybody is the longest that somebody needs to notice anything.
+#: An agent notices anything within one turn of all agents.
 AGENTS = CROWD + CLIMBERS + TRIERS + WIDE
 STEP_MAX = SECOND // 10
 TURN = AGENTS * STEP_MAX
 
-#: A reservation has at most all the others before it, and each of them ends within that time.
+#: At most all other agents are ahead of a reservation, and each of them ends within that time.
 WAIT_MAX = PATIENCE + AGENTS * (HOLD_MAX + LOOK + TURN)
 
 
 class Progress(Simulation):
-    """A run in which everything ends. `patience` is how long a wait lets others pass."""
+    """A run in which every grant ends. `patience` is how long a wait lets others overtake."""
 
     fault_rate = 0.0
     trouble_rate = 0.005
@@ -57,7 +57,7 @@ class Progress(Simulation):
         self.all = Footprint(HOT_FILES, "w" * len(HOT_FILES))
 
     def run(self, steps: int) -> None:
-        """So many steps, and then as many as it takes until nothing is held and nobody waits."""
+        """Run the steps, and then as many as it takes until nothing is held or waiting."""
         super().run(steps)
         self.open_for_business = False
         self.trouble_rate = 0.0
@@ -68,7 +68,7 @@ class Progress(Simulation):
         raise Broken("progress", f"left: {list(self.model.grants)}, {list(self.model.tickets)}")
 
     def step(self) -> None:
-        """One step, and a look at how long everybody has waited."""
+        """One step, and a check of how long each ticket has waited."""
         super().step()
         now = self.model.time.now
         for queued in self.model.tickets.values():
@@ -83,7 +83,7 @@ class Progress(Simulation):
         return [(0.7, self._kill_one), (1.0, self.reap)]
 
     def crash(self, process: Process) -> None:
-        """A process ends, and leaves nobody behind."""
+        """A process dies, and leaves no descendants."""
         self.model.count("crashes")
         self.world.kill(process, {})
 
@@ -101,13 +101,13 @@ class Progress(Simulation):
                 agent.restarted(new, new.holders[0])
 
     def given(self, agent: Agent, grant: Grant) -> None:
-        """It holds that for a bounded time."""
+        """The agent holds the grant for a bounded time."""
         footprint = self.model.asks[grant.id].footprint
         until = self.world.elapsed + int(self.random.random() * HOLD_MAX)
         agent.believe(Belief(grant.id, grant.token, grant.holder.key, footprint, until))
 
     def act(self, agent: Agent) -> None:
-        """Wait, hold, give back, and again."""
+        """Wait, hold, release, and start again."""
         name, random = agent.name, self.random
         if agent.waiting is not None:
             self.ask(agent, agent.waiting, "wait")
@@ -136,7 +136,7 @@ class Progress(Simulation):
         agent.gives_up_at = 1 << 62
 
     def _climb(self, agent: Agent) -> None:
-        """Hold one and want another. Who is refused begins from below."""
+        """Request another file while holding one. After a refusal the agent starts again."""
         self._begin(agent, self.random.choice(self.singles), "wait")
         if agent.waiting is None and len(agent.beliefs) == 1:
             self.release(agent, agent.beliefs[0])

@@ -1,7 +1,7 @@
-"""One run: a seed, a store, agents, and a world that goes wrong.
+"""One run: a seed, a store, agents, and a world in which things fail.
 
-The same seed gives the same run, byte for byte: there is one source of chance, no clock but the
-simulated one, and nothing depends on the order of a set.
+The same seed gives the same run, byte for byte: there is one source of randomness, only a simulated
+clock, and nothing depends on the order of a set.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PICKS_MAX = 6
 
 
 class Simulation(Commands):
-    """A run of many steps. `folder` is where a sqlite ledger is kept; memory needs none."""
+    """A run of many steps. `folder` is for a sqlite ledger; one in memory needs none."""
 
     fault_rate = 0.02
     trouble_rate = 0.03
@@ -76,7 +76,7 @@ class Simulation(Commands):
             self.agents.append(self._agent(name, self.processes[name % len(self.processes)]))
         self._troubles = self._draw_troubles()
 
-    # Setting up
+    # Setup
 
     @property
     def path(self) -> str:
@@ -101,7 +101,7 @@ class Simulation(Commands):
         )  # fmt: skip
 
     def close(self) -> None:
-        """Let go of the ledger."""
+        """Close the ledger."""
         self.store.close()
 
     def _started(self, slot: int) -> Process:
@@ -140,13 +140,13 @@ class Simulation(Commands):
     # Running
 
     def run(self, steps: int) -> None:
-        """So many steps, each with all its checks. Raises Broken."""
+        """Run the steps, each with all its checks. Raises Broken."""
         for _ in range(steps):
             self.step()
         self.compare()
 
     def step(self) -> None:
-        """Time passes, and somebody does something."""
+        """Time passes, and an agent acts."""
         self.steps += 1
         random = self.random.random
         self.world.advance(int(random() * self.step_microseconds_max))
@@ -162,13 +162,13 @@ class Simulation(Commands):
             self._prune()
 
     def set_weather(self, *, stormy: bool) -> None:
-        """Much to do in little room, or room for everybody."""
+        """Choose between much and little contention."""
         self.stormy = stormy
         self.wait_seconds_max = 20 if stormy else 5
         self.hold_seconds_max = 4 if stormy else 2
 
     def trouble(self) -> None:
-        """Something goes wrong, or somebody looks after things."""
+        """Something fails, or an operator intervenes."""
         drawn = self.random.random()
         next(trouble for limit, trouble in self._troubles if drawn <= limit)()
 
@@ -197,12 +197,12 @@ class Simulation(Commands):
         self.note("start", new.witness.pid)
 
     def footprint(self) -> Footprint:
-        """Something to ask for."""
+        """Draw a request."""
         among = self.crowded if self.stormy else self.quiet
         return among[int(self.random.random() * len(among))][self.world.linked]
 
     def act(self, agent: Agent) -> None:
-        """One agent does what it does next."""
+        """One agent takes its next action."""
         random = self.random.random
         if agent.retry is not None:
             again, agent.retry = agent.retry, None
@@ -231,7 +231,7 @@ class Simulation(Commands):
         self.ask(agent, ask, verb, first=drawn < 0.5)
 
     def _use(self, agent: Agent) -> None:
-        """Work with what it believes to hold."""
+        """Use a grant that the agent believes to hold."""
         random = self.random.random
         belief = agent.beliefs[int(random() * len(agent.beliefs))]
         drawn = random()
@@ -249,7 +249,7 @@ class Simulation(Commands):
             self._want(agent)
 
     def _misuse(self, agent: Agent) -> None:
-        """Come back with what is long gone, or with what another holds."""
+        """Return with a grant that ended long ago, or with one of another holder."""
         random = self.random.random
         belief = agent.stale[int(random() * len(agent.stale))]
         drawn = random()
@@ -319,7 +319,7 @@ class Simulation(Commands):
             self.look(agent, ask)
 
     def _link(self) -> None:
-        """A second name for a file comes or goes, as far as nobody holds the old state."""
+        """Create or remove the second name of a file, unless a grant depends on the old state."""
         if self._link_is_in_use():
             return
         if any(agent.retry is not None for agent in self.agents):
@@ -355,10 +355,10 @@ class Simulation(Commands):
             with_ledger.close()
 
     def _restore(self) -> None:
-        """The ledger is set back while nobody is inside. The agents go on.
+        """Replace the ledger by its backup between two transactions. The agents continue.
 
-        The wall clock is right again at that moment: tokens are promised to grow over a restored
-        backup as long as it is not set back together with the ledger.
+        The wall clock is correct again at that moment: tokens are guaranteed to grow over a
+        restored backup unless the clock is set back together with the ledger.
         """
         backup = self.backup
         if backup is None:
@@ -390,7 +390,7 @@ class Simulation(Commands):
     # Comparing
 
     def compare(self) -> None:
-        """The store's history is what it told us, and its state is what that leads to."""
+        """The store's history is what it reported, and its state follows from it."""
         self._read_back()
         self.model.granted_now = 0
         with self.store.view() as view:
@@ -411,7 +411,7 @@ class Simulation(Commands):
         self.unread.clear()
 
     def _prune(self) -> None:
-        """Forget requests that nobody can come back with."""
+        """Forget requests that no agent can return with."""
         known = {belief.id for agent in self.agents for belief in (*agent.beliefs, *agent.stale)}
         known.update(self.model.grants, self.model.tickets)
         known.update(agent.waiting.id for agent in self.agents if agent.waiting is not None)

@@ -1,4 +1,4 @@
-"""What is true by the model: who holds and who waits, who lives, and who stands in whose way.
+"""The state of the model: grants, tickets, living processes, and conflicts.
 
 It shares no code with the rulebook: overlap, time and death come from `sim_world`.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.core.model import Event, Witness
 from holdfast.testing.simulator.sim_world import Ask, LedgerClock, World
 
-#: What an event says.
+#: The data of an event.
 Facts = Mapping[str, Any]
 
 
@@ -25,7 +25,7 @@ class Broken(Exception):
 
 
 class Command:
-    """What somebody has just asked of the ledger: only that may be in the events."""
+    """The command that was just given: events may only result from it."""
 
     __slots__ = ("caller", "holder", "id", "verb")
 
@@ -58,7 +58,7 @@ class Held:
         self.renewed: Event | None = None
 
     def copy(self) -> Held:
-        """The same, to be kept in a backup."""
+        """A copy for a backup."""
         held = Held(self.ask, self.acquired, self.token, self.slept)
         held.expires_at, held.idle_at = self.expires_at, self.idle_at
         held.renewed = self.renewed
@@ -86,12 +86,12 @@ class Queued:
         self.lucky = False  # it could start, and was left to its own look
 
     def rank(self, head: int) -> tuple[bool, int, int]:
-        """The order of the queue as it was when the ledger's last event was this one."""
+        """The rank in the queue when the ledger's last event was this one."""
         reserved = self.reserved is not None and self.reserved.seq <= head
         return not reserved, 0 if reserved else -self.ask.request.priority, self.arrival
 
     def copy(self) -> Queued:
-        """The same, to be kept in a backup."""
+        """A copy for a backup."""
         queued = Queued(self.ask, self.added)
         queued.reserved = self.reserved
         queued.lucky = self.lucky
@@ -108,18 +108,18 @@ class State:
         self.tickets: dict[str, Queued] = {}
 
     def expiry(self, held: Held) -> int | None:
-        """When a lease ends. A process that slept with the machine loses nothing by it."""
+        """When a lease ends. Time asleep with the machine does not count."""
         if held.expires_at is None or not held.ask.mortal:
             return held.expires_at
         return held.expires_at + max(0, self.time.slept - held.slept)
 
     def has_expired(self, held: Held) -> bool:
-        """Whether its lease has run out."""
+        """Whether the lease has expired."""
         expiry = self.expiry(held)
         return expiry is not None and self.time.now >= expiry
 
     def is_idle(self, held: Held) -> bool:
-        """Whether its owner has rested too long."""
+        """Whether the owner has been idle too long."""
         return held.idle_at is not None and self.time.now >= held.idle_at
 
     def owner_is_dead(self, ask: Ask) -> bool:
@@ -130,7 +130,7 @@ class State:
         return self.world.is_dead(holder.witness, holder.marks) is True
 
     def waiter_is_dead(self, ask: Ask) -> bool:
-        """Whether nobody waits with this request."""
+        """Whether the process that waits with this request is dead."""
         waiter = ask.request.waiter
         if waiter is not None and self.world.is_dead(waiter, ()):
             return True
@@ -145,11 +145,11 @@ class State:
         return queued.reserved is not None or queued.ripe_at <= self.time.now
 
     def is_young(self, queued: Queued) -> bool:
-        """Whether a ticket is only woken when its turn comes, and served by its own look."""
+        """Whether a ticket is only woken when its turn comes, and must look for itself."""
         return self.time.now < queued.grown_at
 
     def is_held_back(self, queued: Queued) -> bool:
-        """Whether anything that is in the ledger stands in the way of a ticket, alive or not."""
+        """Whether anything in the ledger conflicts with a ticket, live or not."""
         footprint, holder, arrival = queued.footprint, queued.holder, queued.arrival
         for held in self.grants.values():
             if held.holder != holder and footprint.meets(held.footprint):
@@ -163,7 +163,7 @@ class State:
         )
 
     def awaited(self, queued: Queued) -> set[str]:
-        """The holders that a reservation waits for, directly or through others that wait: for
+        """The holders that a reservation waits for, directly or through other waiting requests: for
         their grants, or for their turn."""
         found: set[str] = set()
         pending = [queued]
@@ -178,7 +178,7 @@ class State:
         return found
 
     def is_in_circle(self, queued: Queued) -> bool:
-        """Whether somebody waits for itself through grants alone."""
+        """Whether a holder waits for itself through grants alone."""
         found: set[str] = set()
         pending = [queued]
         while pending:

@@ -1,8 +1,8 @@
 """The world around the ledger: things to lock, processes, clocks. All of it follows one seed.
 
-Nothing here asks the core anything. Overlap is worked out from the parts of each name, death
-from the simulated process table, ledger time from the simulated clocks; the checks compare the
-rulebook with these answers.
+Nothing here uses the core. Overlap follows from the parts of each name, death from the simulated
+process table, ledger time from the simulated clocks; the checks compare the rulebook with these
+answers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from holdfast.manager.clock import FakeClock
 
 HOST = "simulated"
 
-#: What can be locked: the key, and its components if it is a path. The names are chosen to be
-#: confused: a file that is another's prefix, a file where a folder was, a path like a resource.
+#: What can be locked: the key, and its components if it is a path. The names are easy to confuse: a
+#: file that is a prefix of another, a file where a folder was, a path like a resource.
 THINGS: dict[str, tuple[str, ...] | None] = {
     ".": (),
     "app": ("app",),
@@ -46,7 +46,7 @@ THINGS: dict[str, tuple[str, ...] | None] = {
     "inode:1:8": None,
 }
 
-#: Where agents keep out of each other's way, most of the time.
+#: The files for times of little contention.
 QUIET_FOLDERS = ("src", "src/a", "src/b")
 QUIET_FILES = tuple(f"src/{folder}/{name}" for folder in "ab" for name in range(48))
 THINGS.update((key, tuple(key.split("/"))) for key in (*QUIET_FOLDERS, *QUIET_FILES))
@@ -60,7 +60,7 @@ FILES = tuple(
     if key not in (*FOLDERS, *RESOURCES, *INODES, *QUIET_FOLDERS, *QUIET_FILES)
 )
 
-#: One file has two names as long as the link is there, and another one has never but one.
+#: One file has two names while the link exists; another always has only one.
 NAME, LINK, INODE_OF_BOTH = "app/x", "lib/x-link", "inode:1:7"
 SINGLE, INODE_OF_SINGLE = "docs/a", "inode:1:8"
 
@@ -82,10 +82,10 @@ REACH = {key: sum(BIT[other] for other in THINGS if touches(key, other)) for key
 
 
 class Footprint:
-    """What a request touches, as sets of bits, so that a clash is a few operations.
+    """The keys of a request as bit sets, so that finding a conflict takes a few operations.
 
-    `any` and `writes` are the things themselves, `reach` and `writes_reach` all that overlaps
-    them. `sees` and `writes_see` are the same without the things that are not looked up.
+    `any` and `writes` are the keys themselves, `reach` and `writes_reach` everything that overlaps
+    them. `sees` and `writes_see` are the same without the keys that are not looked up.
     """
 
     __slots__ = (
@@ -109,20 +109,20 @@ class Footprint:
                 self.writes_see |= 0 if key in silent else REACH[key]
 
     def without_silent(self) -> Footprint:
-        """The same with everything looked up."""
+        """The same with all keys looked up."""
         return Footprint(self.keys, self.modes) if self.silent else self
 
     def clashes(self, other: Footprint) -> bool:
-        """Whether both cannot be held by two holders."""
+        """Whether two holders cannot have both."""
         return bool(self.writes_reach & other.any or self.reach & other.writes)
 
     def meets(self, other: Footprint) -> bool:
-        """Whether a request for this, when it looks, must find the other in its way."""
+        """Whether a request for this must find a conflict with the other when it looks."""
         return bool(self.writes_see & other.any or self.sees & other.writes)
 
     def covered_by(self, other: Footprint) -> bool:
-        """Whether whoever has the other has this already: each write exactly, each read by the
-        thing or by a folder around it."""
+        """Whether the holder of the other has this already: each write exactly, each read by the
+        key itself or by a folder around it."""
         for key, mode in zip(self.keys, self.modes, strict=True):
             if key in self.silent:
                 continue
@@ -142,7 +142,7 @@ def _contains(outer: str, inner: str) -> bool:
 
 
 class Ask:
-    """One request that somebody made, and what the checks need to know about it."""
+    """One request, and what the checks need to know about it."""
 
     __slots__ = ("asked_at", "footprint", "holder", "id", "mortal", "request")
 
@@ -169,8 +169,8 @@ class Process:
 
 
 class World:
-    """Processes, clocks and hard links. `elapsed` is the time that has really passed, in
-    microseconds; whatever else says how late it is can be wrong."""
+    """Processes, clocks and hard links. `elapsed` is the real time that has passed, in
+    microseconds; every other clock can be wrong."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -185,7 +185,7 @@ class World:
     # Time
 
     def advance(self, microseconds: int) -> None:
-        """Time passes for everybody."""
+        """Time passes for all processes."""
         self.elapsed += microseconds
         self.clock.advance(microseconds / SECOND)
 
@@ -196,7 +196,7 @@ class World:
     # Life and death
 
     def start(self, slot: int) -> Process:
-        """A new process, often with a pid that was in use before."""
+        """A new process, often with a reused pid."""
         self._starts += 1
         pid = 100 + slot if self.random.random() < 0.5 else 1000 + self._starts
         witness = Witness(host=HOST, boot=self.boot, namespace="pid:1", pid=pid, start=self._starts)
@@ -222,8 +222,8 @@ class World:
         self.boot = self.clock.read().boot
 
     def is_dead(self, witness: Witness, marks: tuple[str, ...]) -> bool | None:
-        """Whether the process is gone, and with it all that carry one of its marks. Of some that
-        live nobody can tell."""
+        """Whether the process and all processes with its marks are dead; None for some living
+        processes that cannot be judged."""
         if witness.boot != self.boot:
             return True
         process = self._running.get(witness.pid)
@@ -239,12 +239,12 @@ class World:
 
 
 class LedgerClock:
-    """What the ledger's time must be, worked out apart from the core.
+    """What the ledger's time must be, computed without the core.
 
-    Time is bound to the machine's uptime at one moment and runs with it from there on. After a
-    reboot it is bound anew at the later of the wall clock and of all that the ledger has seen;
-    until something is written it is not bound, and follows the wall clock. A store in memory is
-    bound by being looked at.
+    Time is bound to the machine's uptime at one moment and advances with it from then on. After a
+    reboot it is bound again, at the later of the wall clock and the latest time in the ledger.
+    Until something is written it is not bound, and follows the wall clock. For a store in memory a
+    look is enough to bind it.
     """
 
     __slots__ = (
@@ -263,7 +263,7 @@ class LedgerClock:
         self.slept = 0
 
     def look(self) -> None:
-        """Work out `now` and `slept`."""
+        """Compute `now` and `slept`."""
         reading = self._clock.read()
         if reading.boot == self._boot and reading.slept == self._asleep:
             self.now = self._bound_ledger + reading.uptime - self._bound_uptime
@@ -279,7 +279,7 @@ class LedgerClock:
             self.bind()
 
     def bind(self) -> None:
-        """The store remembers what `look` found."""
+        """The store keeps what `look` computed."""
         reading = self._clock.read()
         if reading.boot == self._boot and reading.slept == self._asleep:
             return
@@ -290,19 +290,19 @@ class LedgerClock:
         self._asleep = reading.slept
 
     def saved(self) -> tuple[str, int, int, int, int, int]:
-        """What a backup of the ledger keeps of it."""
+        """The part of it that a backup of the ledger contains."""
         return (
             self._boot, self._bound_ledger, self._bound_uptime, self._slept, self._asleep,
             self.floor,
         )  # fmt: skip
 
     def restore(self, saved: tuple[str, int, int, int, int, int]) -> None:
-        """Back to what a backup says."""
+        """Return to the values of a backup."""
         (
             self._boot, self._bound_ledger, self._bound_uptime, self._slept, self._asleep,
             self.floor,
         ) = saved  # fmt: skip
 
     def forget(self, floor: int) -> None:
-        """A store that is rebuilt from events alone knows only the time of the last one."""
+        """Keep only the time of the last event, as a store does that is rebuilt from events."""
         self.restore(("", 0, 0, 0, 0, floor))
