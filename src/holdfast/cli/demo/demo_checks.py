@@ -1,8 +1,8 @@
-"""Who had which file when, by the ledger and by the agents themselves: the checks of every demo.
+"""Which agent had which file when, by the ledger and by the agents themselves: the checks of every
+demo.
 
-It asks none of the code that decided anything: what overlaps, and who had what when, is worked out
-here once more, in the plainest way. A line of a diary is `SECONDS VERB WHAT`, by a clock that all
-processes share.
+They use none of the code that made the decisions: overlaps and times are computed here again, in
+the plainest way. A line of a diary is `SECONDS VERB WHAT`, by a clock that all processes share.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One grant as its event tells it."""
+    """One grant, as its event describes it."""
 
     holder: str
     token: int
@@ -38,12 +38,12 @@ class Held(NamedTuple):
     paths: tuple[str, ...]
 
     def writes(self, path: str) -> bool:
-        """Whether it was given this file to write."""
+        """Whether it has this file to write."""
         return ("w", path) in zip(self.modes, self.paths, strict=True)
 
 
 class Stay(NamedTuple):
-    """From when to when somebody was at a file or in a folder, by its own diary."""
+    """From when to when an agent used a file or a folder, by its own diary."""
 
     token: int
     who: str
@@ -54,7 +54,7 @@ class Stay(NamedTuple):
 
 
 def held(event: Event) -> Held:
-    """What a `lock_acquired` event is about."""
+    """The grant of a `lock_acquired` event."""
     data = event.data
     keys = tuple(data["keys"])
     paths = tuple(data.get("paths") or codec.paths_of(keys))
@@ -68,7 +68,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def clash(one: Held, other: Held) -> str:
-    """The first path that two grants may not both have."""
+    """The first path that two grants must not both have."""
     for key, mode, path in zip(one.keys, one.modes, one.paths, strict=True):
         for theirs, their_mode in zip(other.keys, other.modes, strict=True):
             if "w" in (mode, their_mode) and overlap(key, theirs):
@@ -98,7 +98,7 @@ def never_together(events: Iterable[Event]) -> Finding:
 
 
 def never_seen_together(diaries: Iterable[Sequence[str]]) -> Finding:
-    """Whether two agents were at one file at a time, by what they say themselves."""
+    """Whether two agents ever used one file at the same time, by their own diaries."""
     question = "nor according to the agents' own diaries"
     stays = stays_in(diaries)
     for one, other in combinations(sorted(stays, key=lambda stay: stay.begin), 2):
@@ -112,7 +112,7 @@ def never_seen_together(diaries: Iterable[Sequence[str]]) -> Finding:
 
 
 def stays_in(diaries: Iterable[Sequence[str]]) -> list[Stay]:
-    """Who was at which file, from the first to the last word about it."""
+    """Which agent used which file, from the first to the last entry about it."""
     stays: dict[tuple[int, str, bool], Stay] = {}
     for diary in diaries:
         token, who = 0, ""
@@ -143,6 +143,6 @@ def all_given_back(events: Iterable[Event]) -> Finding:
 
 
 def entry_of(line: str) -> tuple[float, str, str]:
-    """A line of a diary: when, what somebody did, and to what."""
+    """A line of a diary: when, what the agent did, and to what."""
     moment, verb, *what = line.split(" ", 2)
     return float(moment), verb, "".join(what)

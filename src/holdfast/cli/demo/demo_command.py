@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def demo(call: Call) -> int:
-    """Show it. The exit code is 1 if anything turned out not to be as promised."""
+    """Play a demo. The exit code is 1 if a check failed."""
     if sys.platform != "linux":
         raise DemoError(
             "the demo runs the dispatcher, which needs Linux", hint="see holdfast lock --help"

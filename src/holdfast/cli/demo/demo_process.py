@@ -1,6 +1,6 @@
 """The folder that a demo works in, and the dispatcher that it starts there, kills and starts again.
 
-The dispatcher is the command that everybody uses, in a process of its own.
+The dispatcher is the ordinary command, in a process of its own.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LOOK_SECONDS = 0.02
 
 
 class DemoError(HoldfastError):
-    """The demo itself did not work; this says nothing about the locks."""
+    """The demo itself failed; this says nothing about the locks."""
 
     code = "E_DEMO"
 
 
 @contextmanager
 def temporary_folder(*, keep: bool) -> Iterator[str]:
-    """A folder for a demo. Whoever ends the demo leaves neither that nor agents behind."""
+    """A folder for a demo. However the demo ends, neither the folder nor agents are left."""
     folder = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-demo-"))
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
@@ -45,31 +45,31 @@ def temporary_folder(*, keep: bool) -> Iterator[str]:
 def dispatch(
     root: str, log: str, *words: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start `holdfast dispatch` in a repository. What it prints is appended to the log."""
+    """Start `holdfast dispatch` in a repository. Its output is appended to the log."""
     with open(log, "ab") as printed:
         return subprocess.Popen(
-            # -P: the made-up application must not be importable as if it were ours.
+            # -P: the made-up application must not be importable in place of ours.
             [sys.executable, "-P", "-m", "holdfast", "dispatch", *words],
             cwd=root, env=environment or clean_environment(), stdin=subprocess.DEVNULL,
             stdout=printed, stderr=printed,
-            start_new_session=True,  # an interrupt is for us, who end them all
+            start_new_session=True,  # an interrupt is for us; we end all of them
         )  # fmt: skip
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would tell a dispatcher how to work elsewhere."""
+    """The environment without variables that would make a dispatcher work elsewhere."""
     ours = ("HOLDFAST_", SLOTS_VARIABLE)
     return {name: text for name, text in os.environ.items() if not name.startswith(ours)}
 
 
 def last_words(log: str) -> str:
-    """The end of what a dispatcher has printed, in one line."""
+    """The end of a dispatcher's output, in one line."""
     with open(log, encoding="utf-8", errors="replace") as printed:
         return " ".join(printed.read().splitlines()[-3:])
 
 
 def end(dispatcher: subprocess.Popen[bytes]) -> None:
-    """End it with all that it has started. Once more is its word for at once."""
+    """End it with everything that it has started. A second signal ends it immediately."""
     for seconds in (END_SECONDS / 50, END_SECONDS):
         if dispatcher.poll() is not None:
             return
@@ -83,7 +83,7 @@ def end(dispatcher: subprocess.Popen[bytes]) -> None:
 
 
 def remove(folder: str) -> None:
-    """Remove it whole, though those whom we have just killed may not know it yet."""
+    """Remove it whole; processes that we have just killed may still be writing there."""
     give_up = time.monotonic() + END_SECONDS
     while os.path.exists(folder) and time.monotonic() < give_up:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,12 +1,12 @@
-"""The demo of screens: two dozen of them, six agents at once, and all that can go wrong.
+"""The demo of screens: two dozen of them, six agents at once, and everything that can go wrong.
 
-The agents are scripted and their thinking is a pause. All the rest is real: the dispatcher is the
-command that everybody uses, in a repository of its own, and it is killed half-way with `kill -9`.
-One agent crashes in the middle of an edit, one hangs, and one writes what it never named. Nothing
-is printed that was not read from the ledger, told by an agent, or measured; and at the end it is
-checked by code that shares nothing with the code that decided.
+The agents are scripts that pause instead of thinking. Everything else is real: the dispatcher is
+the ordinary command, in a repository of its own, and it is killed half-way with `kill -9`. One
+agent crashes in the middle of an edit, one hangs, and one writes a file that it never named.
+Everything that is printed was read from the ledger, recorded by an agent, or measured; and at the
+end it is checked by code that shares nothing with the code that decided.
 
-It needs no network and no account, and leaves nothing behind unless it is told to.
+It needs no network and no account, and leaves nothing behind unless asked to.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from holdfast.manager.manager import LockManager
 if TYPE_CHECKING:
     from holdfast.cli.parser import Call
 
-#: How long the agents think, compared with what their script says. Tests are in a hurry.
+#: How long the agents think, relative to their script. Tests use less.
 PACE = 1.0
-#: The longest that nothing may happen for, on a machine that has much else to do.
+#: How long nothing may happen at most, on a busy machine.
 SILENCE_SECONDS = 60.0
 DRAW_SECONDS = 0.2
-#: What a dispatcher prints, in the folder of the repository.
+#: The output of the dispatcher, in the folder of the repository.
 DISPATCH_LOG = "dispatch.log"
 _HINT = "try again with --keep, and look at the files that it leaves"
 
 
 def play(call: Call) -> int:
-    """Play it. The exit code is 1 if anything turned out not to be as promised."""
+    """Play it. The exit code is 1 if a check failed."""
     groups = {group: len(names) for group, names in demo_screens_stage.SCREENS.items()}
     show = Show(groups, quiet=call.flag("json"))
     with (
@@ -70,7 +70,7 @@ def play(call: Call) -> int:
 
 
 class Director:
-    """Sets the stage, lets the dispatcher work, kills it once, and asks what came of it."""
+    """Sets the stage, lets the dispatcher work, kills it once, and examines the result."""
 
     def __init__(self, root: str, show: Show, pace: float) -> None:
         self._show = show
@@ -128,7 +128,7 @@ class Director:
     def _open_page(self) -> None:
         from holdfast.server.server import ListenError, Server
 
-        # on a ledger of its own, so that nobody waits for those who watch
+        # on a ledger of its own, so that the work does not wait for viewers
         manager = self._opened.enter_context(LockManager.open(self._root))
         try:
             server = Server(manager, port=0, changes=False)  # there is nothing to decide
@@ -141,7 +141,7 @@ class Director:
     # While it runs
 
     def _work(self) -> None:
-        """Until the dispatcher has nothing left to do; and once it is killed in the middle."""
+        """Until the dispatcher has nothing left to do; it is killed once in the middle."""
         self._dispatcher = self._dispatch("screens.json")
         began = heard = time.monotonic()
         while self._dispatcher.poll() is None:
@@ -164,11 +164,11 @@ class Director:
         self._show.tell(self._story, self._story.read(list(self._manager.events(self._story.seen))))
 
     def _dispatch(self, word: str) -> subprocess.Popen[bytes]:
-        # Where there is no sandbox, the demo says so itself.
+        # Where there is no sandbox, the demo reports that itself.
         return dispatch(self._root, self._log, word, "--sandbox=best-effort")
 
     def _is_in_the_middle(self) -> bool:
-        """Whether a merge has begun to write, and is not done."""
+        """Whether a merge has started to write, and is not done."""
         long = round(0.5 * self._pace * SECOND)
         now = self._manager.now()
         return any(
@@ -177,7 +177,7 @@ class Director:
         )
 
     def _kill(self) -> None:
-        """The worst that can happen to a dispatcher; and what one does then."""
+        """The worst that can happen to a dispatcher; and what a person does then."""
         assert self._dispatcher is not None
         self._dispatcher.kill()
         self._dispatcher.wait()
@@ -189,7 +189,7 @@ class Director:
         news.append(News(self._manager.now(), "another one", "continues: dispatch --resume"))
         self._show.tell(self._story, news)
 
-    # What came of it
+    # The result
 
     def _report(self) -> dict[str, Any]:
         events = list(self._manager.events())
@@ -233,7 +233,7 @@ class Director:
         return {}
 
     def _hang(self, diaries: list[list[str]]) -> dict[str, Any]:
-        """The one that hung, by its own last words, and when it was ended, by the ledger."""
+        """The agent that hung, by the end of its diary, and when it was ended, by the ledger."""
         phase, group = demo_screens_stage.HANGS
         took = [seconds for *who, seconds in self._story.failed if who == [group, phase]]
         for diary in diaries:
@@ -246,7 +246,7 @@ class Director:
     def _troubles(
         self, evidence: Evidence, crash: dict[str, Any], hang: dict[str, Any]
     ) -> list[Finding]:
-        """Whether everybody who got into trouble was seen to."""
+        """Whether each of the troubles was handled."""
         states = self._story.states
         verbs = {" ".join(line.split()[1:]) for diary in evidence.diaries for line in diary}
         is_done = [states.get(one) == "completed" for one in demo_screens_stage.SCREENS]
@@ -271,7 +271,8 @@ class Director:
         ]
 
     def _stray(self, is_refused: bool, unguarded: str) -> Finding:
-        """The write that no analysis had named: the agent was told no, and the operator of it."""
+        """The write to a file that no analysis had named: the agent was refused, and the operator
+        can see it."""
         question = "the write to a file that no analysis had named was refused"
         if unguarded:
             return Finding(question, None, unguarded)
@@ -284,7 +285,7 @@ class Director:
 
 
 def _contended(story: Story) -> list[tuple[str, int, float]]:
-    """The files for which somebody waited: how often, and for how long in all."""
+    """The files that agents waited for: how often, and for how long in all."""
     found: dict[str, list[float]] = {}
     for wait in story.waits:
         found.setdefault(wait.path, []).append(wait.seconds)
@@ -298,5 +299,5 @@ def _lines(file: str) -> list[str]:
 
 
 def _diary(file: str) -> list[str]:
-    """What an agent says of itself, without what the programs said that it used."""
+    """The diary of an agent, without the output of the programs that it used."""
     return [line for line in _lines(file) if line[:1].isdigit() and line.count(" ")]

@@ -2,14 +2,14 @@
 
     python agent.py PHASE WORKFLOW PATHS [READS]
 
-It is a stand-in for a coding agent, needs nothing but the standard library, and knows of locks only
-what every agent is told: the number of its grant's token. Its thinking is a pause. What a model
-would come up with is in `script.json` beside it: how long it thinks, what it finds, and who gets
-into trouble. An edit reads a file, thinks, and writes the file anew with one more line, so two who
-were inside at once would lose a line.
+It is a stand-in for a coding agent, needs only the standard library, and of locks it knows only its
+grant's token, as every agent does. It pauses instead of thinking. What a model would decide is in
+`script.json` beside it: how long it thinks, what it finds, and which agent gets into trouble. An
+edit reads a file, thinks, and rewrites the file with one more line, so two edits at the same time
+would lose a line.
 
-What it prints is its diary, by a clock that all processes of a machine share: the demo's audit
-reads it as a second witness beside the ledger. Trouble comes once; the next one has an easier day.
+Its output is its diary, by a clock that all processes of a machine share: the demo's audit reads it
+as a second witness beside the ledger. Trouble comes once; the next attempt has none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sys
 import time
 from typing import Any
 
-#: How long it is silent at most while it works on a file.
+#: How long it writes nothing to its diary, at most, while it works on a file.
 SILENCE_SECONDS = 0.2
 HOME = os.path.dirname(os.path.abspath(__file__))
 CRASH, HANG, STRAY = "crash", "hang", "stray"
@@ -43,7 +43,7 @@ class Agent:
         self._token = os.environ.get("HOLDFAST_TOKEN", "0")
 
     def play(self) -> int:
-        """Do what the phase asks for. The exit code is what a real agent's would be."""
+        """Do the work of the phase. The exit code is what a real agent's would be."""
         say("begins", f"{self._token} {self._workflow} {self._phase}")
         if self._phase == "analyze":
             self._analyze()
@@ -56,10 +56,10 @@ class Agent:
         say("ends")
         return 0
 
-    # What the phases are
+    # The phases
 
     def _analyze(self) -> None:
-        """Read, think, and look whether anything changed meanwhile, which it must not."""
+        """Read, think, and check that nothing has changed meanwhile, as it must not."""
         before = {path: contents(path) for path in self._reads}
         self._think("reads", self._reads)
         for path, known in before.items():
@@ -93,7 +93,7 @@ class Agent:
 
     def _test(self) -> None:
         if self._trouble(HANG):
-            # in a session of its own, as what agents leave running often is
+            # in a session of its own, as processes that agents leave running often are
             sleeps = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(3600)"]
             child = subprocess.Popen(sleeps, start_new_session=True)
             say("hangs", str(child.pid))
@@ -107,10 +107,11 @@ class Agent:
             say("misses", path)
         return not missing
 
-    # How it is done
+    # Helpers
 
     def _think(self, verb: str, paths: list[str], parts: int = 1) -> None:
-        """Take its time, and say so now and then: whoever is killed was there until then."""
+        """Take its time, with an entry now and then: an agent that is killed was there until the
+        last one."""
         end = time.monotonic() + self._seconds / parts
         while True:
             for path in paths:
@@ -132,7 +133,7 @@ class Agent:
         return True
 
     def _stray(self, path: str) -> None:
-        """Write a file that no analysis had named, as if nobody could mind."""
+        """Write a file that no analysis had named."""
         try:
             with open(path, "a", encoding="utf-8") as file:
                 file.write(f"# {self._token} {self._workflow} stray\n")

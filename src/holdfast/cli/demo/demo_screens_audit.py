@@ -1,10 +1,10 @@
-"""Was it true? An independent look at what a demo has left behind.
+"""Was it true? An independent examination of what a demo has left behind.
 
-It has three witnesses: the events of the ledger, the files, and the diaries of the agents. It asks
-none of the code that decided anything: what overlaps, and who had what when, is worked out here
-once more, in the plainest way.
+It has three witnesses: the events of the ledger, the files, and the diaries of the agents. It uses
+none of the code that made the decisions: overlaps and times are computed here again, in the
+plainest way.
 
-A line in a file is `# TOKEN WORKFLOW PHASE`, and says by whom it was written. A line of a diary is
+A line in a file is `# TOKEN WORKFLOW PHASE`, which identifies its writer. A line of a diary is
 `SECONDS VERB WHAT`, by a clock that all processes share.
 """
 
@@ -32,8 +32,8 @@ ANALYZE = "analyze"
 
 
 class Evidence(NamedTuple):
-    """What a demo has left behind: its events in order, the lines that were added to each file,
-    and the diaries. `unguarded` is why agents could write what they liked, if they could."""
+    """What a demo has left behind: its events in order, the lines that were added to each file, and
+    the diaries. `unguarded` is why agents could write any file, if they could."""
 
     events: Sequence[Event]
     files: Mapping[str, Sequence[str]]
@@ -42,7 +42,7 @@ class Evidence(NamedTuple):
 
 
 def audit(found: Evidence) -> list[Finding]:
-    """Everything that must be so, whatever the agents did and whatever happened to them."""
+    """Everything that must hold, whatever the agents did and whatever happened to them."""
     return [
         never_together(found.events),
         never_seen_together(found.diaries),
@@ -57,7 +57,7 @@ def audit(found: Evidence) -> list[Finding]:
     ]
 
 
-# Who had what
+# The holders
 
 
 def _nothing_changed_under_readers(found: Evidence) -> Finding:
@@ -75,7 +75,7 @@ def _tokens_grow(found: Evidence) -> Finding:
     return Finding(question, grows, f"{len(tokens)} tokens")
 
 
-# What is in the files
+# The content of the files
 
 
 def _in_order(found: Evidence) -> Finding:
@@ -101,8 +101,8 @@ def _by_holders(found: Evidence) -> Finding:
 
 
 def _nothing_lost(found: Evidence) -> Finding:
-    """What the completed merges wrote, by their diaries; and of each something in every file that
-    the ledger says it was for."""
+    """Every line of a completed merge is there, by its diary; and at least one in every file that
+    the ledger gave it."""
     question = "every edit of a completed merge is there, once"
     done = {item["token"]: item for item in _completed(found) if item["phase"] != ANALYZE}
     wrote = Counter(edit for edit in _edits(found) if int(edit[1].split()[1]) in done)
@@ -132,7 +132,7 @@ def _nothing_left_over(found: Evidence) -> Finding:
     return Finding(question, True, f"{len(cut)} grants were cut off")
 
 
-# What came of the work
+# The result of the work
 
 
 def _once_each(found: Evidence) -> Finding:
@@ -146,13 +146,13 @@ def _once_each(found: Evidence) -> Finding:
 
 
 def _completed(found: Evidence) -> list[dict[str, Any]]:
-    """Every word of the ledger that a piece of work is completed."""
+    """Every event by which a piece of work is completed."""
     ended = (event.data for event in _of_type(found, "work_ended"))
     return [dict(item) for item in ended if item["status"] == "completed"]
 
 
 def _edits(found: Evidence) -> list[tuple[str, str]]:
-    """What agents say that they have written: file and line."""
+    """What agents recorded as written: file and line."""
     edits = []
     for diary in found.diaries:
         who = ""
@@ -174,6 +174,6 @@ def _lines(found: Evidence) -> list[str]:
 
 
 def _is_signed(line: str) -> bool:
-    """Whether a line says by whom it is, as all lines of agents do that were written whole."""
+    """Whether a line names its writer, as every complete line of an agent does."""
     words = line.split()
     return len(words) == 4 and words[0] == "#" and words[1].isdigit()

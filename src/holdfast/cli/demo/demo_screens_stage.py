@@ -1,8 +1,8 @@
-"""The stage of the demo: a small shop with a blog, its screens, and what each agent is to do.
+"""The stage of the demo: a small shop with a blog, its screens, and the part of each agent.
 
-All of it is made up, and small enough to read: the files have one line each. What is not made up
-is how they are shared. Several merges write `config/routes.rb` and the texts, screens of one
-controller read the model of another, and everybody reads who may do what.
+All of it is made up, and small enough to read: the files have one line each. What is realistic is
+how they are shared. Several merges write `config/routes.rb` and the texts, screens of one
+controller read the model of another, and all read the access rules.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ACCESS = "app/controllers/concerns/access.rb"
 PRODUCT = "app/models/shop/product.rb"
 ORDER = "app/models/shop/order.rb"
 
-#: Each screen with what it writes beside its controller and its view, and how long it is thought
-#: about, if that is not as long as the others.
+#: Each screen with the files that it writes in addition to its controller and its view, and how
+#: long its agent thinks, if that differs from the others.
 SCREENS: dict[str, dict[str, tuple[list[str], float]]] = {
     "shop/products": {
         "index": ([ROUTES], 1.2), "show": ([], 0.9), "search": ([], 1.4), "edit": ([PRODUCT], 1.1),
@@ -42,7 +42,7 @@ SCREENS: dict[str, dict[str, tuple[list[str], float]]] = {
     "admin/reports": {"sales": ([MONEY], 1.2), "visitors": ([], 3.2), "export": ([], 0.9)},
 }  # fmt: skip
 
-#: What screens read beside their own controller, views and model.
+#: What screens read in addition to their own controller, views and model.
 READS = {
     "shop/carts": [PRODUCT, MONEY],
     "shop/orders/show": [PRODUCT, MONEY],
@@ -54,14 +54,14 @@ READS = {
     "admin/reports/export": [ORDER, ROUTES],
 }
 
-#: Who gets into trouble, in which phase, and how.
+#: Which agent gets into trouble, in which phase, and how.
 CRASHES = ("apply", "blog/comments")
 HANGS = ("test", "shop/orders")
 STRAYS = ("apply", "admin/reports", ORDER)
 
-#: How long everybody else thinks.
+#: How long all other agents think.
 SECONDS = {"analyze": 1.0, "apply": 1.8, "test": 0.6, "fix": 0.6, "verify": 0.3}
-#: A hanging test is ended after this long; the others never come near it.
+#: A hanging test is ended after this long; the others never take nearly as long.
 HANG_SECONDS = 2.0
 
 
@@ -80,7 +80,7 @@ def application() -> dict[str, str]:
 
 
 def build(root: str, pace: float) -> bool:
-    """Put everything where it belongs. False if there is no git for it."""
+    """Make the repository. False if there is no git for it."""
     files = {
         **application(),
         "screens.json": json.dumps(_manifest(), indent=1),
@@ -99,7 +99,7 @@ def build(root: str, pace: float) -> bool:
             [git, "-C", root, "init", "--quiet"], check=False,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-    # Made here and now, so that it is the nearest whatever lies above the temporary folder.
+    # Made here and now, so that no ledger above the temporary folder is nearer.
     os.mkdir(f"{root}/{LEDGER_FOLDER}")
     return git is not None
 
@@ -132,11 +132,11 @@ def _manifest() -> dict[str, Any]:
 
 
 def _settings(pace: float) -> str:
-    """What a repository says about its agents. Below `tmp/` they may all write."""
+    """The settings for the agents. All of them may write below `tmp/`."""
     lines = ["[sandbox]", 'write = ["tmp/"]', "", "[work]", f"slots = {SLOTS}"]
     for phase in SECONDS:
         more = ["{output}", "{reads}"] if phase == "analyze" else ["{files}"]
-        # -I and -S: as little as possible of the interpreter, because they are many and short.
+        # -I and -S: the interpreter starts faster, because the agents are many and short.
         words = [sys.executable, "-I", "-S", "agents/agent.py", phase, "{workflow}", *more]
         lines += ["", f"[work.{phase}]", f"command = {json.dumps(words)}"]
         if phase == HANGS[0]:
@@ -145,7 +145,7 @@ def _settings(pace: float) -> str:
 
 
 def _script(pace: float) -> dict[str, Any]:
-    """What the agents think of, and who gets into trouble."""
+    """What the agents find, and which get into trouble."""
     parts: dict[str, dict[str, Any]] = {phase: {} for phase in SECONDS}
     for group, names in SCREENS.items():
         for name, (targets, seconds) in names.items():

@@ -1,7 +1,8 @@
-"""What happened in a demo, told from the ledger: how far each controller is, who waited for whom.
+"""What happened in a demo, read from the ledger: how far each controller is, which agents waited
+for which others.
 
-A wait is one agent that could not be sent out while another had one of its files, although there
-was a slot for it. How the dispatcher decides that is not asked: it follows from who had what.
+A wait is an agent that could not start because another had one of its files, although there was a
+free slot. It is computed from the grants alone, without the code of the dispatcher.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
     from holdfast.core.model import Event
 
 ANALYZE = "analyze"
-#: A slot that is free for less long is about to be given to somebody.
+#: A slot that is free for less time is about to be used.
 SETTLED = SECOND // 20
 #: States worth a line of their own; between them a workflow is only queued.
 _TOLD = {"applying": "", "completed": GREEN, "error": RED}
 
 
 class News(NamedTuple):
-    """One thing that happened, to a workflow."""
+    """One event of a workflow."""
 
     at: int
     who: str
@@ -37,7 +38,7 @@ class News(NamedTuple):
 
 @dataclass(slots=True)
 class Wait:
-    """An agent that was not sent out because another had one of its files."""
+    """An agent that was not started because another had one of its files."""
 
     waiter: str
     phase: str
@@ -53,7 +54,7 @@ class Wait:
 
 
 class Story:
-    """Follows the ledger from its first event, and counts on the way."""
+    """Follows the ledger from its first event, and counts."""
 
     def __init__(self, root: str, slots: int) -> None:
         self.seen = 0
@@ -61,33 +62,33 @@ class Story:
         self.ended = 0
         self.most_at_once = 0
         self.work_seconds = 0.0
-        #: How far each controller is, by the dispatcher's own word.
+        #: How far each controller is, as the dispatcher recorded it.
         self.states: dict[str, str] = {}
         self.items: dict[str, Mapping[str, Any]] = {}
-        #: Which agents are out, and since when.
+        #: Which agents are running, and since when.
         self.out: dict[str, int] = {}
         self.waits: list[Wait] = []
         self.gaps: dict[tuple[str, str], str] = {}
-        #: Who was tried again, and why: workflow and phase.
+        #: Which agents were retried, and why: workflow, phase and reason.
         self.retried: list[tuple[str, str, str]] = []
-        #: Whose check went wrong so that a fix was needed: workflow, phase, after how long.
+        #: Which checks failed so that a fix was needed: workflow, phase, after how long.
         self.failed: list[tuple[str, str, float]] = []
         self._root = root
         self._slots = slots
-        #: Those that were out when their dispatcher was killed.
+        #: Items that were in progress when their dispatcher was killed.
         self._cut: set[str] = set()
-        #: Whether there is no dispatcher, until another sends somebody out.
+        #: Whether there is no dispatcher, until another starts an agent.
         self._is_cut = False
         self._live: dict[str, Held] = {}
         self._behind: dict[tuple[str, str], Wait] = {}
         self._told: set[tuple[str, str]] = set()
 
     def read(self, events: Sequence[Event]) -> list[News]:
-        """Go on with these. What is worth telling."""
+        """Continue with these events. The news worth printing."""
         return [news for event in events for news in self._see(event)]
 
     def cut_off(self) -> int:
-        """The dispatcher was killed: nobody is out any more. How many were."""
+        """The dispatcher was killed: no agent runs any more. How many were running."""
         self._cut, self._is_cut = set(self.out), True
         self.out.clear()
         return len(self._cut)
@@ -100,12 +101,12 @@ class Story:
         )
 
     def waiting(self) -> list[Wait]:
-        """Who waits right now, and for whom."""
+        """The present waits."""
         return list(self._behind.values())
 
     @property
     def queued(self) -> int:
-        """How many wait, for whatever."""
+        """How many items are queued."""
         return sum(item["status"] == "queued" for item in self.items.values())
 
     # One event
@@ -135,7 +136,7 @@ class Story:
         known = self.items.get(item["id"], {})
         self.items[item["id"]] = item
         if item["status"] == "dispatched":
-            # whoever cleans up after a dead one takes over its locks, and sends nobody out
+            # a process that cleans up after a dead one takes over its locks, and starts no agent
             if item["dispatched"] != known.get("dispatched"):
                 self._is_cut = False
                 self.out[item["id"]] = event.at
@@ -160,7 +161,7 @@ class Story:
             self.retried.append((who, item["phase"], item["reason"]))
             if item["id"] in self._cut:
                 self._cut.remove(item["id"])
-                return []  # it was told with all the others
+                return []  # it was reported with all the others
             return [News(event.at, who, f"{item['reason']}; it is run again", RED)]
         if item["phase"] == "fix" and known.get("phase") != "fix":
             failed = item["data"]["failed"]
@@ -177,7 +178,7 @@ class Story:
         self.gaps[who, path] = event.data["why"]
         return [News(event.at, who, f"is refused {path}, which it did not name", RED)]
 
-    # Who is in whose way
+    # Waits
 
     def _taken(self, grant: str, new: Held, at: int) -> None:
         self._live[grant] = new
@@ -202,8 +203,8 @@ class Story:
             self._behind[item["id"], grant] = wait
 
     def _settle(self, now: int) -> list[News]:
-        """If there was a slot all the time since the last event, whoever is behind somebody waits
-        for them and for nothing else."""
+        """If a slot was free all the time since the last event, an item that is behind another
+        waits for its files and for nothing else."""
         if self._is_cut or len(self.out) >= self._slots or now - self.ended < SETTLED:
             return []
         news = []
@@ -223,7 +224,7 @@ class Story:
 
 
 def _wanted(item: Mapping[str, Any]) -> Held:
-    """What an item asks for, as if it had it."""
+    """What an item requests, as if it held it."""
     paths = (*item["read_paths"], *item["write_paths"])
     modes = "r" * len(item["read_paths"]) + "w" * len(item["write_paths"])
     return Held(item["id"], 0, paths, modes, paths)

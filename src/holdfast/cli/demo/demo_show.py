@@ -1,4 +1,4 @@
-"""What a demo prints: one calm screen where somebody watches, a line for each thing elsewhere."""
+"""What a demo prints: one screen that is redrawn on a terminal, one line per event elsewhere."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ NAME_WIDTH = 22
 STATE_WIDTH = 10
 #: How many of the last news stay on the screen.
 NEWS_LINES = 7
-#: How many files, and how many of those who waited, are worth a line in the end.
+#: How many files, and how many of the waiting agents, are listed at the end.
 FILES_SHOWN = 5
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _STATES = {"completed": GREEN, "error": RED, "idle": DIM, "queued": DIM}
 
 
 class Show(Words):
-    """Says what happens, as it happens."""
+    """Prints events as they happen."""
 
     def __init__(self, groups: Mapping[str, int], *, quiet: bool) -> None:
         """`groups` are the controllers, each with how many screens it has."""
@@ -50,7 +50,7 @@ class Show(Words):
     # While it runs
 
     def tell(self, story: Story, news: Sequence[News]) -> None:
-        """Something happened."""
+        """Something has happened."""
         for one in news:
             seconds = (one.at - story.began) / SECOND
             lines = self.news(seconds, one.who, one.text, one.colour, NAME_WIDTH)
@@ -60,7 +60,7 @@ class Show(Words):
                 self.line("\n".join(lines))
 
     def draw(self, story: Story, seconds: float) -> None:
-        """How things stand, in the place of how they stood before."""
+        """Draw the present state over the one before."""
         if not self._is_live:
             return
         lines = [self._headline(story, seconds), "", *self._table(story), ""]
@@ -70,7 +70,7 @@ class Show(Words):
         out(up + "\n".join(f"{line}\x1b[K" for line in lines))
 
     def end(self) -> None:
-        """The screen is left as it is, and the terminal as it was."""
+        """Leave the screen as it is, and restore the terminal."""
         if self._frame:
             self._frame = 0
             self.line(_SHOW_CURSOR)
@@ -99,7 +99,7 @@ class Show(Words):
     # The end
 
     def report(self, result: Mapping[str, Any], findings: Sequence[Finding]) -> None:
-        """What came of it, and whether it was as promised."""
+        """The result, and whether every check passed."""
         self.title("What happened")
         for name, text in facts(result):
             first, *rest = wrapped(text, WIDTH - 14)
@@ -134,7 +134,7 @@ class Show(Words):
 
 
 def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What happened, of that which did."""
+    """What happened, without what did not happen."""
     wall, work = result["seconds"], result["work_seconds"]
     done = f"{result['screens']} screens analysed, {result['controllers']} controllers merged"
     times = f" ({work / wall:.1f} times)" if wall else ""
@@ -171,7 +171,7 @@ def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _has_room(lines: int) -> bool:
-    """Whether somebody sees a terminal on which so many lines can be drawn again and again."""
+    """Whether there is a terminal on which so many lines can be redrawn."""
     if not is_terminal() or os.environ.get("TERM") == "dumb":
         return False
     return (terminal_width() or 0) >= WIDTH and (terminal_height() or 0) > lines

@@ -1,12 +1,12 @@
-"""The demo of tasks: a list of eight, five agents at once, and all that can go wrong.
+"""The demo of tasks: a list of eight, five agents at once, and everything that can go wrong.
 
 Two of them want one file, and the second waits. Two want what the other has, and the younger
-yields. One crashes in the middle of an edit, and then the dispatcher itself is killed with
-`kill -9` and started again. The agents are scripted and their thinking is a pause. All the rest is
-real. Nothing is printed that was not read from the ledger, told by an agent, or measured; and at
+yields. One crashes in the middle of an edit, and then the dispatcher itself is killed with `kill
+-9` and started again. The agents are scripts that pause instead of thinking. Everything else is
+real. Everything that is printed was read from the ledger, recorded by an agent, or measured; and at
 the end it is checked by code that shares nothing with the code that decided.
 
-It needs no network and no account, and leaves nothing behind unless it is told to.
+It needs no network and no account, and leaves nothing behind unless asked to.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ from holdfast.manager.manager import LockManager
 if TYPE_CHECKING:
     from holdfast.cli.parser import Call
 
-#: How long the agents think, compared with what their script says. Tests are in a hurry.
+#: How long the agents think, relative to their script. Tests use less.
 PACE = 1.0
-#: The longest that nothing may happen for, on a machine that has much else to do.
+#: How long nothing may happen at most, on a busy machine.
 SILENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.1
-#: How long a killed dispatcher's files may take to be as they were.
+#: How long it may take to restore the files of a killed dispatcher.
 BACK_SECONDS = 10.0
 NAME_WIDTH = 15
 _HINT = "try again with --keep, and look at the files that it leaves"
 
 
 def play(call: Call) -> int:
-    """Play it. The exit code is 1 if anything turned out not to be as promised."""
+    """Play it. The exit code is 1 if a check failed."""
     words = Words(quiet=call.flag("json"))
     with (
         temporary_folder(keep=call.flag("keep")) as folder,
@@ -84,7 +84,7 @@ def _say_what_is_next(words: Words, kept: str) -> None:
 
 
 class Director:
-    """Sets the stage, lets the dispatcher work, kills it once, and asks what came of it."""
+    """Sets the stage, lets the dispatcher work, kills it once, and examines the result."""
 
     def __init__(self, folder: str, words: Words, pace: float) -> None:
         self._words = words
@@ -131,7 +131,7 @@ class Director:
     # While it runs
 
     def _work(self) -> None:
-        """Until the dispatcher has nothing left to do; and once it is killed in the middle."""
+        """Until the dispatcher has nothing left to do; it is killed once in the middle."""
         self._dispatcher = self._dispatch(stage.LIST)
         heard = time.monotonic()
         while self._dispatcher.poll() is None:
@@ -163,11 +163,11 @@ class Director:
         return dispatch(self._root, self._log, word, environment=stage.environment())
 
     def _are_in_the_middle(self) -> bool:
-        """Whether there is half a line in each of the files that are to be cut off."""
+        """Whether there is half a line in each of the files whose edits are to be interrupted."""
         return all(_is_half(f"{self._root}/{path}") for path in stage.STALLS.values())
 
     def _kill(self) -> None:
-        """The worst that can happen to a dispatcher; and what one does then."""
+        """The worst that can happen to a dispatcher; and what a person does then."""
         assert self._dispatcher is not None
         self._dispatcher.kill()
         self._dispatcher.wait()
@@ -191,7 +191,7 @@ class Director:
         self._dispatcher = self._dispatch("--resume")
 
     def _look_back(self) -> None:
-        """What is left of those that were cut off, before anything is started again."""
+        """What the interrupted tasks have left, before anything is started again."""
         began = time.monotonic()
         while (left := self._changed()) and time.monotonic() - began < BACK_SECONDS:
             time.sleep(LOOK_SECONDS / 5)
@@ -201,11 +201,11 @@ class Director:
             self._tell([News(self._manager.now(), "the dispatcher", told, GREEN)])
 
     def _changed(self) -> list[str]:
-        """What git sees in the checkout that was not committed."""
+        """The uncommitted changes in the checkout, by git."""
         said = stage.git(self._root, "status", "--porcelain", "--untracked-files=all")
         return said.decode(errors="replace").splitlines()
 
-    # What came of it
+    # The result
 
     def _report(self) -> dict[str, Any]:
         events = list(self._manager.events())
@@ -247,7 +247,7 @@ class Director:
         self._words.findings(findings)
 
     def _shown(self, plan: Plan, found: Evidence) -> list[Finding]:
-        """Whether everything that was to be shown has happened."""
+        """Whether everything happened that was to be shown."""
         return [
             waited(found, stage.FIRST, stage.SECOND, stage.SHARED),
             yielded(found, stage.OLDER, stage.YOUNGER),
@@ -272,7 +272,7 @@ class Director:
         return Plan(at_first, {name: stage.files_of(name) for name in stage.PARTS}, stage.PROMPTS)
 
     def _commits(self) -> list[Commit] | None:
-        """The history as git tells it."""
+        """The history, by git."""
         if not self._has_git:
             return None
         ids = stage.git(self._root, "rev-list", "--reverse", "HEAD").decode().split()
@@ -288,7 +288,7 @@ def _commit(root: str, id: str) -> Commit:
 
 
 def _is_half(path: str) -> bool:
-    """Whether somebody is in the middle of writing a line there."""
+    """Whether an agent is in the middle of writing a line there."""
     with open(path, "rb") as file:
         content = file.read()
     return bool(content) and not content.endswith(b"\n")
@@ -307,7 +307,7 @@ def _files(root: str) -> dict[str, bytes]:
 
 
 def _diary(file: str) -> list[str]:
-    """What an agent says of itself, without what the programs said that it used."""
+    """The diary of an agent, without the output of the programs that it used."""
     with open(file, encoding="utf-8", errors="replace") as text:
         lines = text.read().splitlines()
     return [line for line in lines if line[:1].isdigit() and line.count(" ")]

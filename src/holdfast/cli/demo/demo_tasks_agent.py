@@ -2,16 +2,16 @@
 
     python agent.py NAME PROMPT
 
-It is a stand-in for a coding agent, needs nothing but the standard library, and knows nothing of
-locks: it opens files and writes them. Its thinking is a pause. What a model would come up with is
-in `parts.json` beside it: which files it edits, and what goes wrong meanwhile. An edit reads a
-file, thinks, and writes the file anew with one more line, in two halves. So of two that were inside
-at once one would lose its line, and one that is cut off leaves half an edit.
+It is a stand-in for a coding agent, needs only the standard library, and knows nothing of locks: it
+opens files and writes them. It pauses instead of thinking. What a model would decide is in
+`parts.json` beside it: which files it edits, and what goes wrong meanwhile. An edit reads a file,
+thinks, and rewrites the file with one more line, in two halves. So two edits at the same time would
+lose a line, and an interrupted one leaves half an edit.
 
-What it prints is its diary, by a clock that all processes of a machine share: the demo's audit
-reads it as a witness beside the ledger and git. Each entry is also a file in `marks/`, by which the
-agents meet: whether a collision can be seen must not depend on luck. Trouble comes once; the next
-attempt has an easier day.
+Its output is its diary, by a clock that all processes of a machine share: the demo's audit reads it
+as a witness beside the ledger and git. Each entry is also a file in `marks/`, by which the agents
+meet: whether a collision can be seen must not depend on luck. Trouble comes once; the next attempt
+has none.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Any, TextIO
 
 HOME = os.path.dirname(os.path.abspath(__file__))
 MARKS = f"{HOME}/marks"
-#: Longer than this no agent waits for another: then it goes on alone, and the audit will tell.
+#: No agent waits longer for another: then it goes on alone, and the audit reports it.
 PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.02
-#: So much of a line is missing in the middle of an edit.
+#: How much of a line is missing in the middle of an edit.
 HALF = 12
 CRASH, STALL = "crashes", "stalls"
 
@@ -45,7 +45,7 @@ class Agent:
         self._seconds: float = script["seconds"]
         self._part: list[dict[str, Any]] = script["parts"][name]
         self._number = int.from_bytes(os.urandom(4), "big")
-        #: What it adds to every file: by whom, in which attempt, and what for.
+        #: What it adds to every file: the attempt, the task, and its prompt.
         self._line = f"# {self._number:010} {name}: {prompt.strip().splitlines()[0]}\n"
 
     def work(self) -> None:
@@ -78,8 +78,8 @@ class Agent:
         self._say("wrote", path)
 
     def _opened(self, path: str, text: str) -> tuple[TextIO, str]:
-        """The file, empty, and what was in it last. Opening it may take as long as another task
-        has it; if that one changed it, the system says so once, and it is to be read again."""
+        """The file, emptied, and what was in it last. Opening it may take as long as another task
+        has it; if that task changed it, opening fails once, and the file must be read again."""
         while True:
             try:
                 return open(path, "w", encoding="utf-8"), text
@@ -115,7 +115,7 @@ class Agent:
         return None
 
     def _mark(self, what: str) -> bool:
-        """Leave a mark. False if it is there already."""
+        """Leave a mark. False if it exists already."""
         try:
             os.close(os.open(f"{MARKS}/{flat(f'{self._name} {what}')}", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
@@ -129,7 +129,7 @@ class Agent:
 
 
 def contents(path: str) -> str:
-    """What is in a file; nothing if it is not there."""
+    """The content of a file; empty if there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()

@@ -1,11 +1,11 @@
-"""Was it true? An independent look at what the demo of tasks has left behind.
+"""Was it true? An independent examination of what the demo of tasks has left behind.
 
 It has four witnesses: the events of the ledger, the files, the history of git, and the diaries of
-the agents. It asks none of the code that decided anything.
+the agents. It uses none of the code that made the decisions.
 
 A line in a file is `# NUMBER TASK: PROMPT`, where the number is that of one attempt. A line of a
 diary is `SECONDS VERB WHAT`, by a clock that all processes share; `read PATH SUM` has the checksum
-of what was read. An attempt that was not cut off says `ends`.
+of the content. The diary of an attempt that was not interrupted has `ends`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Commit(NamedTuple):
-    """One commit: what it says, which files it changes, and all files as they are in it."""
+    """One commit: its subject, the files that it changes, and all files as they are in it."""
 
     subject: str
     changed: Sequence[str]
@@ -48,8 +48,8 @@ class Plan(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the demo has left behind. `files` are those of the checkout. `commits` are in order, the
-    first one is how it began; None if there is no git."""
+    """What the demo has left behind. `files` are those of the checkout. `commits` are in order,
+    starting with the first state; None if there is no git."""
 
     events: Sequence[Event]
     files: Files
@@ -70,17 +70,17 @@ class Attempt(NamedTuple):
         return self.entries[-1][1] == "ends"
 
     def did(self, verb: str, what: str) -> bool:
-        """Whether it says so."""
+        """Whether the diary has this entry."""
         return any(entry[1:] == (verb, what) for entry in self.entries)
 
     def last_read(self, path: str) -> str:
-        """The checksum of what it read last in a file."""
+        """The checksum of what it last read in a file."""
         read = [what for _at, verb, what in self.entries if verb == "read"]
         return next((one.split()[1] for one in reversed(read) if one.split()[0] == path), "")
 
 
 def attempts_in(diaries: Sequence[Sequence[str]]) -> list[Attempt]:
-    """Every attempt, in the order in which they began."""
+    """Every attempt, in the order in which they started."""
     found = []
     for diary in filter(None, diaries):
         entries = [entry_of(line) for line in diary]
@@ -90,7 +90,7 @@ def attempts_in(diaries: Sequence[Sequence[str]]) -> list[Attempt]:
 
 
 def audit(plan: Plan, found: Evidence) -> list[Finding]:
-    """Everything that must be so, whatever the agents did and whatever happened to them."""
+    """Everything that must hold, whatever the agents did and whatever happened to them."""
     together = never_together(found.events)
     return [
         _once_each(plan, found),
@@ -107,7 +107,7 @@ def audit(plan: Plan, found: Evidence) -> list[Finding]:
     ]
 
 
-# What came of the tasks
+# The results of the tasks
 
 
 def _once_each(plan: Plan, found: Evidence) -> Finding:
@@ -138,7 +138,7 @@ def _each_edit_once(plan: Plan, found: Evidence) -> Finding:
 
 
 def _nothing_else(plan: Plan, found: Evidence) -> Finding:
-    """Whether taking these edits away leaves the files of the beginning, to the byte."""
+    """Whether removing these edits leaves the original files, to the byte."""
     question = "apart from these edits, every file is unchanged to the byte"
     ours = {line for task in plan.tasks for line in _lines_of(plan, found, task)}
     for path in sorted({*found.files, *_expected(plan)}):
@@ -176,7 +176,7 @@ def _lines_of(plan: Plan, found: Evidence, task: str) -> list[bytes]:
     ]
 
 
-# What is in git
+# The history of git
 
 
 def _one_commit_each(plan: Plan, found: Evidence) -> Finding:
@@ -196,8 +196,8 @@ def _one_commit_each(plan: Plan, found: Evidence) -> Finding:
 
 
 def _each_commit_whole(plan: Plan, found: Evidence) -> Finding:
-    """Whether each commit is the one before plus the lines of its task, and the last one is what is
-    in the checkout."""
+    """Whether each commit is the one before plus the lines of its task, and the last one equals the
+    checkout."""
     question = "each commit adds the edits of its task to the one before, and nothing else"
     if not found.commits:
         return Finding(question, None, "there is no git here")
@@ -219,7 +219,7 @@ def _each_commit_whole(plan: Plan, found: Evidence) -> Finding:
 
 
 def waited(found: Evidence, first: str, second: str, path: str) -> Finding:
-    """Whether a task waited for another, and went on with what that one had made of a file."""
+    """Whether a task waited for another, and continued from that one's version of a file."""
     question = f"{second} waited for {path}, and continued from what {first} had written"
     attempts = [one for one in attempts_in(found.diaries) if one.task == second]
     was_told = any(one.did("stale", path) for one in attempts)
@@ -249,7 +249,7 @@ def _stood_in_line(found: Evidence, task: str, path: str) -> bool:
 
 
 def yielded(found: Evidence, older: str, younger: str) -> Finding:
-    """Whether the younger of a circle was undone, and done again after the older."""
+    """Whether the younger task of a deadlock was undone, and done again after the older."""
     question = f"{younger} yielded to {older} in a deadlock, was undone, and was done after it"
     changes = [event.data for event in found.events if event.type == "task_changed"]
     reasons = [task["reason"] for task in changes if task["name"] == younger]
@@ -275,5 +275,5 @@ def crashed(plan: Plan, found: Evidence, task: str, path: str) -> Finding:
 
 
 def checksum(content: bytes) -> str:
-    """As the agents write it down."""
+    """In the form in which the agents record it."""
     return f"{zlib.crc32(content):08x}"

@@ -1,13 +1,13 @@
 """The stage of the demo of tasks: a small shop, a list of eight tasks, and what each agent does.
 
-All of it is made up, and small enough to read: the files have one line each. The list says nothing
-of files. Which ones a task touches is known to its agent alone, and found out at the write.
+All of it is made up, and small enough to read: the files have one line each. The list names no
+files. Only its agent knows which files a task touches, and Holdfast learns it at the write.
 
     shop/            the repository, with tasks.toml
     agent.py         every agent
     parts.json       what the agents do
-    marks/           where they meet
-    dispatch.log     what the dispatchers print
+    marks/           by which they meet
+    dispatch.log     the output of the dispatchers
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.manager.files.paths import LEDGER_FOLDER
 SLOTS = 5
 REPOSITORY = "shop"
 LIST = "tasks.toml"
-#: What is in the repository beside the application; no task writes it.
+#: Files in the repository beside the application; no task writes them.
 SETTINGS = (LIST, "holdfast.toml")
 DISPATCH_LOG = "dispatch.log"
 #: How long an agent thinks before a line, and in the middle of it.
@@ -49,7 +49,7 @@ PROMPTS = {
     "release": "Prepare the release.",
 }
 
-#: What comes after what.
+#: Which task comes after which others.
 AFTER: dict[str, Sequence[str]] = {
     "french": ("gift-cards", "dates", "receipts"),
     "guide": ("gift-cards", "dates", "receipts"),
@@ -67,7 +67,7 @@ STALLS = {"french": ENGLISH, "guide": GUIDE}
 #: A mark that the director leaves for the agents: by the ledger, a task waits for a file.
 WAITS = "waits"
 
-#: What each agent does, step by step. `when` holds an edit up, between reading and writing, until
+#: What each agent does, step by step. `when` delays an edit, between reading and writing, until
 #: another agent has come so far; `until` is a step of its own.
 PARTS: dict[str, list[dict[str, Any]]] = {
     "discounts": [
@@ -99,7 +99,7 @@ def application() -> dict[str, str]:
 
 
 def build(folder: str, pace: float) -> bool:
-    """Put everything where it belongs. False if there is no git for it."""
+    """Make the repository. False if there is no git for it."""
     root = f"{folder}/{REPOSITORY}"
     git = shutil.which("git")
     script = {"seconds": SECONDS * pace, "parts": PARTS}
@@ -117,7 +117,7 @@ def build(folder: str, pace: float) -> bool:
     os.mkdir(f"{folder}/marks")
     if git is not None:
         _begin_history(root)
-    # Made here and now, so that it is the nearest whatever lies above the temporary folder.
+    # Made here and now, so that no ledger above the temporary folder is nearer.
     os.mkdir(f"{root}/{LEDGER_FOLDER}")
     return git is not None
 
@@ -131,7 +131,7 @@ def mark(folder: str, task: str, path: str) -> None:
 
 def task_list(folder: str, *, commit: bool) -> str:
     """The list, as a person would write it."""
-    # -I and -S: as little as possible of the interpreter, because they are many and short.
+    # -I and -S: the interpreter starts faster, because the agents are many and short.
     agent = [sys.executable, "-I", "-S", f"{folder}/agent.py", "{name}", "{prompt}"]
     lines = [f"slots = {SLOTS}", f"commit = {_toml(commit)}", f"command = {_toml(agent)}"]
     for name, prompt in PROMPTS.items():
@@ -141,19 +141,19 @@ def task_list(folder: str, *, commit: bool) -> str:
 
 
 def _toml(value: object) -> str:
-    """Texts, lists of texts and truths are spelled in TOML as they are in JSON."""
+    """Texts, lists of texts and booleans have the same form in TOML as in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def environment() -> dict[str, str]:
     """The environment for the dispatcher and for git: nothing in it leads to another repository,
-    and no setting of the user's git (signatures, hooks, templates) has a say in this one."""
+    and no setting of the user's git (signatures, hooks, templates) applies to this one."""
     kept = {name: text for name, text in clean_environment().items() if name[:4] != "GIT_"}
     return {**kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def git(root: str, *words: str) -> bytes:
-    """What git says in the repository. Raises DemoError."""
+    """The output of git in the repository. Raises DemoError."""
     done = subprocess.run(
         ["git", "-C", root, *words], env=environment(), stdin=subprocess.DEVNULL,
         capture_output=True, check=False,

@@ -1,7 +1,7 @@
-"""What happened in the demo of tasks, told from the ledger, in the order in which it makes sense.
+"""What happened in the demo of tasks, read from the ledger, in an order that people can follow.
 
-In the ledger a file passes from one task to the next in one step with the end of the first. People
-want to hear of the end first, so what goes on is told after that.
+In the ledger a file passes from one task to the next in the same transaction that ends the first.
+People expect to read of the end first, so the consequences are printed after it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DONE, FAILED, QUEUED, WORKING = "done", "failed", "queued", "working"
 
 
 class News(NamedTuple):
-    """One thing that happened, to a task."""
+    """One event of a task."""
 
     at: int
     who: str
@@ -51,24 +51,24 @@ class Story:
         self.seen = 0
         self.began = 0
         self.ended = 0
-        #: The last word on each task.
+        #: The latest record of each task.
         self.tasks: dict[str, Mapping[str, Any]] = {}
         self.waits: list[Wait] = []
-        #: Which attempts came to nothing, and why.
+        #: Which attempts were undone, and why.
         self.undone: list[tuple[str, str]] = []
         #: Which task has which files, by grant.
         self._files: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._waiting: dict[tuple[str, str], Wait] = {}
-        #: Told when the task that has given up its files has ended.
+        #: Printed when the task that has given up its files has ended.
         self._later: dict[str, list[News]] = {}
         self._cut: set[str] = set()
 
     def read(self, events: Iterable[Event]) -> list[News]:
-        """Go on with these. What is worth telling."""
+        """Continue with these events. The news worth printing."""
         return [news for event in events for news in self._see(event)]
 
     def cut_off(self) -> list[str]:
-        """The dispatcher was killed: which tasks were out."""
+        """The dispatcher was killed: which tasks were in progress."""
         out = [name for name, task in self.tasks.items() if task["state"] == WORKING]
         self._cut.update(out)
         return out
@@ -111,7 +111,7 @@ class Story:
         return [News(event.at, task, text, YELLOW)]
 
     def _task_of(self, event: Event) -> str:
-        """The task that a holder works on."""
+        """The task of a holder."""
         id = event.data["holder"]["id"]
         return next((name for name, task in self.tasks.items() if task["item"] == id), id)
 
@@ -146,7 +146,7 @@ class Story:
             del self._waiting[key]
         after = self._next(name, f"as it was before {name}")
         if name in self._cut:
-            self._cut.discard(name)  # it was told with the dispatcher
+            self._cut.discard(name)  # it was reported with the dispatcher
             return after
         text = why
         if why.startswith(YIELDED):
@@ -157,14 +157,14 @@ class Story:
         return [News(event.at, name, f"{text} {put_back}", RED), *after]
 
     def _circle(self, why: str) -> str:
-        """The circle as the ledger tells it, with the names of the tasks."""
+        """The deadlock as the ledger describes it, with the names of the tasks."""
         told = why.partition(": ")[2].replace("would wait", "waits")
         for name, task in self.tasks.items():
             told = told.replace(task["item"] or name, name)
         return told
 
     def _next(self, name: str, what: str) -> list[News]:
-        """Those that waited for a task that has ended."""
+        """The tasks that waited for one that has ended."""
         return [news._replace(text=f"{news.text} {what}") for news in self._later.pop(name, ())]
 
 

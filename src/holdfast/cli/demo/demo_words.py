@@ -1,4 +1,4 @@
-"""How a demo speaks: titles, sentences, news with their moment, and what its checks have found."""
+"""How a demo prints: titles, sentences, news with their time, and the results of its checks."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Words:
         self.colours = not quiet and colours()
 
     def title(self, text: str) -> None:
-        """Begin something new."""
+        """Start a section."""
         self.line("")
         self.line(self.painted(text, BOLD))
 
     def say(self, text: str) -> None:
-        """Words of our own."""
+        """A paragraph."""
         for line in wrapped(text, WIDTH - 2):
             self.line(f"  {line}")
 
     def paste(self, text: str) -> None:
-        """Words that somebody may copy: in one piece, however long."""
+        """Text that a person may copy: in one piece, however long."""
         self.line(f"  {text}")
 
     def pause(self) -> None:
@@ -53,7 +53,7 @@ class Words:
             out(text)
 
     def news(self, seconds: float, who: str, text: str, colour: str, width: int) -> list[str]:
-        """The lines that say what happened, when and to whom; `width` is that of the names."""
+        """The lines of one piece of news: when, who, and what; `width` is that of the names."""
         first, *rest = wrapped(text, WIDTH - 10 - width)
         at = self.painted(f"{seconds:6.1f}", DIM)
         lines = [f"{at}  {plain(who):<{width}}  {self.painted(first, colour)}"]
@@ -74,6 +74,6 @@ class Words:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """A text in lines of a width; what has no blanks in it stays in one piece."""
+    """A text in lines of a width; a word is never broken."""
     found = textwrap.wrap(plain(text), width, break_on_hyphens=False, break_long_words=False)
     return found or [""]

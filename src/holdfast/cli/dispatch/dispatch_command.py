@@ -1,4 +1,4 @@
-"""dispatch, decide, gaps: many agents, each sent out when all it needs is free."""
+"""dispatch, decide, gaps: many agents, each started when everything it needs is free."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MARKS = {DISPATCHED: "->", COMPLETED: "ok", ERROR: "!!"}
 
 
 def dispatch(call: Call) -> int:
-    """Do a list of tasks, or all that a manifest of screens names, until everything is done."""
+    """Run a list of tasks, or a manifest of screens, until everything is done."""
     context = CommandContext(call)
     if call.flag("forget"):
         return _forget(call, context, context.open([]))
@@ -88,7 +88,7 @@ def dispatch(call: Call) -> int:
 
 
 def decide(call: Call) -> int:
-    """Say what becomes of the findings for a controller, or of the changes of a task."""
+    """Decide on the findings for a controller, or on the changes of a task."""
     manager = CommandContext(call).open([])
     if not call.words:
         return show_undecided(call, manager)
@@ -116,7 +116,7 @@ def decide(call: Call) -> int:
 
 
 def gaps(call: Call) -> int:
-    """Show the files that agents wanted to write and were not given."""
+    """Show the files that agents were refused to write."""
     manager = CommandContext(call).find([])
     found = _gaps(manager) if manager is not None else []
     of_tasks = undeclared(manager) if manager is not None else []
@@ -140,7 +140,7 @@ def gaps(call: Call) -> int:
 
 
 def _gaps(manager: LockManager) -> list[tuple[Gap, bool]]:
-    """Those of the present work, each with whether its controller still lacks the file."""
+    """The gaps of the present work, each with whether its controller still lacks the file."""
     work = transactions.noted(manager, assignment.NOTE)
     if work is None:
         return []
@@ -161,20 +161,20 @@ def _row(gap: Gap, missing: bool) -> list[Cell]:
 
 
 def _person(may: str, manager: LockManager | None = None) -> str:
-    """Who decides, for the ledger. Raises UsageError if that is an agent, as far as it is known
-    before the ledger is open and, with it, by who is above us."""
+    """The person who decides, for the ledger. Raises UsageError for an agent, as far as one can be
+    recognised before the ledger is open and, with it, by the processes above us."""
     hint = "ask the person you work for"
     me = person(may, hint, at_a_terminal=False, manager=manager)
     return f"{me.id}, at the command line"
 
 
-# Beginning
+# Starting
 
 
 def _sandboxed(call: Call) -> bool:
-    """Whether agents run with what sandbox there is. Before anything is written, and while there
-    is one thread only. Raises SandboxError if the kernel cannot have one and the caller did not
-    say that this will do."""
+    """Whether an incomplete sandbox or none is accepted for agents. Called before anything is
+    written, and while there is only one thread. Raises SandboxError if the kernel supports no
+    sandbox and the caller does not accept that."""
     if version(call, "agents run") and (unnoticed := seccomp.lacks()):
         talk(f"holdfast: refused writes are not recorded: {unnoticed}")
     return is_best_effort(call)
@@ -219,7 +219,7 @@ def _forget(call: Call, context: CommandContext, manager: LockManager) -> int:
 
 
 def _amend(manager: LockManager, pipeline: Pipeline, by: str) -> None:
-    """Queue again those controllers whose agents wanted more files than they had."""
+    """Queue again the controllers whose agents needed more files than they had."""
     missing: dict[str, list[str]] = {}
     for gap, is_missing in _gaps(manager):
         if is_missing:
@@ -239,7 +239,7 @@ def _amend(manager: LockManager, pipeline: Pipeline, by: str) -> None:
 
 @contextmanager
 def _page(call: Call, manager: LockManager, pipeline: Pipeline) -> Iterator[None]:
-    """The page, for as long as it works, if somebody wants to see it."""
+    """The page, for as long as the work lasts, if it was requested."""
     if not call.flag("serve"):
         yield
         return
@@ -253,7 +253,7 @@ def _page(call: Call, manager: LockManager, pipeline: Pipeline) -> Iterator[None
 
 
 def _run(manager: LockManager, pipeline: Pipeline) -> bool:
-    """Work until all is done. True if somebody interrupted it, or asked it to stop."""
+    """Work until all is done. True if it was interrupted, or asked to stop."""
     stopped = threading.Event()
     asked = stop_requests.asked_at(manager)
     with _interrupts(pipeline, stopped):
@@ -269,7 +269,7 @@ def _run(manager: LockManager, pipeline: Pipeline) -> bool:
 
 @contextmanager
 def _interrupts(pipeline: Pipeline, stopped: threading.Event) -> Iterator[None]:
-    """The first interrupt lets the agents finish that are out, the second ends them."""
+    """The first interrupt lets the running agents finish, the second ends them."""
 
     def heard(number: int, frame: object) -> None:
         if stopped.is_set():
@@ -288,7 +288,7 @@ def _interrupts(pipeline: Pipeline, stopped: threading.Event) -> Iterator[None]:
 
 
 class _Watch:
-    """A line for each thing that happens."""
+    """Prints one line per event."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet

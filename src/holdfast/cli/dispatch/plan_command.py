@@ -1,4 +1,4 @@
-"""plan: what depends on what, before any agent is sent out: of tasks, or of screens."""
+"""plan: what depends on what, before any agent starts: of tasks, or of screens."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from holdfast.work.tasks.exclusion import Excluded
     from holdfast.work.tasks.lists.task import Task, TaskList
 
-#: How many lines of a table are shown before the rest is counted.
+#: How many lines of a table are shown; the rest is counted.
 LINES_MAX = 40
 SHARED_MAX = 12
 #: How many screens are named in one line.
@@ -183,7 +183,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _tell_absent(found: Plan) -> None:
-    """What is not there, as far as that is likely to be a mistake: models and views need not be."""
+    """Report missing paths that are likely mistakes: models and views may be missing."""
     for part, told, hint in _MISTAKES:
         paths = [one.path for one in found.absent if one.part == part]
         if paths:

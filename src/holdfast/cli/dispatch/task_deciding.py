@@ -30,7 +30,7 @@ _VERBS = ("approve", "reject")
 
 
 def tasks_in_review(manager: LockManager) -> list[TaskRecord]:
-    """All that wait for a decision. One whose dispatcher is gone does not."""
+    """All tasks that wait for a decision, except those whose dispatcher is gone."""
 
     def look(view: View) -> list[TaskRecord]:
         found = [one for one in task_records.tasks_in(view) if one.state == task_states.REVIEWING]
@@ -47,7 +47,7 @@ def task_to_decide(manager: LockManager, name: str) -> TaskRecord | None:
 
 
 def show_undecided(call: Call, manager: LockManager) -> int:
-    """Which tasks wait for a decision."""
+    """Show which tasks wait for a decision."""
     waiting = tasks_in_review(manager)
     if call.flag("json"):
         document({"tasks": [one.to_data() for one in waiting]})
@@ -59,14 +59,14 @@ def show_undecided(call: Call, manager: LockManager) -> int:
 
 
 def has_screens(manager: LockManager) -> bool:
-    """Whether there is work of screens, whose findings are decided on as well."""
+    """Whether there is work on screens, whose findings are decided on as well."""
     from holdfast.work.screens.assignment import NOTE
 
     return transactions.noted(manager, NOTE) is not None
 
 
 def unknown_task(manager: LockManager, name: str) -> UsageError:
-    """What a person is told who names no task."""
+    """The error for a name that no task has."""
     waiting = listed(one.name for one in tasks_in_review(manager))
     said = f"these wait for a decision: {waiting}" if waiting else "no task waits for a decision"
     more = "; for a controller, add approve or reject" if has_screens(manager) else ""
@@ -76,8 +76,8 @@ def unknown_task(manager: LockManager, name: str) -> UsageError:
 def decide_on_task(
     call: Call, manager: LockManager, record: TaskRecord, person: Callable[[], str]
 ) -> int:
-    """Show what a task has changed, or approve or reject it. `person` says who decides, and raises
-    if that is an agent."""
+    """Show what a task has changed, or approve or reject it. `person` returns the person who
+    decides, and raises for an agent."""
     verb = call.words[1] if len(call.words) == 2 else ""
     by = person() if verb else ""
     if not verb and call.flag("json"):
@@ -111,12 +111,12 @@ def decide_on_task(
 
 
 def files_in_words(record: TaskRecord) -> str:
-    """Which files a task has changed."""
+    """The files that a task has changed."""
     return listed(record.files) or "it changed no file"
 
 
 def _asked(record: TaskRecord) -> str:
-    """What a person at a terminal answers; nothing for later."""
+    """The answer of a person at a terminal; empty for later."""
     while True:
         try:
             answer = input(f"\n{plain(record.name)}: approve, reject or later? ").strip().lower()
@@ -139,7 +139,7 @@ def _diff(manager: LockManager, record: TaskRecord) -> str:
 
 
 def _visible(line: str) -> str:
-    """A line of a diff: tabs are ordinary there, anything else that cannot be seen is not."""
+    """A line of a diff: tabs stay, other invisible characters are shown."""
     return "\t".join(map(plain, line.split("\t")))
 
 

@@ -1,4 +1,4 @@
-"""dispatch and decide, for plain lists of tasks."""
+"""dispatch, for plain lists of tasks."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ from holdfast.work.tasks.undeclared_writes import undeclared
 if TYPE_CHECKING:
     from holdfast.cli.command_context import CommandContext
 
-#: Said of tasks only; manifests have none of them.
+#: Options of task lists only; manifests have none of them.
 OPTIONS = ("task", "only", "retry-failed", "keep-failed", "slots")
 
 
 def is_for_tasks(call: Call, manager: LockManager | None) -> bool:
-    """Whether a line is about tasks: it says so, or what it goes on with are tasks."""
+    """Whether a command line is about tasks: by its options or its list, or because it continues
+    tasks."""
     if any(call.flag(name) for name in OPTIONS) or (call.words and is_list(call.words[0])):
         return True
     goes_on = call.flag("resume") and not call.words
@@ -54,7 +55,7 @@ def is_for_tasks(call: Call, manager: LockManager | None) -> bool:
 
 
 def _is_newest(manager: LockManager) -> bool:
-    """Whether the last work that was begun here is a list of tasks."""
+    """Whether the work that was started last is a list of tasks."""
     from holdfast.work.screens.assignment import NOTE
 
     last = _last_list(manager)
@@ -65,7 +66,7 @@ def _is_newest(manager: LockManager) -> bool:
 def dispatch_tasks(call: Call, context: CommandContext, manager: LockManager) -> int:
     """Do the tasks of a list, as many at once as there are slots."""
     _demand_main_checkout(context, manager)
-    is_best_effort(call)  # which changes nothing here, but is not to be misspelt
+    is_best_effort(call)  # has no effect here, but a wrong value is refused
     slots, wrong = _slots(call)
     try:
         tasks = _tasks(call, context, manager)
@@ -118,7 +119,7 @@ def forget_tasks(call: Call, context: CommandContext, manager: LockManager) -> i
 
 
 def _demand_main_checkout(context: CommandContext, manager: LockManager) -> None:
-    """The ledger of a linked worktree is in the main checkout, and that is where tasks are done."""
+    """The ledger of a linked worktree is in the main checkout, and tasks run only there."""
     assert manager.tree is not None
     root, here = manager.tree.root, os.path.realpath(context.folder)
     checkout = checkout_of(root, here)
@@ -129,7 +130,7 @@ def _demand_main_checkout(context: CommandContext, manager: LockManager) -> None
         )
 
 
-# What is to be done
+# The list
 
 
 def _tasks(call: Call, context: CommandContext, manager: LockManager) -> TaskList:
@@ -166,7 +167,7 @@ def _was_in_review(manager: LockManager, name: str) -> bool:
 
 
 def _slots(call: Call) -> tuple[int | None, UsageError | None]:
-    """How many agents work at once; and what is wrong with what was given."""
+    """How many agents work at once; and the mistake in the option, if any."""
     from holdfast.work.screens.layout import SLOTS_MAX
 
     try:
@@ -179,7 +180,7 @@ def _slots(call: Call) -> tuple[int | None, UsageError | None]:
 
 
 def _both(error: TasksError, wrong: UsageError) -> TasksError:
-    """A wrong list, beside an option that is wrong: told together, the option first."""
+    """A wrong list and a wrong option: both are reported, the option first."""
     problems = Problems(error.fields["file"])
     problems.add("", f"{wrong.message}; {wrong.hint}")
     for one in error.fields["problems"]:
@@ -189,14 +190,14 @@ def _both(error: TasksError, wrong: UsageError) -> TasksError:
 
 
 def _command(tasks: TaskList) -> str:
-    """What a person types to go on with a list."""
+    """What a person types to continue a list."""
     if tasks.name == COMMAND_LINE:
         return "holdfast dispatch --resume"
     return f"holdfast dispatch {shlex.quote(tasks.name)}"
 
 
 def _introduce(work: TaskDispatcher, tasks: TaskList, done: list[TaskRecord]) -> None:
-    """The call of the agent, before anything is started."""
+    """Show the call of the agent before anything starts."""
     wanted = [task for task in tasks if work.flow.wants(task.name)]
     count = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
     part = f"{len(wanted)} of the " if len(wanted) < len(tasks) else ""
@@ -250,7 +251,7 @@ def _run(manager: LockManager, work: TaskDispatcher, watch: Watch) -> bool:
 
 @contextmanager
 def _interrupts(work: TaskDispatcher, stopped: threading.Event, waits: Waits) -> Iterator[None]:
-    """The first interrupt lets the agents finish that are out, the second ends them."""
+    """The first interrupt lets the running agents finish, the second ends them."""
 
     def heard(number: int, frame: object) -> None:
         if stopped.is_set():
@@ -258,7 +259,7 @@ def _interrupts(work: TaskDispatcher, stopped: threading.Event, waits: Waits) ->
             return
         stopped.set()
         said = "holdfast: waiting for the running agents; press Ctrl-C again to end them "
-        told = in_words(waits.found)  # what was found last: the ledger is not asked here
+        told = in_words(waits.found)  # the last result: a signal handler cannot query the ledger
         talk_at_once(f"{said}and undo their tasks" + (f"\n  {told}" if told else ""))
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}

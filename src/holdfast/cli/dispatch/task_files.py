@@ -1,4 +1,4 @@
-"""Which files are work: a list of tasks, or a manifest of screens."""
+"""Which files are work: lists of tasks, and manifests of screens."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from holdfast.cli.parser import UsageError
 
 
 def refuse_other(path: str) -> None:
-    """Raise UsageError for a file that is no list of tasks, unless it looks like a manifest."""
+    """Raise UsageError for a file that is not a list of tasks, unless it looks like a manifest."""
     if not os.path.lexists(path):
         raise UsageError(
             f"{path}: there is no such file",
             hint='name a list of tasks: tasks.toml, TODO.md, or --task "what to do"',
         )
     if path.endswith(".json"):
-        return  # the one who reads it says what is wrong with it
+        return  # the manifest's reader reports the mistakes in it
     try:
         with open(path, "rb") as file:
             start = file.read(4096).lstrip()[:1]

@@ -1,4 +1,4 @@
-"""What is said of files that tasks wanted to write and had not declared."""
+"""Reports of files that tasks tried to write and had not declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of tasks whose dispatcher is gone, with tasks left."""
+"""Unfinished lists of tasks whose dispatcher is gone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from holdfast.manager.manager import LockManager
 
 
-#: What the records of lists begin with (`work.tasks.records`). Where there is none, nothing more is
-#: imported: `status` is to be quick.
+#: The prefix of the records of lists (`work.tasks.task_records`). Without such a record nothing
+#: more is imported, because `status` must be quick.
 _LISTS = "work:tasks:"
 
 

@@ -1,4 +1,4 @@
-"""What a dispatcher says of its tasks: a line for each event, and a table at the end."""
+"""What a dispatcher prints about its tasks: a line for each event, and a table at the end."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _MARKS = {
 }  # fmt: skip
 _COLOURS = {task_states.FAILED: RED, task_states.SKIPPED: YELLOW, task_states.REVIEWING: YELLOW}
 _INDENT = " " * 14
-#: How many lines of output are told of an attempt that is made again, and of each failed task at
-#: the end; and of how many tasks then. All of it was told when it happened, and is in a file.
+#: How many lines of output are shown of an attempt that is retried, and of each failed task at the
+#: end; and of how many tasks then. All of it was printed when it happened, and is in a file.
 _LINES_AGAIN, _LINES_LAST, _FAILED_LAST = 3, 5, 10
 
 
 class Watch:
-    """A line for each thing that happens to a task. Called by many threads."""
+    """Prints one line per event of a task. Called by many threads."""
 
     def __init__(self, *, quiet: bool) -> None:
-        """If `quiet`, only what a person has to decide is told: work waits for that."""
+        """If `quiet`, only decisions that a person has to make are printed: work waits for them."""
         self._quiet = quiet
         self._begun = monotonic()
         self._last: dict[str, str] = {}
@@ -49,7 +49,7 @@ class Watch:
         self._lock = threading.Lock()
 
     def see(self, record: TaskRecord) -> None:
-        """A task has come to another state."""
+        """A task has changed its state."""
         mark = _MARKS.get(record.state, ".." if record.reason else "")
         if not mark or self._last.get(record.name) == record.state != task_states.QUEUED:
             return
@@ -59,7 +59,7 @@ class Watch:
             self._say([said, *_details(record)])
 
     def waits_for(self, undecided: list[str]) -> None:
-        """All that is left are tasks that a person decides on. Told once for each of them."""
+        """Everything that is left waits for a person. Printed once for each set of tasks."""
         if undecided and undecided != self._undecided:
             names = ", ".join(map(plain, undecided))
             self._say([f"??  all remaining tasks wait for a decision: {names}",
@@ -67,8 +67,8 @@ class Watch:
         self._undecided = undecided
 
     def waits(self, waits: Iterable[Wait]) -> None:
-        """Tasks wait for holders outside of the list. Told once for each task and holder,
-        as soon as it takes long."""
+        """Tasks wait for holders outside the list. Printed once for each task and holder, when the
+        wait gets long."""
         for one in waits:
             told = (one.task, one.holder)
             if told not in self._waits and one.waited >= PATIENCE_SECONDS * SECOND:
@@ -104,7 +104,7 @@ def _details(record: TaskRecord) -> list[str]:
 
 
 def _output(record: TaskRecord, most: int) -> list[str]:
-    """The end of what was printed by what failed, and where the rest is."""
+    """The end of the output of a failed command, and where the rest is."""
     if not record.log:
         return []
     if not record.tail:
@@ -117,8 +117,8 @@ def _output(record: TaskRecord, most: int) -> list[str]:
 
 
 def print_table(found: Sequence[TaskRecord], seconds: float, *, command: str, error: str) -> None:
-    """What has come of each task, and what a person can do about those that failed. `command` is
-    how the list is begun."""
+    """The result of each task, and what a person can do about failed ones. `command` starts the
+    list."""
     sheet = Sheet(terminal_width(), colours(), len(found))
     notes = [one.reason for one in found]
     out("\n".join(sheet.table_with_notes(_COLUMNS, [_row(one) for one in found], notes)))

@@ -1,7 +1,7 @@
-"""What the tasks of a dispatcher wait for that no task of its list has.
+"""Waits of tasks for holders outside their list.
 
-That one task waits for another is ordinary, and passes. A person who has locked a file, an agent or
-another list may keep a task waiting for hours; the operator has to know which.
+It is ordinary that one task waits for another, and passes. But a person who has locked a file, an
+agent or another list may keep a task waiting for hours; the operator has to know the holder.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     Question = Callable[[View], list[ConflictInfo]]
 
-#: How long a task waits before that is told.
+#: How long a task waits before that is printed.
 PATIENCE_SECONDS = 5.0
-#: How often the ledger is asked, unless that takes long, and about how many tasks that have not
-#: begun.
+#: How often the ledger is queried, unless a query takes long, and for how many tasks that have not
+#: started.
 LOOK_SECONDS = 1.0
 LOOK_PART = 20
 NOT_BEGUN_MAX = 20
@@ -41,8 +41,8 @@ NOT_BEGUN_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A task that waits for a holder outside of its list. `is_out` is whether an agent of it
-    runs; times are microseconds."""
+    """A task that waits for a holder outside its list. `is_out` is whether an agent of it is
+    running; times are microseconds."""
 
     task: str
     holder: str
@@ -53,7 +53,7 @@ class Wait:
 
 
 class Waits:
-    """Looks for them, and remembers what each task that has not begun wants."""
+    """Finds them, and remembers what each task that has not started wants."""
 
     def __init__(self, manager: LockManager, name: str) -> None:
         self._manager = manager
@@ -64,7 +64,7 @@ class Waits:
         self.found: list[Wait] = []
 
     def look(self) -> list[Wait]:
-        """Those of now, or of a moment ago: the ledger is asked for that once a second at most."""
+        """The waits of now, or of a moment ago: the ledger is queried at most once a second."""
         began = time.monotonic()
         if began >= self._due:
             questions = self._unbegun()
@@ -74,7 +74,7 @@ class Waits:
         return self.found
 
     def _unbegun(self) -> dict[str, tuple[int, Question]]:
-        """What the first items in line want, and since when."""
+        """What the first queued items want, and since when."""
         own = [item for item in self._desk.items()
                if item.status == QUEUED and not item.grant_id
                and item.data.get("list") == self._list]  # fmt: skip
@@ -126,7 +126,7 @@ class Waits:
 
 
 def _sentence(conflict: ConflictInfo, task: TaskRecord | None, now: int) -> str:
-    """Who has it, since when, until when, and what to do."""
+    """The holder, since when, until when, and what to do."""
     path, who = plain(conflict.path), plain(conflict.holder)
     since = duration(now - conflict.since)
     if conflict.kind == "reservation":
@@ -145,7 +145,7 @@ def _sentence(conflict: ConflictInfo, task: TaskRecord | None, now: int) -> str:
 
 
 def in_words(waits: Iterable[Wait]) -> str:
-    """What the agents that run wait for, in one line; empty if they do not wait."""
+    """What the running agents wait for, in one line; empty if none waits."""
     return "; ".join(
         f"{plain(one.task)} waits for {plain(one.path)}, which {plain(one.holder)} has locked"
         for one in waits if one.is_out

@@ -1,4 +1,4 @@
-"""What the events of lists of tasks say, as sentences."""
+"""The events of lists of tasks, as sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def sentence(type: str, data: Data) -> str:
-    """One event as a sentence; empty for what this does not know."""
+    """One event as a sentence; empty for an unknown type."""
     if is_of_task(type, data):
         return _worked(type, data)
     told = _TOLD.get(type)
@@ -63,7 +63,8 @@ def _yields(data: Data) -> str:
 
 
 def _worked(type: str, data: Data) -> str:
-    """What happens to the work item of a task; empty for what is told of every item alike."""
+    """What happens to the work item of a task; empty for events that are described alike for every
+    item."""
     name, inner = _said(data, "workflow", "a task"), data["data"]
     reason = f": {data['reason']}" if data.get("reason") else ""
     is_decided = data.get("phase") == "decided"
