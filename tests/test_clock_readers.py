@@ -53,7 +53,7 @@ ALLOWED = (
         cli/command_context cli/dispatch/task_dispatch
         gate/broker/control/git_includes gate/broker/leasing/command_leases
         gate/broker/leasing/committed_files gate/broker/leasing/git_lookahead
-        gate/broker/places/path_kinds
+        gate/broker/leasing/others_changes gate/broker/places/path_kinds
         gate/checked_write gate/door/client_events gate/door/hook_process gate/door/ledger_answer
         gate/git/commit_check gate/guard/before_command gate/guard/git_queries
         gate/guard/tree_verbs gate/guard/unclaimed_changes gate/lease_gate
@@ -100,7 +100,8 @@ ALLOWED = (
         "wall",
         """
         store/sqlite
-        gate/broker/calls/call_answers gate/broker/leasing/command_leases gate/file_stamps
+        gate/broker/calls/call_answers gate/broker/leasing/command_leases
+        gate/broker/leasing/leased_files gate/broker/leasing/others_changes gate/file_stamps
         gate/git/commit_index gate/git/hook_repair gate/guard/file_watch gate/guard/kept_files
         gate/guard/other_ledgers gate/guard/unclaimed_changes gate/pending_writes
         gate/sandbox/runner/scratch_folder

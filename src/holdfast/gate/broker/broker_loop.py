@@ -20,7 +20,7 @@ from holdfast.gate.broker.calls.attribute_calls import AttributeCalls
 from holdfast.gate.broker.calls.call_answers import Descriptor, WouldBlock
 from holdfast.gate.broker.calls.waiting_calls import WaitLine
 from holdfast.gate.broker.heard_calls import NAMES, Listener, signed
-from holdfast.gate.broker.leasing.command_leases import MustWait
+from holdfast.gate.broker.leasing.leased_files import MustWait
 from holdfast.gate.broker.left_running import (
     command_of,
     descendants,

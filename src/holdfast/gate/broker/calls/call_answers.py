@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from holdfast.gate.broker.calling_thread import Caller
     from holdfast.gate.broker.control.control_writes import ControlWrites
-    from holdfast.gate.broker.leasing.command_leases import Lease, Leases
+    from holdfast.gate.broker.leasing.command_leases import Leases
     from holdfast.gate.broker.leasing.git_lookahead import GitLookahead
+    from holdfast.gate.broker.leasing.leased_files import Lease
     from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.broker.places.path_lookup import Found
 

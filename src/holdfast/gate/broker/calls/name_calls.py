@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         CallContext,
     )
     from holdfast.gate.broker.calls.folder_rename import FolderRenames
-    from holdfast.gate.broker.leasing.command_leases import Lease
+    from holdfast.gate.broker.leasing.leased_files import Lease
 
 _REMOVE_FOLDER = 0x200
 _FOLLOW, _EMPTY = 0x400, 0x1000

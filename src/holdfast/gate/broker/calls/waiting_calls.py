@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.model import ConflictInfo, Request
-    from holdfast.gate.broker.leasing.command_leases import Leases, MustWait
+    from holdfast.gate.broker.leasing.command_leases import Leases
+    from holdfast.gate.broker.leasing.leased_files import MustWait
     from holdfast.manager.manager import LockManager
     from holdfast.store.contract import Waiter
 

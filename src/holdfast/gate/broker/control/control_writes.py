@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
     from holdfast.gate.broker.calling_thread import Caller
-    from holdfast.gate.broker.leasing.command_leases import Lease
+    from holdfast.gate.broker.leasing.leased_files import Lease
     from holdfast.gate.broker.places.path_kinds import PathKinds
     from holdfast.gate.broker.places.path_lookup import Found
     from holdfast.manager.files.control_files import Control, Controls

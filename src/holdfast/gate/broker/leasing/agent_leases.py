@@ -18,7 +18,8 @@ from holdfast.core import bulk_rules, rules
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Conflicts, Grant
 from holdfast.gate import pending_writes
-from holdfast.gate.broker.leasing.command_leases import Lease, Leases
+from holdfast.gate.broker.leasing.command_leases import Leases
+from holdfast.gate.broker.leasing.leased_files import Lease
 from holdfast.gate.rulebook import agent_family, agent_messages, event_decisions
 from holdfast.gate.rulebook.display_names import session_key
 from holdfast.gate.rulebook.outcomes import Denied, Halted, Leased
@@ -43,6 +44,8 @@ _HELD_BY = "held by "
 
 class AgentLeases(Leases):
     """The leases of one command of an agent. Only for the broker's single thread."""
+
+    _sees_all = False  # the gate makes its own decisions
 
     def __init__(
         self,
@@ -101,8 +104,8 @@ class AgentLeases(Leases):
 
     def was_another_s(self, lease: Lease) -> bool:
         """Changes by other commands of the same agent are not stale."""
-        self._follow()
-        return lease.shown in self._theirs
+        self.others.follow()
+        return lease.shown in self.others.released
 
     def _forget(self, path: str) -> None:
         lease = self.mine.pop(path)
@@ -209,9 +212,6 @@ class AgentLeases(Leases):
         ]  # fmt: skip
 
     # Stale content
-
-    def _is_behind(self) -> bool:
-        return True  # the gate's own decisions do not pass through here
 
     def _is_ours(self, event: Event) -> bool:
         return bool(event.data.get("holder") == self.holder.id)

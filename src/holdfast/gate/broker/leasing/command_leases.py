@@ -16,10 +16,9 @@ from __future__ import annotations
 import errno
 import os
 from _functools import partial  # type: ignore[import-not-found]  # functools takes longer
-from collections import deque
-from time import clock_gettime_ns, monotonic, time_ns
+from time import monotonic, time_ns
 
-from holdfast.core import bulk_rules, events, rules
+from holdfast.core import bulk_rules, rules
 from holdfast.core.errors import BadKeyError, HoldfastError
 from holdfast.core.model import (
     PATIENCE_DEFAULT_SECONDS,
@@ -32,6 +31,15 @@ from holdfast.core.model import (
 )
 from holdfast.core.sentences import circle_sentence, conflict_sentences
 from holdfast.gate.broker.calling_thread import lineage
+from holdfast.gate.broker.leasing.leased_files import (
+    Lease,
+    MustWait,
+    changed_at,
+    seen_of,
+    started_at,
+)
+from holdfast.gate.broker.leasing.others_changes import OthersChanges
+from holdfast.gate.broker.leasing.refusals import Refusals
 from holdfast.manager import transactions
 from holdfast.manager.files.realpath import plain
 from holdfast.manager.files.unfinished_edits import settles
@@ -42,7 +50,6 @@ from holdfast.manager.request_limits import one_line, to_write
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import TypeVar
 
     from holdfast.core.model import ConflictInfo, Decision, Event, Holder
     from holdfast.core.view import View
@@ -52,61 +59,21 @@ if TYPE_CHECKING:
     from holdfast.manager.files.paths import Place
     from holdfast.manager.manager import LockManager
 
-    T = TypeVar("T")
-
-#: How many refusals are remembered for requests from inside.
-REFUSALS_MAX = 50
 _RELEASED_AT_ONCE = 200
 _READS_MAX = 4096
 _CYCLE = "E_LOCK_CYCLE"
-_BOOTTIME = 7
-
-
-class Lease:
-    """One file that the command holds."""
-
-    __slots__ = (
-        "existed", "grant", "is_ahead", "moved_at", "path", "shown", "taken_at", "token", "told",
-    )  # fmt: skip
-
-    def __init__(self, path: str, shown: str, grant: Grant, existed: bool) -> None:
-        self.path = path
-        #: As the ledger spells it.
-        self.shown = shown
-        self.grant = grant.id
-        self.token = grant.token
-        #: Whether the file existed when the lease was taken. If not, the lease ends with the file.
-        self.existed = existed
-        #: The number of changes in git's folder when it was taken.
-        self.taken_at = 0
-        #: When another holder changed the file, if a process of the command may not have seen the
-        #: change, in nanoseconds of the wall clock; else 0.
-        self.moved_at = 0
-        #: The processes that know of that change.
-        self.told: set[int] = set()
-        #: Whether it was taken before the write (`git_lookahead`), which has not come yet.
-        self.is_ahead = False
-
-
-class MustWait(Exception):
-    """The call has to wait in line."""
-
-    def __init__(self, request: Request, path: str, seen: object) -> None:
-        super().__init__()
-        self.request = request
-        self.path = path
-        #: The state of the file at the refusal.
-        self.seen = seen
 
 
 class Leases:
     """The leases of one command. Only for the broker's single thread."""
 
+    #: Whether every decision in the command's name is made here.
+    _sees_all = True
+
     def __init__(self, manager: LockManager, holder: Holder, say: Callable[[str], None]) -> None:
         self.mine: dict[str, Lease] = {}
         self.holder = holder
-        #: The last refusals: the path, its holder, and the sentence.
-        self.refusals: deque[dict[str, str]] = deque(maxlen=REFUSALS_MAX)
+        self.refusals = Refusals()
         self.is_over = False
         #: Whether the lease stays on a name that was created and is gone again, or whose removal
         #: failed because it does not exist.
@@ -119,15 +86,10 @@ class Leases:
         self.say = say
         #: Processes that run a command for an agent of a client below, and that agent's name.
         self.agents: dict[int, str] = {}
-        self._said: set[tuple[str, str]] = set()
         self._own: set[str] = set()
         #: How many of the files of a grant are still held.
         self._counts: dict[str, int] = {}
-        self._began = time_ns()
-        #: The last event that was processed, and the last one that is known to exist.
-        self._seen = self._newest = self._head()
-        #: The paths that other holders have released since the broker started.
-        self._theirs: set[str] = set()
+        self.others = OthersChanges(manager, self._own, self._is_ours, self._lost)
         #: When a process last read a path, as announced by its own hook.
         self._reads: dict[tuple[int, str], int] = {}
 
@@ -176,7 +138,7 @@ class Leases:
         outcome = self._decide(request)
         if isinstance(outcome, Refusal):
             if waits and outcome.code != _CYCLE:
-                raise MustWait(request, found.path, _seen(found))
+                raise MustWait(request, found.path, seen_of(found.status))
             self._refuse_held(place.path, outcome.conflicts, caller)
         assert isinstance(outcome, Grant)
         return self._keep(outcome, found, place)
@@ -203,12 +165,11 @@ class Leases:
     def _place(self, found: Found) -> Place | None:
         known = len(found.path) if found.is_there else found.path.rindex("/")
         try:
-            place = self._tree.place_of(found.path, found.path, found.status, known)
+            return self._tree.place_of(found.path, found.path, found.status, known)
         except BadKeyError as error:
             if "root" in error.fields:
                 self._refuse(found.path, "", f"{error.message}; run the command there to write it")
             return None
-        return place
 
     def _request(
         self, footprint: tuple[tuple[str, ...], str, tuple[str, ...], tuple[str, ...]], why: str
@@ -221,7 +182,7 @@ class Leases:
 
     def _decide(self, request: Request) -> Grant | Refusal | Waiting:
         def decide() -> Grant | Refusal | Waiting:
-            return self._transact(
+            return self.others.transact(
                 lambda view: rules.acquire(view, request, wait=False, again=False)
             )
 
@@ -231,25 +192,6 @@ class Leases:
                 outcome = decide()
         except HoldfastError as error:
             raise self._trouble(error) from error
-        return outcome
-
-    def _transact(self, decide: Callable[[View], Decision[T]]) -> T:
-        """Decide in the ledger. The events of the decision are processed without another read."""
-        head = 0
-        history: tuple[Event, ...] = ()
-
-        def noted(view: View) -> Decision[T]:
-            nonlocal head, history
-            decision = decide(view)
-            head, history = view.head, decision.events
-            return decision
-
-        outcome = self._manager.store.transact(noted, deadline=monotonic() + DEADLINE_SECONDS)
-        self._newest = head + len(history)
-        # A repeated refusal is not an event of its own: the next event has its number.
-        if head == self._seen and not any(event.once for event in history):
-            for event in history:
-                self._heed(event)
         return outcome
 
     def _trouble(self, error: HoldfastError) -> OSError:
@@ -343,12 +285,7 @@ class Leases:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _tell(self, shown: str, by: str, sentence: str) -> None:
-        told = {"path": plain(shown), "by": by, "sentence": sentence}
-        if self.refusals and (self.refusals[-1]["path"], self.refusals[-1]["by"]) == (shown, by):
-            self.refusals.pop()  # a tool that retries in another way
-        self.refusals.append(told)
-        if (shown, by) not in self._said:
-            self._said.add((shown, by))
+        if self.refusals.add(shown, by, sentence):
             self.say(sentence)
 
     # Stale content
@@ -365,7 +302,7 @@ class Leases:
             return
         lease.told.add(process)
         read_at = self._reads.get((process, lease.path), 0)
-        if read_at <= lease.moved_at and _began_at(process) <= lease.moved_at:
+        if read_at <= lease.moved_at and started_at(process) <= lease.moved_at:
             self._tell(
                 lease.shown, "stale",
                 f"{plain(lease.shown)} was changed by another holder after {caller.name} (pid "
@@ -374,38 +311,7 @@ class Leases:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     def _moved_at(self, found: Found, shown: str) -> int:
-        """When another holder changed it since the broker started; 0 if none did."""
-        if found.status is not None:
-            changed = _changed_at(found.status)
-        elif found.folder >= 0:
-            changed = os.fstat(found.folder).st_mtime_ns
-        else:
-            return 0
-        if changed < self._began:
-            return 0
-        if self._is_behind():
-            self._follow()
-        return changed if shown in self._theirs else 0
-
-    def _is_behind(self) -> bool:
-        """Whether the ledger may have events that were not processed."""
-        return self._seen < self._newest
-
-    def _follow(self) -> None:
-        """Process the events of the ledger since the last time."""
-        for event in self._manager.store.events(self._seen):
-            self._heed(event)
-
-    def _heed(self, event: Event) -> None:
-        self._seen = event.seq
-        if event.type not in events.ENDINGS:
-            return
-        id = event.data["grant"] if event.subject is None else event.subject.id
-        if id not in self._own:
-            if not self._is_ours(event):
-                self._theirs.update(event.data["paths"])
-        elif event.type != events.LOCK_RELEASED:
-            self._lost(id)
+        return self.others.changed_at(found, shown, sees_all=self._sees_all)
 
     def _is_ours(self, _event: Event) -> bool:
         """Whether a lease that ended was the command's own, although the command did not take
@@ -420,14 +326,9 @@ class Leases:
                 self._tell(lease.shown, id, f"the lease on {plain(lease.shown)} was taken away: "
                            "holdfast log shows by whom")  # fmt: skip
 
-    def _head(self) -> int:
-        with self._manager.store.view(deadline=monotonic() + DEADLINE_SECONDS) as view:
-            return view.head
-
     def look_after(self) -> None:
         """Find out which leases were taken away. Called now and then."""
-        if self._head() != self._seen:
-            self._follow()
+        self.others.follow_if_behind()
 
     # Waiting in line
 
@@ -440,9 +341,9 @@ class Leases:
             return
         # Its last holder may have removed it before the call: then it was gone all the time.
         changed = changed_at(path, status)
-        if changed >= self._began:
-            self._follow()
-            lease.moved_at = changed if lease.shown in self._theirs else 0
+        if changed >= self.others.began:
+            self.others.follow()
+            lease.moved_at = changed if lease.shown in self.others.released else 0
 
     def waits_on(self, _stands: MustWait, _refusal: Refusal) -> bool:
         """Whether a call that was refused its place in line keeps waiting nevertheless, because
@@ -454,7 +355,8 @@ class Leases:
         shown = awaited.request.paths[0]
         conflicts = refusal.conflicts if isinstance(refusal, Refusal) else refusal
         if isinstance(refusal, Refusal) and refusal.code == _CYCLE:
-            self._tell(shown, "circle", _circle(self.holder.id, shown, refusal))
+            steps = plain(circle_sentence(self.holder.id, refusal.circle))
+            self._tell(shown, "circle", f"waiting for {plain(shown)} would deadlock: {steps}")
             return errno.EDEADLK
         sentence = conflict_sentences(conflicts, self._manager.now()) if conflicts else ""
         self._tell(shown, "wait", "gave up waiting: " + (plain(sentence) or plain(shown)))
@@ -488,7 +390,7 @@ class Leases:
         return self._request(to_write(place), self._why("written", caller))
 
     def _take_free(self, requests: list[Request]) -> list[Grant]:
-        return self._transact(partial(bulk_rules.take_free, requests=requests))
+        return self.others.transact(partial(bulk_rules.take_free, requests=requests))
 
     def take_all(
         self, caller: Caller, wanted: Sequence[tuple[str, os.stat_result | None]]
@@ -579,7 +481,7 @@ class Leases:
             heir = bulk_rules.heir(grant, self.holder, new_id(), reason=one_line(reason))
             return bulk_rules.exchange(view, [(grant.id, heir)])
 
-        moved = transactions.decide(self._manager, decide, self._deadline())
+        moved = transactions.decide(self._manager, decide, monotonic() + DEADLINE_SECONDS)
         if isinstance(moved, list) and moved:
             self._own.add(moved[0].id)
             self._counts[moved[0].id] = self._counts.pop(lease.grant)
@@ -588,53 +490,10 @@ class Leases:
                     other.grant, other.token = moved[0].id, moved[0].token
             lease.grant, lease.token = moved[0].id, moved[0].token
 
-    def _deadline(self) -> float:
-        return monotonic() + DEADLINE_SECONDS
-
     def _release(self, grants: list[str]) -> None:
         for start in range(0, len(grants), _RELEASED_AT_ONCE):
             some = grants[start : start + _RELEASED_AT_ONCE]
             try:
-                self._transact(partial(bulk_rules.release_each, ids=some))
+                self.others.transact(partial(bulk_rules.release_each, ids=some))
             except HoldfastError as error:
                 self._tell("", error.code, f"could not release a lease: {error.message}")
-
-
-def _circle(me: str, shown: str, refusal: Refusal) -> str:
-    steps = plain(circle_sentence(me, refusal.circle))
-    return f"waiting for {plain(shown)} would deadlock: {steps}"
-
-
-def _seen(found: Found) -> tuple[int, ...] | None:
-    return seen_of(found.status)
-
-
-def seen_of(status: os.stat_result | None) -> tuple[int, ...] | None:
-    """The values that distinguish one state of a file from another."""
-    if status is None:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _changed_at(status: os.stat_result) -> int:
-    return max(status.st_ctime_ns, status.st_mtime_ns)
-
-
-def changed_at(path: str, status: os.stat_result | None) -> int:
-    """When a file last changed. A missing file was removed when its folder changed, or earlier."""
-    if status is not None:
-        return _changed_at(status)
-    try:
-        return os.stat(os.path.dirname(path)).st_mtime_ns
-    except OSError:
-        return time_ns()
-
-
-def _began_at(process: int) -> int:
-    """When a process started, by the wall clock; a hundredth of a second early rather than late."""
-    from holdfast.manager.owners.liveness import read_stat
-
-    found = read_stat(process)
-    ticks = 0 if found is None else int(found[1][19])
-    since_boot = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    return time_ns() - clock_gettime_ns(_BOOTTIME) + since_boot

@@ -40,13 +40,8 @@ import stat
 from holdfast.core.keys import kind
 from holdfast.core.model import WRITE
 from holdfast.core.sentences import circle_sentence
-from holdfast.gate.broker.leasing.command_leases import (
-    Lease,
-    Leases,
-    MustWait,
-    changed_at,
-    seen_of,
-)
+from holdfast.gate.broker.leasing.command_leases import Leases
+from holdfast.gate.broker.leasing.leased_files import Lease, MustWait, changed_at, seen_of
 from holdfast.gate.broker.places.path_zones import PASSING
 from holdfast.gate.git.git_control_files import controls_of
 from holdfast.gate.sandbox.gaps.temp_names import has_random_name, named_after
@@ -249,11 +244,11 @@ class TaskLeases(Leases):
     ) -> None:
         """Refuse the rename of a folder with files that another holder changed since the attempt
         began: the task may have read them, so they are stale, as they would be at a write."""
-        self._follow()
+        self.others.follow()
         old = []
         for lease in taken:
             changed = changed_at(lease.path, were[lease.path])
-            if changed >= self._began and lease.shown in self._theirs:
+            if changed >= self.others.began and lease.shown in self.others.released:
                 lease.moved_at = changed
                 lease.told.add(caller.process)
                 old.append(lease)
