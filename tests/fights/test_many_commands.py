@@ -227,7 +227,7 @@ AS_BEFORE = ("touch src/a.py", "autoStash", "autostash", "stash pop")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:50])
-def test_nobody_is_refused_for_nothing_and_no_damage_is_missed(
+def test_no_refusal_is_needless_and_no_damage_is_missed(
     template: Path, tmp_path: Path, command: str
 ) -> None:
     changed, succeeds = really_changed(template, tmp_path / "free", command)

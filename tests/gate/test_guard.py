@@ -54,7 +54,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         "printf '%s\\n' '--- app/x.py' '+++ app/x.py' '@@ -1 +1 @@' -app/x.py +new | patch -p0",
     ],
 )
-def test_what_another_holds_cannot_be_written_by_a_command(shop: Shop, command: str) -> None:
+def test_a_command_cannot_write_a_file_of_another_holder(shop: Shop, command: str) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     said = bob.ask(command)
@@ -85,7 +85,7 @@ def test_what_a_command_plainly_writes_is_leased(shop: Shop, command: str, held:
     assert ann.held() == held
 
 
-def test_an_ignored_file_that_another_holds_is_refused_all_the_same(shop: Shop) -> None:
+def test_an_ignored_file_of_another_holder_is_refused_too(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("notes.log", "ann\n")
     assert bob.ask("echo bob > notes.log").kind == "deny"
@@ -117,7 +117,7 @@ def test_a_refused_command_contends_like_an_edit(shop: Shop) -> None:
     assert bob.ask("echo bob > app/x.py").kind == "halt"
 
 
-def test_to_remove_what_is_not_there_takes_no_lease(shop: Shop) -> None:
+def test_removing_a_missing_file_takes_no_lease(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     assert ann.run("rm -rf out; rm -f old.txt").kind == "quiet"
     assert ann.held() == []
@@ -127,13 +127,13 @@ def test_to_remove_what_is_not_there_takes_no_lease(shop: Shop) -> None:
     assert bob.run("echo y > gen/b.py").kind == "quiet"
 
 
-def test_what_another_is_about_to_make_is_not_removed(shop: Shop) -> None:
+def test_a_file_that_another_is_about_to_make_is_not_removed(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.edit("app/new.py", write=None)
     assert bob.ask("rm -f app/new.py").kind == "deny"
 
 
-def test_a_name_for_a_moment_is_nobodys_when_the_command_has_ended(shop: Shop) -> None:
+def test_a_temporary_file_is_free_when_the_command_has_ended(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     for worker, file in ((ann, "app/x.py"), (bob, "lib/y.py"), (ann, "app/x.py")):
         command = f"tr a-z A-Z < {file} > tmp.txt && mv tmp.txt {file}"
@@ -147,7 +147,7 @@ def test_a_name_for_a_moment_is_nobodys_when_the_command_has_ended(shop: Shop) -
     assert "tmp.txt" in ann.held()  # for it is still there
 
 
-def test_a_lease_on_what_never_came_to_be_ends_with_the_stop(shop: Shop) -> None:
+def test_a_lease_on_a_file_that_was_never_made_ends_with_the_stop(shop: Shop) -> None:
     ann = shop.worker("ann")
     ann.run("false && echo x > app/never.py; cp nope app/nor.py; true")
     assert ann.held() == ["app/never.py", "app/nor.py"]
@@ -155,7 +155,7 @@ def test_a_lease_on_what_never_came_to_be_ends_with_the_stop(shop: Shop) -> None
     assert ann.held() == []
 
 
-def test_names_that_no_lease_can_have_are_nobodys(shop: Shop) -> None:
+def test_names_that_cannot_be_leased_pass(shop: Shop) -> None:
     ann = shop.worker("ann")
     assert ann.ask("rm -f $'a\\tb'; echo x > ./" + "n" * 300).kind in ("allow", "quiet")
 
@@ -193,7 +193,7 @@ def test_a_blocked_agent_writes_nothing_by_any_command(shop: Shop, command: str)
     ["ls -la > /dev/null 2>&1", "cat app/x.py | head", "git status; git diff", "grep -rn x app",
      "cd app && cat x.py", "holdfast blockers", "holdfast status 2>&1 | tail -3"],
 )  # fmt: skip
-def test_a_blocked_agent_may_look_and_call_holdfast(shop: Shop, command: str) -> None:
+def test_a_blocked_agent_may_read_and_call_holdfast(shop: Shop, command: str) -> None:
     assert blocked(shop).ask(command).kind == "quiet"
 
 
@@ -254,7 +254,7 @@ def test_a_refused_agent_can_call_holdfast(shop: Shop) -> None:
      "rm .holdfast/ledger.db", "cd .holdfast && : > off",
      "mv .holdfast elsewhere", "ln -sf x .holdfast/off"],
 )  # fmt: skip
-def test_an_agent_may_not_write_what_is_holdfasts_own(shop: Shop, command: str) -> None:
+def test_an_agent_may_not_write_holdfasts_own_files(shop: Shop, command: str) -> None:
     said = shop.worker("ann").ask(command)
     assert said.kind == "deny"
     assert "a person can" in said.reason
@@ -286,7 +286,7 @@ def test_settings_with_our_hooks_are_kept_from_agents(shop: Shop, file: str, com
     assert ann.ask(command).kind == "deny"
 
 
-def test_a_command_that_only_looks_leaves_nothing_behind(shop: Shop) -> None:
+def test_a_command_that_only_reads_leaves_nothing_behind(shop: Shop) -> None:
     ann = shop.worker("ann")
     ann.run("ls; cat app/x.py; git status; git log --oneline | head -3")
     assert not (shop.root / ".holdfast/aside").exists()
@@ -439,7 +439,7 @@ def test_a_formatter_on_ones_own_files_passes(shop: Shop) -> None:
 # Speed
 
 
-def test_alone_a_command_that_looks_costs_next_to_nothing(shop: Shop) -> None:
+def test_alone_a_command_that_reads_costs_next_to_nothing(shop: Shop) -> None:
     ann = shop.worker("ann")
     ann.ask("ls")
     best = min(_took(lambda: ann.ask("ls -la")) for _ in range(20))

@@ -55,7 +55,7 @@ ACROSS = [
 
 @pytest.mark.parametrize("command", ACROSS)
 @pytest.mark.parametrize("client", ["claude", "codex"])
-def test_what_is_held_in_another_repository_is_not_written_from_here(
+def test_a_file_held_in_another_repository_is_not_written_from_here(
     here: Path, there: Path, bob: Session, command: str, client: str
 ) -> None:
     assert bob.write(there / "app/x.py", "bob\n") == ""
@@ -77,7 +77,7 @@ def test_from_outside_of_any_repository_too(
     assert kept_files.all_running(str(there)) == []
 
 
-def test_what_is_free_is_leased_where_it_lies(here: Path, there: Path, ann: Session) -> None:
+def test_a_free_file_is_leased_in_its_own_repository(here: Path, there: Path, ann: Session) -> None:
     assert ann.run("echo a > app/x.py; echo b > ../there/lib/y.py; cd ../there; touch new") == ""
     assert owners(here) == {"app/x.py": "claude:ann"}
     assert owners(there) == {"lib/y.py": "claude:ann", "new": "claude:ann"}
@@ -101,7 +101,7 @@ def test_all_or_nothing_over_both(here: Path, there: Path, bob: Session, how: st
     assert list((here / ".holdfast/busy").iterdir()) == []
 
 
-def test_what_is_refused_here_is_not_taken_there(
+def test_if_one_ledger_refuses_nothing_is_taken_in_the_other(
     here: Path, there: Path, ann: Session, tmp_path: Path
 ) -> None:
     zed = gated(tmp_path / "zed")  # asked after `there`
@@ -140,7 +140,9 @@ def test_a_program_that_is_sent_elsewhere_is_watched_there(
         )  # as its owner reads it
 
 
-def test_what_a_program_changed_elsewhere_is_told_and_free(there: Path, ann: Session) -> None:
+def test_a_file_that_a_program_changed_elsewhere_is_reported_and_free(
+    there: Path, ann: Session
+) -> None:
     told = ann.run(f"cd ../there && {sneaky('app/x.py')}")
     assert "1 unleased file changed: app/x.py." in told
     assert owners(there) == {}
@@ -322,14 +324,14 @@ def test_after_an_edit_elsewhere_the_owner_is_not_busy_any_more(
     assert f"app/x.py ({called(there, 'ann')})" in bob.run(sneaky("app/x.py"))
 
 
-def test_who_stays_at_home_leaves_no_file(here: Path, ann: Session) -> None:
+def test_an_agent_that_stays_at_home_leaves_no_file(here: Path, ann: Session) -> None:
     ann.write(here / "app/x.py")
     ann.run("echo x > lib/y.py; make || true")
     ann.tell("Stop")
     assert not (here / other_ledgers.FOLDER).exists()
 
 
-def test_what_lies_in_no_repository_passes(here: Path, ann: Session, tmp_path: Path) -> None:
+def test_a_file_in_no_repository_passes(here: Path, ann: Session, tmp_path: Path) -> None:
     assert ann.run("echo x > ../outside.txt; mkdir -p ../d; cp README.md ../d/; rm -rf ../d") == ""
     assert owners(here) == {}
     sh(tmp_path, "mkdir bare && cd bare && git init -q && echo x > f && git add f")
@@ -345,7 +347,7 @@ def test_a_repository_that_is_switched_off_is_not_asked(
 
 
 @pytest.mark.parametrize("command", ["rm -rf ..", "rm -rf ../../{0}", "mv ../here ../gone"])
-def test_the_folder_that_a_repository_lies_in_is_not_removed(
+def test_a_folder_that_contains_a_repository_is_not_removed(
     here: Path, ann: Session, command: str
 ) -> None:
     assert ".holdfast" in ann.ask(command.format(here.parent.name))

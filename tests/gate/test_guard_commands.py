@@ -172,7 +172,7 @@ def said_with_a_gate(template: Path, root: Path, command: str) -> str:
 
 
 @pytest.mark.parametrize(("command", "expected"), COMMANDS, ids=lambda value: value[:50])
-def test_nobody_is_refused_for_nothing_and_no_damage_is_missed(
+def test_no_refusal_is_needless_and_no_damage_is_missed(
     template: Path, tmp_path: Path, command: str, expected: str
 ) -> None:
     changed, _succeeds = really_changed(template, tmp_path / "free", command)

@@ -65,7 +65,7 @@ def hurt_by(shop: Shop, bob: Worker, path: str = "app/x.py") -> str:
     return str(shop.events("damage")[-1].data["id"])
 
 
-def test_what_was_to_be_told_when_a_hook_was_killed_is_told_by_the_next(shop: Shop) -> None:
+def test_a_message_that_a_killed_hook_owed_is_sent_by_the_next(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann's work\n")
     id = hurt_by(shop, bob)
@@ -74,7 +74,7 @@ def test_what_was_to_be_told_when_a_hook_was_killed_is_told_by_the_next(shop: Sh
     assert ann.pending() == ""
 
 
-def test_what_was_to_be_told_when_the_ledger_was_busy_is_told_by_the_next(
+def test_a_message_owed_while_the_ledger_was_busy_is_sent_by_the_next(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
@@ -92,7 +92,7 @@ def test_what_was_to_be_told_when_the_ledger_was_busy_is_told_by_the_next(
     assert not edit_marks.is_called(str(shop.root), ann.holder.key)
 
 
-def test_what_comes_while_an_agent_is_told_something_is_told_next(shop: Shop) -> None:
+def test_a_message_that_arrives_during_another_is_sent_next(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann's work\n")
     ann.write("app/z.py", "ann's work\n")
@@ -125,7 +125,7 @@ def test_owners_are_called_before_the_command_is_forgotten(
     assert "holdfast undo" in ann.pending()
 
 
-def test_what_changed_again_since_is_not_undone(shop: Shop) -> None:
+def test_a_file_that_has_changed_again_is_not_undone(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     ann.write("app/z.py", "ann\n")
@@ -169,7 +169,7 @@ def test_a_file_that_changed_a_moment_ago_is_compared_by_its_content(
     assert kept_files.has_changed(file, kind, stamp, name)
 
 
-def test_a_file_that_another_was_about_to_make_is_taken_away_again(shop: Shop) -> None:
+def test_undo_removes_a_file_that_another_was_about_to_make(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.edit("app/new.py", write=None)
     bob.run(sneaky("app/new.py"))
@@ -178,14 +178,14 @@ def test_a_file_that_another_was_about_to_make_is_taken_away_again(shop: Shop) -
     assert not (shop.root / "app/new.py").exists()
 
 
-def test_a_command_that_failed_is_looked_at_too(shop: Shop) -> None:
+def test_a_command_that_failed_is_checked_too(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     said = bob.run(f"{sneaky('app/x.py')}; exit 3", code=3)
     assert "holdfast undo" in said.context
 
 
-def test_what_the_owner_does_itself_meanwhile_is_no_damage(shop: Shop) -> None:
+def test_a_change_by_the_owner_itself_is_no_damage(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     ann.write("app/z.py", "ann\n")
@@ -195,7 +195,7 @@ def test_what_the_owner_does_itself_meanwhile_is_no_damage(shop: Shop) -> None:
     assert shop.events("damage") == []
 
 
-def test_another_file_of_an_owner_who_is_at_work_is_damaged_all_the_same(shop: Shop) -> None:
+def test_another_file_of_an_owner_at_work_counts_as_damaged(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     ann.write("app/z.py", "ann\n")
@@ -226,7 +226,7 @@ def test_an_owner_whose_program_ended_meanwhile_may_have_done_it(shop: Shop) -> 
     assert bob.ended("make test").context == ""
 
 
-def test_an_owner_that_only_looks_around_did_not_do_it(shop: Shop) -> None:
+def test_an_owner_that_only_reads_did_not_do_it(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     bob.ask("make test")
@@ -235,7 +235,7 @@ def test_an_owner_that_only_looks_around_did_not_do_it(shop: Shop) -> None:
     assert "holdfast undo" in bob.ended("make test").context
 
 
-def test_what_came_free_meanwhile_is_no_damage(shop: Shop) -> None:
+def test_a_change_to_a_file_that_came_free_is_no_damage(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     bob.ask("make test")
@@ -256,7 +256,7 @@ def test_a_file_that_was_only_touched_is_not_damaged(shop: Shop) -> None:
     assert shop.events("damage") == []
 
 
-def test_of_a_sub_agents_files_the_parent_is_told_too(shop: Shop) -> None:
+def test_the_parent_is_told_of_damage_to_a_sub_agents_files(shop: Shop) -> None:
     child, ann, bob = shop.worker("ann", "kid"), shop.worker("ann"), shop.worker("bob")
     child.write("app/x.py", "child\n")
     bob.run(sneaky("app/x.py"))
@@ -283,7 +283,7 @@ def test_an_end_without_a_beginning_says_nothing(shop: Shop) -> None:
     assert shop.worker("ann").ended("make").kind == "quiet"
 
 
-def test_what_is_too_large_is_remembered_but_not_kept(
+def test_too_large_a_file_is_recorded_but_not_kept(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_files, "KEPT_BYTES_MAX", 100)
@@ -296,7 +296,7 @@ def test_what_is_too_large_is_remembered_but_not_kept(
     assert "too large" in done.left[0][1]
 
 
-def test_what_is_too_large_to_be_read_is_told_by_its_size_and_time(
+def test_a_file_too_large_to_read_is_compared_by_its_size_and_time(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_files, "HASHED_BYTES_MAX", 50)
@@ -317,7 +317,7 @@ def test_a_second_command_reads_nothing_again_that_did_not_change(
     bob.run("make -v")
 
 
-def test_an_aside_that_cannot_be_written_stops_nobody(
+def test_a_folder_for_contents_that_cannot_be_written_stops_no_command(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
@@ -364,7 +364,7 @@ def test_undo_puts_back_what_a_command_hurt(shop: Shop) -> None:
     assert (shop.root / "app/x.py").read_text() == "ann\n"
 
 
-def test_undo_of_what_never_was_says_so(shop: Shop) -> None:
+def test_undo_of_unknown_damage_says_so(shop: Shop) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "-C", str(shop.root), "undo", "nothing"],
         capture_output=True, text=True, timeout=60, check=False,
@@ -373,7 +373,7 @@ def test_undo_of_what_never_was_says_so(shop: Shop) -> None:
     assert "nothing" in done.stderr
 
 
-def test_what_there_is_to_tell_is_told_with_a_command_that_cannot_be_watched(shop: Shop) -> None:
+def test_messages_are_sent_with_a_command_that_cannot_be_watched(shop: Shop) -> None:
     ann, bob, cid = shop.worker("ann"), shop.worker("bob"), shop.worker("cid")
     ann.write("app/x.py", "ann\n")
     cid.write("lib/y.py", "cid\n")

@@ -67,7 +67,7 @@ def test_records_of_version_1_are_read() -> None:
     )
 
 
-def test_what_is_written_now_is_of_version_2_and_read_again() -> None:
+def test_new_records_are_of_version_2_and_can_be_read() -> None:
     damage = Damage.of(event("damage", DAMAGE_1))
     assert damage.to_data() == {**DAMAGE_1, "version": 2}
     assert Damage.of(event("damage", damage.to_data())) == damage
@@ -91,7 +91,7 @@ def test_a_record_of_a_newer_version_is_not_guessed_at(
     assert caught.value.fields == {"record": "damage", "seq": 7, "version": version}
 
 
-def test_undo_of_what_a_newer_version_wrote_says_so(shop: Shop) -> None:
+def test_undo_of_a_newer_versions_record_says_so(shop: Shop) -> None:
     note = {**DAMAGE_1, "version": 3}
     transactions.note(shop.manager, "damage", note, name=damage_name("9c41d07e"))
     with pytest.raises(RecordVersionError):
@@ -99,7 +99,7 @@ def test_undo_of_what_a_newer_version_wrote_says_so(shop: Shop) -> None:
     assert transactions.noted(shop.manager, damage_name("9c41d07e")) is not None
 
 
-def test_to_be_told_what_only_a_newer_version_can_read_stops_nobody(shop: Shop) -> None:
+def test_a_message_that_only_a_newer_version_can_read_stops_no_agent(shop: Shop) -> None:
     ann = shop.worker("ann")
     for id, version in (("1", 3), ("2", 2)):
         data = {**TOLD_1, "id": id, "by_key": BOB, "version": version}
@@ -232,7 +232,7 @@ def test_a_command_that_left_nothing_behind_decides_nothing(
     assert decisions == []
 
 
-def test_several_commands_of_whose_end_nobody_heard_are_one_decision(
+def test_several_commands_whose_ends_were_not_reported_are_one_decision(
     shop: Shop, decisions: list[str]
 ) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
@@ -250,7 +250,7 @@ def test_several_commands_of_whose_end_nobody_heard_are_one_decision(
     assert decisions == ["decided", "decided"]  # one for each that hears of it
 
 
-def test_what_is_no_damage_any_more_is_not_written(shop: Shop) -> None:
+def test_a_change_that_is_no_longer_damage_is_not_recorded(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     ann.write("app/z.py", "ann\n")

@@ -88,7 +88,7 @@ def test_the_rest_of_the_settings_can_be_changed(ann: Session, root: Path) -> No
     assert owners(root) == {LOCAL: "claude:ann"}
 
 
-def test_an_edit_that_takes_our_hooks_away_is_refused(ann: Session, root: Path) -> None:
+def test_an_edit_that_removes_our_hooks_is_refused(ann: Session, root: Path) -> None:
     before = (root / LOCAL).read_text()
     found = settings(root, LOCAL)
     del found["hooks"]["PreToolUse"]
@@ -147,7 +147,7 @@ def test_codex_features_can_be_set_but_not_this_one(cid: Session, root: Path) ->
 
 @pytest.mark.parametrize("client", ["claude", "codex"])
 @pytest.mark.parametrize("name", [".holdfast/off", ".holdfast/ledger.db", ".holdfast/new/x"])
-def test_the_ledger_is_nobodys_to_edit(root: Path, client: str, name: str) -> None:
+def test_no_agent_may_edit_the_ledger(root: Path, client: str, name: str) -> None:
     reason = Session("ann", root, client).write(root / name, "x")
     assert "it belongs to Holdfast" in reason
     assert "ask your user" in reason
@@ -206,7 +206,7 @@ def test_hooks_that_are_not_ours_are_files_like_any_other(ann: Session, root: Pa
     [f"echo '{{}}' > {LOCAL}", f"rm {LOCAL}", "rm -rf .claude", f"sed -i /hook/d {HOOKS}",
      "rm -rf .codex", "git clean -fdx .claude", "rm -rf .holdfast"],
 )  # fmt: skip
-def test_by_a_command_nothing_of_it_is_changed(ann: Session, command: str) -> None:
+def test_no_command_changes_any_of_these_files(ann: Session, command: str) -> None:
     assert "a person can" in ann.ask(command)
 
 

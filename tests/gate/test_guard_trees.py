@@ -36,7 +36,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
      "git checkout -f other", "git stash && git pull && git stash pop", "git stash push app",
      "git -C app stash", "git switch --discard-changes other", "git stash --all"],
 )  # fmt: skip
-def test_a_verb_that_takes_away_anothers_changes_is_refused(shop: Shop, command: str) -> None:
+def test_a_verb_that_would_lose_anothers_changes_is_refused(shop: Shop, command: str) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     bob.write("lib/y.py", "bob\n")
@@ -133,7 +133,7 @@ def test_stash_pop_is_refused_if_it_brings_back_what_another_holds_now(shop: Sho
     assert bob.held() == []
 
 
-def test_what_a_line_put_away_itself_comes_back_whatever_was_put_away_before(shop: Shop) -> None:
+def test_a_line_may_restore_its_own_stash_whatever_was_stashed_before(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     sh(shop.root, "echo old > app/x.py && git stash -q")
     ann.edit("app/x.py", write=None)
@@ -143,7 +143,7 @@ def test_what_a_line_put_away_itself_comes_back_whatever_was_put_away_before(sho
     assert text(shop, "lib/y.py") == "bob\n"
 
 
-def test_what_both_branches_changed_alike_is_not_changed_by_a_merge(shop: Shop) -> None:
+def test_a_merge_does_not_change_what_both_branches_changed_alike(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     sh(shop.root, "echo same >> app/z.py && git commit -qam here")
     sh(shop.root, "git checkout -q other && echo same >> app/z.py && git commit -qam there")
@@ -184,7 +184,7 @@ def test_autostash_is_stash(shop: Shop) -> None:
     assert bob.ask("git rebase --no-autostash other").kind == "quiet"
 
 
-def test_a_rebase_that_is_called_off_takes_everything_back(shop: Shop) -> None:
+def test_an_aborted_rebase_changes_every_file_back(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     sh(shop.root, "echo mine >> lib/y.py && git commit -qam mine")
     sh(shop.root, "git rebase other", code=1)
@@ -192,7 +192,7 @@ def test_a_rebase_that_is_called_off_takes_everything_back(shop: Shop) -> None:
     assert "app/x.py" in bob.ask("git rebase --abort").reason
 
 
-def test_what_cannot_be_known_passes(shop: Shop) -> None:
+def test_a_verb_whose_effect_is_unknown_passes(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     for command in ("git checkout no-such-branch", "git checkout $BRANCH", "git merge nowhere",
@@ -237,14 +237,14 @@ def test_a_sub_agent_works_with_what_its_parent_holds_but_not_with_its_siblings(
     assert child.ask("git stash").kind == "deny"
 
 
-def test_what_a_dead_agent_held_stops_nobody(shop: Shop) -> None:
+def test_files_of_a_dead_agent_stop_no_command(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     shop.kill("ann")
     assert bob.ask("git stash").kind == "quiet"
 
 
-def test_a_person_who_holds_is_somebody_too(shop: Shop) -> None:
+def test_files_that_a_person_holds_count_too(shop: Shop) -> None:
     bob = shop.worker("bob")
     shop.manager.ask("dora", write_paths=["app/x.py"])
     (shop.root / "app/x.py").write_text("dora\n")

@@ -33,7 +33,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 MANY = 'python3 -c \'import os; os.mkdir("v"); [open(f"v/{{i}}", "w") for i in range({})]\''
 
 
-def test_what_a_program_changed_is_told_and_left_free(shop: Shop) -> None:
+def test_files_that_a_program_changed_are_reported_and_left_free(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     said = ann.run(f"mkdir gen; {sneaky('app/x.py')}; {sneaky('gen/new.py')}")
     assert said.context == (
@@ -48,7 +48,7 @@ def test_what_a_program_changed_is_told_and_left_free(shop: Shop) -> None:
     assert ann.held() == ["gen/new.py"]
 
 
-def test_one_file_is_told_as_one(shop: Shop) -> None:
+def test_one_file_is_reported_in_the_singular(shop: Shop) -> None:
     told = shop.worker("ann").run(sneaky("app/x.py")).context
     assert "1 unleased file changed: app/x.py. If you changed it and" in told
 
@@ -68,13 +68,13 @@ def test_many_files_are_one_line(shop: Shop) -> None:
         "make -v",  # nothing
     ],
 )
-def test_of_what_an_agent_holds_it_is_told_nothing(shop: Shop, command: str) -> None:
+def test_an_agents_own_files_are_not_reported(shop: Shop, command: str) -> None:
     ann = shop.worker("ann")
     ann.write("app/x.py", "ann\n")
     assert ann.run(command).context == ""
 
 
-def test_of_what_others_hold_nothing_is_told_but_damage(shop: Shop) -> None:
+def test_of_files_of_others_only_damage_is_reported(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     bob.write("app/z.py", "bob\n")
     ann.ask("make test")
@@ -85,7 +85,7 @@ def test_of_what_others_hold_nothing_is_told_but_damage(shop: Shop) -> None:
     assert (ann.held(), bob.held()) == ([], ["app/z.py"])
 
 
-def test_what_a_person_has_locked_is_held(shop: Shop) -> None:
+def test_a_file_that_a_person_has_locked_counts_as_held(shop: Shop) -> None:
     shop.manager.ask("dora", write_paths=["app/z.py"])
     ann = shop.worker("ann")
     ann.ask("make test")
@@ -93,7 +93,7 @@ def test_what_a_person_has_locked_is_held(shop: Shop) -> None:
     assert "unleased" not in ann.ended("make test").context
 
 
-def test_what_was_dirty_before_is_not_told(shop: Shop) -> None:
+def test_a_file_that_was_dirty_before_is_not_reported(shop: Shop) -> None:
     ann = shop.worker("ann")
     (shop.root / "app/z.py").write_text("a person's\n")
     settled(shop.root / "app/z.py")
@@ -105,7 +105,7 @@ def test_what_was_dirty_before_is_not_told(shop: Shop) -> None:
     ["app/__pycache__/x.pyc", ".pytest_cache/last", "node_modules/a/i.js", "dist/o.js", ".coverage",
      "app/x.tmp", "app/known.tmp", "ignored.log", "build/o.js"],
 )  # fmt: skip
-def test_caches_and_what_git_ignores_are_not_worth_a_word(shop: Shop, path: str) -> None:
+def test_caches_and_ignored_files_are_not_reported(shop: Shop, path: str) -> None:
     sh(shop.root, "echo > app/known.tmp; git add app/known.tmp; git commit -qm known")
     settled(shop.root / "app/known.tmp")
     (shop.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def test_caches_and_what_git_ignores_are_not_worth_a_word(shop: Shop, path: str)
     assert (shop.root / path).read_text().endswith("sneaky\n")
 
 
-def test_what_an_agent_was_told_it_is_not_told_again_for_a_while(
+def test_a_file_is_not_reported_again_for_a_while(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
@@ -126,7 +126,7 @@ def test_what_an_agent_was_told_it_is_not_told_again_for_a_while(
     assert "app/x.py" in ann.run(sneaky("app/x.py")).context
 
 
-def test_what_changed_while_two_ran_is_told_to_both_and_nobodys(shop: Shop) -> None:
+def test_a_file_that_changed_while_two_ran_is_reported_to_both_and_free(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.ask("make ann")
     bob.ask("make bob")
@@ -141,7 +141,7 @@ def test_what_changed_while_two_ran_is_told_to_both_and_nobodys(shop: Shop) -> N
     assert kept_files.all_running(str(shop.root)) == []
 
 
-def test_of_a_command_in_the_background_nothing_is_told(shop: Shop) -> None:
+def test_nothing_is_reported_for_a_command_in_the_background(shop: Shop) -> None:
     ann = shop.worker("ann")
     ann.ask("npm run watch")
     (shop.root / "app/x.py").write_text("a person's\n")
@@ -150,9 +150,7 @@ def test_of_a_command_in_the_background_nothing_is_told(shop: Shop) -> None:
     assert ann.held() == []
 
 
-def test_nothing_is_decided_of_what_is_only_told(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_alone_decides_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     ann = shop.worker("ann")
     ann.ask("make test")
     (shop.root / "app/x.py").write_text("a person's\n")

@@ -46,7 +46,7 @@ def damage(root: Path) -> list[str]:
 TASK = {"id": "b1", "type": "shell", "status": "running"}
 
 
-def test_what_a_command_in_the_background_did_is_found_when_the_agent_rests(
+def test_effects_of_a_background_command_are_found_when_the_agent_rests(
     root: Path, ann: Session
 ) -> None:
     bob = Session("bob", root)
@@ -69,7 +69,7 @@ def test_what_a_command_in_the_background_did_is_found_when_the_agent_rests(
 
 
 @pytest.mark.parametrize("client", ["claude", "codex"])
-def test_a_command_that_was_broken_off_is_looked_at_when_the_user_speaks(
+def test_an_interrupted_command_is_checked_at_the_next_prompt(
     root: Path, ann: Session, client: str
 ) -> None:
     bob = Session("bob", root, client)
@@ -110,7 +110,7 @@ def test_the_owners_own_work_meanwhile_is_no_damage(root: Path, ann: Session) ->
     assert damage(root) == []
 
 
-def test_what_a_person_holds_is_not_called_damaged_after_so_long(root: Path) -> None:
+def test_after_so_long_a_persons_file_does_not_count_as_damaged(root: Path) -> None:
     bob = Session("bob", root)
     with LockManager.open(root) as manager:
         manager.ask("dora", write_paths=["app/x.py"])
@@ -120,7 +120,9 @@ def test_what_a_person_holds_is_not_called_damaged_after_so_long(root: Path) -> 
         assert damage(root) == []
 
 
-def test_what_changed_meanwhile_is_not_taken_for_the_commands(root: Path, ann: Session) -> None:
+def test_other_changes_meanwhile_are_not_attributed_to_the_command(
+    root: Path, ann: Session
+) -> None:
     bob = Session("bob", root)
     start(bob, "npm run watch", background=True)
     (root / "app/z.py").write_text("a person's\n")

@@ -210,7 +210,7 @@ def test_it_ends_when_nothing_is_left_to_keep(bench: Bench) -> None:
     assert bench.files == []
 
 
-def test_what_was_taken_for_a_time_of_its_own_is_not_renewed(bench: Bench) -> None:
+def test_a_lease_with_its_own_duration_is_not_renewed(bench: Bench) -> None:
     timed, other = bench.lease("a", ttl=SECONDS), bench.lease("b", OTHER)
     keeper = bench.start()
     until(lambda: bench.has_ended(keeper))
@@ -218,7 +218,7 @@ def test_what_was_taken_for_a_time_of_its_own_is_not_renewed(bench: Bench) -> No
     assert bench.types(other).count(events.LOCK_RENEWED) == 1
 
 
-def test_what_has_ended_stays_ended(bench: Bench) -> None:
+def test_a_lease_that_has_ended_stays_ended(bench: Bench) -> None:
     lease = bench.lease("a", seconds=0.01)
     time.sleep(0.05)
     keeper = bench.start()
@@ -263,7 +263,7 @@ def test_a_session_that_goes_on_in_a_new_process_has_a_new_one(bench: Bench) -> 
     assert not bench.has_ended(second)
 
 
-def test_what_the_session_had_elsewhere_outlives_no_client_here(bench: Bench) -> None:
+def test_the_sessions_leases_elsewhere_end_with_its_client(bench: Bench) -> None:
     here = bench.client
     bench.client = Witness(host="elsewhere", boot="b", namespace="n", pid=1, start=1)
     elsewhere = bench.lease("a", seconds=None)

@@ -250,7 +250,7 @@ def test_a_grant_is_good_for_the_processes_that_its_holder_starts(
 
 
 @LINUX_ONLY
-def test_a_grant_is_good_for_whoever_is_the_same_at_the_command_line(
+def test_a_grant_is_valid_for_the_same_holder_at_the_command_line(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its marks too: what a runner started may have outlived the processes between them."""
@@ -269,7 +269,7 @@ def test_a_grant_is_good_for_whoever_is_the_same_at_the_command_line(
         safe_write("app/x.rb", "new", grant_id=grant.id, manager=manager)
 
 
-def test_what_is_no_file_is_refused(repository: Path, manager: LockManager) -> None:
+def test_a_path_that_is_not_a_file_is_refused(repository: Path, manager: LockManager) -> None:
     os.mkfifo(repository / "app/pipe")
     grant = take(manager, "app/pipe", "port:5432")
     options: dict[str, Any] = {"grant_id": grant.id, "manager": manager}
@@ -472,9 +472,7 @@ def test_an_owner_that_cannot_be_kept_is_an_error_and_nothing_changes(
 
 
 @LINUX_ONLY
-def test_attributes_that_users_put_on_a_file_are_kept(
-    repository: Path, manager: LockManager
-) -> None:
+def test_user_attributes_of_a_file_are_kept(repository: Path, manager: LockManager) -> None:
     file = repository / "app/x.rb"
     try:
         os.setxattr(file, "user.note", b"mine")
@@ -530,7 +528,7 @@ def test_a_folder_or_a_file_that_may_not_be_written_is_an_error_and_nothing_chan
     assert leftovers(repository) == []
 
 
-def test_folders_that_were_made_for_nothing_are_removed(
+def test_folders_made_for_a_failed_write_are_removed(
     repository: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grant = take(manager, "made/deep/x")
@@ -679,7 +677,7 @@ while True:
 
 
 @LINUX_ONLY
-def test_somebody_who_swaps_all_the_time_gets_nothing_out(
+def test_a_process_that_keeps_swapping_folders_diverts_nothing(
     repository: Path, tmp_path: Path, manager: LockManager
 ) -> None:
     outside = tmp_path / "outside"

@@ -35,7 +35,7 @@ def absolute(root: Path, paths: tuple[str, ...]) -> set[str]:
     return {path if path.startswith("/") else f"{root}/{path}" for path in paths}
 
 
-def test_the_corpus_is_large_and_no_row_stands_twice() -> None:
+def test_the_corpus_is_large_and_has_no_row_twice() -> None:
     assert len(ROWS) >= 220
     assert len({row.command for row in ROWS}) == len(ROWS)
     assert sum(row.real for row in ROWS) >= 100
@@ -156,7 +156,7 @@ def test_a_reading_says_where_git_works(world: Path) -> None:
         ("while read f; do touch t; rm t; done", "", "t"),
     ],
 )
-def test_what_is_removed_and_was_not_there_is_told_apart(
+def test_a_removal_of_a_missing_file_is_distinguished(
     command: str, absent: str, fleeting: str, world: Path
 ) -> None:
     found = read(command, str(world))
@@ -199,7 +199,7 @@ def test_a_git_verb_in_an_unknown_folder_is_unsure(world: Path) -> None:
      "( ls", "{ ls", "case x in", "echo >", "ls )", "done", "echo ${x", "[[ a", "&& ls", "a=(1",
      "f() ", "while true; do", "x <<<", "fi", ";; ls", "| ls", "$((", "cat <(ls"],
 )  # fmt: skip
-def test_what_no_shell_takes_is_a_problem(command: str, world: Path) -> None:
+def test_text_that_no_shell_accepts_is_a_problem(command: str, world: Path) -> None:
     found = read(command, str(world))
     assert found.problem
     assert found.unsure
@@ -210,7 +210,7 @@ def test_what_no_shell_takes_is_a_problem(command: str, world: Path) -> None:
 
 @pytest.mark.skipif(BASH is None, reason="needs bash")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.command[:60])
-def test_bash_takes_every_row(row: Row) -> None:
+def test_bash_accepts_every_row(row: Row) -> None:
     done = subprocess.run(
         ["bash", "-n", "-c", row.command], capture_output=True, timeout=60, check=False
     )
@@ -430,7 +430,7 @@ LOOKERS = st.sampled_from(
 @settings(max_examples=300)
 @given(st.lists(st.tuples(LOOKERS, st.lists(NAMES, max_size=3)), min_size=1, max_size=4),
        st.sampled_from([" | ", " && ", "; ", " || ", "\n"]))  # fmt: skip
-def test_commands_that_only_look_write_nothing(
+def test_commands_that_only_read_write_nothing(
     commands: list[tuple[str, list[str]]], joint: str
 ) -> None:
     line = joint.join(" ".join([name, "--", *map(quote, words)]) for name, words in commands)
@@ -470,7 +470,7 @@ def test_the_text_of_a_quoted_here_document_is_never_a_command(text: str) -> Non
         ("cat 'a", False),
     ],
 )
-def test_only_what_is_proven_to_change_nothing_only_reads(
+def test_only_lines_proven_to_change_nothing_count_as_reading(
     tmp_path: Path, line: str, is_proven: bool
 ) -> None:
     assert read(line, str(tmp_path)).only_reads is is_proven

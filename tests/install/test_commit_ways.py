@@ -39,7 +39,7 @@ def person(repo: Repo) -> Actor:
 # Merges
 
 
-def test_a_merge_of_what_others_hold_is_refused_and_can_be_given_up(
+def test_a_merge_of_files_that_others_hold_is_refused_and_can_be_aborted(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
     repo.start("a.py", "b.py")
@@ -81,7 +81,7 @@ def test_a_merge_frees_what_it_changed(repo: Repo, ann: Actor, bob: Actor) -> No
     assert repo.held() == {"b.py": ANN_KEY, "c.py": BOB_KEY}
 
 
-def test_a_pull_that_merges_is_looked_at_as_well(repo: Repo, ann: Actor, bob: Actor) -> None:
+def test_a_pull_that_merges_is_checked_too(repo: Repo, ann: Actor, bob: Actor) -> None:
     repo.start("a.py", "b.py")
     repo.side("a.py")
     repo.side("b.py", branch="other")
@@ -124,7 +124,7 @@ def patch(repo: Repo, *names: str) -> Path:
     return file
 
 
-def test_a_patch_of_what_others_hold_is_refused_and_can_be_given_up(
+def test_a_patch_of_files_that_others_hold_is_refused_and_can_be_aborted(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
     repo.start("a.py", "b.py")
@@ -195,7 +195,7 @@ def test_commits_that_git_makes_itself_free_what_they_contain(
     bob.lease("a.py")
 
 
-def test_a_rebase_by_patches_is_refused_and_can_be_given_up(
+def test_a_rebase_by_patches_is_refused_and_can_be_aborted(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
     repo.start("a.py", "b.py")
@@ -209,7 +209,7 @@ def test_a_rebase_by_patches_is_refused_and_can_be_given_up(
     assert repo.subjects() == ["side", "start"]
 
 
-def test_a_commit_after_a_conflict_is_looked_at_whoever_began_it(
+def test_a_commit_after_a_conflict_is_checked_whoever_began_it(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
     repo.start("a.py", "b.py")
@@ -230,7 +230,7 @@ def test_a_commit_after_a_conflict_is_looked_at_whoever_began_it(
 
 @pytest.mark.parametrize("words", [("rebase",), ("rebase", "--apply"), ("merge", "--no-edit")],
                          ids=" ".join)  # fmt: skip
-def test_what_git_puts_aside_while_it_works_is_not_clean(
+def test_files_that_git_has_stashed_for_an_operation_are_not_clean(
     repo: Repo, ann: Actor, words: tuple[str, ...]
 ) -> None:
     """It comes back as it was, so it must not be anybody else's then."""

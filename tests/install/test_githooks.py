@@ -323,7 +323,7 @@ def test_no_repository_is_an_error_that_says_so(repo: Repo, tmp_path: Path) -> N
 # Ours
 
 
-def test_a_hook_that_says_no_stops_the_commit(repo: Repo) -> None:
+def test_a_hook_that_refuses_stops_the_commit(repo: Repo) -> None:
     repo.commit("a")
     repo.install()
     repo.codes.write_text('{"pre-commit": 7}')
@@ -351,7 +351,7 @@ def test_installing_again_changes_nothing(repo: Repo) -> None:
     assert picture(repo.hooks) == before
 
 
-def test_another_command_makes_it_outdated_and_is_written_anew(repo: Repo) -> None:
+def test_another_command_makes_it_outdated_and_rewrites_it(repo: Repo) -> None:
     repo.hook("pre-commit", "#!/bin/sh\necho theirs\n")
     git_hooks.install(str(repo.root), words=("/old/python", "-I", "-S", "/old/hook.py"))
     assert repo.states() == each("outdated")
@@ -390,7 +390,7 @@ def put_before(repo: Repo, name: str, code: int = 0, mode: int = 0o755) -> Path:
     return repo.hook(name, BEFORE.format(name=name, log=log, code=code), mode)
 
 
-def test_ours_is_asked_before_what_was_there_and_again_after_it(repo: Repo) -> None:
+def test_our_hook_runs_before_the_other_and_again_after_it(repo: Repo) -> None:
     for name in git_hooks.HOOKS:
         put_before(repo, name)
     repo.install()
@@ -401,7 +401,7 @@ def test_ours_is_asked_before_what_was_there_and_again_after_it(repo: Repo) -> N
     assert repo.seen() == around("a")
 
 
-def test_what_was_there_does_not_run_if_ours_says_no(repo: Repo) -> None:
+def test_the_other_hook_does_not_run_if_ours_refuses(repo: Repo) -> None:
     """It may put the work of others aside, or format it."""
     put_before(repo, "pre-commit")
     repo.install()
@@ -413,7 +413,7 @@ def test_what_was_there_does_not_run_if_ours_says_no(repo: Repo) -> None:
     assert repo.seen() == [["pre-commit first", ["a"]]]
 
 
-def test_if_what_was_there_says_no_that_counts(repo: Repo) -> None:
+def test_a_refusal_by_the_other_hook_counts(repo: Repo) -> None:
     put_before(repo, "pre-commit", code=3)
     repo.install()
     repo.write("a")
@@ -423,7 +423,7 @@ def test_if_what_was_there_says_no_that_counts(repo: Repo) -> None:
     assert repo.seen() == [["pre-commit first", ["a"]]]
 
 
-def test_what_was_staged_by_what_was_there_is_looked_at_too(repo: Repo) -> None:
+def test_files_that_the_other_hook_staged_are_checked_too(repo: Repo) -> None:
     repo.hook("pre-commit", "#!/bin/sh\necho x > more\ngit add more\n")
     repo.install()
     repo.write("a")
@@ -446,7 +446,7 @@ def test_a_post_commit_that_fails_does_not_keep_ours_from_running(repo: Repo) ->
     assert done.returncode == 5
 
 
-def test_what_was_not_executable_did_not_run_and_does_not_now(repo: Repo) -> None:
+def test_a_hook_that_was_not_executable_does_not_run_now_either(repo: Repo) -> None:
     put_before(repo, "pre-commit", code=1, mode=0o644)
     before = picture(repo.hooks)
     repo.install()
@@ -459,7 +459,7 @@ def test_what_was_not_executable_did_not_run_and_does_not_now(repo: Repo) -> Non
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o700, 0o644, 0o775])
-def test_taking_ours_away_puts_back_exactly_what_was_there(repo: Repo, mode: int) -> None:
+def test_removing_our_hook_restores_exactly_the_other(repo: Repo, mode: int) -> None:
     put_before(repo, "pre-commit", mode=mode)
     (repo.folder / "real hook").write_bytes(b"#!/bin/sh\nexit 0\n")
     (repo.folder / "real hook").chmod(0o755)
@@ -486,7 +486,7 @@ def test_a_link_that_was_there_still_runs(repo: Repo) -> None:
     assert ran_before(repo) == ["real"]
 
 
-def test_a_folder_that_was_made_is_taken_away_again(repo: Repo) -> None:
+def test_a_folder_that_was_made_is_removed_again(repo: Repo) -> None:
     shutil.rmtree(repo.hooks)
     assert repo.install() == each("installed")
     repo.install()
@@ -502,7 +502,7 @@ def test_a_folder_that_was_made_is_taken_away_again(repo: Repo) -> None:
     assert repo.hooks.exists()
 
 
-def test_what_is_not_understood_is_not_touched(repo: Repo) -> None:
+def test_a_hook_that_cannot_be_chained_is_not_touched(repo: Repo) -> None:
     def untouched(match: str) -> None:
         before = picture_or_folders(repo.hooks)
         with pytest.raises(GitHookError, match=match) as caught:
@@ -542,7 +542,7 @@ def picture_or_folders(folder: Path) -> object:
     ]  # fmt: skip
 
 
-def test_a_crash_between_keeping_and_writing_is_made_good(repo: Repo) -> None:
+def test_a_crash_between_keeping_and_writing_is_repaired(repo: Repo) -> None:
     put_before(repo, "pre-commit")
     before = picture(repo.hooks)
     os.link(repo.hooks / "pre-commit", repo.hooks / "pre-commit.holdfast-before")
@@ -647,7 +647,7 @@ def test_a_manager_that_sets_the_folder_again_does_not_get_past_us(repo: Repo) -
     assert not (repo.root / ".git/holdfast").exists()
 
 
-def test_settings_that_were_written_behind_ours_are_seen_and_made_good(repo: Repo) -> None:
+def test_settings_that_were_added_after_ours_are_noticed_and_repaired(repo: Repo) -> None:
     husky(repo)
     repo.install()
     settings = repo.root / ".git/config"
@@ -690,7 +690,7 @@ def test_settings_that_another_process_writes_are_waited_for(
 
 
 @pytest.mark.parametrize("name", ["moved", 'it\'s [a] "repo" *? \\ ümlaut'])
-def test_a_repository_that_was_moved_runs_what_it_would_without_us(repo: Repo, name: str) -> None:
+def test_a_repository_that_was_moved_runs_its_hooks_as_without_us(repo: Repo, name: str) -> None:
     husky(repo)
     log = str(repo.log).replace("'", "'\\''")
     repo.hook("pre-commit", f"echo x >> '{log}.before'\n", 0o644, repo.root / ".husky")
@@ -741,7 +741,7 @@ def test_a_hook_that_only_some_repositories_have_is_passed_on_if_it_is_there(rep
     assert "x" in ran_before(repo)
 
 
-def test_what_a_hook_is_given_comes_through_ours(repo: Repo) -> None:
+def test_a_hooks_arguments_and_input_pass_through_ours(repo: Repo) -> None:
     folder = repo.root / ".githooks"
     log = str(repo.log).replace("'", "'\\''")
     repo.git("config", "core.hooksPath", ".githooks")
@@ -770,7 +770,7 @@ def test_a_submodule_has_hooks_of_its_own(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("name", git_hooks.HOOKS)
-def test_a_hook_that_can_no_longer_be_run_is_seen_and_made_good(repo: Repo, name: str) -> None:
+def test_a_hook_that_can_no_longer_be_run_is_noticed_and_repaired(repo: Repo, name: str) -> None:
     repo.install()
     (repo.hooks / name).chmod(0o644)
     assert repo.states() == each("installed") | {name: "outdated"}
@@ -824,7 +824,7 @@ def test_huskys_hooks_still_run_under_their_names(repo: Repo) -> None:
     assert picture(folder) == before
 
 
-def test_a_hook_that_starts_itself_again_does_not_go_round_for_ever(repo: Repo) -> None:
+def test_a_hook_that_starts_itself_again_does_not_loop(repo: Repo) -> None:
     log = str(repo.log).replace("'", "'\\''")
     repo.hook(
         "pre-commit",
@@ -899,7 +899,7 @@ def test_the_pre_commit_framework_is_found_in_every_hook_of_a_commit(
     assert len(stashing_managers(str(repo.root), ("pre-commit", hook))) == 1
 
 
-def test_a_hook_that_nobody_can_run_stashes_nothing(repo: Repo, managers: Any) -> None:
+def test_a_hook_that_is_not_executable_stashes_nothing(repo: Repo, managers: Any) -> None:
     repo.write(".pre-commit-config.yaml")
     hook = repo.hook("pre-commit", PRE_COMMIT, 0o644)
     assert managers() == []

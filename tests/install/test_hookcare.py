@@ -80,7 +80,7 @@ def told(actor: Actor, event: str = "UserPromptSubmit", **more: object) -> str:
         ("Stop", {}),
     ],
 )
-def test_a_hook_that_was_replaced_is_put_right_at_the_next_event_and_the_user_is_told(
+def test_a_hook_that_was_replaced_is_repaired_at_the_next_event_and_the_user_is_told(
     repo: Repo, bob: Actor, ann: Actor, event: str, more: dict[str, object]
 ) -> None:
     repo.start("a.py", "b.py")
@@ -155,7 +155,7 @@ def test_a_change_of_our_own_folder_is_noticed(repo: Repo, ann: Actor, way: str)
     assert states(repo) == {"installed"}
 
 
-def test_what_cannot_be_put_right_is_told_and_told_again_at_each_start(
+def test_a_problem_that_cannot_be_repaired_is_reported_again_at_each_start(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
     repo.start("a.py")
@@ -172,7 +172,7 @@ def test_what_cannot_be_put_right_is_told_and_told_again_at_each_start(
     assert "git's hooks" not in told(ann, "SessionStart", source="resume")
 
 
-def test_an_edit_is_not_refused_for_hooks_that_cannot_be_put_right(repo: Repo, ann: Actor) -> None:
+def test_an_edit_is_not_refused_for_hooks_that_cannot_be_repaired(repo: Repo, ann: Actor) -> None:
     repo.start("a.py")
     shutil.rmtree(repo.root / ".git/hooks")
     (repo.root / ".git/hooks").write_text("no folder")
@@ -180,9 +180,7 @@ def test_an_edit_is_not_refused_for_hooks_that_cannot_be_put_right(repo: Repo, a
     assert repo.held() == {"a.py": ANN_KEY}
 
 
-def test_where_the_gate_is_off_or_was_taken_away_nothing_is_put_right(
-    repo: Repo, ann: Actor
-) -> None:
+def test_where_the_gate_is_off_or_removed_nothing_is_repaired(repo: Repo, ann: Actor) -> None:
     repo.start("a.py")
     switch_off(str(repo.root), Off())
     hook(repo).unlink()
@@ -212,7 +210,7 @@ def test_the_hooks_that_are_put_back_run_what_init_made_them_run(repo: Repo, ann
     assert git_hooks.command()[0] in hook(repo).read_text(), "that one is gone"
 
 
-def test_of_two_processes_that_notice_it_one_puts_it_right(repo: Repo) -> None:
+def test_of_two_processes_that_notice_it_one_repairs_it(repo: Repo) -> None:
     repo.start("a.py")
     hook(repo).unlink()
     root = str(repo.root)
@@ -357,7 +355,7 @@ def test_a_commit_that_our_hook_has_seen_is_no_news_to_the_next_event(
     assert repo.held() == {"a.py": ANN_KEY}
 
 
-def test_commits_before_one_that_our_hook_sees_are_made_up_for(
+def test_earlier_commits_that_no_hook_saw_free_their_files_too(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
     repo.start("a.py", "b.py", "c.py")
@@ -368,7 +366,7 @@ def test_commits_before_one_that_our_hook_sees_are_made_up_for(
     assert repo.held() == {"c.py": BOB_KEY}
 
 
-def test_a_log_that_git_wrote_anew_is_read_from_its_last_line(
+def test_a_log_that_git_rewrote_is_read_from_its_last_line(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
     repo.start("a.py", "b.py")
