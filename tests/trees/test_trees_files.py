@@ -222,7 +222,7 @@ def test_the_engine_is_the_best_that_works_here_and_can_be_overridden(world: Wor
     for name in engines.names():
         id = world.take(engine=name)
         assert [*verify(world.repository, id)] == []
-    with pytest.raises(Exception, match="no engine"):
+    with pytest.raises(Exception, match="unknown engine"):
         world.take(engine="magic")
 
 
