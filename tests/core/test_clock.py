@@ -81,7 +81,7 @@ def test_sleep_passes_as_time_and_is_counted() -> None:
     assert ledger.slept == 3660 * SECOND
 
 
-def test_what_the_machine_slept_before_the_ledger_was_made_does_not_count() -> None:
+def test_sleep_before_the_ledger_was_created_does_not_count() -> None:
     clock = FakeClock(WALL)
     clock.sleep_machine(500)
     ledger = Ledger(clock)

@@ -17,7 +17,7 @@ def hold_own(scene: Scene, *names: str) -> dict[str, Grant]:
     return {name: scene.take(name, writes=[name], ttl=None) for name in names}
 
 
-def test_a_circle_of_two_is_refused_at_once(scene: Scene) -> None:
+def test_a_deadlock_of_two_is_refused_immediately(scene: Scene) -> None:
     hold_own(scene, "ann", "bob")
     scene.queue_up("ann", writes=["bob"])
     refusal = refused(scene.put(scene.request("bob", [], ["ann"]), wait=True), "E_LOCK_CYCLE")
@@ -28,7 +28,7 @@ def test_a_circle_of_two_is_refused_at_once(scene: Scene) -> None:
     assert len(scene.waiting()) == 1
 
 
-def test_a_circle_of_three_is_refused_at_once(scene: Scene) -> None:
+def test_a_deadlock_of_three_is_refused_immediately(scene: Scene) -> None:
     hold_own(scene, "ann", "bob", "cid")
     scene.queue_up("ann", writes=["bob"])
     scene.queue_up("bob", writes=["cid"])
@@ -79,7 +79,7 @@ def test_a_circle_through_a_reservation_is_one_too(scene: Scene) -> None:
     assert isinstance(scene.put(scene.request("cid", [], ["y"]), wait=True), Grant)
 
 
-def test_whoever_does_not_wait_closes_no_circle(scene: Scene) -> None:
+def test_a_request_that_does_not_wait_closes_no_cycle(scene: Scene) -> None:
     hold_own(scene, "ann", "bob")
     scene.queue_up("ann", writes=["bob"])
     refused(scene.ask("bob", writes=["ann"]), "E_LOCK_CONFLICT")
@@ -94,7 +94,9 @@ def test_a_dead_holder_is_no_part_of_a_circle(scene: Scene) -> None:
     assert isinstance(outcome, Waiting)
 
 
-def test_a_circle_that_a_grant_closes_is_told_to_who_looks_next(scene: Scene) -> None:
+def test_a_deadlock_that_a_grant_closes_is_reported_to_the_next_waiter_that_checks(
+    scene: Scene,
+) -> None:
     hold_own(scene, "bob", "dee")
     waiting = scene.queue_up("ann", writes=["bob"])
     scene.queue_up("bob", writes=["dee", "z"])

@@ -66,7 +66,7 @@ def test_an_error_is_a_sentence_a_hint_and_its_facts() -> None:
     }  # fmt: skip
 
 
-def test_a_refusal_says_who_since_when_until_when_why_and_what_next(
+def test_a_refusal_names_the_holder_for_how_long_until_when_why_and_what_next(
     scene: Scene, manager: LockManager
 ) -> None:
     manager.try_acquire(
@@ -103,7 +103,7 @@ def test_a_refusal_as_plain_data_can_be_written_as_json(scene: Scene, manager: L
         assert plain["hint"]
 
 
-def test_a_crowd_in_the_way_is_counted_and_not_recited(scene: Scene, manager: LockManager) -> None:
+def test_a_crowd_of_conflicts_is_counted_and_not_listed(scene: Scene, manager: LockManager) -> None:
     for number in range(50):
         scene.take(f"agent-{number}", writes=[f"a/{number}"])
     with pytest.raises(holdfast.LockConflictError, match="and 47 more") as caught:

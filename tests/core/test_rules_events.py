@@ -82,7 +82,7 @@ def test_lock_renewed_says_the_new_limits(scene: Scene) -> None:
     }  # fmt: skip
 
 
-def test_lock_released_says_what_came_free(scene: Scene) -> None:
+def test_lock_released_names_the_freed_paths(scene: Scene) -> None:
     grant = scene.take("ann", ["lib/"], ["x"])
     scene.release(grant)
     data = last(scene, "lock_released").data
@@ -157,7 +157,7 @@ def test_a_reason_is_one_line_wherever_it_is_given(scene: Scene, manager: LockMa
     assert last(scene, "lock_forced").data["reason"].isprintable()
 
 
-def test_lock_refused_says_who_wanted_what_and_what_was_in_the_way(scene: Scene) -> None:
+def test_lock_refused_names_the_requester_its_paths_and_the_conflicts(scene: Scene) -> None:
     one, two = scene.take("ann", writes=["x"]), scene.take("bob", reads=["lib/a"])
     refused(scene.ask("cid", ["x"], ["lib/a"]))
     data = last(scene, "lock_refused").data
@@ -220,7 +220,7 @@ def test_an_agent_that_retries_does_not_grow_the_ledger(scene: Scene, manager: L
     assert scene.history()[-1].repeats == 99
 
 
-def test_refusals_are_told_apart_by_who_what_and_by_whom(scene: Scene) -> None:
+def test_refusals_differ_by_requester_paths_and_blockers(scene: Scene) -> None:
     first = scene.take("ann", writes=["x"])
     refused(scene.ask("bob", writes=["x"]))
     refused(scene.ask("cid", writes=["x"]))
@@ -233,7 +233,7 @@ def test_refusals_are_told_apart_by_who_what_and_by_whom(scene: Scene) -> None:
     assert [event.repeats for event in found] == [0] * 5
 
 
-def test_the_same_refusal_is_told_again_once_its_event_was_trimmed(scene: Scene) -> None:
+def test_the_same_refusal_is_recorded_again_once_its_event_was_trimmed(scene: Scene) -> None:
     scene.take("ann", writes=["x"])
     refused(scene.ask("bob", writes=["x"]))
     scene.take("ann", writes=["y"])
@@ -244,7 +244,7 @@ def test_the_same_refusal_is_told_again_once_its_event_was_trimmed(scene: Scene)
     assert (event.type, event.repeats) == ("lock_refused", 1)
 
 
-def test_what_a_refused_request_learnt_is_not_lost(scene: Scene) -> None:
+def test_the_changes_of_a_refused_request_are_not_lost(scene: Scene) -> None:
     scene.take("ann", writes=["a"], ttl=10)
     scene.take("bob", writes=["b"], ttl=None)
     scene.take("cid", writes=["c"], ttl=None)
@@ -271,7 +271,7 @@ def test_the_fold_of_a_history_is_the_state(scene: Scene) -> None:
     assert state_of(fold(scene.history())) == scene.state()
 
 
-def test_a_reader_skips_what_it_does_not_know(scene: Scene) -> None:
+def test_a_reader_skips_unknown_types(scene: Scene) -> None:
     scene.take("ann", writes=["x"])
     history = scene.history()
     news = Event(seq=2, type="lock_painted", at=history[-1].at, data={"colour": "red"}, version=9)

@@ -93,7 +93,7 @@ def test_a_fenced_section_is_entered_with_a_live_grant_and_its_token(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_nobody_steals_or_takes_or_gives_back_inside_a_fenced_section(
+def test_no_lock_is_stolen_acquired_or_released_inside_a_fenced_section(
     scene: Scene, manager: LockManager
 ) -> None:
     ann, bob = scene.holder("ann"), scene.holder("bob")

@@ -27,7 +27,7 @@ def test_reads_and_writes_are_granted_together_or_not_at_all(
     assert manager.try_acquire(holder=scene.holder("cid"), write_paths=["a", "b"]) is not None
 
 
-def test_a_refusal_tells_everything_that_is_in_the_way(scene: Scene, manager: LockManager) -> None:
+def test_a_refusal_lists_all_conflicts(scene: Scene, manager: LockManager) -> None:
     for name, path in (("ann", "a"), ("bob", "b"), ("cid", "c/d")):
         manager.try_acquire(holder=scene.holder(name), write_paths=[path])
     refusal = refused(manager.ask(scene.holder("dee"), ["c/"], ["a", "b", "free"]))
@@ -53,7 +53,7 @@ def test_a_holder_is_never_refused_by_its_own_grants(scene: Scene, manager: Lock
     assert manager.ensure(holder=ann, write_paths=["a/b", "y"])
 
 
-def test_giving_one_back_does_not_free_what_another_still_covers(
+def test_releasing_one_grant_does_not_free_a_path_that_another_still_covers(
     scene: Scene, manager: LockManager
 ) -> None:
     ann, bob = scene.holder("ann"), scene.holder("bob")
@@ -121,7 +121,7 @@ def test_ensure_does_not_reuse_what_has_ended_or_is_not_its_own(
     assert manager.ensure(holder=ann, write_paths=["x"]).id not in (first.id, second.id)
 
 
-def test_an_upgrade_while_others_read_is_refused_at_once_and_not_queued(
+def test_an_upgrade_while_others_read_is_refused_immediately_and_not_queued(
     scene: Scene, manager: LockManager
 ) -> None:
     ann, bob = scene.holder("ann"), scene.holder("bob")
@@ -189,7 +189,7 @@ def test_no_method_takes_both_a_grant_and_paths() -> None:
         assert not ({"grant_id", "grant"} & parameters and "write_paths" in parameters), name
 
 
-def test_giving_back_twice_is_no_error(scene: Scene, manager: LockManager) -> None:
+def test_releasing_twice_is_no_error(scene: Scene, manager: LockManager) -> None:
     grant = manager.try_acquire(holder=scene.holder("ann"), write_paths=["x"])
     assert grant is not None
     assert not grant.released
@@ -201,9 +201,7 @@ def test_giving_back_twice_is_no_error(scene: Scene, manager: LockManager) -> No
     assert sum(event.type == "lock_released" for event in manager.events()) == 1
 
 
-def test_a_holder_that_is_given_must_be_the_one_who_holds(
-    scene: Scene, manager: LockManager
-) -> None:
+def test_a_given_holder_must_be_the_holder_of_the_grant(scene: Scene, manager: LockManager) -> None:
     ann = scene.holder("ann")
     grant = manager.try_acquire(holder=ann, write_paths=["x"])
     assert grant is not None

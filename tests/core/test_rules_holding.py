@@ -12,7 +12,7 @@ from holdfast import FencingError, LockExpiredError, LockManager, LockTimeoutErr
 from holdfast.testing.conformance import Scene
 
 
-def test_a_hold_takes_and_gives_back(scene: Scene, manager: LockManager) -> None:
+def test_a_hold_acquires_and_releases(scene: Scene, manager: LockManager) -> None:
     with manager.hold(read_paths=["lib/"], write_paths=["x"], reason="work") as grant:
         assert grant.state == "held"
         assert (grant.read_paths, grant.write_paths, grant.reason) == (("lib/",), ("x",), "work")
@@ -33,7 +33,7 @@ def test_a_hold_is_a_holder_of_its_own_unless_one_is_given(manager: LockManager)
             assert one.holder == two.holder == "me"
 
 
-def test_a_hold_gives_back_on_every_way_out(manager: LockManager) -> None:
+def test_a_hold_releases_on_every_way_out(manager: LockManager) -> None:
     for error in (ZeroDivisionError, KeyboardInterrupt, GeneratorExit):
         with pytest.raises(error), manager.hold(write_paths=["x"]):
             raise error

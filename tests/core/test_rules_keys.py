@@ -131,7 +131,7 @@ def test_a_name_that_is_added_while_the_file_is_held_is_the_same_thing(repositor
         assert manager.try_acquire(holder="bob", write_paths=["lib/x2.rb"]) is None
 
 
-def test_a_name_that_is_added_while_somebody_waits_for_the_file_is_the_same_thing(
+def test_a_name_that_is_added_while_a_request_waits_for_the_file_is_the_same_thing(
     repository: Path,
 ) -> None:
     with LockManager.open(repository) as manager:

@@ -85,7 +85,7 @@ def test_an_expired_lease_is_free_for_the_next_request_and_reaped_in_the_same_st
     assert reaped.at == acquired.at
 
 
-def test_an_expired_lease_goes_to_who_waits_and_not_to_who_comes(scene: Scene) -> None:
+def test_an_expired_lease_goes_to_the_waiter_and_not_to_the_newcomer(scene: Scene) -> None:
     scene.take("ann", writes=["x"], ttl=10)
     waiting = scene.queue_up("bob", writes=["x"])
     scene.clock.advance(10)
@@ -113,13 +113,13 @@ def test_only_the_holder_renews(scene: Scene, manager: LockManager) -> None:
     assert manager.active_grants()[0].expires_at == grant.expires_at
 
 
-def test_a_process_renews_what_it_took_without_saying_its_name(manager: LockManager) -> None:
+def test_a_process_renews_its_grant_without_giving_its_name(manager: LockManager) -> None:
     grant = manager.try_acquire(holder="agent-1", write_paths=["x"], ttl=10)
     assert grant is not None
     assert manager.renew(grant.id, ttl=100).expires_at == grant.acquired_at + timedelta(seconds=100)
 
 
-def test_nobody_renews_for_a_holder_without_a_process_but_by_its_name(
+def test_only_its_name_renews_for_a_holder_without_a_process(
     scene: Scene, manager: LockManager
 ) -> None:
     visitor = Holder(id="visitor")
@@ -150,7 +150,7 @@ def test_a_renewal_never_shortens(scene: Scene, manager: LockManager, ttl: float
     assert manager.try_acquire(holder=scene.holder("bob"), write_paths=["x"]) is None
 
 
-def test_an_expired_lease_cannot_be_renewed_even_if_nobody_took_it(
+def test_an_expired_lease_cannot_be_renewed_even_if_it_is_free(
     scene: Scene, manager: LockManager
 ) -> None:
     ann = scene.holder("ann")
@@ -194,7 +194,7 @@ def test_a_steal_is_recorded_with_both_parties(scene: Scene, manager: LockManage
     assert acquired.data["token"] == new.token
 
 
-def test_of_many_who_steal_exactly_one_wins(scene: Scene, manager: LockManager) -> None:
+def test_of_many_thieves_exactly_one_wins(scene: Scene, manager: LockManager) -> None:
     taken(manager, scene.holder("ann"), ttl=10)
     scene.clock.advance(10)
     thieves = [scene.holder(f"thief-{number}") for number in range(8)]
@@ -373,7 +373,7 @@ def test_a_lost_grant_does_not_come_back_when_its_path_is_free_again(
 # Reap
 
 
-def test_a_reaper_is_there_for_who_wants_one(scene: Scene, manager: LockManager) -> None:
+def test_a_reaper_thread_is_available(scene: Scene, manager: LockManager) -> None:
     scene.take("ann", writes=["a"], ttl=10)
     scene.take("bob", writes=["b"])
     scene.take("cid", writes=["c"])
@@ -387,7 +387,7 @@ def test_a_reaper_is_there_for_who_wants_one(scene: Scene, manager: LockManager)
     assert [grant.holder for grant in manager.active_grants()] == ["cid"]
 
 
-def test_reaping_hands_over_to_who_waits(scene: Scene, manager: LockManager) -> None:
+def test_reaping_hands_over_to_the_waiter(scene: Scene, manager: LockManager) -> None:
     scene.take("ann", writes=["x"], ttl=10)
     waiting = scene.queue_up("bob", writes=["x"])
     scene.clock.advance(10)

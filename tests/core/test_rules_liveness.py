@@ -88,7 +88,7 @@ def test_one_decision_asks_once_for_an_owner_that_cannot_be_judged(scene: Scene)
     assert asked == [ann]
 
 
-def test_what_a_living_owner_has_is_not_touched(scene: Scene) -> None:
+def test_the_locks_of_a_live_owner_are_not_touched(scene: Scene) -> None:
     kept = scene.take("ann", writes=["x"], ttl=None)
     scene.take("bob", writes=["y"], ttl=None)
     scene.kill("bob")
@@ -96,7 +96,7 @@ def test_what_a_living_owner_has_is_not_touched(scene: Scene) -> None:
     assert scene.holds(kept)
 
 
-def test_a_new_process_of_the_same_name_is_somebody_else(scene: Scene) -> None:
+def test_a_new_process_of_the_same_name_is_another_holder(scene: Scene) -> None:
     old = scene.take("ann", writes=["x"], ttl=None)
     first = scene.holder("ann")
     scene.kill("ann")
@@ -143,7 +143,7 @@ def owner(process: subprocess.Popen[bytes], *marks: str) -> Holder:
 
 
 @linux_only
-def test_the_lock_of_a_killed_process_is_free_at_once(repository: Path) -> None:
+def test_the_lock_of_a_killed_process_is_free_immediately(repository: Path) -> None:
     with LockManager.open(repository) as manager, sleeper() as process:
         agent = owner(process)
         assert manager.try_acquire(holder=agent, write_paths=["app/x.rb"], ttl=None)
@@ -194,7 +194,7 @@ def test_an_orphan_that_carries_the_mark_keeps_the_lock(repository: Path) -> Non
         ({}, False),
     ],
 )
-def test_only_what_is_proven_dead_is_dead(
+def test_only_a_proven_death_counts(
     repository: Path, changed: dict[str, object], dead: bool
 ) -> None:
     mine = own_witness()
@@ -206,7 +206,7 @@ def test_only_what_is_proven_dead_is_dead(
         assert (taken is not None) is dead
 
 
-def test_what_cannot_be_known_falls_back_to_expiry(scene: Scene) -> None:
+def test_an_owner_that_cannot_be_checked_falls_back_to_expiry(scene: Scene) -> None:
     stranger = Witness(host="elsewhere", boot="b", namespace="n", pid=1, start=1)
     scene.take(Holder(id="far", witness=stranger), writes=["x"], ttl=10)
     refused(scene.ask("bob", writes=["x"]))

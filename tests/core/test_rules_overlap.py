@@ -104,7 +104,7 @@ def test_a_conflict_check_asks_for_nothing_and_changes_nothing(
     assert scene.state() == before
 
 
-def test_a_conflict_check_shows_the_grants_of_everybody_whatever_they_are_called(
+def test_a_conflict_check_shows_the_grants_of_all_holders_whatever_their_names(
     scene: Scene, manager: LockManager
 ) -> None:
     from holdfast import Holder
@@ -121,7 +121,7 @@ ANYTHING = st.one_of(PATHS, st.just("."), st.sampled_from(["port:1", "res:a/b", 
 
 
 @given(one=ANYTHING, other=ANYTHING)
-def test_overlap_is_what_the_components_say(one: str, other: str) -> None:
+def test_overlap_follows_from_the_components(one: str, other: str) -> None:
     among_paths = not (":" in one or ":" in other)
     expected = among_paths if "." in (one, other) else overlapping(one, other)
     assert keys.overlap(one, other) == keys.overlap(other, one) == expected

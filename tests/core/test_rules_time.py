@@ -85,7 +85,7 @@ def test_a_lease_taken_after_a_sleep_is_no_longer_than_it_says(scene: Scene) -> 
     scene.take("bob", writes=["x"])
 
 
-def test_a_sleep_does_not_freeze_what_lives_by_its_ttl_alone(scene: Scene) -> None:
+def test_a_sleep_does_not_extend_a_lease_without_an_owner(scene: Scene) -> None:
     scene.take(Holder(id="visitor"), writes=["x"], ttl=60)
     scene.clock.sleep_machine(60)
     scene.take("bob", writes=["x"])
@@ -122,7 +122,7 @@ def test_time_does_not_go_back_when_a_reboot_lost_the_date(embedded: Scene) -> N
     embedded.take("bob", writes=["x"])
 
 
-def test_what_the_machine_slept_before_a_reboot_is_not_added_again(embedded: Scene) -> None:
+def test_sleep_before_a_reboot_is_not_counted_again(embedded: Scene) -> None:
     embedded.clock.sleep_machine(1000)
     embedded.take("ann", writes=["y"])
     embedded.clock.sleep_machine(1000)
@@ -201,7 +201,7 @@ def test_times_for_people_are_utc_in_iso_8601(scene: Scene, manager: LockManager
     assert forever.to_dict()["expires_at"] is None
 
 
-def test_a_waiter_is_told_when_to_look_again(scene: Scene) -> None:
+def test_a_waiter_learns_when_to_check_again(scene: Scene) -> None:
     scene.take("ann", writes=["x"], ttl=60)
     outcome = scene.put(scene.request("bob", [], ["x"], patience=600), wait=True)
     assert isinstance(outcome, Waiting)

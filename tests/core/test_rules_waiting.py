@@ -32,7 +32,7 @@ def test_the_queue_is_by_priority_and_then_by_arrival(scene: Scene) -> None:
         scene.release(requests[number].id)
 
 
-def test_a_release_hands_over_in_the_same_step_so_nobody_barges_in(scene: Scene) -> None:
+def test_a_release_hands_over_in_the_same_step_so_no_request_barges_in(scene: Scene) -> None:
     held = scene.take("ann", writes=["x"])
     waiting = scene.queue_up("bob", writes=["x"])
     scene.release(held)
@@ -44,7 +44,7 @@ def test_a_release_hands_over_in_the_same_step_so_nobody_barges_in(scene: Scene)
     assert scene.holds(waiting)
 
 
-def test_who_can_start_passes_who_cannot(scene: Scene) -> None:
+def test_a_request_that_can_start_overtakes_one_that_cannot(scene: Scene) -> None:
     scene.take("ann", writes=["x"])
     wide = scene.queue_up("bob", writes=["x", "y", "z"], priority=10)
     scene.take("cid", writes=["y"])
@@ -71,7 +71,7 @@ def test_the_limit_is_ten_minutes_by_default() -> None:
     assert inspect.signature(LockManager.acquire).parameters["patience"].default == TEN_MINUTES
 
 
-def test_after_its_limit_a_ticket_is_a_reservation_that_nobody_passes(scene: Scene) -> None:
+def test_after_its_limit_a_ticket_is_a_reservation_that_no_request_overtakes(scene: Scene) -> None:
     scene.take("ann", writes=["x"], ttl=None)
     wide = scene.queue_up("bob", writes=["x", "y"])
     scene.clock.advance(TEN_MINUTES - 0.000001)
@@ -176,7 +176,7 @@ def test_so_may_one_that_it_waits_for_through_another_reservation(scene: Scene) 
     scene.take("dee", writes=["p"])  # so without dee nobody would ever start
 
 
-def test_a_waiter_that_holds_may_be_passed_by_who_it_waits_for_also_in_the_queue(
+def test_a_waiter_that_holds_may_be_overtaken_by_the_holder_it_waits_for_also_in_the_queue(
     scene: Scene,
 ) -> None:
     held = scene.take("ann", writes=["x"], ttl=None)
@@ -218,7 +218,7 @@ def test_the_ticket_of_a_dead_waiter_disappears(scene: Scene) -> None:
     assert dropped.data == {"ticket": dead.id, "holder": "bob", "why": "waiter dead"}
 
 
-def test_the_reservation_of_a_dead_waiter_blocks_nobody(scene: Scene) -> None:
+def test_the_reservation_of_a_dead_waiter_blocks_no_request(scene: Scene) -> None:
     scene.take("ann", writes=["x"], ttl=None)
     scene.queue_up("bob", writes=["x", "y"], patience=0)
     scene.kill("bob")
@@ -250,7 +250,7 @@ def test_a_dead_owners_lock_goes_to_the_first_in_line(scene: Scene) -> None:
 # Grace: for a moment a waiter is woken instead of served
 
 
-def test_in_its_grace_a_waiter_may_be_passed_by_who_is_awake(scene: Scene) -> None:
+def test_in_its_grace_a_waiter_may_be_overtaken_by_a_running_process(scene: Scene) -> None:
     held = scene.take("ann", writes=["x"])
     waiting = scene.queue_up("bob", writes=["x"], grace=1)
     scene.release(held)
@@ -291,7 +291,7 @@ def queue(scene: Scene) -> list[Ticket]:
         return view.queue()
 
 
-def test_a_turn_does_not_wait_for_those_who_are_less_urgent(scene: Scene) -> None:
+def test_a_turn_does_not_wait_for_less_urgent_requests(scene: Scene) -> None:
     scene.take("ann", writes=["x"])
     scene.queue_up("bob", writes=["x"], grace=0.2)
     scene.queue_up("cid", writes=["x"], grace=0.2, priority=1)
@@ -316,7 +316,7 @@ def test_no_wait_is_longer_by_more_than_the_grace(scene: Scene) -> None:
     assert scene.holds(waiting)
 
 
-def test_who_has_waited_out_its_grace_comes_before_who_has_not(scene: Scene) -> None:
+def test_a_ticket_past_its_grace_comes_before_one_within_it(scene: Scene) -> None:
     held = scene.take("ann", writes=["x"])
     old = scene.queue_up("bob", writes=["x"], grace=1)
     scene.clock.advance(1)
@@ -325,7 +325,7 @@ def test_who_has_waited_out_its_grace_comes_before_who_has_not(scene: Scene) -> 
     assert scene.holds(old)
 
 
-def test_a_waiter_that_died_in_its_grace_keeps_nobody_waiting(scene: Scene) -> None:
+def test_a_waiter_that_died_in_its_grace_keeps_no_request_waiting(scene: Scene) -> None:
     held = scene.take("ann", writes=["x"])
     waiting = scene.queue_up("bob", writes=["x"])
     scene.queue_up("cid", writes=["x"], grace=1, priority=1)
@@ -335,7 +335,7 @@ def test_a_waiter_that_died_in_its_grace_keeps_nobody_waiting(scene: Scene) -> N
     assert scene.waiting() == []
 
 
-def test_what_is_free_but_awaited_goes_to_the_one_who_waited_out_its_grace(scene: Scene) -> None:
+def test_a_free_but_awaited_key_goes_to_the_ticket_past_its_grace(scene: Scene) -> None:
     """Nobody asleep is forgotten: the next one who comes by serves it."""
     held = scene.take("ann", writes=["x"])
     waiting = scene.queue_up("bob", writes=["x"], grace=1)

@@ -44,7 +44,7 @@ def test_seed000_05_acquire_is_atomic(scene: Scene) -> None:
     assert len(scene.state()[2]) == 1
 
 
-def test_seed000_05_nobody_asks_while_another_takes(scene: Scene) -> None:
+def test_seed000_05_no_request_is_decided_during_another(scene: Scene) -> None:
     anns, bobs = (scene.request(name, [], [TREE]) for name in ("ann", "bob"))
     inside, asked, outcomes = Event(), Event(), []
 

@@ -109,7 +109,7 @@ def test_seed002_07_liveness_is_checked_again_before_every_denial(scene: Scene) 
     scene.take("bob", writes=["x"])
 
 
-def test_seed002_08_a_dead_owners_lease_is_reclaimable_at_once(
+def test_seed002_08_a_dead_owners_lease_is_reclaimable_immediately(
     scene: Scene, manager: LockManager
 ) -> None:
     grant = manager.ensure(holder=scene.holder("ann"), write_paths=["x"], ttl=None)

@@ -117,7 +117,7 @@ def test_seed004_04_a_write_lock_on_a_folder_is_an_over_lock_error(
     assert manager.active_grants() == []
 
 
-def test_seed004_17_a_request_is_granted_whole_or_refused_at_once(
+def test_seed004_17_a_request_is_granted_whole_or_refused_immediately(
     scene: Scene, manager: LockManager
 ) -> None:
     assert manager.try_acquire(holder=scene.holder("ann"), write_paths=["b"])
@@ -128,7 +128,9 @@ def test_seed004_17_a_request_is_granted_whole_or_refused_at_once(
     assert manager.try_acquire(holder=scene.holder("cid"), write_paths=["a", "c"]) is not None
 
 
-def test_seed004_17_what_waits_stays_queued_and_holds_nothing_meanwhile(scene: Scene) -> None:
+def test_seed004_17_a_waiting_request_stays_queued_and_holds_nothing_meanwhile(
+    scene: Scene,
+) -> None:
     scene.take("ann", writes=["b"])
     waiting = scene.queue_up("bob", ["a"], ["b", "c"])
     scene.take("cid", writes=["a", "c"])
@@ -160,7 +162,7 @@ def test_seed004_20_the_interface_of_the_manager() -> None:
     assert timeout == 300
 
 
-def test_seed004_20_what_the_methods_answer(scene: Scene, manager: LockManager) -> None:
+def test_seed004_20_the_results_of_the_methods(scene: Scene, manager: LockManager) -> None:
     ann, bob = scene.holder("ann"), scene.holder("bob")
     grant = manager.try_acquire(holder=ann, write_paths=["x"])
     assert isinstance(grant, LockGrant)
@@ -298,7 +300,7 @@ def test_seed004_32_it_is_free_without_a_reaper_too(scene: Scene, manager: LockM
     assert manager.try_acquire(holder=scene.holder("bob"), write_paths=["x"]) is not None
 
 
-def test_seed004_32_who_waits_has_it_when_its_ttl_is_over(repository: Path) -> None:
+def test_seed004_32_the_waiter_has_the_lock_when_the_ttl_is_over(repository: Path) -> None:
     """By the clock of the machine and with nobody's help; who let it leak is alive."""
     with LockManager.open(repository) as manager:
         leaked = manager.acquire(holder="ann", write_paths=["app/x.rb"], ttl=0.2)

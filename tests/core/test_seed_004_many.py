@@ -42,7 +42,7 @@ def test_seed004_03_the_rules_hold_for_every_path_of_a_long_request(
     assert (taken is None) is overlap
 
 
-def test_seed004_17_what_is_refused_at_once_is_not_left_in_line(
+def test_seed004_17_a_request_that_is_refused_immediately_does_not_stay_queued(
     scene: Scene, manager: LockManager
 ) -> None:
     mine = manager.try_acquire(holder=scene.holder("ann"), write_paths=["b"])

@@ -134,7 +134,7 @@ def test_an_orphan_of_the_command_keeps_it_as_well(root: str, agent: Agent) -> N
     until(lambda: dead(root, agent) is True)
 
 
-def test_what_began_before_the_call_keeps_nothing(root: str, agent: Agent) -> None:
+def test_a_process_from_before_the_call_keeps_nothing(root: str, agent: Agent) -> None:
     server = agent.start()
     time.sleep(LATER)
     running_calls.open_call(root, KEY, NAME)
@@ -145,7 +145,7 @@ def test_what_began_before_the_call_keeps_nothing(root: str, agent: Agent) -> No
     assert server.poll() is None
 
 
-def test_what_an_earlier_server_starts_later_keeps_nothing(root: str, agent: Agent) -> None:
+def test_a_later_child_of_an_earlier_server_keeps_nothing(root: str, agent: Agent) -> None:
     server = agent.start("sh", "-c", "read -r _ < $0; sleep 60 & echo $!; wait", fifo(root))
     time.sleep(LATER)
     running_calls.open_call(root, KEY, NAME)
@@ -268,7 +268,7 @@ def test_plain_marks_mean_what_they_always_did(root: str, agent: Agent) -> None:
     assert left_running(root, (plain,)) == [agent.commands[0].pid]
 
 
-def test_who_does_not_know_of_calls_takes_whoever_carries_the_variable(agent: Agent) -> None:
+def test_a_caller_without_open_calls_counts_every_process_with_the_variable(agent: Agent) -> None:
     command = agent.start()
     agent.die()
     assert is_dead(agent.witness, (agent.mark,)) is False
@@ -311,7 +311,7 @@ def test_nothing_is_left_of_calls_that_were_closed(root: str) -> None:
     assert open_since(root, KEY) is None
 
 
-def test_closing_what_was_never_opened_is_no_trouble(root: str) -> None:
+def test_closing_a_call_that_was_never_opened_is_harmless(root: str) -> None:
     running_calls.close_call(root, KEY, NAME)
     running_calls.close_all(root, KEY)
     assert open_since(root, KEY) is None
@@ -361,7 +361,7 @@ def test_a_plain_mark_is_its_own_variable() -> None:
     assert running_calls.variable_of("call:x") == "call:x"
 
 
-def test_what_is_half_written_says_nothing(root: str) -> None:
+def test_a_half_written_file_is_ignored(root: str) -> None:
     running_calls.open_call(root, KEY, NAME)
     (file,) = Path(root, running_calls.FOLDER).rglob(NAME)
     text = file.read_text()
@@ -371,7 +371,7 @@ def test_what_is_half_written_says_nothing(root: str) -> None:
         assert open_since(root, KEY) is None
 
 
-def test_many_calls_of_one_agent_open_and_close_at_once(root: str) -> None:
+def test_many_calls_of_one_agent_open_and_close_concurrently(root: str) -> None:
     def use(name: str) -> None:
         for _ in range(200):
             running_calls.open_call(root, KEY, name)
@@ -383,7 +383,7 @@ def test_many_calls_of_one_agent_open_and_close_at_once(root: str) -> None:
     assert files(root) == []
 
 
-def test_what_was_open_before_the_last_boot_is_cleared_away(
+def test_calls_from_before_the_last_boot_are_removed(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running_calls.sweep(root)  # there is nothing yet

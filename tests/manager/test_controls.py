@@ -76,7 +76,7 @@ def test_a_way_round_by_dots_is_refused(root: Path, target: str) -> None:
      ".github/workflows/ci.yml", "docs/hooks/pre-commit", "opencode.json.md", ".claude/notes.md",
      "Makefile", "app/pre-commit"],
 )  # fmt: skip
-def test_what_only_looks_like_one_is_an_ordinary_file(root: Path, target: str) -> None:
+def test_a_file_that_only_looks_like_one_is_ordinary(root: Path, target: str) -> None:
     assert found(root, target).write_targets == ("app/x.rb", target)
 
 
@@ -105,7 +105,7 @@ def test_a_link_to_one_that_is_not_there_yet_is_that_one(root: Path) -> None:
         (".codex/hooks", "../conf", "conf/any.sh"),
     ],
 )
-def test_what_a_control_file_leads_to_is_one(
+def test_the_target_of_a_control_file_is_one(
     root: Path, link: str, leads: str, target: str
 ) -> None:
     (root / "conf").mkdir()

@@ -335,7 +335,7 @@ def test_a_name_without_a_runner_lives_by_its_ttl() -> None:
     assert "ttl" in me.how
 
 
-def test_what_outlives_a_killed_runner_still_is_that_runner(bench: Bench) -> None:
+def test_a_child_that_outlives_a_killed_runner_still_is_that_runner(bench: Bench) -> None:
     orphan_code = "import sys; sys.stdin.read(1); " + PROBE
     runner_code = (
         "import os, subprocess, sys\n"
@@ -505,7 +505,7 @@ def test_a_client_is_recognised_by_its_program(bench: Bench, client: str, path: 
     assert said.holder.witness == witness_of(keeper.pid)
 
 
-def test_a_client_is_recognised_by_what_it_calls_itself(bench: Bench) -> None:
+def test_a_client_is_recognised_by_its_own_name(bench: Bench) -> None:
     keeper = bench.keeper("bash", "-c", f'exec -a codex {sys.executable} "$0"')
     assert keeper.ask().holder.id == f"codex:{keeper.pid}"
 
@@ -766,7 +766,7 @@ def test_the_first_process_of_a_container_holds_only_if_it_is_a_program() -> Non
     assert job.holder.witness is not None
 
 
-def test_a_shell_for_one_command_with_nobody_above_it_lives_by_its_ttl() -> None:
+def test_a_shell_for_one_command_with_no_program_above_it_lives_by_its_ttl() -> None:
     for above in ([["bash", "-c", "x"]], [["sh", "-ec", "x"], ["/usr/lib/systemd/systemd"]]):
         me = held_by(*above)
         assert me is not None
@@ -775,7 +775,9 @@ def test_a_shell_for_one_command_with_nobody_above_it_lives_by_its_ttl() -> None
     assert held_by(["/sbin/init"]) is None
 
 
-def test_somebody_with_nothing_above_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_with_no_process_above_it_is_reported_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(identity, "sees_processes", lambda: False)
     monkeypatch.setattr(identity, "_terminal_by_system", lambda: None)
     me = whoami({})
@@ -822,7 +824,7 @@ def test_without_proc_a_terminal_is_found_by_the_system(
         (["bash", "-eo", "pipefail", "job.sh"], "job.sh"),
     ],
 )
-def test_what_a_shell_was_started_for(argv: list[str], task: str) -> None:
+def test_the_task_of_a_shell(argv: list[str], task: str) -> None:
     process = chain(argv)[0]
     assert process.is_shell
     assert process.task == task

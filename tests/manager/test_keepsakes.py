@@ -171,7 +171,7 @@ def test_every_kind_of_file_comes_back(root: Path, path: str) -> None:
     assert picture(root) == before
 
 
-def test_a_file_that_was_put_back_is_newer_than_what_was_built_from_half_an_edit(
+def test_a_restored_file_is_newer_than_results_from_half_an_edit(
     root: Path,
 ) -> None:
     long_ago = 1_500_000_000_000_000_000
@@ -186,7 +186,7 @@ def test_a_file_that_was_put_back_is_newer_than_what_was_built_from_half_an_edit
     assert (root / "empty").stat().st_mtime_ns == long_ago, "nothing was done to this one"
 
 
-def test_what_is_written_through_a_link_comes_back_behind_it(root: Path) -> None:
+def test_a_file_written_through_a_link_is_restored_behind_it(root: Path) -> None:
     before = picture(root)
     keepsake = Keepsake(str(root), "item")
     keepsake.keep(["link"])
@@ -250,7 +250,7 @@ def test_nothing_is_put_back_through_a_folder_that_became_a_link(
     assert keepsake.is_there, "it is still kept"
 
 
-def test_what_an_agent_had_written_is_left_for_a_person_to_see(root: Path) -> None:
+def test_the_content_by_an_agent_is_kept_for_people(root: Path) -> None:
     keepsake = Keepsake(str(root), "item")
     keepsake.keep(["bin/run.sh", "missing/deep/new.rb"])
     written_in_place(root / "bin/run.sh")
@@ -261,7 +261,7 @@ def test_what_an_agent_had_written_is_left_for_a_person_to_see(root: Path) -> No
     assert Path(keepsake.folder, "left/missing/deep/new.rb").read_text() == "new\n"
 
 
-def test_what_cannot_be_kept_is_refused_before_anything_begins(root: Path) -> None:
+def test_a_file_that_cannot_be_copied_is_refused_before_the_work_begins(root: Path) -> None:
     keepsake = Keepsake(str(root), "item")
     with pytest.raises(KeepsakeError, match="it is a folder"):
         keepsake.keep(["empty", "bin"])
@@ -390,7 +390,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there another b
 
 @LINUX
 @pytest.mark.parametrize("way", ["try_acquire", "ask", "acquire", "ensure", "gate", "queue"])
-def test_who_meets_half_an_edit_of_a_dead_owner_gets_the_file_as_it_was(
+def test_a_request_that_meets_half_an_edit_of_a_dead_owner_gets_the_file_as_it_was(
     manager: LockManager, root: Path, way: str
 ) -> None:
     from holdfast.gate.config.settings import Settings
@@ -445,7 +445,7 @@ def test_a_keepsake_of_a_grant_that_has_ended_is_never_put_back(
     assert (root / "bin/run.sh").read_bytes() == b"finished"
 
 
-def test_what_a_living_owner_works_on_is_not_put_back(manager: LockManager, root: Path) -> None:
+def test_the_files_of_a_live_owner_are_not_restored(manager: LockManager, root: Path) -> None:
     living = marked(Holder(id="blog-posts-7", key="work/blog-posts-7", witness=own_witness()))
     assert manager.try_acquire(holder=living, write_paths=["bin/run.sh"], ttl=None)
     keepsake = Keepsake(str(root), "blog-posts-7")
@@ -457,7 +457,7 @@ def test_what_a_living_owner_works_on_is_not_put_back(manager: LockManager, root
 
 
 @LINUX
-def test_what_a_living_owner_works_on_is_not_put_back_for_a_grant_of_one_before_it(
+def test_the_files_of_a_live_owner_are_not_restored_for_a_grant_of_an_earlier_one(
     manager: LockManager, root: Path
 ) -> None:
     """Work that is tried again has the same name, and its keepsake too."""
@@ -473,7 +473,7 @@ def test_what_a_living_owner_works_on_is_not_put_back_for_a_grant_of_one_before_
 
 
 @LINUX
-def test_of_many_who_meet_half_an_edit_at_once_each_finds_what_the_one_before_it_left(
+def test_of_many_concurrent_requests_that_meet_half_an_edit_each_finds_the_files_of_the_one_before(
     manager: LockManager, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long putting back takes: nobody puts back what another has written since."""
@@ -569,7 +569,7 @@ def test_a_line_that_does_not_fit_on_the_disk_leaves_the_list_readable(
     assert [at for at, _was in keepsake.entries()] == ["empty", "bin/run.sh"]
 
 
-def test_only_what_the_holder_still_has_is_put_back(root: Path) -> None:
+def test_only_files_that_the_holder_still_holds_are_restored(root: Path) -> None:
     keepsake = Keepsake(str(root), "item")
     keepsake.begin()
     for path in ("empty", "bin/run.sh"):
@@ -580,7 +580,7 @@ def test_only_what_the_holder_still_has_is_put_back(root: Path) -> None:
     assert (root / "bin/run.sh").read_bytes() == CONTENT
 
 
-def test_a_folder_comes_back_where_a_file_stands_now(root: Path) -> None:
+def test_a_folder_is_restored_where_there_is_a_file_now(root: Path) -> None:
     before = picture(root)
     keepsake = Keepsake(str(root), "item")
     keepsake.begin()
@@ -622,7 +622,7 @@ def test_names_of_one_file_have_the_copy_that_was_made_first(root: Path, deed: s
     assert first.samefile(second)
 
 
-def test_what_was_given_back_is_copied_again_under_another_name(root: Path) -> None:
+def test_a_released_file_is_copied_again_under_another_name(root: Path) -> None:
     """Another holder may have written it since."""
     first, second = root / "bin/run.sh", root / "second"
     os.link(first, second)
@@ -685,7 +685,7 @@ def test_a_folder_does_not_come_back_where_another_holder_has_a_file(root: Path)
     assert (root / "hollow").read_text() == "theirs"
 
 
-def test_what_is_in_the_way_of_something_else_is_no_failure(root: Path) -> None:
+def test_a_file_that_blocks_another_restore_is_no_failure(root: Path) -> None:
     """A file that was made where a folder was, which had another file in it."""
     (root / "deep").mkdir()
     (root / "deep/x").write_text("x")
@@ -790,7 +790,7 @@ def _as_nobody(root: Path, act: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("lands", [False, True])
-def test_what_was_accepted_and_cut_off_leaves_no_copies_once_it_has_landed(
+def test_accepted_and_interrupted_work_leaves_no_copies_once_it_has_landed(
     root: Path, monkeypatch: pytest.MonkeyPatch, lands: bool
 ) -> None:
     keepsake = Keepsake(str(root), "item")
@@ -807,7 +807,7 @@ def test_what_was_accepted_and_cut_off_leaves_no_copies_once_it_has_landed(
 
 @LINUX
 @pytest.mark.parametrize("lands", [False, True])
-def test_what_lands_is_held_although_its_owner_is_dead_and_nothing_is_put_back(
+def test_landing_work_is_held_although_its_owner_is_dead_and_nothing_is_restored(
     manager: LockManager, root: Path, lands: bool
 ) -> None:
     left_half_done(manager, root)

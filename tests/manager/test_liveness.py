@@ -171,7 +171,7 @@ def test_a_child_that_was_forked_behind_our_back_has_its_own_too(
     assert own_witness() == own
 
 
-def test_there_is_no_witness_of_nobody(children: Children) -> None:
+def test_a_missing_process_has_no_witness(children: Children) -> None:
     assert witness_of(children.dead().pid) is None
     assert witness_of(0) is None
     assert witness_of(-1) is None
@@ -240,7 +240,7 @@ def test_another_boot_means_dead_even_with_marks_around(children: Children) -> N
 @pytest.mark.parametrize(
     "foreign", [{"host": "elsewhere"}, {"namespace": "pid:[1]"}, {"boot": ""}, {"pid": 0}]
 )
-def test_what_is_foreign_or_unknown_cannot_be_judged(
+def test_a_foreign_or_unknown_process_cannot_be_checked(
     children: Children, foreign: dict[str, object]
 ) -> None:
     assert is_dead(changed(children.dead(), **foreign), ()) is None
@@ -584,7 +584,7 @@ def test_elsewhere_a_missing_pid_is_proof_and_a_present_one_is_not(
     assert is_dead(changed(known, boot="another"), ()) is None
 
 
-def test_on_windows_nobody_is_ever_signalled_or_judged(
+def test_on_windows_no_process_is_ever_signalled_or_checked(
     children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = children.dead()
@@ -613,7 +613,7 @@ def test_importing_costs_no_heavy_module() -> None:
     assert not heavy & set(run.stdout.split())
 
 
-def test_one_who_is_asked_for_often_is_watched_and_still_found_dead() -> None:
+def test_an_owner_that_is_checked_often_is_watched_and_still_found_dead() -> None:
     process = subprocess.Popen(["sleep", "100"])
     try:
         witness = witness_of(process.pid)
@@ -630,7 +630,7 @@ def test_one_who_is_asked_for_often_is_watched_and_still_found_dead() -> None:
     assert liveness._watched.get(witness) is None
 
 
-def test_many_threads_may_ask_for_one_who_is_watched() -> None:
+def test_many_threads_may_check_a_watched_owner() -> None:
     process = subprocess.Popen(["sleep", "100"])
     try:
         witness = witness_of(process.pid)

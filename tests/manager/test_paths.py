@@ -120,7 +120,7 @@ def test_a_slash_at_the_end_of_a_file_is_refused(tree: Tree) -> None:
     assert "is not a folder" in refusal(tree, "app/x.rb/.").message
 
 
-def test_what_was_in_a_folder_that_became_a_file_keeps_its_key(tree: Tree, root: Path) -> None:
+def test_a_path_below_a_folder_that_became_a_file_keeps_its_key(tree: Tree, root: Path) -> None:
     before = tree.place("app/models/user.rb").key
     shutil.rmtree(root / "app" / "models")
     (root / "app" / "models").write_text("now a file")
@@ -156,7 +156,7 @@ class BytesPath:
 
 
 @pytest.mark.parametrize("text", [None, 3, 1.5, b"app", ["app"], object(), BytesPath()])
-def test_what_is_no_text_is_refused(tree: Tree, text: object) -> None:
+def test_a_path_that_is_not_text_is_refused(tree: Tree, text: object) -> None:
     for places in (tree, Words()):
         with pytest.raises(BadKeyError, match="a path is a text"):
             places.place(text)  # type: ignore[arg-type]
@@ -226,7 +226,7 @@ def test_the_way_up_from_a_link_is_that_of_its_target(tree: Tree, root: Path) ->
     assert tree.place("link/../new.rb").key == "app/new.rb"
 
 
-def test_a_link_that_leads_to_nothing_yet_is_what_it_leads_to(tree: Tree, root: Path) -> None:
+def test_a_dangling_link_counts_as_its_target(tree: Tree, root: Path) -> None:
     (root / "link").symlink_to("app/new.rb")
     (root / "chain").symlink_to("link")
     (root / "folder").symlink_to("later/deep")
@@ -244,7 +244,7 @@ def test_a_loop_of_links_is_refused(tree: Tree, root: Path) -> None:
         assert "loop" in refusal(tree, text).message
 
 
-def test_the_way_up_from_what_does_not_exist_is_refused(tree: Tree, root: Path) -> None:
+def test_the_way_up_from_a_missing_folder_is_refused(tree: Tree, root: Path) -> None:
     (root / "link").symlink_to("missing/../x")
     for text in ("missing/../x", "missing/..", "app/x.rb/../x.rb", "link"):
         assert "goes up" in refusal(tree, text).message
@@ -288,7 +288,7 @@ def test_a_link_swapped_at_the_wrong_moment_gives_one_of_its_targets(
 # Outside, ours, and theirs
 
 
-def test_what_lies_outside_is_refused_and_told_which_root_this_is(tree: Tree, root: Path) -> None:
+def test_a_path_outside_is_refused_and_the_error_names_the_root(tree: Tree, root: Path) -> None:
     for text in ("..", "../x", "/etc/passwd", "/", f"{root}-twin", f"{root}-twin/x", "/nowhere/x"):
         error = refusal(tree, text)
         assert "outside" in error.message
@@ -342,7 +342,9 @@ def test_the_ledger_is_not_locked(tree: Tree, root: Path) -> None:
     assert tree.place(".holdfast2/x").key == ".holdfast2/x"
 
 
-def test_what_belongs_to_a_nested_ledger_is_refused_and_told_where(tree: Tree, root: Path) -> None:
+def test_a_path_of_a_nested_ledger_is_refused_and_the_error_names_it(
+    tree: Tree, root: Path
+) -> None:
     inner = root / "vendor" / "lib"
     (inner / ".holdfast").mkdir(parents=True)
     (inner / "src").mkdir()
@@ -434,7 +436,7 @@ def test_folding_is_found_out_with_whatever_is_there(tmp_path: Path, names: list
 # Limits
 
 
-def test_what_no_key_can_contain_is_refused_in_a_clear_sentence(tree: Tree) -> None:
+def test_text_that_no_key_can_contain_is_refused_in_a_clear_sentence(tree: Tree) -> None:
     for text in ("a\0b", "a\nb", "a\x1bb", "a\x7f", "a\udcffb", "a\ud800"):
         assert "contains a character" in refusal(tree, text).message
     assert "too long" in refusal(tree, "x" * 256).message
@@ -472,7 +474,7 @@ def test_a_path_that_is_too_long_to_look_for_a_ledger_in_is_refused(tree: Tree, 
         os.close(here)
 
 
-def test_a_process_without_utf8_refuses_what_is_not_ascii(root: Path) -> None:
+def test_a_process_without_utf8_refuses_text_that_is_not_ascii(root: Path) -> None:
     script = (
         "import sys; from holdfast.manager.files.paths import Tree\n"
         "from holdfast.core.errors import BadKeyError\n"
@@ -513,7 +515,7 @@ def test_words_are_keys_by_their_text_alone() -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "..", "../x", "a/../../x", "/x", "a\0", "x" * 256, "spec:x"]
 )
-def test_words_refuse_what_has_no_key(text: str) -> None:
+def test_words_refuse_text_without_a_key(text: str) -> None:
     refusal(Words(), text)
 
 

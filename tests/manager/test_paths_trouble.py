@@ -232,7 +232,7 @@ def test_the_tree_by_way_of_a_bind_mount_is_the_same_tree(root: Path) -> None:
 
 
 @can_mount
-def test_what_is_covered_by_a_mount_in_the_tree_itself_lies_outside(root: Path) -> None:
+def test_a_path_covered_by_a_mount_in_the_tree_itself_is_outside(root: Path) -> None:
     other = root.parent / "other"
     other.mkdir()
     lines = in_own_mounts(

@@ -301,7 +301,7 @@ def _refuse_shared(worktree: Worktree) -> None:
             self._enter(deadline)
         try:
 """,
-        ("tests/core/test_seed_000.py::test_seed000_05_nobody_asks_while_another_takes",),
+        ("tests/core/test_seed_000.py::test_seed000_05_no_request_is_decided_during_another",),
     ),
     Mutant(
         "000-05",

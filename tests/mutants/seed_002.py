@@ -382,7 +382,7 @@ MUTANTS: list[Mutant] = [
         "    if rested and draft.is_dead(grant.holder.witness, grant.holder.marks):\n"
         "        return OWNER_DEAD",
         (
-            CORE + "test_seed002_08_a_dead_owners_lease_is_reclaimable_at_once",
+            CORE + "test_seed002_08_a_dead_owners_lease_is_reclaimable_immediately",
             CORE + "test_seed002_08_also_of_a_real_process_that_was_killed",
             HOOK + "test_seed002_08_the_next_edit_has_a_dead_owners_file_at_once",
         ),
@@ -1481,7 +1481,7 @@ MUTANTS: list[Mutant] = [
         "        return OWNER_DEAD",
         "    if draft.is_dead(grant.holder.witness) and grant.holder.marks:\n"
         "        return OWNER_DEAD",
-        (CORE + "test_seed002_08_a_dead_owners_lease_is_reclaimable_at_once",),
+        (CORE + "test_seed002_08_a_dead_owners_lease_is_reclaimable_immediately",),
     ),
     Mutant(
         "002-27",

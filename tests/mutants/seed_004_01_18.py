@@ -613,7 +613,7 @@ MUTANTS: list[Mutant] = [
         "    if not silent:\n        return wanted\n",
         "    if not silent:\n        return wanted[:1]\n",
         (
-            f"{CORE}::test_seed004_17_a_request_is_granted_whole_or_refused_at_once",
+            f"{CORE}::test_seed004_17_a_request_is_granted_whole_or_refused_immediately",
             f"{SCHEDULER}::test_seed004_17_all_locks_or_none",
         ),
     ),
@@ -623,7 +623,7 @@ MUTANTS: list[Mutant] = [
         "manager/manager.py",
         "call, lambda view: rules.acquire(view, request, wait=False, again=False)",
         "call, lambda view: rules.acquire(view, request, wait=True, again=False)",
-        (f"{MANY}::test_seed004_17_what_is_refused_at_once_is_not_left_in_line",),
+        (f"{MANY}::test_seed004_17_a_request_that_is_refused_immediately_does_not_stay_queued",),
     ),
     Mutant(
         "004-17",
@@ -631,7 +631,7 @@ MUTANTS: list[Mutant] = [
         "core/rules.py",
         "        ticket = draft.enqueue(request)\n",
         "        ticket = draft.reserve(draft.enqueue(request))\n",
-        (f"{CORE}::test_seed004_17_what_waits_stays_queued_and_holds_nothing_meanwhile",),
+        (f"{CORE}::test_seed004_17_a_waiting_request_stays_queued_and_holds_nothing_meanwhile",),
     ),
     Mutant(
         "004-17",

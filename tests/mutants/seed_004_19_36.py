@@ -27,7 +27,7 @@ WHOLE = (
 )
 RESERVED = (
     "tests/core/test_rules_waiting.py::"
-    "test_after_its_limit_a_ticket_is_a_reservation_that_nobody_passes"
+    "test_after_its_limit_a_ticket_is_a_reservation_that_no_request_overtakes"
 )
 
 MUTANTS: list[Mutant] = [
@@ -102,7 +102,7 @@ MUTANTS: list[Mutant] = [
         "core/rules.py",
         "    if not isinstance(grant, Grant):\n        return Decision(False)\n",
         "    if not isinstance(grant, Grant):\n        return Decision(lost(grant, id))\n",
-        (f"{IN_CORE}20_what_the_methods_answer",),
+        (f"{IN_CORE}20_the_results_of_the_methods",),
     ),
     Mutant(
         "004-20",
@@ -110,7 +110,7 @@ MUTANTS: list[Mutant] = [
         "manager/manager.py",
         "request = self.request(nobody, read_paths, write_paths)",
         "request = self.request(nobody, (), [*read_paths, *write_paths])",
-        (f"{IN_CORE}20_what_the_methods_answer",),
+        (f"{IN_CORE}20_the_results_of_the_methods",),
     ),
     Mutant(
         "004-20",
@@ -118,7 +118,7 @@ MUTANTS: list[Mutant] = [
         "core/sentences.py",
         "return LockTimeoutError(",
         'return error_of("E_LOCK_CONFLICT")(',
-        (f"{IN_CORE}20_what_the_methods_answer",),
+        (f"{IN_CORE}20_the_results_of_the_methods",),
     ),
     Mutant(
         "004-21",
@@ -506,7 +506,7 @@ MUTANTS: list[Mutant] = [
         "        return EXPIRED\n",
         (
             f"{IN_CORE}32_it_is_free_without_a_reaper_too",
-            f"{IN_CORE}32_who_waits_has_it_when_its_ttl_is_over",
+            f"{IN_CORE}32_the_waiter_has_the_lock_when_the_ttl_is_over",
         ),
     ),
     Mutant(
@@ -536,7 +536,7 @@ MUTANTS: list[Mutant] = [
         "        if holder_key == me:\n            continue\n",
         (
             f"{IN_CORE}33_there_is_no_deadlock",
-            "tests/core/test_rules_circles.py::test_a_circle_of_three_is_refused_at_once",
+            "tests/core/test_rules_circles.py::test_a_deadlock_of_three_is_refused_immediately",
         ),
     ),
     Mutant(
@@ -546,7 +546,7 @@ MUTANTS: list[Mutant] = [
         "                trails.append((*trail, conflict))\n",
         "                if conflict.holder_key == me:\n"
         "                    return (*trail, conflict)\n",
-        ("tests/core/test_rules_circles.py::test_a_circle_of_three_is_refused_at_once",),
+        ("tests/core/test_rules_circles.py::test_a_deadlock_of_three_is_refused_immediately",),
     ),
     Mutant(
         "004-33",

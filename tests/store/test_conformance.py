@@ -166,7 +166,7 @@ def told(scene: conformance.Scene) -> list[tuple[Any, ...]]:
     return [(event.seq, event.type, json.dumps(dict(event.data))) for event in scene.history()]
 
 
-def test_giving_back_the_root_means_the_same_for_resources_on_both_stores(tmp_path: Path) -> None:
+def test_releasing_the_root_means_the_same_for_resources_on_both_stores(tmp_path: Path) -> None:
     """The root contains no resource; whoever waits for one is not met on the way."""
     events = []
     for store in ("memory", "sqlite"):
@@ -180,7 +180,7 @@ def test_giving_back_the_root_means_the_same_for_resources_on_both_stores(tmp_pa
     assert events[0] == events[1]
 
 
-def test_a_steal_of_several_is_told_in_the_same_order_on_both_stores(tmp_path: Path) -> None:
+def test_a_steal_of_several_is_recorded_in_the_same_order_on_both_stores(tmp_path: Path) -> None:
     events = []
     for store in ("memory", "sqlite"):
         with conformance.Scene(opener(store, tmp_path)) as scene:

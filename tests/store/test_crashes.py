@@ -213,7 +213,7 @@ manager.release(grant.id)
 """
 
 
-def test_one_who_is_stopped_inside_the_gate_is_named_at_the_deadline_and_its_death_opens_it(
+def test_a_process_stopped_inside_the_gate_is_named_at_the_deadline_and_its_death_opens_it(
     crowd: Crowd, root: Path
 ) -> None:
     with LockManager.open(root) as manager:
@@ -236,7 +236,9 @@ def test_one_who_is_stopped_inside_the_gate_is_named_at_the_deadline_and_its_dea
         Auditor().check(manager)
 
 
-def test_one_who_goes_on_inside_the_gate_has_lost_nothing(crowd: Crowd, root: Path) -> None:
+def test_a_process_that_continues_inside_the_gate_has_lost_nothing(
+    crowd: Crowd, root: Path
+) -> None:
     with LockManager.open(root) as manager:
         child = crowd.start(IN_THE_GATE, root)
         child.wait_for("inside")

@@ -32,7 +32,7 @@ def test_a_herd_that_opens_and_takes_at_the_same_instant_is_served(
     assert many.tries <= 2 * few.tries + 40, "waiting costs the more, the more processes wait"
 
 
-def test_twenty_commands_at_once_all_get_their_locks(root: Path) -> None:
+def test_twenty_concurrent_commands_all_get_their_locks(root: Path) -> None:
     commands = [
         subprocess.Popen(
             [sys.executable, "-m", "holdfast", "lock", f"f{number}", "--holder", f"h{number}"],
@@ -68,7 +68,7 @@ def test_each_in_line_knows_how_many_are_ahead(gates: list[Gate]) -> None:
     assert Turn(gates[0].fd).ahead() == 0
 
 
-def test_a_newcomer_is_behind_everybody_who_waits(gates: list[Gate]) -> None:
+def test_a_newcomer_is_behind_all_waiting_processes(gates: list[Gate]) -> None:
     turns = [Turn(gate.fd) for gate in gates[:10]]
     for turn in turns[:5]:
         turn.give_back()
@@ -98,7 +98,7 @@ def test_a_few_in_line_are_no_crowd(gates: list[Gate]) -> None:
     assert is_crowded(gates[20].fd)
 
 
-def test_whoever_gives_up_at_the_gate_leaves_the_line(
+def test_a_process_that_gives_up_at_the_gate_leaves_the_queue(
     gates: list[Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside, outside, other = gates[:3]
@@ -124,7 +124,7 @@ say("inside")
 """
 
 
-def test_a_process_that_is_stopped_in_line_keeps_nobody_out(
+def test_a_process_that_is_stopped_in_the_queue_keeps_no_other_out(
     crowd: Crowd, gates: list[Gate]
 ) -> None:
     inside, mine = gates[:2]

@@ -336,7 +336,7 @@ def nothing_is_left(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("fence", ["fenced", "unfenced"])
-def test_who_is_stopped_between_check_and_write_does_harm_only_without_the_fence(
+def test_a_process_stopped_between_check_and_write_does_harm_only_without_the_fence(
     crowd: Crowd, tmp_path: Path, fence: str
 ) -> None:
     """The control: the same fighters and the same judge, with and without the fence."""

@@ -794,7 +794,7 @@ def test_hold_learns_that_it_was_taken_away(root: Path) -> None:
                 pytest.fail("a grant that was taken away has passed the fence")
 
 
-def test_hold_gives_back_on_an_exception_and_lets_it_through(root: Path) -> None:
+def test_hold_releases_on_an_exception_and_lets_it_through(root: Path) -> None:
     with LockManager.open(root) as manager:
         with pytest.raises(ZeroDivisionError), manager.hold(write_paths=[root / "x"], ttl=1):
             raise ZeroDivisionError

@@ -83,7 +83,7 @@ def test_managers_that_are_forgotten_cost_no_descriptors(root: Path) -> None:
         Auditor().check(manager)
 
 
-def test_a_ledger_and_its_log_that_are_put_back_together_keep_what_the_log_says(
+def test_a_ledger_restored_together_with_its_log_keeps_the_events_of_the_log(
     crowd: Crowd, root: Path
 ) -> None:
     """The log of a process that was killed has commits that the database has not."""

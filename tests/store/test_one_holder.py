@@ -170,7 +170,7 @@ go()
 
 
 @pytest.mark.parametrize("ends", ["parent ends", "child ends"])
-def test_whoever_is_left_of_a_fork_has_a_ledger_that_others_see(
+def test_the_survivor_of_a_fork_has_a_ledger_that_others_see(
     crowd: Crowd, root: Path, ends: str
 ) -> None:
     program = crowd.start(HEIR, root, ends)
@@ -293,7 +293,7 @@ say("intact")
 """
 
 
-def test_a_process_that_closes_the_ledgers_descriptors_is_told_and_harms_no_file(
+def test_a_process_that_closes_the_ledgers_descriptors_gets_an_error_and_harms_no_file(
     crowd: Crowd, root: Path, tmp_path: Path
 ) -> None:
     program = crowd.start(CLOSED, root).done()

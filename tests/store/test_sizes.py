@@ -136,7 +136,7 @@ def test_ten_thousand_files_against_the_same_ten_thousand(tmp_path: Path) -> Non
         assert told.data["more_paths"] == 9990, "each of the first ten has its inode beside it"
 
 
-def test_many_readers_of_a_folder_are_in_the_way_of_many_writers_inside_it() -> None:
+def test_many_readers_of_a_folder_conflict_with_many_writers_inside_it() -> None:
     manager = LockManager()
     for number in range(30):
         assert manager.try_acquire(holder=f"reader-{number}", read_paths=["d/"])
@@ -148,7 +148,9 @@ def test_many_readers_of_a_folder_are_in_the_way_of_many_writers_inside_it() -> 
 # 100,000 held, in small
 
 
-def test_what_a_call_costs_does_not_depend_on_how_much_is_held(store: str, tmp_path: Path) -> None:
+def test_the_cost_of_a_call_does_not_depend_on_the_number_of_locks(
+    store: str, tmp_path: Path
+) -> None:
     costs: list[dict[str, int]] = []
     for size in (10, HELD):
         with opened(store, tmp_path / f"{size}") as manager:

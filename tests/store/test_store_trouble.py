@@ -192,7 +192,7 @@ def test_a_damaged_ledger_is_refused_kept_and_can_be_moved_away(
         assert manager.try_acquire(holder="a", write_paths=[root / "before-0"]) is not None
 
 
-def test_a_damaged_ledger_that_is_moved_away_leaves_its_log_to_nobody(
+def test_the_log_of_a_damaged_ledger_that_is_moved_away_is_not_used(
     crowd: Crowd, root: Path
 ) -> None:
     killed_with_a_log(crowd, root)
@@ -390,7 +390,7 @@ def the_folder_may_not_even_be_searched(root: Path) -> None:
         the_folder_may_not_even_be_searched,
     ],
 )
-def test_another_user_is_told_that_the_ledger_may_not_be_written(
+def test_another_user_gets_the_error_that_the_ledger_is_not_writable(
     crowd: Crowd, open_root: Path, shut: Callable[[Path], None]
 ) -> None:
     ids = [] if shut is no_folder_and_none_can_be_made else granted(open_root)
@@ -421,7 +421,7 @@ def test_a_user_who_may_write_shares_the_ledger_with_its_owner(
 # Too long
 
 
-def test_a_repository_whose_path_is_too_long_for_the_database_is_told_so(tmp_path: Path) -> None:
+def test_a_path_that_is_too_long_for_the_database_is_an_error(tmp_path: Path) -> None:
     root = tmp_path.joinpath(*["a-folder-with-a-rather-long-name-" + "x" * 60] * 10)
     (root / ".git").mkdir(parents=True)
     with pytest.raises(StoreError) as caught:
@@ -468,7 +468,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-def test_a_full_disk_is_told_and_nothing_promised_is_lost(mount: Callable[[str], Path]) -> None:
+def test_a_full_disk_is_an_error_and_no_grant_is_lost(mount: Callable[[str], Path]) -> None:
     disk = mount("size=300k")
     promised: list[str] = []
     with LockManager.open(disk) as manager:
@@ -526,7 +526,7 @@ def test_a_new_ledger_on_a_full_disk_is_refused_as_full(
         still_there(disk, granted(disk))
 
 
-def test_a_disk_that_becomes_read_only_is_told_and_goes_on_afterwards(
+def test_a_disk_that_becomes_read_only_is_an_error_until_it_is_writable_again(
     mount: Callable[[str], Path],
 ) -> None:
     disk = mount("size=2m")
@@ -676,7 +676,7 @@ go()
 """
 
 
-def test_one_who_waits_goes_on_in_the_new_ledger(crowd: Crowd, root: Path) -> None:
+def test_a_waiter_continues_in_the_new_ledger(crowd: Crowd, root: Path) -> None:
     with LockManager.open(root) as manager:
         manager.try_acquire(holder=SOMEBODY, write_paths=[root / "x"])
         waiter = crowd.start(WAITS, root)
@@ -796,7 +796,7 @@ def test_a_database_browser_that_keeps_the_ledger_locked_is_named_within_the_dea
         Auditor().check(manager)
 
 
-def test_a_database_browser_that_only_reads_is_in_nobodys_way(crowd: Crowd, root: Path) -> None:
+def test_a_database_browser_that_only_reads_blocks_no_process(crowd: Crowd, root: Path) -> None:
     granted(root)
     with LockManager.open(root) as manager:
         browser = crowd.start(BROWSER, ledger(root), "begin")

@@ -463,7 +463,7 @@ TestStoresAgree = StoresAgree.TestCase
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(held=st.lists(st.tuples(wants, st.sampled_from(NAMES)), max_size=6), wanted=wants)
-def test_both_stores_tell_what_is_in_the_way_in_the_same_order(
+def test_both_stores_list_conflicts_in_the_same_order(
     tmp_path: Path, held: list[tuple[Any, str]], wanted: Any
 ) -> None:
     """People see the first few; and what is decided must not depend on where it is kept."""
@@ -487,7 +487,7 @@ def test_both_stores_tell_what_is_in_the_way_in_the_same_order(
     assert events[0] == events[1]
 
 
-def test_a_wait_for_everything_is_no_longer_because_somebody_waits_for_a_resource() -> None:
+def test_a_wait_for_everything_is_no_longer_because_a_request_waits_for_a_resource() -> None:
     """To a store that keeps its keys in order, what is below the root are all of them."""
     state = StoresAgree()
     try:

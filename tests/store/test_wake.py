@@ -123,7 +123,7 @@ def switches(pid: int) -> int:
 # Lost wake-ups
 
 
-def test_a_wake_up_that_is_lost_is_made_up_for_by_the_slow_look(crowd: Crowd, root: Path) -> None:
+def test_slow_polling_makes_up_for_a_lost_wake_up(crowd: Crowd, root: Path) -> None:
     with LockManager.open(root) as manager:
         grant = manager.try_acquire(holder="first", write_paths=[root / "x"])
         assert grant is not None
@@ -157,7 +157,7 @@ def test_a_waiter_whose_address_was_deleted_gets_a_new_one_for_its_next_wait(
         assert quick(took), took
 
 
-def test_who_gives_back_before_the_waiter_listens_is_not_missed(crowd: Crowd, root: Path) -> None:
+def test_a_release_before_the_waiter_listens_is_not_missed(crowd: Crowd, root: Path) -> None:
     """The call may come between the ticket and the wait: it must be heard all the same."""
     with LockManager.open(root) as manager:
         waiter = ready(crowd, root)
@@ -226,7 +226,7 @@ def test_twenty_waiters_are_served_in_the_order_in_which_they_came(
         Auditor().check(manager)
 
 
-def test_dead_waiters_hold_up_nobody_and_their_addresses_are_swept(
+def test_dead_waiters_delay_no_request_and_their_addresses_are_swept(
     crowd: Crowd, root: Path
 ) -> None:
     with LockManager.open(root) as manager:
@@ -254,7 +254,7 @@ def test_dead_waiters_hold_up_nobody_and_their_addresses_are_swept(
         assert left.exists(), "one who lives lost its address"
 
 
-def test_a_dead_holder_is_noticed_by_those_who_wait_already(crowd: Crowd, root: Path) -> None:
+def test_waiting_requests_notice_that_a_holder_died(crowd: Crowd, root: Path) -> None:
     """Nobody calls them: the slow look finds it out."""
     holder = ready(crowd, root)
     holder.tell()
@@ -294,7 +294,7 @@ while True:
 """
 
 
-def test_who_follows_the_ledger_hears_of_every_change(crowd: Crowd, root: Path) -> None:
+def test_a_follower_of_the_ledger_sees_every_change(crowd: Crowd, root: Path) -> None:
     with LockManager.open(root) as manager:
         follower = crowd.start(FOLLOWER, root)
         follower.wait_for("head 0")
