@@ -1,4 +1,4 @@
-"""The conformance suite: what every store must do, whoever wrote it.
+"""The conformance suite: the checks that every store must pass.
 
 With pytest, one test for each check:
 
@@ -8,20 +8,20 @@ With pytest, one test for each check:
     def test_my_store_keeps_the_contract(check, tmp_path):
         conformance.run(check, lambda name, **rest: MyStore(tmp_path / name, **rest))
 
-or all of it at once, with whatever you have: `conformance.check_store(open_store, shared=True)`.
+or all checks in one call, without pytest: `conformance.check_store(open_store, shared=True)`.
 
-`CHECKS` are for every store; `SHARED_CHECKS` are these and those for a store that outlives its
-process and is used by several (they fork). All of it takes some seconds.
+`CHECKS` are for every store; `SHARED_CHECKS` add those for a store that outlives its process and
+is shared by several processes (they fork). All of them take a few seconds.
 
-What it does not show: how quick a store is, what it does on a broken disk, and that no rare
-interleaving breaks it; for that there is the simulator.
+The suite does not show how fast a store is, what it does on a broken disk, or that no rare
+interleaving breaks it; for the last there is the simulator.
 
-    scene             a ledger with a clock and processes that a test moves
+    scene             a ledger with a clock and processes that a check controls
     child_processes   forked children, always cleaned up
-    lock_checks       take, hold, release
-    waiting_checks    wait in line, be woken, be handed what came free
+    lock_checks       acquire, hold, release
+    waiting_checks    queue, wake-up, hand-over
     service_checks    notes, many leases in one decision, leases that change hands
-    history_checks    the ledger, its time, answers that were lost
+    history_checks    the ledger, its time, lost answers
     trouble_checks    fences, deadlines, threads, a forked child
     sharing_checks    stores that several processes share
 """
@@ -69,18 +69,18 @@ def _checks_of(module: ModuleType) -> tuple[Check, ...]:
     )
 
 
-#: What every store must do, also one that lives and dies with its process.
+#: For every store, also one that lives and dies with its process.
 CHECKS: tuple[Check, ...] = tuple(
     check
     for module in (lock_checks, waiting_checks, service_checks, history_checks, trouble_checks)
     for check in _checks_of(module)
 )
-#: What a store must do that several processes share.
+#: For a store that several processes share.
 SHARED_CHECKS: tuple[Check, ...] = (*CHECKS, *_checks_of(sharing_checks))
 
 
 def name_of(check: Check) -> str:
-    """What a check shows."""
+    """The name of a check, which states what it shows."""
     return check.__name__
 
 
@@ -93,7 +93,7 @@ def run(check: Check, open_store: OpenStore) -> None:
 
 
 def check_store(open_store: OpenStore, *, shared: bool = False) -> None:
-    """Run them all, and raise everything that was found in one group."""
+    """Run all checks, and raise all failures in one group."""
     failures = []
     for check in SHARED_CHECKS if shared else CHECKS:
         try:

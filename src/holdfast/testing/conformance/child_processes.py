@@ -18,12 +18,12 @@ from holdfast.testing.conformance.scene import PATIENT_SECONDS
 
 
 class Child:
-    """A forked child that talks over a pipe. It is killed when its check ends."""
+    """A forked child that answers over a pipe. It is killed when its check ends."""
 
     def __init__(self, work: Callable[[Callable[[Any], None]], None]) -> None:
         reads, writes = os.pipe()
         with warnings.catch_warnings():
-            # A fork beside threads is what some checks are about.
+            # Some checks are about a fork beside threads.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid == 0:
@@ -34,7 +34,7 @@ class Child:
         self._left = b""
 
     def answer(self) -> Any:
-        """The next thing that the child says. Fails if it ends or falls silent."""
+        """The child's next message. Fails if the child ends or sends nothing."""
         end = monotonic() + PATIENT_SECONDS
         while b"\n" not in self._left:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, end - monotonic()))
@@ -46,16 +46,16 @@ class Child:
         return json.loads(line)
 
     def stop(self) -> None:
-        """Stop it where it is, and wait until it stands still."""
+        """Stop the child, and wait until it has stopped."""
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
 
     def go_on(self) -> None:
-        """Let a stopped child go on."""
+        """Let a stopped child continue."""
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it without a warning, and wait until it is gone."""
+        """Kill the child without a warning, and wait until it is gone."""
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -77,7 +77,7 @@ def _work(work: Callable[[Callable[[Any], None]], None], pipe: int) -> None:
 
 @contextmanager
 def child(work: Callable[[Callable[[Any], None]], None]) -> Iterator[Child]:
-    """A child that does some work and tells about it: `work(say)`."""
+    """A child that runs `work(say)` and reports by `say`."""
     made = Child(work)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""Checks: the ledger, its time, and commands whose answers were lost."""
+"""Checks of the ledger, its time, and commands whose answers were lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _busy_day(scene: Scene) -> list[Grant]:
-    """A bit of everything. Returns the grants that are left."""
+    """Commands of every kind. Returns the grants that are left."""
     kept = scene.take("ann", ["lib/"], ["x"], ttl=100)
     short = scene.take("bob", writes=["y"], ttl=10)
     scene.renew(kept, ttl=1000)
@@ -84,7 +84,7 @@ def refusals_that_say_the_same_are_one_event(scene: Scene) -> None:
     assert [event.data["holder"] for event in events] == ["bob", "cid", "bob"]
     scene.release(held)
     scene.take("ann", writes=["x"])
-    refused(scene.ask("bob", writes=["x"]))  # another grant is in the way: that is news
+    refused(scene.ask("bob", writes=["x"]))  # a conflict with another grant is a new fact
     assert scene.history()[-1].type == "lock_refused"
     assert scene.history()[-1].repeats == 0
 
@@ -220,7 +220,7 @@ def how_a_grant_ended_is_known_as_long_as_its_end_is_in_the_history(scene: Scene
     scene.clock.advance(10)
     scene.reap(grant)
     end = scene.state()[0]
-    scene.store.trim(end)  # the acquisition goes, the end stays
+    scene.store.trim(end)  # the acquisition is trimmed, the end is kept
     assert scene.history(end - 1)[0].data["grant"] == grant.id
     refused(scene.renew(grant), "E_LOCK_EXPIRED")
 

@@ -1,4 +1,4 @@
-"""Checks: take, hold, give back."""
+"""Checks: acquire, hold, release."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A scene: one ledger, with a clock and processes that a test moves by hand.
+"""A scene: one ledger, with a clock and processes that a check controls.
 
 It drives a store with the rulebook directly, so nothing here waits and every id comes from the
-test. It does not stand in for a store: the store under test is the real one.
+check. It does not replace a store: the store under test is the real one.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How long one call may take on a machine that has much else to do.
+#: How long one call may take on a busy machine.
 PATIENT_SECONDS = 60.0
 
 State = tuple[int, int, list[Grant], list[Ticket]]
 
 
 class OpenStore(Protocol):
-    """How the store under test is opened. A new name is an empty ledger; a store that outlives
-    its process finds under a name what was left there."""
+    """Opens the store under test. A new name is an empty ledger; under a known name, a store that
+    outlives its process finds its former contents."""
 
     def __call__(self, name: str, *, clock: Clock, is_dead: IsDead) -> Store: ...
 
 
 class Processes:
-    """A process table that a test moves by hand."""
+    """A process table that a check controls."""
 
     def __init__(self) -> None:
         self._started = 0
@@ -64,7 +64,7 @@ class Processes:
         self._hidden: set[Witness] = set()
 
     def start(self) -> Witness:
-        """A process that lives."""
+        """Start a process."""
         self._started += 1
         return Witness(
             host="scene", boot="scene-boot", namespace="scene-pids",
@@ -72,23 +72,23 @@ class Processes:
         )  # fmt: skip
 
     def end(self, *witnesses: Witness | None) -> None:
-        """These are gone."""
+        """End these processes."""
         self._gone.update(witness for witness in witnesses if witness is not None)
 
     def hide(self, *witnesses: Witness | None) -> None:
-        """Of these nobody can tell any more."""
+        """Make it unknown whether these processes are alive."""
         self._hidden.update(witness for witness in witnesses if witness is not None)
 
     def leave_behind(self, mark: str) -> None:
-        """Some descendant carries a mark."""
+        """Leave a descendant behind that carries a mark."""
         self._carried.add(mark)
 
     def clear_away(self, mark: str) -> None:
-        """No descendant carries it any more."""
+        """End all descendants that carry a mark."""
         self._carried.discard(mark)
 
     def is_dead(self, witness: Witness, marks: tuple[str, ...]) -> bool | None:
-        """What the liveness check would find out."""
+        """The result of the liveness check."""
         if witness in self._hidden:
             return None
         return witness in self._gone and self._carried.isdisjoint(marks)
@@ -115,7 +115,7 @@ class Scene:
         self.store = self.open()
 
     def open(self) -> Store:
-        """The same ledger once more, as another process would open it."""
+        """Open the same ledger again, as another process would."""
         return self._open_store(self.name, clock=self.clock, is_dead=self.processes.is_dead)
 
     def reopen(self) -> None:
@@ -131,13 +131,13 @@ class Scene:
 
     @property
     def manager(self) -> LockManager:
-        """A manager on this store, with paths taken by their words."""
+        """A manager on this store that takes paths literally."""
         return LockManager(self.store, clock=self.clock, is_dead=self.processes.is_dead)
 
-    # Who and what
+    # Holders and requests
 
     def holder(self, name: str, *, marks: tuple[str, ...] = ()) -> Holder:
-        """Somebody with a process that lives: the same one for the same name."""
+        """A holder with a living process, the same one for the same name."""
         if name not in self._holders:
             witness = self.processes.start()
             key = f"{name}@{witness.pid}"
@@ -145,7 +145,7 @@ class Scene:
         return self._holders[name]
 
     def kill(self, name: str) -> None:
-        """The process of somebody ends; the next holder of this name is somebody else."""
+        """End the process of a holder; the next holder of this name is another one."""
         self.processes.end(self._holders.pop(name).witness)
 
     def request(
@@ -164,7 +164,7 @@ class Scene:
         wake: str = "",
         grace: float = 0,
     ) -> Request:
-        """A request by its keys. A slash at the end is for people and no part of the key."""
+        """A request by its keys. A trailing slash is for readers, and not part of the key."""
         self._requests += 1
         paths = (*reads, *writes)
         return Request(
@@ -184,19 +184,20 @@ class Scene:
         )
 
     def _family(self) -> str:
-        """A forked child counts on from the same number; its requests are others all the same."""
+        """Distinguishes the requests of a forked child, which continues to count from the same
+        number."""
         return "request" if os.getpid() == self._pid else f"child-{os.getpid()}"
 
     # Commands
 
     def do(self, decide: Callable[[View], Decision[T]]) -> T:
-        """One transaction, with plenty of time."""
+        """One transaction, with a distant deadline."""
         return self.store.transact(decide, deadline=monotonic() + PATIENT_SECONDS)
 
     def put(
         self, request: Request, *, wait: bool = False, again: bool = True
     ) -> Grant | Waiting | Refusal:
-        """Put a request to the store, again unless it is said to be the first time."""
+        """Present a request to the store: again, unless this is the first time."""
         return self.do(lambda view: rules.acquire(view, request, wait=wait, again=again))
 
     def ask(
@@ -207,7 +208,7 @@ class Scene:
         *,
         ttl: float | None = TTL_DEFAULT_SECONDS,
     ) -> Grant | Refusal:
-        """Ask for something now or not at all."""
+        """Request keys without waiting."""
         outcome = self.put(self.request(who, reads, writes, ttl=ttl), again=False)
         assert not isinstance(outcome, Waiting), "a request that may not wait was queued"
         return outcome
@@ -220,7 +221,7 @@ class Scene:
         *,
         ttl: float | None = TTL_DEFAULT_SECONDS,
     ) -> Grant:
-        """Ask for something that must be free."""
+        """Acquire keys that must be free."""
         outcome = self.ask(who, reads, writes, ttl=ttl)
         assert isinstance(outcome, Grant), f"refused: {outcome}"
         return outcome
@@ -237,7 +238,7 @@ class Scene:
         wake: str = "",
         grace: float = 0,
     ) -> Request:
-        """Ask for something that is taken, and wait in line."""
+        """Request keys that are held, and wait in the queue."""
         request = self.request(
             who, reads, writes,
             patience=patience, priority=priority, waiter=waiter, wake=wake, grace=grace,
@@ -247,11 +248,11 @@ class Scene:
         return request
 
     def ensure(self, request: Request) -> Grant | Waiting | Refusal:
-        """Reuse or take."""
+        """Reuse a grant or acquire one."""
         return self.do(lambda view: rules.ensure(view, request))
 
     def release(self, grant: Grant | str, holder_key: str | None = None) -> bool | Refusal:
-        """Give back."""
+        """Release a grant."""
         id = grant if isinstance(grant, str) else grant.id
         return self.do(lambda view: rules.release(view, id, holder_key))
 
@@ -263,7 +264,7 @@ class Scene:
         ttl: float | None = None,
         rest: float | None = None,
     ) -> Grant | Refusal:
-        """Extend a lease as its holder, or as somebody else."""
+        """Extend a lease as its holder, or as another one."""
         key = (by or grant.holder).key
         lease = None if ttl is None else round(ttl * SECOND)
         pause = None if rest is None else round(rest * SECOND)
@@ -272,11 +273,11 @@ class Scene:
         )
 
     def steal(self, request: Request) -> Grant | Waiting | Refusal:
-        """Take over what has expired."""
+        """Take over an expired grant."""
         return self.do(lambda view: rules.steal(view, request))
 
     def force(self, grant: Grant, by: Holder, reason: str = "it must go") -> Grant | Refusal:
-        """Take a grant away."""
+        """End a grant by force."""
         return self.do(lambda view: rules.force(view, grant.id, by=by, reason=reason))
 
     def cancel(self, request: Request, why: str = "cancelled") -> Grant | None:
@@ -284,7 +285,7 @@ class Scene:
         return self.do(lambda view: rules.cancel(view, request.id, why))
 
     def reap(self, *grants: Grant) -> list[Ending]:
-        """End those of these that are not live."""
+        """End those of these grants that are not live."""
         return self.do(lambda view: rules.reap(view, [grant.id for grant in grants]))
 
     # Questions
@@ -296,12 +297,12 @@ class Scene:
             yield view
 
     def verify(self, grant: Grant, key: str | None = None, token: int | None = None) -> Verdict:
-        """May a write proceed?"""
+        """Whether a write may proceed."""
         with self.view() as view:
             return rules.verify(view, grant.id, key, grant.token if token is None else token)
 
     def look(self, request: Request) -> list[ConflictInfo]:
-        """What would stand in the way."""
+        """The conflicts that a request would have."""
         with self.view() as view:
             return rules.look(view, request)
 
@@ -311,16 +312,16 @@ class Scene:
             return view.now
 
     def state(self) -> State:
-        """All that the store knows, to be compared."""
+        """The whole state of the store, for comparison."""
         with self.view() as view:
             return view.head, view.last_token, view.grants(), view.queue()
 
     def history(self, after: int = 0) -> list[Event]:
-        """The events after one of them."""
+        """The events after a given one."""
         return list(self.store.events(after))
 
     def waiting(self) -> list[str]:
-        """The ids of those who wait, in order."""
+        """The ids of the tickets, in order."""
         with self.view() as view:
             return [ticket.id for ticket in view.queue()]
 

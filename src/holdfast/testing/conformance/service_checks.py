@@ -1,4 +1,4 @@
-"""Checks: what services need. Notes, many leases at once, leases that change hands or rest."""
+"""Checks for services: notes, many leases in one decision, leases that change hands or rest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_note_is_the_last_word_until_it_is_over(scene: Scene) -> None:
     _say(scene, "gone", "a:x", over=True)
     with scene.view() as view:
         assert view.note("a:x") is None
-    _say(scene, "gone", "a:x", over=True)  # to say so twice is no error
+    _say(scene, "gone", "a:x", over=True)  # repeating it is not an error
 
 
 def notes_are_found_by_how_their_names_start(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""Checks: for a store that outlives its process and is shared by several."""
+"""Checks for a store that outlives its process and is shared by several."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def a_waiter_elsewhere_is_woken(scene: Scene) -> None:
         request = scene.queue_up(bob, writes=["x"], wake=waiter.address)
         say(request.id)
         begin = monotonic()
-        # It is called a moment before what it is called for can be read: decide again.
+        # The wake-up arrives a moment before the grant can be read: decide again.
         while not isinstance(scene.put(request, wait=True), Grant):
             if monotonic() - begin >= PATIENT_SECONDS:
                 break
@@ -106,7 +106,8 @@ def a_child_and_its_parent_exclude_each_other(scene: Scene) -> None:
 
 
 def a_child_outlives_what_its_parent_was_inside_of(scene: Scene) -> None:
-    """Forked while another thread of the parent is inside, the child can go on once that left."""
+    """A child that is forked while another thread of its parent is inside can continue once that
+    thread has left."""
     grant = scene.take("ann", writes=["x"])
     entered, leave = Event(), Event()
 

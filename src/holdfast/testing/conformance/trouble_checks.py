@@ -1,4 +1,4 @@
-"""Checks: fences, deadlines, threads and a forked child."""
+"""Checks of fences, deadlines, threads and a forked child."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.core.model import Decision, Grant, Holder
 from holdfast.testing.conformance.child_processes import child
 from holdfast.testing.conformance.scene import PATIENT_SECONDS, Scene
 
-#: A deadline that a check waits for, and what a loaded machine may add to it.
+#: A deadline that a check waits for, and the delay that a busy machine may add.
 SHORT_SECONDS = 0.1
 SLACK_SECONDS = 5.0
 
@@ -69,7 +69,7 @@ def nothing_changes_hands_inside_a_fence(scene: Scene) -> None:
         answers.append((code, monotonic() - begin))
 
     with scene.store.fenced(grant.id, grant.token, deadline=monotonic() + PATIENT_SECONDS):
-        scene.clock.advance(10)  # not even time takes it away inside
+        scene.clock.advance(10)  # inside, not even expiry ends it
         intruder = Thread(target=intrude)
         intruder.start()
         intruder.join(PATIENT_SECONDS)
@@ -186,7 +186,7 @@ def many_threads_never_hold_the_same_thing(scene: Scene) -> None:
 def a_closed_store_is_not_used(scene: Scene) -> None:
     scene.take("ann", writes=["x"])
     scene.store.close()
-    scene.store.close()  # twice is no error
+    scene.store.close()  # closing twice is not an error
     assert code_of(lambda: scene.take("ann", writes=["y"])) == StoreError.code
 
 

@@ -1,4 +1,4 @@
-"""Checks: wait in line, be woken, be handed what came free."""
+"""Checks of waiting: the queue, wake-ups and hand-overs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def a_reservation_is_not_passed(scene: Scene) -> None:
     ]
     assert scene.history(head)[0].type == "ticket_reserved"
     scene.take("cid", writes=["z"])
-    scene.take("ann", writes=["y"])  # the one it waits for may
+    scene.take("ann", writes=["y"])  # the holder that it waits for may
     with scene.view() as view:
         assert [ticket.reserved for ticket in view.queue()] == [True]
         for grant in view.held_by(held.holder.key):
@@ -164,7 +164,7 @@ def a_waiter_is_woken_by_whoever_serves_it(scene: Scene) -> None:
 
 
 def a_request_whose_waiter_gave_up_is_never_served(scene: Scene) -> None:
-    for others in ((), ("cid",)):  # the short way to hand over, and the long one
+    for others in ((), ("cid",)):  # the fast way to hand over, and the slow one
         held = scene.take("ann", writes=["x"])
         waiter = scene.store.waiter()
         request = scene.queue_up("bob", writes=["x"], wake=waiter.address)
@@ -240,7 +240,7 @@ def a_hand_over_needs_no_looking_again(scene: Scene) -> None:
     for player in players:
         player.join(PATIENT_SECONDS)
     assert sorted(turns) == sorted([0, 1, 2] * rounds)
-    # Had they only looked again every second, a third of this would have been too short.
+    # With a look every second alone, a third of these would have been too late.
     assert monotonic() - begin < rounds
 
 

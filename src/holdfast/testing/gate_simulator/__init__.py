@@ -2,7 +2,7 @@
 
 sim_gate          one run, by a seed
 sim_gate_events   the events of agents, each one decision on a real store
-sim_gate_checks   what agents were told, against the model
-sim_gate_model    what the gate has promised, kept beside the ledger
+sim_gate_checks   compares the answers to agents with the model
+sim_gate_model    the model: what the gate has promised
 sim_gate_world    files, processes on two hosts, clients and their agents
 """

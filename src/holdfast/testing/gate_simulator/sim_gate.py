@@ -1,14 +1,14 @@
 """The gate under agents, stops, prompts, commits and kills: one run, by a seed.
 
-Each step is one event of one agent: its hook looks at the world, others may act meanwhile, then one
-pure decision is made on a real store, and the client does what it was told. Hooks are killed before
+Each step is one event of one agent: its hook reads the world, others may act meanwhile, then one
+pure decision is made on a real store, and the client follows the answer. Hooks are killed before
 their decision and between the decision and its answer, clients at any time.
 
     sim_gate_events   each event as a decision, with its checks
     sim_gate_world    files, processes on two hosts, clients and their agents
-    sim_gate_model    what the gate has promised, beside the ledger
-    sim_gate_checks   what an agent was told, against that
-    gate_mutants      bugs that a run must catch
+    sim_gate_model    the model: what the gate has promised
+    sim_gate_checks   compares the answers to agents with the model
+    sim_gate_mutants  bugs that a run must catch
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WRITES_WITHIN = 60 * SECOND
 
 
 class GateSimulation(GateEvents):
-    """A run of many steps. `folder` is where a sqlite ledger is kept; memory needs none."""
+    """A run of many steps. `folder` is for a sqlite ledger; one in memory needs none."""
 
     kill_rate = 0.04
     late_rate = 0.3
@@ -62,20 +62,20 @@ class GateSimulation(GateEvents):
         self._sessions = 0
         #: Hooks that were held open when their agent ended, and have not noticed yet.
         self._strays: list[tuple[Agent, Call]] = []
-        #: Sub-agents that go on though their session has ended.
+        #: Sub-agents that continue although their session has ended.
         self._late: list[Agent] = []
         self.sessions = [self._new_session() for _ in range(SESSIONS)]
 
     # Running
 
     def run(self, steps: int) -> None:
-        """So many steps, each with all its checks. Raises Broken."""
+        """Run the steps, each with all its checks. Raises Broken."""
         for _ in range(steps):
             self.step()
         self.compare()
 
     def step(self) -> None:
-        """Time passes, somebody does something, or something goes wrong."""
+        """Time passes, an agent or the person acts, or something fails."""
         self.steps += 1
         self._late = [agent for agent in self._late if agent.is_alive]
         drawn = self.random.random()
@@ -120,7 +120,7 @@ class GateSimulation(GateEvents):
         id = f"{ID_START}{self._sessions}{self._any(ID_ENDS)}"
         return Session(self.world, self._any(CLIENTS), id, host)
 
-    # What agents do
+    # The actions of agents
 
     def _let_one_act(self) -> None:
         if self._strays and self._happens(0.2):
@@ -144,7 +144,7 @@ class GateSimulation(GateEvents):
             self._work(agent)
 
     def _go_on_late(self, agent: Agent) -> None:
-        """A sub-agent whose session has ended writes on, and ends."""
+        """A sub-agent whose session has ended writes once more, and ends."""
         if agent.writes:
             self._write(agent)
         elif agent.calls:
@@ -155,14 +155,14 @@ class GateSimulation(GateEvents):
             self._begin(agent, "stop", seen=self._seen(agent), may_go_on=False, hold=0, ends=True)
 
     def _look_again(self) -> None:
-        """A hook that holds its call open looks again and again."""
+        """A hook that holds its call open looks repeatedly."""
         held = [(agent, call) for agent in self._everybody() for call in agent.calls if call.stage]
         if held and self._happens(0.3):
             self._go_on(*self._any(held))
 
     def _is_waiting(self, agent: Agent) -> bool:
-        """Whether it may do something beside its open call: clients run several tools at once, and
-        a person may speak to one whose stop is held open."""
+        """Whether an agent may act beside its open call: clients run several tools in parallel, and
+        a person may prompt an agent whose stop is held open."""
         call = agent.calls[0]
         if not agent.is_alive or not call.stage:
             return False
@@ -237,7 +237,7 @@ class GateSimulation(GateEvents):
         )  # fmt: skip
 
     def _commit(self, agent: Agent) -> None:
-        """An agent commits what it and those below it have changed; the files are clean then."""
+        """An agent commits its changes and those of its sub-agents; the files are clean then."""
         ids = []
         for lease in self.model.leases.values():
             below = lease.key == agent.key or agent.key in self.model.ancestors(lease.key)
@@ -248,7 +248,7 @@ class GateSimulation(GateEvents):
             self._begin(agent, "commit", ids=ids)
 
     def _begin(self, agent: Agent, kind: str, **facts: Any) -> None:
-        """A hook starts, and has looked at the world."""
+        """A hook starts, and has read the world."""
         if len(agent.calls) >= CALLS_MAX:
             return
         if kind == "fail":
@@ -279,10 +279,10 @@ class GateSimulation(GateEvents):
             return
         self._answered(agent, call, outcome)
 
-    # What clients do with answers
+    # The reactions of clients to answers
 
     def _failed(self, agent: Agent, call: Call) -> None:
-        """The client sees a hook that failed: nothing is written, and work goes on without it."""
+        """The hook failed: its client writes nothing, and continues without it."""
         if call in agent.calls:
             agent.calls.remove(call)
         if not agent.is_alive:
@@ -324,7 +324,7 @@ class GateSimulation(GateEvents):
         elif call.kind in ("prompt", "live_on"):
             agent.is_idle = bool(call.facts.get("is_tail")) and agent.is_idle
         elif call.kind == "agent_call":
-            # clients start agents in more ways than their hooks are told of
+            # clients also start agents in ways that call no hook
             if self._happens(0.7):
                 self._born(agent)
         elif call.kind == "session_end":
@@ -343,7 +343,7 @@ class GateSimulation(GateEvents):
         return False
 
     def _write(self, agent: Agent) -> None:
-        """An agent writes what it was permitted to: it must be its own at that moment."""
+        """An agent writes the file that it was permitted to write, and must own at that moment."""
         paths = agent.writes.pop(0)
         for path in paths:
             self.world.viewer = agent.session.host
@@ -362,7 +362,7 @@ class GateSimulation(GateEvents):
         self._begin(sub, "agent_start")
 
     def _leave_behind(self, session: Session) -> None:
-        """No hook of a session matters any more, but some still run."""
+        """The hooks of a session no longer matter, but some still run."""
         for agent in session.agents:
             held = [call for call in agent.calls if call.stage and self._happens(0.8)]
             self._strays += [(agent, call) for call in held]
@@ -388,7 +388,7 @@ class GateSimulation(GateEvents):
         self._begin(fresh.main, "session_start")
 
     def _revive(self, session: Session) -> None:
-        """A session whose client was killed goes on in a new process, or another one begins."""
+        """A session whose client was killed continues in a new process, or another one starts."""
         if self._happens(0.7):
             return
         session.drop_calls()
@@ -438,7 +438,7 @@ class GateSimulation(GateEvents):
                 self.world.leave_running(f"mark of {agent.key}", length)
 
     def _open_again(self, session: Session) -> None:
-        """Somebody opens a session in a second window, only looks at it, and closes that."""
+        """The person opens a session in a second window, only reads it, and closes the window."""
         first = session.witness
         if not session.is_alive or self.model.processes.get(session.key) != first:
             return

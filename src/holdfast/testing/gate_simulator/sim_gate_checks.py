@@ -1,5 +1,5 @@
-"""What an agent was told by the gate, against what is true by the model, and what must be true
-after every step."""
+"""Compares the gate's answers to agents with the model, and checks what must hold after every
+step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAST = 1 << 62
 
 
 class Before:
-    """What was true when a step was made."""
+    """The state before a step."""
 
     __slots__ = ("blocked", "family", "process", "refusals", "resting")
 
@@ -40,7 +40,7 @@ class Before:
 
 
 def _family(model: GateModel, step: Step) -> set[object]:
-    """What a session has without an end, and who of it is there."""
+    """The leases without an end of a session, and its agents that are present."""
     leases = {
         (one.id, one.witness)
         for one in model.leases.values()
@@ -73,7 +73,7 @@ def check(model: GateModel, step: Step, before: Before, outcome: object) -> None
 
 
 def _follow(model: GateModel, step: Step, before: Before, outcome: object) -> None:
-    """Who has stopped, and who is whose child."""
+    """Update the stopped agents, and the parents of sub-agents."""
     is_sign = step.kind in SIGNS or (step.kind == "wait_on" and isinstance(outcome, Passed))
     if is_sign and model.ends_rest(step):
         model.rests.pop(step.key, None)
@@ -112,7 +112,7 @@ def _follow(model: GateModel, step: Step, before: Before, outcome: object) -> No
 
 
 def _check_halted(model: GateModel, step: Step, outcome: object) -> None:
-    """Who may not write is told so, and nobody else."""
+    """Agents that may not write are refused, and no others."""
     may_not = model.may_not_write(step.key)
     if isinstance(outcome, Halted):
         if not may_not:
@@ -124,7 +124,7 @@ def _check_halted(model: GateModel, step: Step, outcome: object) -> None:
 
 
 def _is_elsewhere(step: Step, before: Before) -> bool:
-    """Whether a session was heard of in this process for the first time."""
+    """Whether this is a session's first event in this process."""
     is_new = step.agent is not None and before.process != step.agent.session.witness
     return is_new and not step.facts.get("second")
 
@@ -141,8 +141,8 @@ def _check_edit(model: GateModel, step: Step, before: Before, outcome: object) -
 
 
 def _lives(step: Step) -> bool:
-    """Whether an agent's client is there: a hook of one that was killed may be the last to learn
-    that its files are free."""
+    """Whether an agent's client runs: the hook of a killed client may be the last to learn that its
+    files are free."""
     return step.agent is not None and step.agent.is_alive
 
 
@@ -197,7 +197,7 @@ def _check_denied(model: GateModel, step: Step, before: Before, denied: Denied) 
         raise Broken("denied for nothing (2)", f"{step}: {wait.paths} waited for")
 
 
-# Coming back, and stopping
+# Starting, resuming and stopping
 
 
 def _check_awake(model: GateModel, step: Step, before: Before) -> None:
@@ -219,11 +219,11 @@ def _check_renewed(model: GateModel, step: Step, lease: Lease) -> None:
 
 
 def _check_start(model: GateModel, step: Step, before: Before) -> None:
-    """A session that starts does no work: who rests, rests on, and in a new process it rests. In a
-    second window nothing changes."""
+    """The start of a session is no work: resting agents keep resting, and in a new process the
+    session's agent rests. A second window changes nothing."""
     assert step.agent is not None
     if step.facts.get("second"):
-        if not before.family <= _family(model, step):  # something may have come free for it
+        if not before.family <= _family(model, step):  # a file may have become free for it
             raise Broken("a second window changes nothing (4)", f"{step}")
         return
     for lease in model.of(step.key):
@@ -248,7 +248,7 @@ def _check_start(model: GateModel, step: Step, before: Before) -> None:
 
 
 def _check_told(model: GateModel, step: Step) -> None:
-    """A person spoke, or the agent failed."""
+    """A person prompted the agent, or the agent failed."""
     if step.kind == "prompt":
         left = [key for key in model.blocked.values() if session_of(key) == step.key]
         if left:
@@ -293,11 +293,11 @@ def _check_stop(model: GateModel, step: Step, before: Before, outcome: object) -
     return None
 
 
-# What must be true after every step
+# Checks after every step
 
 
 def _check_progress(model: GateModel, step: Step, before: Before, outcome: object) -> None:
-    """A retry that was due has been made, and somebody who can start has started."""
+    """A retry that was due has been made, and an agent that could start has started."""
     if outcome is None or before.blocked or model.is_blocked(step.key):
         return
     if step.kind not in ("edit", "stop", "hold_on", "prompt"):
@@ -306,7 +306,7 @@ def _check_progress(model: GateModel, step: Step, before: Before, outcome: objec
         if step.kind == "edit":
             again = [path for path in step.wanted if path in wait.paths]
             if not model.in_the_way(step.key, again, LAST):
-                continue  # it asks for less than before, and that is free
+                continue  # it requests less than before, and that is free
         is_left = step.kind != "edit" or isinstance(outcome, Denied)
         if is_left and model.now >= wait.retry_at and _is_pending(model, wait):
             raise Broken("the retry is made when it is due (7)", f"{step}: {wait.paths}")
@@ -317,7 +317,7 @@ def _is_pending(model: GateModel, wait: Refused) -> bool:
 
 
 def _check_line(model: GateModel, step: Step) -> None:
-    """Nobody is left in line who could have what it waits for."""
+    """No ticket is left whose files are free."""
     taken: set[str] = set()
     for place in sorted(model.line.values(), key=lambda place: place.arrival):
         held = any(
@@ -348,7 +348,7 @@ def _check_notes(model: GateModel, step: Step) -> None:
 
 
 def _check_people(model: GateModel, step: Step) -> None:
-    """People who want to hear of it know who can go on."""
+    """People who are notified know which agents can continue."""
     for block in model.blocked:
         freed = model.free.get(block.replace(":blocked:", ":free:"))
         is_told = freed is not None and freed.told
@@ -357,7 +357,7 @@ def _check_people(model: GateModel, step: Step) -> None:
 
 
 def compare(model: GateModel, view: View) -> None:
-    """The ledger is what its events have led to."""
+    """The ledger's state follows from its events."""
     grants = {grant.id: grant for grant in view.grants()}
     if set(grants) != set(model.leases):
         raise Broken("fold", f"grants {set(grants) ^ set(model.leases)}")
@@ -374,7 +374,7 @@ def compare(model: GateModel, view: View) -> None:
         raise Broken("notes (6)", f"{sorted(kept ^ known)}")
     for name in notes - kept:
         key = name.split(":")[1]
-        # One that died without a word may still have leases, and they may get an end.
+        # An agent that died silently may still have leases, and they may get an end.
         died = name.endswith(":limit") and session_of(key) not in model.closed
         if key not in model.present and not died:
             raise Broken("notes (6)", f"{name} of one that has ended")
@@ -382,7 +382,7 @@ def compare(model: GateModel, view: View) -> None:
 
 
 def _compare_families(model: GateModel, view: View) -> None:
-    """Who is whose child, and who is about to have one."""
+    """Compare the parents of sub-agents, and the calls that are about to start one."""
     notes = list(view.notes("family:"))
     told = {event.data["child"]: event.data["parent"] for event in notes if "child" in event.data}
     known = {

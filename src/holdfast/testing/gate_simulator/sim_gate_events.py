@@ -33,7 +33,7 @@ HISTORY_EVENTS_MAX = 1000
 
 
 class GateEvents:
-    """The ledger, the model beside it, and every event that an agent can have."""
+    """The ledger, the model beside it, and all events of agents."""
 
     def __init__(self, seed: int, *, store: str, folder: str, wake: bool) -> None:
         self.seed = seed
@@ -60,18 +60,18 @@ class GateEvents:
         self._start: int | None = None
 
     def close(self) -> None:
-        """Let go of the ledger."""
+        """Close the ledger."""
         self.store.close()
 
     def note(self, *facts: object) -> None:
-        """Something happened."""
+        """Record a step for the report of a failure."""
         told = (self.steps, *facts)
         self.recent.append(told)
         if self.trace is not None:
             self.trace(told)
 
     def compare(self) -> None:
-        """The ledger is what its events have led to."""
+        """The ledger's state follows from its events."""
         with self.store.view(deadline=FOR_EVER) as view:
             checks.compare(self.model, view)
 
@@ -151,7 +151,7 @@ class GateEvents:
         return self.decide(call.kind, agent, lambda view: decision(view, asker, **facts), **facts)
 
     def _is_writing(self, key: str, keys: Sequence[str]) -> bool:
-        """Whether an edit of an agent was permitted, or is being decided, and is not done yet."""
+        """Whether an edit of an agent is being decided, or is permitted and not done yet."""
         return any(
             not set(keys).isdisjoint(paths)
             for agent in self._everybody()
@@ -182,7 +182,7 @@ class GateEvents:
         )  # fmt: skip
 
     def _seen(self, agent: Agent) -> Seen:
-        """What those files look like that an agent has, and that it waits for."""
+        """The stamps of the files that an agent has, and of those that it waits for."""
         stamp = self.world.stamp
         waits = [one for one in self.model.refusals.values() if one.key == agent.key]
         return Seen(

@@ -1,8 +1,7 @@
-"""What the gate has promised, kept beside the ledger: who may write what, and since when.
+"""The model: what the gate has promised, which agent may write which file, and since when.
 
-It follows the ledger event by event, and asks of each whether the step that was made may cause it.
-It shares no code with the rulebook: its own lines, families, ends of leases, and judgement of who
-lives.
+It follows the ledger event by event, and checks whether the step may cause each event. It shares no
+code with the rulebook: it has its own queues, families, ends of leases and liveness.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from holdfast.gate.rulebook.file_states import CONTENDED, EDGES, RETRY_PENDING
 from holdfast.testing.gate_simulator.sim_gate_world import GateWorld, Step
 from holdfast.testing.simulator.sim_state import Broken
 
-#: Steps that show that an agent is at work. That its session starts does not.
+#: Steps that show that an agent is at work. The start of its session does not.
 SIGNS = ("edit", "live_on", "prompt", "agent_call", "agent_start")
-#: Steps by which an agent comes to an end of its work.
+#: Steps that end an agent's work.
 STOPS = ("stop", "hold_on")
-#: Steps by which an agent may make its retry.
+#: Steps that may be an agent's retry.
 RETRIES = ("edit", "wait_on", "stop", "hold_on", "prompt")
-#: A call of the tool that starts agents counts for so long.
+#: How long a call of the tool that starts agents counts.
 CALL_LASTS = 60 * SECOND
-#: Without hand-overs a file is kept so much longer than until the retry.
+#: Without hand-overs, how long a file is kept after the time of the retry.
 KEPT = 10 * SECOND
 STOPPED = -1
 
@@ -36,7 +35,7 @@ _WAYS = {(edge.before, edge.after) for edge in EDGES}
 
 
 class Promises:
-    """What a repository has set, in microseconds."""
+    """The settings of a repository, in microseconds."""
 
     def __init__(self, *, retry: int, idle: int, foreign: int, wake: bool) -> None:
         self.retry = retry
@@ -46,8 +45,8 @@ class Promises:
 
 
 class Lease:
-    """A file, or some that came free together, and whose it is. `written`: what of it was changed
-    by the one that has it, or by one of the family that had it before."""
+    """The lease of a file, or of several that became free together. `written` are those that its
+    holder has changed, or an earlier holder of the same family."""
 
     __slots__ = (
         "ends_at", "handed", "id", "key", "marks", "paths", "rests_at", "since", "stamp",
@@ -69,7 +68,7 @@ class Lease:
 
 
 class Place:
-    """A place in line."""
+    """A place in the queue."""
 
     __slots__ = ("arrival", "id", "key", "marks", "paths", "witness")
 
@@ -84,7 +83,7 @@ class Place:
 
 
 class Refused:
-    """A refusal that an agent waits after. `state` is the last one that was written."""
+    """A refusal after which an agent waits. `state` is the last one in the ledger."""
 
     __slots__ = (
         "circle", "denied_at", "handed", "key", "name", "paths", "retry_at", "state", "ticket",
@@ -103,7 +102,7 @@ class Refused:
 
 
 class Freed:
-    """That a file which blocks an agent is free: whether people were told, and whether somebody has
+    """The file of a blocked agent is free: whether people were told, and whether another agent has
     taken it since."""
 
     __slots__ = ("taken", "told")
@@ -114,7 +113,7 @@ class Freed:
 
 
 class GateModel:
-    """The promises, as they stand."""
+    """The present promises."""
 
     def __init__(self, world: GateWorld, promises: Promises) -> None:
         self.world = world
@@ -125,26 +124,26 @@ class GateModel:
         self.line: dict[str, Place] = {}
         self.refusals: dict[str, Refused] = {}
         self.blocked: dict[str, str] = {}
-        #: What each of them is blocked by, and whether it was said that it is free.
+        #: The cause of each blocked agent, and whether people were told that its file is free.
         self.blockers: dict[str, str] = {}
         self.free: dict[str, Freed] = {}
         self._blocked_at: dict[str, int] = {}
-        #: The first event of the decision that is followed.
+        #: The first event of the present decision.
         self._begun_at = 0
-        #: When the agents that are at work were first heard of.
+        #: The time of the first event of each agent at work.
         self._heard_at: dict[str, int] = {}
-        #: Agents that have stopped (STOPPED), or whose stop is held open until then.
+        #: Agents that have stopped (STOPPED), or until when their stop is held open.
         self.rests: dict[str, int] = {}
-        #: Those who stopped with nothing, and without anybody whose leases could come to them.
+        #: Agents that stopped without leases, and without sub-agents that could pass any to them.
         self.alone: set[str] = set()
         self.parents: dict[str, str] = {}
         self.births: dict[str, list[tuple[str, int]]] = {}
         self.present: dict[str, str] = {}
-        #: The process that each of those who are present was last heard of in.
+        #: The process of the last event of each agent that is present.
         self.processes: dict[str, Witness] = {}
         self.heard_of: set[str] = set()
         self.names: dict[str, str] = {}
-        #: Sessions that have said that they end.
+        #: Sessions that have reported their end.
         self.closed: set[str] = set()
         self.counts: dict[str, int] = {}
         self.digest = blake2b(digest_size=16)
@@ -153,40 +152,40 @@ class GateModel:
         self._failed: set[str] = set()
 
     def count(self, what: str) -> None:
-        """One more of these."""
+        """Count one more of these."""
         self.counts[what] = self.counts.get(what, 0) + 1
 
-    # Who lives
+    # Liveness
 
     def is_dead(self, one: Lease | Place) -> bool:
-        """Whether it can be seen that an owner is gone."""
+        """Whether an owner's death can be detected."""
         return one.witness is not None and self.world.is_dead(one.witness, one.marks) is True
 
     def is_abroad(self, one: Lease) -> bool:
-        """Whether nobody here can tell if an owner lives."""
+        """Whether an owner's life cannot be judged from here."""
         return one.witness is not None and self.world.is_dead(one.witness, one.marks) is None
 
     def lives(self, lease: Lease) -> bool:
-        """Whether a lease stands in the way of others."""
+        """Whether a lease conflicts with other requests."""
         ends = [at for at in (lease.ends_at, lease.rests_at) if at is not None]
         return self.now < min(ends, default=self.now + 1) and not self.is_dead(lease)
 
     def owner(self, path: str) -> Lease | None:
-        """Whose a file is, if anybody's."""
+        """The owner of a file, if any."""
         found = [one for one in self.leases.values() if path in one.paths and self.lives(one)]
         return found[0] if found else None
 
     def of(self, key: str) -> list[Lease]:
-        """What an agent has by the ledger."""
+        """The leases of an agent according to the ledger."""
         return [lease for lease in self.leases.values() if lease.key == key]
 
     def waits(self, key: str) -> list[Refused]:
-        """What an agent was refused, and has not got yet."""
+        """The refusals of an agent that still wait."""
         return [one for one in self.refusals.values() if one.key == key and not one.handed]
 
     def in_the_way(self, key: str, paths: Sequence[str], arrival: int) -> list[str]:
-        """The files among these that are not an agent's to take: others have them, or stood in line
-        for them before."""
+        """The files among these that an agent cannot take: others have them, or are before it in
+        their queue."""
         found = [
             path
             for path in paths
@@ -200,7 +199,7 @@ class GateModel:
         return found
 
     def awaited(self, place: Place) -> set[str]:
-        """Whom somebody in line waits for, directly or through others that wait."""
+        """The holders that a place waits for, directly or through others that wait."""
         found: set[str] = set()
         pending = [place]
         while pending:
@@ -230,20 +229,20 @@ class GateModel:
         return found
 
     def ends_rest(self, step: Step) -> bool:
-        """Whether a sign of life ends the rest of its agent: not of one that is blocked, and the
-        end of something older does not end a stop that is held open."""
+        """Whether a sign of life ends the rest of its agent. That of a blocked agent does not, and
+        the end of an older call does not end a stop that is held open."""
         is_held = self.rests.get(step.key, STOPPED) != STOPPED
         is_tail = bool(step.facts.get("is_tail"))
         return not self.is_blocked(step.key) and not (is_tail and is_held)
 
-    # Who is blocked
+    # Blocked agents
 
     def is_blocked(self, key: str) -> bool:
-        """Whether an agent's own retry has failed, and nobody let it go on."""
+        """Whether an agent's own retry has failed, and no person has resumed it."""
         return key in self.blocked.values()
 
     def may_not_write(self, key: str) -> bool:
-        """Whether an agent is blocked, or works for one that was before it was heard of."""
+        """Whether an agent is blocked, or works for one that was blocked before its first event."""
         above = set(self.ancestors(key))
         since = self._heard_at.get(key, self.now)
         return self.is_blocked(key) or any(
@@ -254,7 +253,7 @@ class GateModel:
     # Families
 
     def ancestors(self, key: str) -> list[str]:
-        """Those above a sub-agent, the nearest first."""
+        """The ancestors of a sub-agent, the nearest first."""
         session = session_of(key)
         found = []
         while key != session:
@@ -263,7 +262,7 @@ class GateModel:
         return found
 
     def has_children(self, key: str) -> bool:
-        """Whether there are agents, or may soon be, whose leases come to this one."""
+        """Whether there are sub-agents, or may soon be, whose leases pass to this agent."""
         session = session_of(key)
         if any(parent == key for parent, _at in self.births.get(session, ())):
             return True
@@ -276,7 +275,7 @@ class GateModel:
         self.births.setdefault(session_of(step.key), []).append((step.key, self.now))
 
     def started(self, step: Step) -> None:
-        """A sub-agent started: its parent made the oldest call that still counts."""
+        """A sub-agent started: its parent is the agent with the oldest valid call."""
         calls = self.births.get(session_of(step.key), [])
         calls[:] = [call for call in calls if call[1] + CALL_LASTS >= self.now]
         if calls:
@@ -285,7 +284,7 @@ class GateModel:
                 self.parents[step.key] = parent
 
     def ended(self, key: str) -> None:
-        """A sub-agent ended: what it started is its parent's."""
+        """A sub-agent ended: its own sub-agents pass to its parent."""
         above = self.ancestors(key)[0]
         self.parents.pop(key, None)
         for child, parent in list(self.parents.items()):
@@ -295,7 +294,7 @@ class GateModel:
         calls[:] = [call for call in calls if call[0] != key]
 
     def disband(self, session: str) -> None:
-        """A session has no sub-agents any more."""
+        """All sub-agents of a session have ended."""
         for child in [child for child in self.parents if session_of(child) == session]:
             del self.parents[child]
         self.births.pop(session, None)
@@ -303,7 +302,7 @@ class GateModel:
     # The ledger
 
     def commit(self, step: Step, events: Sequence[Event], now: int) -> None:
-        """These events were written, and nothing else."""
+        """Check and apply the events of a step."""
         if now < self.now:
             raise Broken("time", f"{now} after {self.now}")
         self.now = now
@@ -430,8 +429,8 @@ class GateModel:
             self.count(f"moved by {step.kind}")
 
     def _comes_down(self, key: str, lease: Lease) -> bool:
-        """Whether a sub-agent waits for what one above it has, and is the first of its session that
-        does; when its retry is due it need not be."""
+        """Whether a sub-agent waits for a file of an ancestor, and is the first of its session that
+        does; if its retry is due it need not be the first."""
         for wait in self.waits(key):
             if set(lease.paths).isdisjoint(wait.paths):
                 continue
@@ -524,7 +523,7 @@ class GateModel:
         if place.key != step.key and not family and not is_gone:
             raise Broken("line (5)", f"{step} took {place.key} out of the line for {place.paths}")
 
-    # What is remembered
+    # Notes
 
     def _present(self, step: Step, event: Event) -> None:
         name, over = event.data["agent"], event.data.get("over")
@@ -552,7 +551,7 @@ class GateModel:
             self.closed.discard(session_of(key))
 
     def _forgotten(self, key: str) -> None:
-        """An agent ended without a word."""
+        """An agent ended silently."""
         if key == session_of(key):
             self.disband(key)
         else:
@@ -579,8 +578,8 @@ class GateModel:
         self.blockers[name] = file
 
     def is_free(self, block: str, *, before: int = 1 << 62) -> bool:
-        """Whether nothing keeps a blocked agent from its file, nor did before an event: one that
-        stands in line since the same decision is seen by the next."""
+        """Whether no conflict keeps a blocked agent from its file, nor did before an event: only
+        the next decision sees a place that this decision has queued."""
         file = self.blockers[block]
         return not self.in_the_way(self.blocked[block], (file,), before)
 

@@ -1,7 +1,7 @@
 """The world around the gate: files that change, processes on two hosts, clients and their agents.
 
-All of it follows one seed. Nothing here asks the rulebook anything: what a file looks like, who is
-dead and who can tell is decided by what the simulation itself has done.
+All of it follows one seed. Nothing here uses the rulebook: the stamps of files, deaths, and who can
+detect them follow from the actions of the simulation itself.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from holdfast.manager.clock import FakeClock
 HERE, ABROAD = "here", "abroad"
 CLIENTS = ("claude", "codex")
 FILES = ("app/a", "app/b", "app/ab", "lib/a", "lib/b", "docs/x")
-#: Agents whose names a careless rule would confuse: the same beginnings, the same ends.
+#: Agents whose names a careless rule would confuse: they begin and end alike.
 ID_START = "0199-"
 ID_ENDS = ("-faf2", "faf2", "0c1e", "f-af2", "2")
-#: A file that was changed so shortly before has no stamp: another change could go unseen.
+#: A file that was changed more recently than this has no stamp: another change could go unseen.
 TICK = SECOND // 50
 
 
 class File:
-    """A file: how often it was changed, when last, and whether that is committed."""
+    """A file: how often it was changed, when last, and whether the change is committed."""
 
     __slots__ = ("changed_at", "is_dirty", "version")
 
@@ -34,7 +34,7 @@ class File:
 
 
 class GateWorld:
-    """Files, processes and clocks. `viewer` is the host from which the ledger is looked at."""
+    """Files, processes and clocks. `viewer` is the host that reads the ledger."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -46,7 +46,7 @@ class GateWorld:
         self._orphans: dict[str, int] = {}
 
     def advance(self, microseconds: int) -> None:
-        """Time passes for everybody."""
+        """Time passes for all processes."""
         self.elapsed += microseconds
         self.clock.advance(microseconds / SECOND)
 
@@ -60,12 +60,12 @@ class GateWorld:
         file.is_dirty = True
 
     def stamp(self, path: str) -> str:
-        """What a file looks like now; empty if a change could go unseen."""
+        """The stamp of a file now; empty if a change could go unseen."""
         file = self.files[path]
         return "" if self.elapsed - file.changed_at < TICK else f"v{file.version}"
 
     def stamps(self, paths: Sequence[str]) -> dict[str, str]:
-        """What some files look like."""
+        """The stamps of some files."""
         return {path: self.stamp(path) for path in paths}
 
     # Life and death
@@ -84,15 +84,15 @@ class GateWorld:
         self._running.discard(witness)
 
     def leave_running(self, mark: str, microseconds: int) -> None:
-        """A command whose call was open goes on without its client for a while."""
+        """A command whose call was open continues without its client for a while."""
         self._orphans[mark] = self.elapsed + microseconds
 
     def runs(self, witness: Witness | None) -> bool:
-        """Whether a process lives, whoever asks."""
+        """Whether a process really lives."""
         return witness in self._running
 
     def is_dead(self, witness: Witness, marks: tuple[str, ...]) -> bool | None:
-        """What can be known from where the ledger is looked at."""
+        """Whether the reader of the ledger can prove a process dead."""
         if witness.host != self.viewer:
             return None
         if witness in self._running:
@@ -101,7 +101,7 @@ class GateWorld:
 
 
 class Call:
-    """A hook that runs: it has looked at the world, and has not answered yet.
+    """A running hook: it has read the world, and has not answered yet.
 
     `stage` is empty before its first decision, then "edit" or "stop" while it is held open.
     """
@@ -117,7 +117,7 @@ class Call:
 
 
 class Agent:
-    """One agent of a session, as its client knows it. `writes` is what it may write now."""
+    """One agent of a session, as its client knows it. `writes` are the files it may write now."""
 
     def __init__(self, session: Session, agent: str) -> None:
         self.session = session
@@ -131,7 +131,7 @@ class Agent:
 
     @property
     def holder(self) -> Holder:
-        """How it appears at the gate."""
+        """The agent as a holder."""
         session = self.session
         return Holder(
             id=self.key, key=self.key, witness=session.witness, marks=(f"mark of {self.key}",),
@@ -145,7 +145,7 @@ class Agent:
         return self.session.is_alive
 
     def request(self, id: str, path: str, stamp: str) -> Request:
-        """What the gate asks for, for one file."""
+        """The gate's request for one file."""
         return Request(id, self.holder, (path,), "w", (path,), ttl=None, reason="edit", stamp=stamp)
 
 
@@ -174,14 +174,14 @@ class Session:
         return [self.main, *self.subs]
 
     def new_sub(self) -> Agent:
-        """Another sub-agent, whose id ends like another's."""
+        """Another sub-agent, whose id ends like that of an earlier one."""
         self.born += 1
         sub = Agent(self, f"a0b1{self.born}9c1e")
         self.subs.append(sub)
         return sub
 
     def drop_calls(self) -> None:
-        """No hook of it runs any more, and nothing will be written."""
+        """End all its hooks; nothing more will be written."""
         for agent in self.agents:
             agent.calls.clear()
             agent.writes.clear()
@@ -189,7 +189,7 @@ class Session:
 
 
 class Step:
-    """What somebody has just asked of the gate, with the facts that it goes by."""
+    """The call that was just made to the gate, with the facts that it is based on."""
 
     __slots__ = ("agent", "at", "facts", "kind", "viewer")
 
@@ -204,7 +204,7 @@ class Step:
 
     @property
     def key(self) -> str:
-        """Whose step it is; empty for a person."""
+        """The key of the agent that makes the step; empty for a person."""
         return "" if self.agent is None else self.agent.key
 
     @property
